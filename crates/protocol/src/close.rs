@@ -1,0 +1,98 @@
+//! WebSocket close codes (RFC 6455 section 7.4), and what each asks of the client.
+
+/// Why a socket was closed. 4000 to 4399 say come back, 4400 to 4499 say do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CloseCode(pub u16);
+
+/// What a client should do after a close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Connect again, after a jittered backoff.
+    ComeBack,
+    /// Connect again, but not before 30 s have passed.
+    ComeBackLater,
+    /// Do not connect again: it would end the same way.
+    StayAway,
+}
+
+impl CloseCode {
+    /// The client said goodbye, or was answered so.
+    pub const NORMAL: Self = Self(1000);
+    /// The server goes away.
+    pub const GOING_AWAY: Self = Self(1001);
+    /// A frame broke RFC 6455.
+    pub const PROTOCOL: Self = Self(1002);
+    /// A binary message, where only text is spoken.
+    pub const UNSUPPORTED: Self = Self(1003);
+    /// A text that is not UTF-8.
+    pub const INVALID_TEXT: Self = Self(1007);
+    /// A message that never ends, or a flood of control frames.
+    pub const POLICY: Self = Self(1008);
+    /// A message over the limit.
+    pub const TOO_BIG: Self = Self(1009);
+    /// A fault of the server.
+    pub const INTERNAL: Self = Self(1011);
+    /// No node can take the client now.
+    pub const TRY_AGAIN: Self = Self(1013);
+    /// The client does not read what it is sent.
+    pub const TOO_SLOW: Self = Self(4002);
+    /// The token has expired: come back with a new one.
+    pub const TOKEN_EXPIRED: Self = Self(4003);
+    /// The client did not answer a ping.
+    pub const HEARTBEAT_MISSED: Self = Self(4004);
+    /// Another node owns the client now (direct clients only).
+    pub const REASSIGNED: Self = Self(4006);
+    /// The client kept sending faster than it may.
+    pub const RATE_ABUSE: Self = Self(4029);
+    /// The request made no sense.
+    pub const BAD_REQUEST: Self = Self(4400);
+    /// No token, or a bad one.
+    pub const UNAUTHORIZED: Self = Self(4401);
+    /// The token does not allow this.
+    pub const FORBIDDEN: Self = Self(4403);
+    /// Another socket holds the client id and answers.
+    pub const ID_IN_USE: Self = Self(4409);
+    /// A newer connection took the client id.
+    pub const REPLACED: Self = Self(4410);
+    /// An operator closed the session.
+    pub const KICKED: Self = Self(4411);
+
+    /// What the code asks of the client.
+    #[must_use]
+    pub const fn advice(self) -> Advice {
+        match self.0 {
+            1000 | 1002 | 1003 | 1007 | 1009 | 4400..=4499 => Advice::StayAway,
+            1008 => Advice::ComeBackLater,
+            _ => Advice::ComeBack,
+        }
+    }
+
+    /// The close code that stands for an HTTP status, for browsers that cannot see the status.
+    #[must_use]
+    pub const fn of_status(status: u16) -> Option<Self> {
+        match status {
+            400 => Some(Self::BAD_REQUEST),
+            401 => Some(Self::UNAUTHORIZED),
+            403 => Some(Self::FORBIDDEN),
+            409 => Some(Self::ID_IN_USE),
+            503 => Some(Self::TRY_AGAIN),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranges_advise_as_documented() {
+        assert_eq!(CloseCode::TOO_SLOW.advice(), Advice::ComeBack);
+        assert_eq!(CloseCode(4399).advice(), Advice::ComeBack);
+        assert_eq!(CloseCode(4400).advice(), Advice::StayAway);
+        assert_eq!(CloseCode(4499).advice(), Advice::StayAway);
+        assert_eq!(CloseCode(1006).advice(), Advice::ComeBack);
+        assert_eq!(CloseCode::POLICY.advice(), Advice::ComeBackLater);
+        assert_eq!(CloseCode::TOO_BIG.advice(), Advice::StayAway);
+    }
+}

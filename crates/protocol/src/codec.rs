@@ -1,0 +1,41 @@
+//! The only place that knows bincode: every read has a size limit, and trailing bytes are seen.
+//!
+//! bincode is finished rather than maintained; should another codec replace it, this module and the golden
+//! bytes are all that changes.
+
+use bincode::config::{Configuration, Limit, LittleEndian, Varint};
+use bincode::{BorrowDecode, Encode};
+
+use crate::limits::MAX_FRAME_BYTES;
+
+type Config = Configuration<LittleEndian, Varint, Limit<MAX_FRAME_BYTES>>;
+const CONFIG: Config = bincode::config::standard().with_limit::<MAX_FRAME_BYTES>();
+
+/// Bytes that are not what they should be: damaged, cut short, over the limit, or of another version.
+#[derive(Debug, thiserror::Error)]
+#[error("not a frame of this protocol: {0}")]
+pub struct DecodeError(Box<str>);
+
+impl DecodeError {
+    pub(crate) fn new(why: impl Into<Box<str>>) -> Self {
+        Self(why.into())
+    }
+}
+
+/// Writes `frame` behind what `out` has.
+pub fn append<T: Encode>(out: &mut Vec<u8>, frame: &T) {
+    // Memory takes any write, and no type here has a fallible encoding.
+    let written = bincode::encode_into_std_write(frame, out, CONFIG);
+    debug_assert!(written.is_ok(), "{written:?}");
+}
+
+/// Takes one frame from the front of `bytes`, which then starts behind it.
+///
+/// # Errors
+/// If the bytes are no frame of this type; `bytes` stays as it was.
+pub fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &mut &'a [u8]) -> Result<T, DecodeError> {
+    let (frame, used) =
+        bincode::borrow_decode_from_slice(bytes, CONFIG).map_err(|error| DecodeError::new(error.to_string()))?;
+    *bytes = bytes.get(used..).unwrap_or_default();
+    Ok(frame)
+}

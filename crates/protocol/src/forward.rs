@@ -1,0 +1,137 @@
+//! Batches that nodes send each other: `POST /internal/v1/forward`, and the answers, which look the same.
+//!
+//! A batch is one version byte, a [`Header`], and a run of [`Item`]s. Its answer says that it was received (not that
+//! anything was delivered), and brings back what fates are ready by then.
+
+use bincode::{BorrowDecode, Decode, Encode};
+
+use crate::codec::{self, DecodeError};
+use crate::{Incarnation, Left, Origin};
+
+/// Path of the endpoint on a node's internal listener.
+pub const PATH: &str = "/internal/v1/forward";
+/// First byte of every batch.
+pub const VERSION: u8 = 1;
+
+/// What stands in front of the items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Header<'a> {
+    /// The node that sends the batch.
+    pub sender: &'a str,
+    /// The sender's incarnation: after a restart it knows nothing of what it sent before.
+    pub incarnation: Incarnation,
+    /// The lane between the two nodes; one batch of a lane is under way at a time.
+    pub lane: u8,
+    /// Counts the batches of this incarnation and lane, so that a retry is recognised.
+    pub number: u64,
+    /// Hash of the view that the sender routes by.
+    pub view: u64,
+}
+
+/// Names an envelope at the node that serves its sender; means nothing to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct Ticket(pub u64);
+
+/// A message on its way to the node that serves its recipient.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Envelope<'a> {
+    /// The recipient.
+    pub to: &'a str,
+    /// The message's name.
+    pub origin: Origin,
+    /// The sender's last earlier number to this recipient that may still come, or 0.
+    pub prev: u64,
+    /// How long it may still be held.
+    pub left: Left,
+    /// What its fate must bring back.
+    pub ticket: Ticket,
+    /// Nodes it has been at before the one that sent this batch, the sender's own first.
+    pub via: Vec<&'a str>,
+    /// JSON text for the recipient.
+    pub payload: &'a [u8],
+}
+
+/// What became of an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub enum EnvelopeFate {
+    /// Written to the recipient's socket. Final.
+    Written,
+    /// Never written to that socket, and never will be. Final.
+    Passed,
+    /// An earlier one is missing, or the holder gives it back: send again at once.
+    Again,
+    /// Its time was over at this destination.
+    Expired,
+}
+
+/// One entry of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
+pub enum Item<'a> {
+    /// Deliver, pass on or hold this.
+    Envelope(Envelope<'a>),
+    /// The fate of an envelope, going back the way it came.
+    Fate {
+        /// Which envelope.
+        ticket: Ticket,
+        /// What became of it.
+        fate: EnvelopeFate,
+        /// Nodes still ahead, the sender's own first; none if this batch goes to that one.
+        via: Vec<&'a str>,
+    },
+    /// The envelope waits here for its recipient: no need to repeat it soon.
+    Held {
+        /// Which envelope.
+        ticket: Ticket,
+    },
+    /// The client is attached at the sender of this batch, though others may own it.
+    Located {
+        /// The client.
+        client_id: &'a str,
+    },
+    /// The client is no longer attached at the sender.
+    Unlocated {
+        /// The client.
+        client_id: &'a str,
+    },
+    /// Drop what has not gone down yet of these: their sender's node has taken another way.
+    Forget {
+        /// The recipient.
+        to: &'a str,
+        /// The messages.
+        origins: Vec<Origin>,
+    },
+}
+
+/// Starts a batch or an answer in `out`.
+pub fn start(out: &mut Vec<u8>, header: &Header<'_>) {
+    out.push(VERSION);
+    codec::append(out, header);
+}
+
+/// Reads the front of a batch; `bytes` then starts at the first item.
+///
+/// # Errors
+/// If the version is unknown or the header damaged.
+pub fn open<'a>(bytes: &mut &'a [u8]) -> Result<Header<'a>, DecodeError> {
+    match bytes.split_first() {
+        Some((&VERSION, rest)) => *bytes = rest,
+        Some((other, _)) => return Err(DecodeError::new(format!("version {other}, this release speaks {VERSION}"))),
+        None => return Err(DecodeError::new("an empty batch")),
+    }
+    codec::take(bytes)
+}
+
+impl<'a> Item<'a> {
+    /// Writes the item behind what `out` has.
+    pub fn append(&self, out: &mut Vec<u8>) {
+        codec::append(out, self);
+    }
+
+    /// Takes one item from the front of `bytes`.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn take(bytes: &mut &'a [u8]) -> Result<Self, DecodeError> {
+        codec::take(bytes)
+    }
+}

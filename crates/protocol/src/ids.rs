@@ -1,0 +1,198 @@
+//! Names and numbers that identify things: clients, rooms, nodes, sessions, processes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest client id or room name, in bytes.
+pub const MAX_NAME: usize = 128;
+/// Longest node id, in bytes: that of a Kubernetes pod name.
+pub const MAX_NODE_ID: usize = 253;
+
+/// Why a text cannot serve as a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// The text has no characters.
+    #[error("must not be empty")]
+    Empty,
+    /// The text is longer than the limit.
+    #[error("must have at most {max} characters, has {len}")]
+    TooLong {
+        /// The length found, in bytes.
+        len: usize,
+        /// The longest length allowed, in bytes.
+        max: usize,
+    },
+    /// The text has a character outside `A-Z a-z 0-9 . _ ~ : @ -`.
+    #[error("may have only A-Z a-z 0-9 . _ ~ : @ - (byte {at} is another)")]
+    Alphabet {
+        /// Where the first such byte stands.
+        at: usize,
+    },
+}
+
+const fn in_alphabet(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b':' | b'@' | b'-')
+}
+
+fn check(text: &str, max: usize) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if text.len() > max {
+        return Err(NameError::TooLong { len: text.len(), max });
+    }
+    match text.bytes().position(|byte| !in_alphabet(byte)) {
+        Some(at) => Err(NameError::Alphabet { at }),
+        None => Ok(()),
+    }
+}
+
+/// Says whether `text` can be a client id or a room name.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn check_name(text: &str) -> Result<(), NameError> {
+    check(text, MAX_NAME)
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $max:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// Checks and keeps a name.
+            ///
+            /// # Errors
+            /// If the text is empty, too long, or has a character outside the alphabet.
+            pub fn new(text: &str) -> Result<Self, NameError> {
+                check(text, $max)?;
+                Ok(Self(text.into()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = NameError;
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                Self::new(&text)
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> Self {
+                name.0.as_ref().into()
+            }
+        }
+
+        impl AsRef<str> for $type {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// A WebRTC peer: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
+    ClientId,
+    MAX_NAME
+);
+name!(
+    /// A signaling node's stable name, in Kubernetes the pod's: 1 to 253 characters of the same.
+    NodeId,
+    MAX_NODE_ID
+);
+
+macro_rules! random {
+    ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bincode::Encode, bincode::Decode)]
+        pub struct $type(pub [u8; $bytes]);
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+random!(
+    /// One client's presence in the mesh: 128 random bits, kept through handoffs and resumes.
+    SessionId,
+    16
+);
+random!(
+    /// What a process draws at its start, so that a restart under the same name is seen.
+    Incarnation,
+    8
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_takes_the_whole_alphabet_and_nothing_else() {
+        assert!(ClientId::new("AZaz09._~:@-").is_ok());
+        for bad in ["a b", "a/b", "ä", "a\n", "a%20"] {
+            assert!(matches!(ClientId::new(bad), Err(NameError::Alphabet { .. })), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_bounds() {
+        assert_eq!(ClientId::new(""), Err(NameError::Empty));
+        assert!(ClientId::new(&"a".repeat(128)).is_ok());
+        assert_eq!(ClientId::new(&"a".repeat(129)), Err(NameError::TooLong { len: 129, max: 128 }));
+        assert!(NodeId::new(&"a".repeat(253)).is_ok());
+        assert!(NodeId::new(&"a".repeat(254)).is_err());
+    }
+
+    #[test]
+    fn ids_print_as_hexadecimal() {
+        assert_eq!(Incarnation([0, 1, 2, 3, 0xfc, 0xfd, 0xfe, 0xff]).to_string(), "00010203fcfdfeff");
+    }
+}

@@ -1,0 +1,40 @@
+//! How long a message may still be held.
+
+use std::time::Duration;
+
+/// The rest of a message's life: travels with every copy and is counted down by whoever has it, so that
+/// no two servers need the same clock. Two bytes, in steps of 10 ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bincode::Encode, bincode::Decode)]
+pub struct Left(u16);
+
+impl Left {
+    /// Nothing left: such a message is not held any more, it only asks what became of it.
+    pub const NONE: Self = Self(0);
+
+    /// Rounds up, so that a message with some life left never counts as dead; past 655 s it is cut.
+    #[must_use]
+    pub fn from_duration(left: Duration) -> Self {
+        let steps = left.as_nanos().div_ceil(10_000_000);
+        Self(u16::try_from(steps).unwrap_or(u16::MAX))
+    }
+
+    /// The same as a duration.
+    #[must_use]
+    pub fn as_duration(self) -> Duration {
+        Duration::from_millis(u64::from(self.0) * 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_up_and_stays_in_bounds() {
+        assert_eq!(Left::from_duration(Duration::ZERO), Left::NONE);
+        assert_eq!(Left::from_duration(Duration::from_nanos(1)).as_duration(), Duration::from_millis(10));
+        assert_eq!(Left::from_duration(Duration::from_millis(1)).as_duration(), Duration::from_millis(10));
+        assert_eq!(Left::from_duration(Duration::from_secs(20)).as_duration(), Duration::from_secs(20));
+        assert_eq!(Left::from_duration(Duration::MAX).as_duration(), Duration::from_millis(655_350));
+    }
+}
