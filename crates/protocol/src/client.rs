@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::ErrorCode;
@@ -82,23 +82,40 @@ pub struct BadMessage {
     pub id: Option<u64>,
 }
 
+/// Most characters of the JSON parser's own words that an answer quotes: they may hold a whole field of the message.
+const MAX_QUOTED: usize = 160;
+
+/// Borrows where the text has no escapes; serde does that for a `Cow` here, but not for one inside an `Option`.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    to: Option<Cow<'a, str>>,
+    to: Option<Text<'a>>,
     #[serde(borrow)]
-    room: Option<Cow<'a, str>>,
+    room: Option<Text<'a>>,
     #[serde(borrow)]
-    after: Option<Cow<'a, str>>,
+    after: Option<Text<'a>>,
     #[serde(borrow)]
-    token: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    token: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
     id: Option<u64>,
     ttl_ms: Option<u64>,
     n: Option<u64>,
+}
+
+/// `null` is a value like any other, where serde would take it for an absent field.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// serde would take an array of the fields' values for an object.
+fn is_object(text: &[u8]) -> bool {
+    text.trim_ascii_start().first() == Some(&b'{')
 }
 
 struct Reader<'a> {
@@ -115,8 +132,8 @@ impl Reader<'_> {
         field.ok_or_else(|| self.bad(ErrorCode::BadMessage, format!("`{}` needs the field `{name}`", self.kind)))
     }
 
-    fn name<'a>(&self, field: Option<Cow<'a, str>>, name: &str) -> Result<Cow<'a, str>, BadMessage> {
-        let text = self.need(field, name)?;
+    fn name<'a>(&self, field: Option<Text<'a>>, name: &str) -> Result<Cow<'a, str>, BadMessage> {
+        let Text(text) = self.need(field, name)?;
         check_name(&text).map_err(|error| self.bad(ErrorCode::BadMessage, format!("`{name}` {error}")))?;
         Ok(text)
     }
@@ -127,11 +144,15 @@ impl Reader<'_> {
 /// # Errors
 /// If it is no JSON object, has an unknown `type`, or a field that is missing, of a wrong type or over its limit.
 pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
-    let fields: Fields<'_> = serde_json::from_slice(text).map_err(|error| BadMessage {
+    let unreadable = |why: &str| BadMessage {
         code: ErrorCode::BadMessage,
-        message: format!("not a message: {error}"),
+        message: format!("not a message: {}", why.chars().take(MAX_QUOTED).collect::<String>()),
         id: None,
-    })?;
+    };
+    if !is_object(text) {
+        return Err(unreadable("no JSON object"));
+    }
+    let fields: Fields<'_> = serde_json::from_slice(text).map_err(|error| unreadable(&error.to_string()))?;
     let Fields { kind, to, room, after, token, data, id, ttl_ms, n } = fields;
     let valid_id = id.filter(|id| (1..=MAX_REQUEST_ID).contains(id));
     let reader = Reader { kind: &kind, id: valid_id };
@@ -139,9 +160,7 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
         return Err(reader.bad(ErrorCode::BadMessage, format!("`id` must be from 1 to {MAX_REQUEST_ID}")));
     }
     let message = match &*kind {
-        "signal" => {
-            ClientMessage::Signal { to: reader.name(to, "to")?, data: reader.need(data, "data")?, id, ttl_ms }
-        }
+        "signal" => ClientMessage::Signal { to: reader.name(to, "to")?, data: reader.need(data, "data")?, id, ttl_ms },
         "join" => {
             if data.is_some_and(|data| data.get().len() > MAX_MEMBER_DATA_BYTES) {
                 let message = format!("`data` of `join` may have {MAX_MEMBER_DATA_BYTES} bytes");
@@ -150,12 +169,15 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
             ClientMessage::Join { room: reader.name(room, "room")?, data, id }
         }
         "leave" => ClientMessage::Leave { room: reader.name(room, "room")?, id },
-        "members" => ClientMessage::Members { room: reader.name(room, "room")?, after },
+        "members" => {
+            let after = after.map(|after| reader.name(Some(after), "after")).transpose()?;
+            ClientMessage::Members { room: reader.name(room, "room")?, after }
+        }
         "broadcast" => {
             ClientMessage::Broadcast { room: reader.name(room, "room")?, data: reader.need(data, "data")?, id }
         }
         "received" => ClientMessage::Received { n: reader.need(n, "n")? },
-        "token" => ClientMessage::Token { token: reader.need(token, "token")? },
+        "token" => ClientMessage::Token { token: reader.need(token, "token")?.0 },
         "ice_servers" => ClientMessage::IceServers,
         "ping" => ClientMessage::Ping,
         other => {
@@ -198,9 +220,56 @@ pub fn peek(text: &[u8]) -> EdgeMessage {
     {
         return EdgeMessage::Other;
     }
+    if !is_object(text) {
+        return EdgeMessage::Other;
+    }
     match serde_json::from_slice(text) {
         Ok(TypeAndNumber { kind, .. }) if kind == "ping" => EdgeMessage::Ping,
         Ok(TypeAndNumber { kind, n: Some(n) }) if kind == "received" => EdgeMessage::Received { n },
         _ => EdgeMessage::Other,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_borrowed_unless_they_are_written_with_escapes() {
+        for (text, borrowed) in [
+            (r#"{"type":"signal","to":"bob","data":1}"#, true),
+            (r#"{"type":"signal","to":"\u0062ob","data":1}"#, false),
+        ] {
+            let ClientMessage::Signal { to, .. } = parse(text.as_bytes()).unwrap() else { panic!() };
+            assert_eq!((&*to, matches!(to, Cow::Borrowed(_))), ("bob", borrowed));
+        }
+    }
+
+    #[test]
+    fn null_is_data_like_any_other() {
+        let text = br#"{"type":"signal","to":"bob","data":null}"#;
+        let ClientMessage::Signal { data, .. } = parse(text).unwrap() else { panic!() };
+        assert_eq!(data.get(), "null");
+    }
+
+    #[test]
+    fn an_array_of_fields_is_no_message() {
+        let text = br#"["ping",null,null,null,null,null,null,null,null]"#;
+        assert_eq!(parse(text).unwrap_err().message, "not a message: no JSON object");
+        assert_eq!(peek(br#"["ping",null]"#), EdgeMessage::Other);
+    }
+
+    #[test]
+    fn an_answer_quotes_little_of_a_message_that_is_wrong() {
+        let text = format!(r#"{{"type":"ping","id":"{}"}}"#, r#"\""#.repeat(10_000));
+        assert!(parse(text.as_bytes()).unwrap_err().message.len() < 1_000);
+    }
+
+    #[test]
+    fn the_data_of_a_join_has_a_limit() {
+        let join = |bytes: usize| format!(r#"{{"type":"join","room":"r","data":"{}"}}"#, "x".repeat(bytes - 2));
+        assert!(parse(join(MAX_MEMBER_DATA_BYTES).as_bytes()).is_ok());
+        assert_eq!(parse(join(MAX_MEMBER_DATA_BYTES + 1).as_bytes()).unwrap_err().code, ErrorCode::TooLarge);
     }
 }

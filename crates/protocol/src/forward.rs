@@ -28,7 +28,8 @@ pub struct Header<'a> {
     pub view: u64,
 }
 
-/// Names an envelope at the node that serves its sender; means nothing to others.
+/// Names, at the node that serves its sender, the queue that an envelope stands in; means nothing to others. Another
+/// incarnation of that node does not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Ticket(pub u64);
 
@@ -71,34 +72,21 @@ pub enum Item<'a> {
     Envelope(Envelope<'a>),
     /// The fate of an envelope, going back the way it came.
     Fate {
-        /// Which envelope.
+        /// Its queue.
         ticket: Ticket,
+        /// Its number in the origin.
+        number: u64,
         /// What became of it.
         fate: EnvelopeFate,
         /// Nodes still ahead, the sender's own first; none if this batch goes to that one.
         via: Vec<&'a str>,
     },
-    /// The envelope waits here for its recipient: no need to repeat it soon.
+    /// An envelope of that queue waits at the sender of this batch for its recipient: no need to repeat it soon.
     Held {
-        /// Which envelope.
+        /// Its queue.
         ticket: Ticket,
-    },
-    /// The client is attached at the sender of this batch, though others may own it.
-    Located {
-        /// The client.
-        client_id: &'a str,
-    },
-    /// The client is no longer attached at the sender.
-    Unlocated {
-        /// The client.
-        client_id: &'a str,
-    },
-    /// Drop what has not gone down yet of these: their sender's node has taken another way.
-    Forget {
-        /// The recipient.
-        to: &'a str,
-        /// The messages.
-        origins: Vec<Origin>,
+        /// Nodes still ahead, as for a fate.
+        via: Vec<&'a str>,
     },
 }
 

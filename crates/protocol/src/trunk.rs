@@ -63,6 +63,8 @@ pub struct Attach<'a> {
     pub request: Request<'a>,
     /// What the last node said of the session; absent for a client that no node has admitted yet.
     pub state: Option<&'a [u8]>,
+    /// Set if the socket has closed already: the session comes only to have its last frames done.
+    pub gone: Option<Gone>,
 }
 
 /// What the edge says of a `Down` that it did not write.
@@ -155,8 +157,10 @@ pub enum ToEdge<'a> {
         resumed: bool,
         /// Number of the latest uplink frame that the node knows of it; the edge numbers on from there.
         seq: u64,
-        /// The `welcome` for a new socket, empty in a handoff.
-        welcome: &'a [u8],
+        /// The hold time at this node: what `left` counts down from.
+        hold: Left,
+        /// What the client is told: `welcome` on a new socket, `moved` after a handoff, or nothing.
+        greeting: &'a [u8],
         /// Opaque to the edge: it is shown to the next node.
         state: &'a [u8],
     },

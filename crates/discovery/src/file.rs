@@ -1,0 +1,115 @@
+//! From a file's bytes to a view.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::{Member, Trouble, View};
+
+/// Longest file that is read: some ten thousand nodes.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Reads and parses a file. Blocks.
+pub(crate) fn read(path: &Path) -> Result<View, Trouble> {
+    parse(&read_bytes(path)?)
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, Trouble> {
+    // Looked at before it is opened: opening a pipe would wait for whoever writes it.
+    let metadata = path.metadata().map_err(|error| trouble(&error))?;
+    if !metadata.is_file() {
+        return Err(Trouble::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    // It may grow meanwhile, so one byte more than allowed is asked for.
+    let file = File::open(path).map_err(|error| trouble(&error))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| trouble(&error))?;
+    match bytes.len() as u64 {
+        0..=MAX_BYTES => Ok(bytes),
+        read => Err(Trouble::TooLarge { bytes: metadata.len().max(read), max: MAX_BYTES }),
+    }
+}
+
+fn trouble(error: &io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::NotFound => Trouble::Missing,
+        _ => Trouble::Unreadable(error.to_string()),
+    }
+}
+
+fn parse(content: &[u8]) -> Result<View, Trouble> {
+    if content.trim_ascii().is_empty() {
+        return Err(Trouble::Blank);
+    }
+    let members: Vec<Member> =
+        serde_json::from_slice(content).map_err(|error| Trouble::Malformed(error.to_string()))?;
+    View::new(members).map_err(|error| Trouble::Malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TWO: &str = r#"[{"id":"b","address":"h:2","draining":true},{"id":"a","address":"h:1","zone":"x"}]"#;
+
+    #[test]
+    fn draining_may_be_left_out_and_other_fields_are_ignored() {
+        let view = parse(TWO.as_bytes()).unwrap();
+        assert_eq!(view.len(), 2);
+        assert!(view.get("b").unwrap().draining);
+        assert!(!view.get("a").unwrap().draining);
+    }
+
+    #[test]
+    fn a_view_written_as_json_reads_the_same() {
+        let view = parse(TWO.as_bytes()).unwrap();
+        assert_eq!(parse(&serde_json::to_vec(view.members()).unwrap()), Ok(view));
+    }
+
+    #[test]
+    fn an_empty_list_is_a_view_and_an_empty_file_is_not() {
+        assert_eq!(parse(b" [] "), Ok(View::default()));
+        assert_eq!(parse(b""), Err(Trouble::Blank));
+        assert_eq!(parse(b" \n"), Err(Trouble::Blank));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_content_is_said() {
+        for (content, part) in [
+            (r#"{"id":"a"}"#, "expected a sequence"),
+            (r#"[{"id":"a"}]"#, "missing field `address`"),
+            (r#"[{"id":"a b","address":"h:1"}]"#, "may have only A-Z"),
+            (r#"[{"id":"a","address":"h"}]"#, "has no port"),
+            (r#"[{"id":"a","address":"h:1"},{"id":"a","address":"h:2"}]"#, "a appears twice"),
+        ] {
+            let message = parse(content.as_bytes()).unwrap_err().to_string();
+            assert!(message.contains(part), "{content} says {message:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&dir.path().join("absent")), Err(Trouble::Missing));
+        assert_eq!(read(dir.path()), Err(Trouble::NotAFile));
+        let large = dir.path().join("large");
+        File::create(&large).unwrap().set_len(MAX_BYTES + 9).unwrap();
+        assert_eq!(read(&large), Err(Trouble::TooLarge { bytes: MAX_BYTES + 9, max: MAX_BYTES }));
+    }
+
+    proptest! {
+        #[test]
+        fn no_part_of_a_list_is_taken_for_the_list(len in 0..TWO.len()) {
+            prop_assert!(parse(&TWO.as_bytes()[..len]).is_err());
+        }
+
+        #[test]
+        fn damaged_content_never_panics(content in prop::collection::vec(any::<u8>(), 0..256)) {
+            let _ = parse(&content);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Views: who is in the mesh now, from a static list or a watched file.
+//!
+//! A [`View`] is one immutable set of nodes with a hash of its content; a newer one replaces it whole. A [`Source`] says
+//! where views come from, [`watch()`] follows it, and whoever needs the present view takes it from the [`Discovery`] handle.
+//! Who owns a client in a view, and which nodes are suspect, is decided elsewhere.
+//!
+//! A source that fails, or is suddenly empty, never takes the mesh down: the last view stays, and logs and metrics say so.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`address`] | where a node's internal listener is |
+//! | [`view`] | members, views, and the difference between two |
+//! | [`source`] | `static:...` and `file:...` as text |
+//! | [`trouble`] | what can be wrong with a reading |
+//! | `file` | from a file's bytes to a view |
+//! | `verdict` | what to publish, given the last view and a reading |
+//! | [`watch`](mod@watch) | the task that follows a source |
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let source = "static:node-0=127.0.0.1:7900,node-1=127.0.0.1:7901".parse()?;
+//! let discovery = signaling_discovery::watch(source).await;
+//! assert_eq!(discovery.view().len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod address;
+mod file;
+mod metrics;
+pub mod source;
+pub mod trouble;
+mod verdict;
+pub mod view;
+pub mod watch;
+
+pub use address::{Address, AddressError};
+pub use source::{Source, SourceError};
+pub use trouble::Trouble;
+pub use view::{Diff, Member, View, ViewError};
+pub use watch::{Discovery, watch};

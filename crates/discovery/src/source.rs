@@ -1,0 +1,156 @@
+//! Where views come from, as text.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use signaling_protocol::{NameError, NodeId};
+
+use crate::{AddressError, Member, View, ViewError};
+
+/// Where views come from. As text:
+///
+/// - `static:ID=HOST:PORT,...`: this list, for ever.
+/// - `file:PATH`: a watched file with a JSON list, one object a node:
+///   `[{"id":"node-0","address":"127.0.0.1:7900","draining":false}]`. `draining` may be left out, other fields are
+///   ignored. Whoever writes it best writes another file and renames that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A list that never changes.
+    Static(View),
+    /// A file that is read again and again.
+    File(PathBuf),
+}
+
+/// Why a text is no source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// Nothing before a first colon, or no colon.
+    #[error("names no scheme: write static:ID=HOST:PORT,... or file:PATH")]
+    NoScheme,
+    /// A scheme that does not exist.
+    #[error("there is no scheme {0:?}: write static:ID=HOST:PORT,... or file:PATH")]
+    UnknownScheme(String),
+    /// `file:` alone.
+    #[error("file: names no file: write file:PATH")]
+    NoPath,
+    /// `static:` alone.
+    #[error("static: names no node: write static:ID=HOST:PORT,...")]
+    NoNode,
+    /// An entry of the static list has no `=`.
+    #[error("entry {entry:?} has no node id: write ID=HOST:PORT")]
+    NoId {
+        /// The entry, as it stands.
+        entry: String,
+    },
+    /// An entry of the static list has a bad node id.
+    #[error("entry {entry:?}: the node id {reason}")]
+    Id {
+        /// The entry, as it stands.
+        entry: String,
+        /// What is wrong with its node id.
+        reason: NameError,
+    },
+    /// An entry of the static list has a bad address.
+    #[error("entry {entry:?}: the address {reason}")]
+    Address {
+        /// The entry, as it stands.
+        entry: String,
+        /// What is wrong with its address.
+        reason: AddressError,
+    },
+    /// The entries of the static list do not go together.
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+impl FromStr for Source {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        match text.split_once(':') {
+            Some(("static", "")) => Err(SourceError::NoNode),
+            Some(("static", list)) => {
+                let members: Vec<Member> = list.split(',').map(parse_entry).collect::<Result<_, _>>()?;
+                Ok(Self::Static(View::new(members)?))
+            }
+            Some(("file", "")) => Err(SourceError::NoPath),
+            Some(("file", path)) => Ok(Self::File(path.into())),
+            None | Some(("", _)) => Err(SourceError::NoScheme),
+            Some((scheme, _)) => Err(SourceError::UnknownScheme(scheme.into())),
+        }
+    }
+}
+
+fn parse_entry(entry: &str) -> Result<Member, SourceError> {
+    let (id, address) = entry.split_once('=').ok_or_else(|| SourceError::NoId { entry: entry.into() })?;
+    Ok(Member {
+        id: NodeId::new(id).map_err(|reason| SourceError::Id { entry: entry.into(), reason })?,
+        address: address.parse().map_err(|reason| SourceError::Address { entry: entry.into(), reason })?,
+        draining: false,
+    })
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static(view) => {
+                f.write_str("static:")?;
+                for (at, member) in view.members().iter().enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}{}={}", member.id, member.address)?;
+                }
+                Ok(())
+            }
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use super::*;
+
+    #[test]
+    fn a_static_list_becomes_a_view() {
+        let text = "static:node-0=127.0.0.1:7900,a:b=[::1]:1";
+        let Source::Static(view) = text.parse().unwrap() else { panic!("not static") };
+        assert_eq!(view.len(), 2);
+        assert_eq!(view.get("a:b").unwrap().address.as_str(), "[::1]:1");
+        assert!(!view.get("node-0").unwrap().draining);
+    }
+
+    #[test]
+    fn a_file_keeps_its_path_as_it_stands() {
+        assert_eq!("file:/a/b:c.json".parse(), Ok(Source::File("/a/b:c.json".into())));
+    }
+
+    #[test]
+    fn a_source_prints_as_it_is_written() {
+        for text in ["static:a=h:1,b=h:2", "file:nodes.json"] {
+            assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn each_error_names_what_is_wrong() {
+        for (text, part) in [
+            ("", "names no scheme"),
+            ("nodes.json", "names no scheme"),
+            (":x", "names no scheme"),
+            ("dns:nodes:7900", "no scheme \"dns\""),
+            ("file:", "write file:PATH"),
+            ("static:", "names no node"),
+            ("static:127.0.0.1:1", "\"127.0.0.1:1\" has no node id"),
+            ("static:a=h:1,", "entry \"\" has no node id"),
+            ("static:a b=h:1", "entry \"a b=h:1\": the node id may have only"),
+            ("static:a=h", "entry \"a=h\": the address has no port"),
+            ("static:a=h:1,a=h:2", "node id a appears twice"),
+        ] {
+            let message = text.parse::<Source>().unwrap_err().to_string();
+            assert!(message.contains(part), "{text:?} says {message:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A file is followed through everything that may happen to it. Time is paused: it moves only while all tasks wait.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use signaling_discovery::{Discovery, Source, watch};
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+
+/// Long enough for several readings.
+const A_WHILE: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn the_first_view_is_there_at_once() {
+    let mesh = Mesh::with(&["a", "b"]);
+    let discovery = mesh.watch().await;
+    assert_eq!(ids(&discovery), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_comes_later_fills_an_empty_view() {
+    let mesh = Mesh::absent();
+    let discovery = mesh.watch().await;
+    assert!(discovery.view().is_empty());
+    sleep(A_WHILE).await;
+    assert!(discovery.age() >= A_WHILE);
+    mesh.replace(&list(&["a"]));
+    next_is(&discovery, &["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_atomic_replacement_is_seen() {
+    let mesh = Mesh::with(&["a"]);
+    let discovery = mesh.watch().await;
+    for ids in [&["a", "b"][..], &["b"], &["a", "b", "c"]] {
+        mesh.replace(&list(ids));
+        next_is(&discovery, ids).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_written_file_keeps_the_last_view_until_it_is_whole() {
+    let whole = list(&["a", "b"]);
+    keeps_the_last_view_during(|mesh| fs::write(&mesh.path, &whole[..whole.len() / 2]).unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_truncated_file_keeps_the_last_view() {
+    keeps_the_last_view_during(|mesh| fs::write(&mesh.path, "").unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_suddenly_empty_keeps_the_last_view() {
+    keeps_the_last_view_during(|mesh| mesh.replace("[]")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_file_keeps_the_last_view() {
+    keeps_the_last_view_during(|mesh| fs::remove_file(&mesh.path).unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_reads_well_stays_young_without_changes() {
+    let mesh = Mesh::with(&["a"]);
+    let discovery = mesh.watch().await;
+    let receiver = discovery.subscribe();
+    sleep(A_WHILE).await;
+    assert!(discovery.age() <= Duration::from_millis(200), "{:?}", discovery.age());
+    assert!(!receiver.has_changed().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_say_how_large_the_view_is_and_how_often_reading_failed() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let metrics = recorder.handle();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let mesh = Mesh::with(&["a", "b"]);
+    let discovery = mesh.watch().await;
+    assert_eq!(value(&metrics.render(), "signaling_view_nodes"), Some(2.0));
+
+    fs::remove_file(&mesh.path).unwrap();
+    sleep(A_WHILE).await;
+    let text = metrics.render();
+    assert_eq!(value(&text, "signaling_view_nodes"), Some(2.0));
+    assert!(value(&text, "signaling_discovery_failures_total") >= Some(5.0), "{text}");
+    assert!(value(&text, "signaling_discovery_age_seconds") >= Some(0.5), "{text}");
+
+    mesh.replace(&list(&["a"]));
+    next_is(&discovery, &["a"]).await;
+    assert_eq!(value(&metrics.render(), "signaling_view_nodes"), Some(1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_handle_ends_following() {
+    let mesh = Mesh::with(&["a"]);
+    let discovery = mesh.watch().await;
+    let mut receiver = discovery.subscribe();
+    drop(discovery);
+    assert!(timeout(A_WHILE, receiver.changed()).await.expect("the task still runs").is_err());
+}
+
+#[tokio::test]
+async fn a_static_list_never_changes_or_ages() {
+    let discovery = watch("static:a=127.0.0.1:1".parse().unwrap()).await;
+    assert_eq!(ids(&discovery), ["a"]);
+    assert_eq!(discovery.age(), Duration::ZERO);
+    assert!(!discovery.subscribe().has_changed().unwrap());
+}
+
+async fn keeps_the_last_view_during(fault: impl FnOnce(&Mesh)) {
+    let mesh = Mesh::with(&["a"]);
+    let discovery = mesh.watch().await;
+    let receiver = discovery.subscribe();
+    fault(&mesh);
+    sleep(A_WHILE).await;
+    assert!(discovery.age() >= A_WHILE / 2, "the fault was not noticed");
+    assert!(!receiver.has_changed().unwrap());
+    assert_eq!(ids(&discovery), ["a"]);
+
+    fs::write(&mesh.path, list(&["a", "b"])).unwrap();
+    next_is(&discovery, &["a", "b"]).await;
+    assert!(discovery.age() <= Duration::from_millis(200));
+}
+
+async fn next_is(discovery: &Discovery, expected: &[&str]) {
+    let mut receiver = discovery.subscribe();
+    let wanted = |view: &std::sync::Arc<signaling_discovery::View>| view.len() == expected.len();
+    timeout(A_WHILE, receiver.wait_for(wanted)).await.expect("no new view in time").unwrap();
+    assert_eq!(ids(discovery), expected);
+}
+
+fn ids(discovery: &Discovery) -> Vec<String> {
+    discovery.view().members().iter().map(|member| member.id.to_string()).collect()
+}
+
+fn list(ids: &[&str]) -> String {
+    let entries: Vec<_> = ids.iter().map(|id| format!(r#"{{"id":"{id}","address":"127.0.0.1:7900"}}"#)).collect();
+    format!("[{}]", entries.join(","))
+}
+
+fn value(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+struct Mesh {
+    path: PathBuf,
+    dir: TempDir,
+}
+
+impl Mesh {
+    fn absent() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { path: dir.path().join("nodes.json"), dir }
+    }
+
+    fn with(ids: &[&str]) -> Self {
+        let mesh = Self::absent();
+        mesh.replace(&list(ids));
+        mesh
+    }
+
+    fn replace(&self, content: &str) {
+        let new = self.dir.path().join("new");
+        fs::write(&new, content).unwrap();
+        fs::rename(new, &self.path).unwrap();
+    }
+
+    async fn watch(&self) -> Discovery {
+        watch(Source::File(self.path.clone())).await
+    }
+}

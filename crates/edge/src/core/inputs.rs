@@ -1,0 +1,288 @@
+//! What comes in: from clients, and from nodes.
+
+use std::time::Instant;
+
+use signaling_protocol::client::{EdgeMessage, peek};
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::trunk::{Gone, Origin, Slot, ToEdge, ToNode};
+use signaling_protocol::{CloseCode, Left};
+
+use super::confirms::Confirms;
+use super::filter::Verdict;
+use super::session::{Place, Session, Socket};
+use super::store::Store;
+use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
+use crate::ws::encode;
+
+/// What a `Down` carries.
+#[derive(Clone, Copy)]
+struct Down<'a> {
+    d: u64,
+    origin: Option<Origin>,
+    prev: u64,
+    left: Left,
+    payload: &'a [u8],
+}
+
+impl EdgeCore {
+    /// The client's upgrade has been answered: its socket may be written and read.
+    pub fn socket_opened(&mut self, now: Instant, client: ClientKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        if session.socket == Socket::Waiting {
+            session.socket = Socket::Open { paused: false };
+            session.heard = now;
+            list_output(&mut self.clients_with_output, client, session);
+        }
+    }
+
+    /// The client's socket is gone.
+    pub fn socket_closed(&mut self, client: ClientKey, gone: Gone) {
+        if self.sessions.get(client).is_some_and(|session| !matches!(session.socket, Socket::Closed(_))) {
+            self.end_socket(client, gone);
+        }
+    }
+
+    /// Bytes came from the client, whatever they are: it lives.
+    pub fn heard(&mut self, now: Instant, client: ClientKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.heard = now;
+        session.pinged = None;
+        if std::mem::take(&mut session.probed)
+            && let Some((link, slot)) = session.at()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.send(&ToNode::Alive { slot });
+        }
+    }
+
+    /// A text message of the client.
+    pub fn client_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
+        let message = peek(text);
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        match message {
+            EdgeMessage::Ping => {
+                let pong = ServerMessage::Pong.to_json();
+                session.output.append(&mut self.pool, |out| encode::text(out, &pong));
+                list_output(&mut self.clients_with_output, client, session);
+            }
+            EdgeMessage::Received { .. } => {}
+            EdgeMessage::Other => {
+                let seq = session.store.push(text, now);
+                self.counts.ups += 1;
+                if let Some((link, slot)) = session.uplink()
+                    && let Some(link) = self.links.get_mut(link)
+                {
+                    link.send(&ToNode::Up { slot, seq, left: Left::from_duration(session.hold), payload: text });
+                }
+            }
+        }
+        if session.store.is_full(&self.settings.store) && session.socket == (Socket::Open { paused: false }) {
+            self.counts.full_stores += 1;
+            session.socket = Socket::Open { paused: true };
+            session.last_pong = now;
+            return Reading::Paused;
+        }
+        Reading::On
+    }
+
+    /// A control frame's answer, ready for the socket.
+    pub fn client_control(&mut self, client: ClientKey, write: impl FnOnce(&mut Vec<u8>)) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.output.append(&mut self.pool, write);
+        list_output(&mut self.clients_with_output, client, session);
+    }
+
+    /// The socket took `count` bytes of [`EdgeCore::output`].
+    pub fn wrote(&mut self, now: Instant, client: ClientKey, count: usize) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.output.wrote(now, count, &mut self.pool);
+        self.confirm(client);
+    }
+
+    /// A run of frames from the node.
+    ///
+    /// # Errors
+    /// If the bytes are no frames; those in front of the fault have been carried out.
+    pub fn link_frames(&mut self, now: Instant, link: LinkKey, mut frames: &[u8]) -> Result<FromNode, LinkError> {
+        let mut from_node = FromNode::default();
+        while !frames.is_empty() {
+            self.link_frame(now, link, &ToEdge::take(&mut frames)?, &mut from_node);
+        }
+        Ok(from_node)
+    }
+
+    fn client_at(&self, link: LinkKey, slot: Slot) -> Option<ClientKey> {
+        self.links.get(link)?.client_by_slot.get(&slot).copied()
+    }
+
+    fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, from_node: &mut FromNode) {
+        let slot = match *frame {
+            ToEdge::Draining => {
+                from_node.draining = true;
+                return;
+            }
+            ToEdge::Attached { slot, .. }
+            | ToEdge::Rejected { slot, .. }
+            | ToEdge::Fates { slot, .. }
+            | ToEdge::Down { slot, .. }
+            | ToEdge::Close { slot, .. }
+            | ToEdge::Released { slot, .. }
+            | ToEdge::SessionState { slot, .. }
+            | ToEdge::Probe { slot } => slot,
+        };
+        let Some(client) = self.client_at(link, slot) else { return };
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        match *frame {
+            ToEdge::Attached { session: id, seq, hold, greeting, state, .. } => {
+                session.id = id;
+                session.hold = hold.as_duration();
+                session.state = Some(state.into());
+                session.request = None;
+                if session.store.is_empty() && seq > session.store.last() {
+                    session.store = Store::starting_after(seq);
+                }
+                if session.socket == Socket::Waiting {
+                    self.effects.push_back(Effect::Accept(client));
+                }
+                if !greeting.is_empty() && !matches!(session.socket, Socket::Closed(_)) {
+                    session.output.append(&mut self.pool, |out| encode::text(out, greeting));
+                    list_output(&mut self.clients_with_output, client, session);
+                }
+            }
+            ToEdge::Rejected { status, code, message, retry_after_ms, .. } => {
+                self.rejected(client, status, code, message, retry_after_ms);
+            }
+            ToEdge::Fates { first, count, reply, .. } => self.fates(client, first, count, reply),
+            ToEdge::Down { d, origin, prev, left, payload, .. } => {
+                self.down(now, client, Down { d, origin, prev, left, payload });
+            }
+            ToEdge::Close { code, reason, .. } => self.close(client, CloseCode(code), reason),
+            ToEdge::Released { state, .. } => {
+                session.state = Some(state.into());
+                if let Some(link) = self.links.get_mut(link) {
+                    link.client_by_slot.remove(&slot);
+                }
+                self.displace(client);
+            }
+            ToEdge::SessionState { state, .. } => session.state = Some(state.into()),
+            ToEdge::Probe { .. } => {
+                session.probed = true;
+                session.output.append(&mut self.pool, |out| encode::ping(out, b""));
+                list_output(&mut self.clients_with_output, client, session);
+            }
+            ToEdge::Draining => {}
+        }
+    }
+
+    fn rejected(&mut self, client: ClientKey, status: u16, code: &str, message: &str, retry_after_ms: Option<u32>) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        if session.socket == Socket::Waiting {
+            let (code, message) = (code.to_owned(), message.to_owned());
+            self.refuse(client, Refusal { status, code, message, retry_after_ms });
+        } else if status == 409 {
+            self.close(client, CloseCode::REPLACED, message);
+        } else {
+            if let Some((link, slot)) = session.at()
+                && let Some(link) = self.links.get_mut(link)
+            {
+                link.client_by_slot.remove(&slot);
+            }
+            self.displace(client);
+        }
+    }
+
+    fn fates(&mut self, client: ClientKey, first: u64, count: u32, reply: &[u8]) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        let mut news = false;
+        for seq in (first..).take(count as usize) {
+            news |= session.store.remove(seq);
+        }
+        if !news {
+            return;
+        }
+        match session.socket {
+            Socket::Closed(_) if session.store.is_empty() => return self.remove(client),
+            Socket::Closed(_) => return,
+            Socket::Open { paused: true } if !session.store.is_full(&self.settings.store) => {
+                session.socket = Socket::Open { paused: false };
+                self.effects.push_back(Effect::Read(client));
+            }
+            _ => {}
+        }
+        if !reply.is_empty() {
+            session.output.append(&mut self.pool, |out| encode::text(out, reply));
+            self.check_output(client);
+        }
+    }
+
+    fn down(&mut self, now: Instant, client: ClientKey, down: Down<'_>) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        if matches!(session.socket, Socket::Closed(_)) {
+            return;
+        }
+        let verdict = match down.origin {
+            Some(origin) => session.filter.judge(now, origin, down.prev, down.left),
+            None => Verdict::Write,
+        };
+        if verdict == Verdict::Write {
+            session.output.append(&mut self.pool, |out| encode::text(out, down.payload));
+            self.counts.downs += u64::from(down.origin.is_some());
+        }
+        let mark = session.output.end();
+        let Some(confirms) = session.confirms() else { return };
+        match verdict {
+            Verdict::Write => {
+                confirms.written_at(down.d, mark);
+                self.check_output(client);
+            }
+            Verdict::Repeat => {
+                confirms.written_at(down.d, mark);
+                self.counts.filtered_repeats += 1;
+                self.confirm(client);
+            }
+            Verdict::Not(why) => {
+                confirms.unwritten(down.d, why);
+                self.counts.gaps += 1;
+                self.confirm(client);
+            }
+        }
+    }
+
+    /// Lists the client for writing, or closes it if it has too much unwritten.
+    fn check_output(&mut self, client: ClientKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        if session.output.pending().len() > self.settings.max_output_bytes {
+            self.close(client, CloseCode::TOO_SLOW, "too much waits for you to read it");
+        } else {
+            list_output(&mut self.clients_with_output, client, session);
+        }
+    }
+
+    /// Notes on the session's link that there is something to confirm, if there is.
+    fn confirm(&mut self, client: ClientKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        let written = session.output.written();
+        if session.confirms().is_some_and(|confirms: &mut Confirms| confirms.wrote(written))
+            && !session.confirm_is_listed
+            && let Place::At { link, .. } | Place::Leaving { link, .. } = session.place
+            && let Some(link) = self.links.get_mut(link)
+        {
+            session.confirm_is_listed = true;
+            link.to_confirm.push(client);
+        }
+    }
+}
+
+/// What a node said of itself among its frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FromNode {
+    /// It will stop: its sessions must move.
+    pub draining: bool,
+}
+
+pub(super) fn list_output(listed: &mut Vec<ClientKey>, client: ClientKey, session: &mut Session) {
+    if !session.output_is_listed && session.socket != Socket::Waiting {
+        session.output_is_listed = true;
+        listed.push(client);
+    }
+}

@@ -1,0 +1,391 @@
+//! The edge's decisions: sessions, their places at nodes, and the clients' half of custody.
+//!
+//! Pure: no socket, clock or task. Whatever happens comes in as a method with the time; what is to be done comes out
+//! as bytes for links ([`EdgeCore::take_batch`]), bytes for clients ([`EdgeCore::output`]) and [`Effect`]s. The
+//! way of a message up: [`EdgeCore::client_text`] keeps it in the session's [`Store`] and writes an `Up`; its
+//! `Fates` end its custody. Down: [`EdgeCore::link_frames`] asks the session's [`Filter`], queues the text, and
+//! once [`EdgeCore::wrote`] says that the socket took it, a `Confirm` rides along with the next batch.
+
+mod confirms;
+mod filter;
+mod inputs;
+mod link;
+mod output;
+mod session;
+mod store;
+mod sweep;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::trunk::{Attach, Gone, ToNode};
+use signaling_protocol::{ClientId, CloseCode, DecodeError, Left, SessionId, limits};
+use signaling_rendezvous::KeyHash;
+use slotmap::{SlotMap, new_key_type};
+
+use self::confirms::Confirms;
+use self::link::Link;
+use self::output::Pool;
+use self::session::{Place, Session, Socket};
+use crate::ws::encode;
+
+pub use self::filter::{Filter, Verdict};
+pub use self::session::{ConnectRequest, Newcomer};
+pub use self::inputs::FromNode;
+pub use self::store::{Store, StoreLimits};
+pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
+
+new_key_type! {
+    /// A client of this edge.
+    pub struct ClientKey;
+    /// A way to a node.
+    pub struct LinkKey;
+}
+
+/// What an edge allows its clients.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What is kept of one client's traffic.
+    pub store: StoreLimits,
+    /// Unwritten output past which a client is too slow: a burst of several of the largest messages.
+    pub max_output_bytes: usize,
+    /// How long a socket may take nothing at all though something waits.
+    pub write_timeout: Duration,
+    /// After this silence of a client it is pinged.
+    pub heartbeat: Duration,
+    /// How long it has to answer.
+    pub heartbeat_answer: Duration,
+    /// Until a node has told its own.
+    pub hold_until_told: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            store: StoreLimits::default(),
+            max_output_bytes: 256 * 1024,
+            write_timeout: Duration::from_secs(10),
+            heartbeat: limits::HEARTBEAT,
+            heartbeat_answer: limits::HEARTBEAT_ANSWER,
+            hold_until_told: limits::DEFAULT_HOLD,
+        }
+    }
+}
+
+/// A refusal that a node, or the lack of one, gives a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// HTTP status.
+    pub status: u16,
+    /// For programs.
+    pub code: String,
+    /// For people.
+    pub message: String,
+    /// Where waiting helps: for how long.
+    pub retry_after_ms: Option<u32>,
+}
+
+/// What the shell has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// No node serves the client: attach it somewhere, now or later.
+    Place(ClientKey),
+    /// Answer the client's upgrade; its output already has the welcome.
+    Accept(ClientKey),
+    /// Refuse the client, which still waits for its upgrade. The core has forgotten it.
+    Refuse(ClientKey, Refusal),
+    /// Write this and close the socket. The core has no further use for it.
+    Close(ClientKey, CloseCode, Vec<u8>),
+    /// Read the socket again.
+    Read(ClientKey),
+}
+
+/// What happened so far, for metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// Frames taken from clients for a node.
+    pub ups: u64,
+    /// Messages written to clients.
+    pub downs: u64,
+    /// Repeats that were not written again.
+    pub filtered_repeats: u64,
+    /// Messages not written because one before them was missing.
+    pub gaps: u64,
+    /// Frames sent again to another node.
+    pub resends: u64,
+    /// Sessions moved to another node behind their open socket.
+    pub handoffs: u64,
+    /// Clients that were stopped because their store was full.
+    pub full_stores: u64,
+    /// Sockets closed by the edge.
+    pub closes: u64,
+}
+
+/// Whether to go on reading a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Go on.
+    On,
+    /// Not before [`Effect::Read`]; or never, if the client is gone.
+    Paused,
+}
+
+/// The edge's state.
+#[derive(Debug)]
+pub struct EdgeCore {
+    settings: Settings,
+    sessions: SlotMap<ClientKey, Session>,
+    links: SlotMap<LinkKey, Link>,
+    effects: VecDeque<Effect>,
+    clients_with_output: Vec<ClientKey>,
+    pool: Pool,
+    counts: Counts,
+}
+
+impl EdgeCore {
+    /// An edge without clients and links.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            sessions: SlotMap::with_key(),
+            links: SlotMap::with_key(),
+            effects: VecDeque::new(),
+            clients_with_output: Vec::new(),
+            pool: Pool::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Adds a link that is up.
+    pub fn link_up(&mut self) -> LinkKey {
+        self.links.insert(Link::default())
+    }
+
+    /// Removes a link: its sessions need a new place.
+    pub fn link_down(&mut self, link: LinkKey) {
+        let Some(link) = self.links.remove(link) else { return };
+        let mut clients: Vec<_> = link.client_by_slot.into_values().collect();
+        clients.sort_unstable();
+        for client in clients {
+            self.displace(client);
+        }
+    }
+
+    /// A client asks to be let in: [`Effect::Place`] follows.
+    pub fn connect(&mut self, now: Instant, newcomer: Newcomer) -> ClientKey {
+        let client = self.sessions.insert(Session::new(now, newcomer, &self.settings));
+        self.effects.push_back(Effect::Place(client));
+        client
+    }
+
+    /// Gives the client a place: attaches it, and sends again what has no fate.
+    pub fn attach(&mut self, now: Instant, client: ClientKey, link_key: LinkKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        let Some(link) = self.links.get_mut(link_key) else { return };
+        if session.at().is_some() {
+            return;
+        }
+        let Some(slot) = link.assign(client) else { return };
+        let none = ConnectRequest::default();
+        link.send(&ToNode::Attach(Attach {
+            slot,
+            session: session.id,
+            client_id: session.client_id.as_str(),
+            born: session.born,
+            reliable: session.reliable,
+            seq: session.store.last(),
+            request: session.request.as_deref().unwrap_or(&none).as_wire(),
+            state: session.state.as_deref(),
+            gone: if let Socket::Closed(gone) = session.socket { Some(gone) } else { None },
+        }));
+        for (seq, kept) in session.store.iter() {
+            let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
+            link.send(&ToNode::Up { slot, seq, left: Left::from_duration(left), payload: &kept.payload });
+            self.counts.resends += 1;
+        }
+        session.place = Place::At { link: link_key, slot, confirms: Confirms::default() };
+    }
+
+    /// Starts a handoff: the node is told, [`Effect::Place`] follows once it has let go.
+    pub fn release(&mut self, client: ClientKey, to: &str) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        let place = std::mem::replace(&mut session.place, Place::Nowhere);
+        let Place::At { link, slot, confirms } = place else {
+            session.place = place;
+            return;
+        };
+        session.place = Place::Leaving { link, slot, confirms };
+        if let Some(link) = self.links.get_mut(link) {
+            link.send(&ToNode::Release { slot, to });
+            self.counts.handoffs += 1;
+        }
+    }
+
+    /// Refuses a client that still waits for its upgrade.
+    pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
+        if self.sessions.get(client).is_some_and(|session| session.socket == Socket::Waiting) {
+            self.effects.push_back(Effect::Refuse(client, refusal));
+            self.remove(client);
+        }
+    }
+
+    /// Closes a client's socket with a close frame.
+    pub fn close(&mut self, client: ClientKey, code: CloseCode, reason: &str) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        match session.socket {
+            Socket::Waiting => {
+                let message = reason.to_owned();
+                let code = "unavailable".to_owned();
+                self.refuse(client, Refusal { status: 503, code, message, retry_after_ms: Some(1000) });
+            }
+            Socket::Open { .. } => {
+                let mut last_words = session.output.take();
+                encode::close(&mut last_words, code.0, reason);
+                self.counts.closes += 1;
+                self.effects.push_back(Effect::Close(client, code, last_words));
+                self.end_socket(client, Gone::Closed);
+            }
+            Socket::Closed(_) => {}
+        }
+    }
+
+    /// What the shell has to do next.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Whether the link has something that must not wait, or at least something to confirm.
+    #[must_use]
+    pub fn wants(&self, link: LinkKey) -> Wants {
+        match self.links.get(link) {
+            Some(link) if !link.out.is_empty() => Wants::Now,
+            Some(link) if !link.to_confirm.is_empty() => Wants::Soon,
+            _ => Wants::Nothing,
+        }
+    }
+
+    /// Takes all that the link has to carry, confirms included.
+    pub fn take_batch(&mut self, link: LinkKey) -> Vec<u8> {
+        let Some(link) = self.links.get_mut(link) else { return Vec::new() };
+        for client in std::mem::take(&mut link.to_confirm) {
+            let Some(session) = self.sessions.get_mut(client) else { continue };
+            session.confirm_is_listed = false;
+            let Some((_, slot)) = session.at() else { continue };
+            if let Some((up_to, exceptions)) = session.confirms().and_then(Confirms::take) {
+                ToNode::Confirm { slot, up_to, exceptions }.append(&mut link.out);
+            }
+        }
+        std::mem::take(&mut link.out)
+    }
+
+    /// Clients that have got output since this was asked last.
+    pub fn take_clients_with_output(&mut self) -> Vec<ClientKey> {
+        let clients = std::mem::take(&mut self.clients_with_output);
+        for &client in &clients {
+            if let Some(session) = self.sessions.get_mut(client) {
+                session.output_is_listed = false;
+            }
+        }
+        clients
+    }
+
+    /// What is to be written to the client's socket; nothing before its upgrade was answered.
+    #[must_use]
+    pub fn output(&self, client: ClientKey) -> &[u8] {
+        match self.sessions.get(client) {
+            Some(session) if session.socket != Socket::Waiting => session.output.pending(),
+            _ => &[],
+        }
+    }
+
+    /// Sessions that are served somewhere: for placement.
+    pub fn placed(&self) -> impl Iterator<Item = (ClientKey, KeyHash, LinkKey)> {
+        self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
+    }
+
+    /// The hash that places the client.
+    #[must_use]
+    pub fn key_hash(&self, client: ClientKey) -> Option<KeyHash> {
+        self.sessions.get(client).map(|session| session.key)
+    }
+
+    /// The client and its session, for spans and logs.
+    #[must_use]
+    pub fn identity(&self, client: ClientKey) -> Option<(&ClientId, SessionId)> {
+        self.sessions.get(client).map(|session| (&session.client_id, session.id))
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The session has lost its place, if it had one.
+    fn displace(&mut self, client: ClientKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.place = Place::Nowhere;
+        if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() {
+            self.remove(client);
+        } else {
+            self.effects.push_back(Effect::Place(client));
+        }
+    }
+
+    /// The socket is gone; the session goes too, unless frames of it still have no fate.
+    fn end_socket(&mut self, client: ClientKey, gone: Gone) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.socket = Socket::Closed(gone);
+        session.filter = Filter::default();
+        session.output.take();
+        if let Some(confirms) = session.confirms() {
+            *confirms = Confirms::default();
+        }
+        if let Some((link, slot)) = session.at()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.send(&ToNode::Detach { slot, gone });
+        }
+        if session.store.is_empty() {
+            self.remove(client);
+        }
+    }
+
+    fn remove(&mut self, client: ClientKey) {
+        if let Some(session) = self.sessions.remove(client)
+            && let Some((link, slot)) = session.at()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.client_by_slot.remove(&slot);
+        }
+    }
+}
+
+/// How urgently a link wants its batch taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wants {
+    /// It has nothing.
+    Nothing,
+    /// Confirms alone: they wait for company, 2 ms at most.
+    Soon,
+    /// Messages.
+    Now,
+}
+
+/// Bytes on a link that are no frames of the protocol: the link must be closed.
+#[derive(Debug, thiserror::Error)]
+#[error("the node sent what is no trunk frame: {0}")]
+pub struct LinkError(#[from] DecodeError);

@@ -1,0 +1,101 @@
+//! What waits to be written to one client's socket.
+
+use std::time::{Duration, Instant};
+
+/// Largest buffer that is kept for another client once it is empty.
+const POOLED_BYTES: usize = 16 * 1024;
+/// Most buffers kept: as many clients as one turn usually writes to.
+const POOLED_BUFFERS: usize = 256;
+
+/// Empty buffers for whoever has something to say next, so that an idle client holds none.
+#[derive(Debug, Default)]
+pub(super) struct Pool(Vec<Vec<u8>>);
+
+/// A client's output. Offsets count from the first byte ever queued, so that a mark stays true.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    bytes: Vec<u8>,
+    written_of_bytes: usize,
+    written: u64,
+    blocked_since: Option<Instant>,
+}
+
+impl Output {
+    /// Appends by `write`.
+    pub(super) fn append(&mut self, pool: &mut Pool, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = pool.0.pop().unwrap_or_default();
+        }
+        write(&mut self.bytes);
+    }
+
+    /// What is to be written now.
+    pub(super) fn pending(&self) -> &[u8] {
+        self.bytes.get(self.written_of_bytes..).unwrap_or_default()
+    }
+
+    /// The offset behind the last byte queued.
+    pub(super) fn end(&self) -> u64 {
+        self.written + self.pending().len() as u64
+    }
+
+    /// The offset up to which the socket has taken everything.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The socket took `count` bytes of what was pending.
+    pub(super) fn wrote(&mut self, now: Instant, count: usize, pool: &mut Pool) {
+        self.written += count as u64;
+        self.written_of_bytes += count;
+        if self.pending().is_empty() {
+            self.release(pool);
+        } else if count > 0 || self.blocked_since.is_none() {
+            self.blocked_since = Some(now);
+        }
+    }
+
+    /// Whether the socket has taken nothing for `limit` though something waits.
+    pub(super) fn is_stuck(&self, now: Instant, limit: Duration) -> bool {
+        self.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
+    }
+
+    /// Takes all that is pending.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.drain(..self.written_of_bytes.min(bytes.len()));
+        *self = Self::default();
+        bytes
+    }
+
+    fn release(&mut self, pool: &mut Pool) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.written_of_bytes = 0;
+        self.blocked_since = None;
+        if bytes.capacity() <= POOLED_BYTES && pool.0.len() < POOLED_BUFFERS {
+            bytes.clear();
+            pool.0.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drained_output_gives_its_buffer_back() {
+        let (mut pool, mut output, now) = (Pool::default(), Output::default(), Instant::now());
+        output.append(&mut pool, |out| out.extend_from_slice(b"hello"));
+        assert_eq!((output.pending(), output.end()), (&b"hello"[..], 5));
+        output.wrote(now, 2, &mut pool);
+        assert_eq!((output.pending(), output.written(), output.end()), (&b"llo"[..], 2, 5));
+        assert!(output.is_stuck(now + Duration::from_secs(1), Duration::from_secs(1)));
+        output.wrote(now, 3, &mut pool);
+        assert_eq!((output.bytes.capacity(), pool.0.len()), (0, 1));
+        assert!(!output.is_stuck(now + Duration::from_secs(9), Duration::from_secs(1)));
+        output.append(&mut pool, |out| out.push(b'!'));
+        assert_eq!(output.end(), 6);
+        assert!(pool.0.is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+//! What an edge knows of one client.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::trunk::{Gone, Request, Slot};
+use signaling_protocol::{ClientId, SessionId};
+use signaling_rendezvous::KeyHash;
+
+use super::confirms::Confirms;
+use super::filter::Filter;
+use super::output::Output;
+use super::store::Store;
+use super::{LinkKey, Settings};
+
+/// The request that opened a client's socket.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConnectRequest {
+    /// Path, as requested.
+    pub path: String,
+    /// Query string without tokens.
+    pub query: String,
+    /// `Origin` header of a browser.
+    pub origin: Option<String>,
+    /// Bearer token.
+    pub bearer: Option<String>,
+    /// Resume token.
+    pub resume: Option<String>,
+    /// The client's address.
+    pub address: String,
+}
+
+impl ConnectRequest {
+    pub(super) fn as_wire(&self) -> Request<'_> {
+        Request {
+            path: &self.path,
+            query: &self.query,
+            origin: self.origin.as_deref(),
+            bearer: self.bearer.as_deref(),
+            resume: self.resume.as_deref(),
+            address: &self.address,
+        }
+    }
+}
+
+/// A client that asks to be let in.
+#[derive(Debug, Clone)]
+pub struct Newcomer {
+    /// Its id.
+    pub client_id: ClientId,
+    /// A session id drawn for it.
+    pub session: SessionId,
+    /// The edge's clock, microseconds since 1970.
+    pub born: u64,
+    /// Whether it takes part in custody.
+    pub reliable: bool,
+    /// What it asked with.
+    pub request: ConnectRequest,
+}
+
+/// Where a session is served.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// Nowhere: frames wait in the store.
+    Nowhere,
+    /// At a node, which may not have said `Attached` yet.
+    At { link: LinkKey, slot: Slot, confirms: Confirms },
+    /// Still at a node that was told `Release`: what it sends down counts until it says `Released`.
+    Leaving { link: LinkKey, slot: Slot, confirms: Confirms },
+}
+
+/// The client's socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Socket {
+    /// Its upgrade has not been answered.
+    Waiting,
+    /// Open; `paused` while the store is full.
+    Open { paused: bool },
+    /// Closed; the session stays until its store is empty.
+    Closed(Gone),
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client_id: ClientId,
+    pub(super) key: KeyHash,
+    pub(super) id: SessionId,
+    pub(super) born: u64,
+    pub(super) reliable: bool,
+    /// Dropped once a node has admitted the client: what follows needs only `state`.
+    pub(super) request: Option<Box<ConnectRequest>>,
+    pub(super) state: Option<Box<[u8]>>,
+    pub(super) hold: Duration,
+    pub(super) place: Place,
+    pub(super) socket: Socket,
+    pub(super) store: Store,
+    pub(super) filter: Filter,
+    pub(super) output: Output,
+    pub(super) output_is_listed: bool,
+    pub(super) confirm_is_listed: bool,
+    pub(super) heard: Instant,
+    pub(super) pinged: Option<Instant>,
+    pub(super) last_pong: Instant,
+    /// The node has asked whether the socket still answers.
+    pub(super) probed: bool,
+}
+
+impl Session {
+    pub(super) fn new(now: Instant, newcomer: Newcomer, settings: &Settings) -> Self {
+        Self {
+            key: KeyHash::of(newcomer.client_id.as_str()),
+            client_id: newcomer.client_id,
+            id: newcomer.session,
+            born: newcomer.born,
+            reliable: newcomer.reliable,
+            request: Some(Box::new(newcomer.request)),
+            state: None,
+            hold: settings.hold_until_told,
+            place: Place::Nowhere,
+            socket: Socket::Waiting,
+            store: Store::default(),
+            filter: Filter::default(),
+            output: Output::default(),
+            output_is_listed: false,
+            confirm_is_listed: false,
+            heard: now,
+            pinged: None,
+            last_pong: now,
+            probed: false,
+        }
+    }
+
+    /// The link and slot that frames come from and confirms go to.
+    pub(super) fn at(&self) -> Option<(LinkKey, Slot)> {
+        match self.place {
+            Place::Nowhere => None,
+            Place::At { link, slot, .. } | Place::Leaving { link, slot, .. } => Some((link, slot)),
+        }
+    }
+
+    /// The link and slot that the client's messages go to at once.
+    pub(super) fn uplink(&self) -> Option<(LinkKey, Slot)> {
+        match self.place {
+            Place::At { link, slot, .. } => Some((link, slot)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
+        match &mut self.place {
+            Place::Nowhere => None,
+            Place::At { confirms, .. } | Place::Leaving { confirms, .. } => Some(confirms),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The sender's half of custody: what a client sent, kept until the fate of each frame comes.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// How much of one client's traffic an edge keeps. Past any of these the edge stops reading the client's socket.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreLimits {
+    /// Frames without a fate: many times what a call set-up sends at once.
+    pub frames: usize,
+    /// Bytes without a fate: four messages of the default largest size.
+    pub bytes: usize,
+    /// Distance from the oldest number without a fate to the newest: what the recipients' filters remember.
+    pub span: usize,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self { frames: 256, bytes: 256 * 1024, span: 1024 }
+    }
+}
+
+/// One frame in custody.
+#[derive(Debug)]
+pub struct Kept {
+    /// When the edge first saw it; its hold time counts from here.
+    pub seen: Instant,
+    /// The client's text.
+    pub payload: Box<[u8]>,
+}
+
+/// The frames of one session that have no fate yet, by number.
+#[derive(Debug, Default)]
+pub struct Store {
+    /// Number of the first entry of `kept`, if there is one.
+    first: u64,
+    /// By number from `first` on; the first and the last entry are always there.
+    kept: VecDeque<Option<Kept>>,
+    frames: usize,
+    bytes: usize,
+    last: u64,
+}
+
+impl Store {
+    /// A store whose first frame will have the number `last + 1`.
+    #[must_use]
+    pub fn starting_after(last: u64) -> Self {
+        Self { last, ..Self::default() }
+    }
+
+    /// The number of the newest frame ever kept.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Takes custody of a frame and gives it its number.
+    pub fn push(&mut self, payload: &[u8], seen: Instant) -> u64 {
+        self.last += 1;
+        if self.kept.is_empty() {
+            self.first = self.last;
+        }
+        self.frames += 1;
+        self.bytes += payload.len();
+        self.kept.push_back(Some(Kept { seen, payload: payload.into() }));
+        self.last
+    }
+
+    /// Ends custody of one frame. Says whether it was there: a fate may come twice.
+    pub fn remove(&mut self, seq: u64) -> bool {
+        let Some(at) = seq.checked_sub(self.first).and_then(|at| usize::try_from(at).ok()) else { return false };
+        let Some(kept) = self.kept.get_mut(at).and_then(Option::take) else { return false };
+        self.frames -= 1;
+        self.bytes -= kept.payload.len();
+        while let Some(None) = self.kept.front() {
+            self.kept.pop_front();
+            self.first += 1;
+        }
+        if self.kept.is_empty() {
+            self.kept = VecDeque::new();
+        }
+        true
+    }
+
+    /// Whether the client must not be read until something gets its fate.
+    #[must_use]
+    pub fn is_full(&self, limits: &StoreLimits) -> bool {
+        self.frames >= limits.frames || self.bytes >= limits.bytes || self.kept.len() >= limits.span
+    }
+
+    /// Whether every frame has its fate.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// All frames without a fate, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Kept)> {
+        (self.first..).zip(&self.kept).filter_map(|(seq, kept)| Some((seq, kept.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(count: usize) -> Store {
+        let mut store = Store::default();
+        let now = Instant::now();
+        (0..count).for_each(|_| {
+            store.push(b"four", now);
+        });
+        store
+    }
+
+    #[test]
+    fn frames_are_numbered_from_one_and_go_one_by_one() {
+        let mut store = filled(3);
+        assert!(store.remove(2));
+        assert!(!store.remove(2), "a second fate changes nothing");
+        assert!(!store.remove(0));
+        assert!(!store.remove(9));
+        assert_eq!(store.iter().map(|(seq, _)| seq).collect::<Vec<_>>(), [1, 3]);
+        assert!(store.remove(1));
+        assert!(store.remove(3));
+        assert!(store.is_empty());
+        assert_eq!(store.push(b"", Instant::now()), 4);
+    }
+
+    #[test]
+    fn each_bound_alone_makes_it_full() {
+        let wide = StoreLimits { frames: 1000, bytes: 1000, span: 1000 };
+        assert!(!filled(4).is_full(&wide));
+        assert!(filled(4).is_full(&StoreLimits { frames: 4, ..wide }));
+        assert!(filled(4).is_full(&StoreLimits { bytes: 16, ..wide }));
+        let mut store = filled(4);
+        (2..=3).for_each(|seq| {
+            store.remove(seq);
+        });
+        assert!(store.is_full(&StoreLimits { span: 4, ..wide }), "an old frame keeps its distance to the newest");
+        store.remove(1);
+        assert!(!store.is_full(&StoreLimits { span: 4, ..wide }));
+    }
+
+    #[test]
+    fn an_empty_store_has_no_buffer() {
+        let mut store = filled(100);
+        (1..=100).for_each(|seq| {
+            store.remove(seq);
+        });
+        assert_eq!(store.kept.capacity(), 0);
+    }
+}

@@ -1,0 +1,58 @@
+//! What time alone brings: heartbeats, sockets that take nothing, filters that can forget.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::CloseCode;
+use signaling_protocol::server::ServerMessage;
+
+use super::inputs::list_output;
+use super::session::Socket;
+use super::{ClientKey, EdgeCore};
+use crate::ws::encode;
+
+/// How often [`EdgeCore::sweep`] wants to be called: what it looks at is due within seconds.
+pub const INTERVAL: Duration = Duration::from_millis(500);
+/// A client that is not read gets a `pong` this often, so that it does not take the socket for dead.
+const PAUSED_PONG: Duration = Duration::from_secs(5);
+
+impl EdgeCore {
+    /// Looks at every session once.
+    pub fn sweep(&mut self, now: Instant) {
+        let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
+        let Self { sessions, settings, pool, clients_with_output, .. } = self;
+        for (client, session) in sessions.iter_mut() {
+            let Socket::Open { paused } = session.socket else { continue };
+            if !session.filter.is_empty() {
+                session.filter.forget_idle(now, session.hold);
+            }
+            if session.output.is_stuck(now, settings.write_timeout) {
+                closing.push((client, CloseCode::TOO_SLOW, "you have read nothing for too long"));
+                continue;
+            }
+            match session.pinged {
+                // Its bytes wait unread in the kernel: silence says nothing.
+                _ if paused => {
+                    session.heard = now;
+                    if now.saturating_duration_since(session.last_pong) >= PAUSED_PONG {
+                        session.last_pong = now;
+                        let pong = ServerMessage::Pong.to_json();
+                        session.output.append(pool, |out| encode::text(out, &pong));
+                        list_output(clients_with_output, client, session);
+                    }
+                }
+                Some(at) if now.saturating_duration_since(at) >= settings.heartbeat_answer => {
+                    closing.push((client, CloseCode::HEARTBEAT_MISSED, "no answer to a ping"));
+                }
+                None if now.saturating_duration_since(session.heard) >= settings.heartbeat => {
+                    session.pinged = Some(now);
+                    session.output.append(pool, |out| encode::ping(out, b""));
+                    list_output(clients_with_output, client, session);
+                }
+                _ => {}
+            }
+        }
+        for (client, code, reason) in closing {
+            self.close(client, code, reason);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Whether an HTTP request may become a WebSocket, and what it offers.
+//!
+//! Pure: the caller has parsed the request, and answers it. Who the client is and where it may come from
+//! are other questions; here the request is only held against RFC 6455 section 4.2.1 and against what
+//! makes request smuggling possible.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, Method, StatusCode, Version};
+use sha1::{Digest as _, Sha1};
+
+/// The subprotocol that is echoed to who offers it.
+pub const SUBPROTOCOL: &str = "signaling.v1";
+
+const BEARER: &str = "bearer.";
+const RESUME: &str = "resume.";
+const KEY_BYTES: usize = 16;
+/// RFC 6455 section 1.3.
+const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// A request that may be upgraded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Accept {
+    /// The answer's `Sec-WebSocket-Accept`.
+    pub key_accept: String,
+    /// Whether [`SUBPROTOCOL`] was offered: then the answer's `Sec-WebSocket-Protocol` is that, else the
+    /// answer has none.
+    pub signaling_v1: bool,
+    /// The token of a `bearer.<token>` offer. Never echoed.
+    pub bearer: Option<String>,
+    /// The token of a `resume.<token>` offer. Never echoed.
+    pub resume: Option<String>,
+}
+
+impl fmt::Debug for Accept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let masked = |token: &Option<String>| token.as_ref().map(|_| "***");
+        f.debug_struct("Accept")
+            .field("key_accept", &self.key_accept)
+            .field("signaling_v1", &self.signaling_v1)
+            .field("bearer", &masked(&self.bearer))
+            .field("resume", &masked(&self.resume))
+            .finish()
+    }
+}
+
+/// A request that may not be upgraded, and the answer to it. The connection is not to be used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{message} ({status})")]
+pub struct Refused {
+    /// The answer's status.
+    pub status: StatusCode,
+    /// What went wrong, for programs: the body's `error.code`.
+    pub code: &'static str,
+    /// What went wrong and what to do, for people: the body's `error.message`.
+    pub message: &'static str,
+    /// Headers that the status asks for, as (name, value).
+    pub headers: &'static [(&'static str, &'static str)],
+}
+
+impl Refused {
+    const fn bad_request(message: &'static str) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, code: "bad_request", message, headers: &[] }
+    }
+
+    const fn method() -> Self {
+        Self {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            code: "method_not_allowed",
+            message: "a WebSocket is opened with GET",
+            headers: &[("allow", "GET")],
+        }
+    }
+
+    const fn upgrade_required(message: &'static str) -> Self {
+        Self {
+            status: StatusCode::UPGRADE_REQUIRED,
+            code: "upgrade_required",
+            message,
+            headers: &[("upgrade", "websocket")],
+        }
+    }
+
+    const fn websocket_version() -> Self {
+        Self {
+            headers: &[("upgrade", "websocket"), ("sec-websocket-version", "13")],
+            ..Self::upgrade_required("this server speaks WebSocket version 13 alone")
+        }
+    }
+}
+
+/// Holds the head of a request against what an upgrade must have and must not have.
+///
+/// # Errors
+/// 405 for a method other than GET; 426 for HTTP before 1.1, for a request that asks for no WebSocket, or for
+/// another version of it; 400 for a missing or doubled `Host`, a body, a bad key or bad subprotocols.
+pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
+    if method != Method::GET {
+        return Err(Refused::method());
+    }
+    if version != Version::HTTP_11 {
+        return Err(Refused::upgrade_required("a WebSocket is opened over HTTP/1.1"));
+    }
+    if single(headers, header::HOST).is_none_or(str::is_empty) {
+        return Err(Refused::bad_request("there must be exactly one Host header"));
+    }
+    if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
+        return Err(Refused::bad_request(
+            "an upgrade request has no body: send neither Content-Length nor Transfer-Encoding",
+        ));
+    }
+    if !lists(headers, header::UPGRADE, "websocket") || !lists(headers, header::CONNECTION, "upgrade") {
+        return Err(Refused::upgrade_required(
+            "this is a WebSocket address: send Upgrade: websocket and Connection: Upgrade",
+        ));
+    }
+    if single(headers, header::SEC_WEBSOCKET_VERSION) != Some("13") {
+        return Err(Refused::websocket_version());
+    }
+    let key = single(headers, header::SEC_WEBSOCKET_KEY)
+        .filter(|key| STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == KEY_BYTES))
+        .ok_or(Refused::bad_request("Sec-WebSocket-Key must be 16 bytes in base64, once"))?;
+    let mut accept = Accept { key_accept: key_accept(key), signaling_v1: false, bearer: None, resume: None };
+    read_offers(headers, &mut accept)?;
+    Ok(accept)
+}
+
+/// Reads the offered subprotocols; unknown ones are passed over.
+fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> {
+    for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
+        let value = value.to_str().map_err(|_| Refused::bad_request("Sec-WebSocket-Protocol must be plain ASCII"))?;
+        for offer in value.split(',').map(str::trim) {
+            let (slot, token) = if let Some(token) = offer.strip_prefix(BEARER) {
+                (&mut accept.bearer, token)
+            } else if let Some(token) = offer.strip_prefix(RESUME) {
+                (&mut accept.resume, token)
+            } else {
+                accept.signaling_v1 |= offer == SUBPROTOCOL;
+                continue;
+            };
+            if token.is_empty() || slot.replace(token.to_owned()).is_some() {
+                return Err(Refused::bad_request(
+                    "Sec-WebSocket-Protocol may offer one bearer.<token> and one resume.<token>, neither empty",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// RFC 6455 section 4.2.2: proves to the client that its key was read by a WebSocket server.
+fn key_accept(key: &str) -> String {
+    let digest = Sha1::new().chain_update(key).chain_update(KEY_SUFFIX).finalize();
+    STANDARD.encode(digest)
+}
+
+/// The header's value if it is there exactly once and is visible ASCII.
+fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    value.to_str().ok()
+}
+
+/// Whether the header, a comma-separated list over one or more lines, has `token` in any case.
+fn lists(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(token))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+#![allow(clippy::unwrap_used)]
+
+use http::HeaderValue;
+
+use super::*;
+
+/// RFC 6455 section 1.3, key and answer.
+const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+const KEY_ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+
+#[test]
+fn the_example_of_the_rfc_is_accepted_with_its_answer() {
+    let accept = checked(&upgrade()).unwrap();
+    assert_eq!(accept.key_accept, KEY_ACCEPT);
+    assert!(!accept.signaling_v1);
+    assert_eq!((accept.bearer, accept.resume), (None, None));
+}
+
+#[test]
+fn header_lists_are_read_in_any_case_and_over_several_lines() {
+    let mut headers = upgrade();
+    headers.insert("connection", HeaderValue::from_static("keep-alive, UPGRADE"));
+    headers.insert("upgrade", HeaderValue::from_static("h2c"));
+    headers.append("upgrade", HeaderValue::from_static("WebSocket"));
+    assert!(checked(&headers).is_ok());
+}
+
+#[test]
+fn a_method_other_than_get_is_refused_with_405_and_what_is_allowed() {
+    for method in [Method::POST, Method::HEAD, Method::OPTIONS, Method::CONNECT] {
+        let refused = check(&method, Version::HTTP_11, &upgrade()).unwrap_err();
+        assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(refused.headers, [("allow", "GET")]);
+    }
+}
+
+#[test]
+fn http_1_0_is_refused_with_426() {
+    let refused = check(&Method::GET, Version::HTTP_10, &upgrade()).unwrap_err();
+    assert_eq!(refused.status, StatusCode::UPGRADE_REQUIRED);
+}
+
+#[test]
+fn a_request_for_no_websocket_is_refused_with_426_and_what_to_upgrade_to() {
+    for (name, value) in
+        [("upgrade", None), ("upgrade", Some("h2c")), ("connection", None), ("connection", Some("close"))]
+    {
+        let refused = checked(&with(name, value)).unwrap_err();
+        assert_eq!(refused.status, StatusCode::UPGRADE_REQUIRED, "{name}: {value:?}");
+        assert_eq!(refused.headers, [("upgrade", "websocket")]);
+    }
+}
+
+#[test]
+fn another_websocket_version_is_refused_with_426_and_ours() {
+    for version in [None, Some("8"), Some("13, 8"), Some("013"), Some("")] {
+        let refused = checked(&with("sec-websocket-version", version)).unwrap_err();
+        assert_eq!(refused.status, StatusCode::UPGRADE_REQUIRED, "{version:?}");
+        assert!(refused.headers.contains(&("sec-websocket-version", "13")));
+    }
+}
+
+#[test]
+fn a_key_that_is_not_16_bytes_of_base64_is_refused_with_400() {
+    for key in [None, Some(""), Some("c2hvcnQ="), Some("dGhlIHNhbXBsZSBub25jZQ"), Some("!!!!IHNhbXBsZSBub25jZQ==")] {
+        assert_bad_request(&with("sec-websocket-key", key));
+    }
+    assert_bad_request(&doubled("sec-websocket-key", KEY));
+}
+
+#[test]
+fn a_missing_empty_or_doubled_host_is_refused_with_400() {
+    assert_bad_request(&with("host", None));
+    assert_bad_request(&with("host", Some("")));
+    assert_bad_request(&doubled("host", "a.example"));
+    assert_bad_request(&doubled("host", "b.example"));
+}
+
+#[test]
+fn a_request_with_a_body_is_refused_with_400() {
+    assert_bad_request(&with("content-length", Some("0")));
+    assert_bad_request(&with("content-length", Some("5")));
+    assert_bad_request(&with("transfer-encoding", Some("chunked")));
+    let mut both = with("content-length", Some("5"));
+    both.insert("transfer-encoding", HeaderValue::from_static("chunked"));
+    assert_bad_request(&both);
+    let mut two = with("content-length", Some("5"));
+    two.append("content-length", HeaderValue::from_static("6"));
+    assert_bad_request(&two);
+}
+
+#[test]
+fn subprotocol_offers_are_told_apart_in_one_line_or_several() {
+    let mut headers = with("sec-websocket-protocol", Some("graphql-ws,signaling.v1 ,  bearer.a.b-c_d"));
+    headers.append("sec-websocket-protocol", HeaderValue::from_static("resume.r1"));
+    let accept = checked(&headers).unwrap();
+    assert!(accept.signaling_v1);
+    assert_eq!(accept.bearer.as_deref(), Some("a.b-c_d"));
+    assert_eq!(accept.resume.as_deref(), Some("r1"));
+}
+
+#[test]
+fn unknown_subprotocols_alone_are_accepted_without_one() {
+    let accept = checked(&with("sec-websocket-protocol", Some("chat, signaling.v2, Signaling.v1"))).unwrap();
+    assert!(!accept.signaling_v1);
+}
+
+#[test]
+fn an_empty_or_doubled_token_is_refused_with_400() {
+    for offers in ["bearer.", "resume.", "bearer.a, bearer.a", "resume.a, signaling.v1, resume.b"] {
+        assert_bad_request(&with("sec-websocket-protocol", Some(offers)));
+    }
+}
+
+#[test]
+fn tokens_are_masked_in_debug_output() {
+    let accept = checked(&with("sec-websocket-protocol", Some("bearer.secret1, resume.secret2"))).unwrap();
+    assert!(!format!("{accept:?}").contains("secret"));
+}
+
+fn checked(headers: &HeaderMap) -> Result<Accept, Refused> {
+    check(&Method::GET, Version::HTTP_11, headers)
+}
+
+fn assert_bad_request(headers: &HeaderMap) {
+    let refused = checked(headers).unwrap_err();
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{headers:?}");
+}
+
+fn upgrade() -> HeaderMap {
+    [
+        ("host", "mesh.example"),
+        ("upgrade", "websocket"),
+        ("connection", "Upgrade"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", KEY),
+    ]
+    .into_iter()
+    .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+    .collect()
+}
+
+/// An upgrade whose header `name` has `value` instead, or is missing.
+fn with(name: &'static str, value: Option<&'static str>) -> HeaderMap {
+    let mut headers = upgrade();
+    match value {
+        Some(value) => headers.insert(name, HeaderValue::from_static(value)),
+        None => headers.remove(name),
+    };
+    headers
+}
+
+/// An upgrade with one more header `name`.
+fn doubled(name: &'static str, value: &'static str) -> HeaderMap {
+    let mut headers = upgrade();
+    headers.append(name, HeaderValue::from_static(value));
+    headers
+}

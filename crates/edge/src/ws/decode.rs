@@ -1,0 +1,219 @@
+//! The decoder of one client, and the input it lends events from.
+
+use std::ops::Range;
+
+use super::close::read_close;
+use super::header::{Control, Header, Kind, Opcode};
+use super::mask::unmask;
+use super::message::{Message, Taken, check_text};
+use super::{Event, Limits, Violation};
+
+/// Takes one client's bytes as they come and finds its messages in them.
+///
+/// 32 bytes, and no heap while nothing is unfinished. After a [`Violation`] or a close it ignores
+/// whatever else it is fed.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    message: Option<Box<Message>>,
+    /// Bytes not looked at yet: an incomplete header or control frame, or what a caller who stopped
+    /// early has left.
+    rest: Box<[u8]>,
+    stopped_early: bool,
+    closed: bool,
+}
+
+/// One read's worth of bytes on its way through a [`Decoder`].
+///
+/// Take events until there are none. An input dropped before that leaves its remaining bytes with the
+/// decoder, see [`Decoder::has_backlog`].
+#[derive(Debug)]
+pub struct Input<'a> {
+    decoder: &'a mut Decoder,
+    bytes: Bytes<'a>,
+    /// Everything before this position is done with.
+    at: usize,
+    /// The latest message that was gathered on the heap; here it lives on until the next one is looked for.
+    gathered: Vec<u8>,
+    limits: Limits,
+    drained: bool,
+}
+
+#[derive(Debug)]
+enum Bytes<'a> {
+    /// The caller's buffer.
+    Lent(&'a mut [u8]),
+    /// What was left over last time, with the caller's bytes behind it.
+    Joined(Vec<u8>),
+}
+
+/// Where an event's payload lies.
+enum Found {
+    Gathered(Kind),
+    Whole(Kind, Range<usize>),
+    Control(Control, Range<usize>),
+}
+
+impl Decoder {
+    /// Starts on `input`, the bytes of one read; they are unmasked where they are.
+    pub fn feed<'a>(&'a mut self, input: &'a mut [u8], limits: Limits) -> Input<'a> {
+        let bytes = if self.rest.is_empty() {
+            Bytes::Lent(input)
+        } else {
+            let mut joined = std::mem::take(&mut self.rest).into_vec();
+            joined.extend_from_slice(input);
+            Bytes::Joined(joined)
+        };
+        Input { decoder: self, bytes, at: 0, gathered: Vec::new(), limits, drained: false }
+    }
+
+    /// Whether a frame or a message has begun and not ended. The caller gives it a time limit.
+    pub fn unfinished(&self) -> bool {
+        self.message.is_some() || (!self.rest.is_empty() && !self.stopped_early)
+    }
+
+    /// Whether the last input was dropped before all its events were taken. Feed an empty slice to go on;
+    /// feeding further reads instead lets the backlog grow by as much.
+    pub fn has_backlog(&self) -> bool {
+        self.stopped_early
+    }
+
+    fn close(&mut self) {
+        *self = Self { closed: true, ..Self::default() };
+    }
+}
+
+impl Input<'_> {
+    /// The next event; `None` once the input holds no further whole message or control frame.
+    ///
+    /// # Errors
+    /// A [`Violation`], at the first byte that shows it; from then on there is nothing more.
+    #[expect(clippy::should_implement_trait, reason = "each event borrows from the input, which no `Iterator` can do")]
+    pub fn next(&mut self) -> Result<Option<Event<'_>>, Violation> {
+        self.gathered = Vec::new();
+        if self.decoder.closed {
+            return Ok(None);
+        }
+        match self.find() {
+            Ok(Some(found)) => self.lend(found).map(Some),
+            Ok(None) => {
+                self.drained = true;
+                Ok(None)
+            }
+            Err(violation) => {
+                self.decoder.close();
+                Err(violation)
+            }
+        }
+    }
+
+    fn find(&mut self) -> Result<Option<Found>, Violation> {
+        loop {
+            let bytes = &mut self.bytes.as_mut_slice()[self.at..];
+            if let Some(message) = self.decoder.message.as_mut().filter(|message| message.in_frame()) {
+                let (count, taken) = message.take(bytes, self.limits)?;
+                self.at += count;
+                match taken {
+                    Taken::Wanting => return Ok(None),
+                    Taken::Fragment => continue,
+                    Taken::Whole => return Ok(self.gather()),
+                }
+            }
+
+            let open = self.decoder.message.as_ref().map(|message| message.progress());
+            let Some(header) = Header::parse(bytes, open, self.limits)? else {
+                return Ok(None);
+            };
+            let payload = bytes.get_mut(header.size..header.size + header.payload);
+            match (header.opcode, payload) {
+                (Opcode::Data(kind), Some(payload)) if header.last => {
+                    unmask(payload, header.key);
+                    if kind == Kind::Text {
+                        check_text(payload, true)?;
+                    }
+                    return Ok(Some(Found::Whole(kind, self.pass(&header))));
+                }
+                (Opcode::Control(control), Some(payload)) => {
+                    unmask(payload, header.key);
+                    let place = self.pass(&header);
+                    if control == Control::Close {
+                        self.decoder.close();
+                    }
+                    return Ok(Some(Found::Control(control, place)));
+                }
+                (Opcode::Control(_), None) => return Ok(None),
+                (Opcode::Data(kind), _) => {
+                    let message = self.decoder.message.insert(Box::new(Message::new(kind)));
+                    message.begin_frame(&header);
+                    self.at += header.size;
+                }
+                (Opcode::Continuation, _) => {
+                    if let Some(message) = &mut self.decoder.message {
+                        message.begin_frame(&header);
+                    }
+                    self.at += header.size;
+                }
+            }
+        }
+    }
+
+    /// Moves past a whole frame and says where its payload lies.
+    fn pass(&mut self, header: &Header) -> Range<usize> {
+        let start = self.at + header.size;
+        self.at = start + header.payload;
+        start..self.at
+    }
+
+    /// Moves a complete message out of the decoder, which is free of it from here on.
+    fn gather(&mut self) -> Option<Found> {
+        let (kind, payload) = self.decoder.message.take()?.into_parts();
+        self.gathered = payload;
+        Some(Found::Gathered(kind))
+    }
+
+    fn lend(&mut self, found: Found) -> Result<Event<'_>, Violation> {
+        let (kind, payload) = match found {
+            Found::Gathered(kind) => (kind, self.gathered.as_slice()),
+            Found::Whole(kind, place) => (kind, &self.bytes.as_slice()[place]),
+            Found::Control(control, place) => {
+                let body = &self.bytes.as_slice()[place];
+                return match control {
+                    Control::Close => read_close(body),
+                    Control::Ping => Ok(Event::Ping(body)),
+                    Control::Pong => Ok(Event::Pong(body)),
+                };
+            }
+        };
+        Ok(match kind {
+            Kind::Text => Event::Text(payload),
+            Kind::Binary => Event::Binary(payload),
+        })
+    }
+}
+
+impl Drop for Input<'_> {
+    fn drop(&mut self) {
+        if !self.decoder.closed {
+            self.decoder.rest = self.bytes.as_slice()[self.at..].into();
+            self.decoder.stopped_early = !self.drained && !self.decoder.rest.is_empty();
+        }
+    }
+}
+
+impl Bytes<'_> {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Server frames, unmasked and unfragmented, appended to a buffer of the caller's.
+
+const LAST: u8 = 0x80;
+const TEXT: u8 = LAST | 1;
+const BINARY: u8 = LAST | 2;
+const CLOSE: u8 = LAST | 8;
+const PING: u8 = LAST | 9;
+const PONG: u8 = LAST | 10;
+
+/// The longest payload of a control frame.
+const MAX_CONTROL: usize = 125;
+
+/// A text message. The caller answers for its being UTF-8.
+pub fn text(out: &mut Vec<u8>, payload: &[u8]) {
+    message(out, TEXT, payload);
+}
+
+/// A text message made of several parts: one frame, and no copy in between.
+pub fn text_parts(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    header(out, TEXT, parts.iter().map(|part| part.len()).sum());
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+/// A binary message.
+pub fn binary(out: &mut Vec<u8>, payload: &[u8]) {
+    message(out, BINARY, payload);
+}
+
+/// A ping; of the payload only the first 125 bytes are sent.
+pub fn ping(out: &mut Vec<u8>, payload: &[u8]) {
+    message(out, PING, &payload[..payload.len().min(MAX_CONTROL)]);
+}
+
+/// A pong; of the payload only the first 125 bytes are sent.
+pub fn pong(out: &mut Vec<u8>, payload: &[u8]) {
+    message(out, PONG, &payload[..payload.len().min(MAX_CONTROL)]);
+}
+
+/// A close; the reason is cut to 123 bytes, between two characters.
+pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
+    let code = code.to_be_bytes();
+    let reason = &reason[..reason.floor_char_boundary(MAX_CONTROL - code.len())];
+    header(out, CLOSE, code.len() + reason.len());
+    out.extend_from_slice(&code);
+    out.extend_from_slice(reason.as_bytes());
+}
+
+fn message(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
+    header(out, first, payload.len());
+    out.extend_from_slice(payload);
+}
+
+/// Writes the header and makes room for the payload behind it.
+fn header(out: &mut Vec<u8>, first: u8, length: usize) {
+    const LONGEST_HEADER: usize = 10;
+    out.reserve(LONGEST_HEADER + length);
+    if let Some(short) = u8::try_from(length).ok().filter(|short| *short <= 125) {
+        out.extend_from_slice(&[first, short]);
+    } else if let Ok(medium) = u16::try_from(length) {
+        let [a, b] = medium.to_be_bytes();
+        out.extend_from_slice(&[first, 126, a, b]);
+    } else {
+        out.extend_from_slice(&[first, 127]);
+        out.extend_from_slice(&(length as u64).to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&mut out);
+        out
+    }
+
+    #[test]
+    fn a_length_takes_the_shortest_of_its_three_forms() {
+        for (length, expected) in [
+            (0, vec![0x81, 0]),
+            (125, vec![0x81, 125]),
+            (126, vec![0x81, 126, 0, 126]),
+            (65_535, vec![0x81, 126, 0xff, 0xff]),
+            (65_536, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
+        ] {
+            let payload = vec![b'x'; length];
+            let frame = encoded(|out| text(out, &payload));
+            assert_eq!(frame, [expected, payload].concat(), "length {length}");
+        }
+    }
+
+    #[test]
+    fn frames_are_appended_and_each_has_its_opcode() {
+        let mut out = Vec::new();
+        text(&mut out, b"t");
+        binary(&mut out, b"b");
+        ping(&mut out, b"i");
+        pong(&mut out, b"o");
+        close(&mut out, 4003, "c");
+        assert_eq!(out, b"\x81\x01t\x82\x01b\x89\x01i\x8a\x01o\x88\x03\x0f\xa3c");
+    }
+
+    #[test]
+    fn parts_make_the_same_frame_as_their_concatenation() {
+        let parts: [&[u8]; 4] = [b"{\"from\":\"", b"anna", b"\"", b"}"];
+        assert_eq!(encoded(|out| text_parts(out, &parts)), encoded(|out| text(out, &parts.concat())));
+    }
+
+    #[test]
+    fn a_long_close_reason_is_cut_between_two_characters() {
+        let reason = format!("{}é", "x".repeat(122));
+        let frame = encoded(|out| close(out, 1008, &reason));
+        assert_eq!(frame[1], 124);
+        assert_eq!(&frame[4..], "x".repeat(122).as_bytes());
+    }
+
+    #[test]
+    fn a_control_frame_never_carries_more_than_125_bytes() {
+        assert_eq!(encoded(|out| ping(out, &[0; 200])).len(), 127);
+        assert_eq!(encoded(|out| pong(out, &[0; 126])).len(), 127);
+    }
+}

@@ -1,0 +1,113 @@
+//! One message that spans several reads or frames, gathered on the heap.
+
+use super::header::{Header, Kind, Progress};
+use super::mask::unmask;
+use super::{Limits, Violation};
+
+/// A message whose end has not come yet.
+#[derive(Debug)]
+pub(super) struct Message {
+    kind: Kind,
+    payload: Vec<u8>,
+    /// So much of the payload is known to be valid UTF-8; at most three bytes behind it wait for more.
+    checked: usize,
+    fragments: u32,
+    frame: Option<Frame>,
+}
+
+/// The frame whose payload is coming in.
+#[derive(Debug)]
+struct Frame {
+    remaining: usize,
+    key: [u8; 4],
+    last: bool,
+}
+
+/// What became of a message after it has taken some bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The present frame wants more.
+    Wanting,
+    /// The frame is complete, the message is not.
+    Fragment,
+    /// The message is complete.
+    Whole,
+}
+
+impl Message {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self { kind, payload: Vec::new(), checked: 0, fragments: 0, frame: None }
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress { bytes: self.payload.len(), fragments: self.fragments }
+    }
+
+    pub(super) fn in_frame(&self) -> bool {
+        self.frame.is_some()
+    }
+
+    /// Goes on with the frame that `header` begins.
+    pub(super) fn begin_frame(&mut self, header: &Header) {
+        self.fragments = self.fragments.saturating_add(1);
+        self.frame = Some(Frame { remaining: header.payload, key: header.key, last: header.last });
+    }
+
+    /// Takes what belongs to the present frame from the front of `input`, unmasked and checked, and
+    /// says how many bytes that were.
+    pub(super) fn take(&mut self, input: &mut [u8], limits: Limits) -> Result<(usize, Taken), Violation> {
+        let Some(frame) = &mut self.frame else {
+            return Ok((0, Taken::Fragment));
+        };
+        let count = frame.remaining.min(input.len());
+        let piece = &mut input[..count];
+        frame.key = unmask(piece, frame.key);
+
+        let ceiling = if frame.last { self.payload.len() + frame.remaining } else { limits.max_message_bytes as usize };
+        grow(&mut self.payload, count, ceiling);
+        self.payload.extend_from_slice(piece);
+        frame.remaining -= count;
+
+        let taken = match frame {
+            Frame { remaining: 1.., .. } => Taken::Wanting,
+            Frame { last: false, .. } => Taken::Fragment,
+            Frame { last: true, .. } => Taken::Whole,
+        };
+        if taken != Taken::Wanting {
+            self.frame = None;
+        }
+        if self.kind == Kind::Text {
+            self.checked += check_text(&self.payload[self.checked..], taken == Taken::Whole)?;
+        }
+        Ok((count, taken))
+    }
+
+    pub(super) fn into_parts(self) -> (Kind, Vec<u8>) {
+        (self.kind, self.payload)
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.payload.capacity()
+    }
+}
+
+/// Makes room for `more` bytes by doubling, but never above `ceiling`: a length that was only announced
+/// costs nothing, and no message costs more than its limit.
+fn grow(payload: &mut Vec<u8>, more: usize, ceiling: usize) {
+    let needed = payload.len() + more;
+    if needed > payload.capacity() {
+        let target = (payload.capacity() * 2).min(ceiling).max(needed);
+        payload.reserve_exact(target - payload.len());
+    }
+}
+
+/// How many bytes of `text` are valid UTF-8, from its front. All are, when the text is `complete`;
+/// otherwise a character cut short at the end may yet be completed.
+pub(super) fn check_text(text: &[u8], complete: bool) -> Result<usize, Violation> {
+    match std::str::from_utf8(text) {
+        Ok(text) => Ok(text.len()),
+        Err(error) if error.error_len().is_none() && !complete => Ok(error.valid_up_to()),
+        Err(_) => Err(Violation::utf8("the text is not valid UTF-8")),
+    }
+}

@@ -1,0 +1,85 @@
+//! Our server codec against a client that others wrote.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+
+use signaling_edge::ws::{Decoder, Event, Limits, encode};
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
+use tokio_tungstenite::tungstenite::{Message, WebSocket};
+
+#[test]
+fn what_its_client_sends_we_read() {
+    let mut client = client();
+    for length in LENGTHS {
+        client.write(Message::text("é".repeat(length))).unwrap();
+    }
+    client.write(Message::Ping(b"ping".as_slice().into())).unwrap();
+    client.close(Some(CloseFrame { code: 4000.into(), reason: "done".into() })).unwrap();
+
+    let mut decoder = Decoder::default();
+    let limits = Limits { max_message_bytes: 1 << 20, ..Limits::default() };
+    let mut input = decoder.feed(&mut client.get_mut().sent, limits);
+    for length in LENGTHS {
+        assert_eq!(input.next().unwrap(), Some(Event::Text("é".repeat(length).as_bytes())));
+    }
+    assert_eq!(input.next().unwrap(), Some(Event::Ping(b"ping")));
+    assert_eq!(input.next().unwrap(), Some(Event::Close(Some(4000), "done")));
+    assert_eq!(input.next().unwrap(), None);
+}
+
+#[test]
+fn what_we_send_its_client_reads() {
+    let mut out = Vec::new();
+    for length in LENGTHS {
+        encode::text(&mut out, "é".repeat(length).as_bytes());
+        encode::text_parts(&mut out, &[b"<", &vec![b'x'; length], b">"]);
+        encode::binary(&mut out, &vec![0xff; length]);
+    }
+    encode::ping(&mut out, b"ping");
+    encode::pong(&mut out, b"pong");
+    encode::close(&mut out, 4002, "too slow");
+
+    let mut client = client();
+    client.get_mut().to_read.extend(out);
+    for length in LENGTHS {
+        assert_eq!(client.read().unwrap(), Message::text("é".repeat(length)));
+        assert_eq!(client.read().unwrap(), Message::text(format!("<{}>", "x".repeat(length))));
+        assert_eq!(client.read().unwrap(), Message::binary(vec![0xff; length]));
+    }
+    assert_eq!(client.read().unwrap(), Message::Ping(b"ping".as_slice().into()));
+    assert_eq!(client.read().unwrap(), Message::Pong(b"pong".as_slice().into()));
+    let close = CloseFrame { code: 4002.into(), reason: "too slow".into() };
+    assert_eq!(client.read().unwrap(), Message::Close(Some(close)));
+}
+
+/// Of one payload each: around every change of form of the length.
+const LENGTHS: [usize; 8] = [0, 1, 62, 63, 125, 126, 32_768, 65_536];
+
+/// What a client has sent, and what it is to read.
+#[derive(Debug, Default)]
+struct Wire {
+    sent: Vec<u8>,
+    to_read: VecDeque<u8>,
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.to_read.read(buffer)
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sent.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn client() -> WebSocket<Wire> {
+    WebSocket::from_raw_socket(Wire::default(), Role::Client, None)
+}

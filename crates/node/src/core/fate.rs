@@ -1,0 +1,155 @@
+//! What became of messages, on its way back.
+
+use std::time::Instant;
+
+use signaling_protocol::NodeId;
+use signaling_protocol::forward::{EnvelopeFate, Item, Ticket};
+use signaling_protocol::server::write_ack;
+use signaling_protocol::trunk::{Fate, Slot, ToEdge, Unwritten};
+
+use super::hold::{Back, Parcel};
+use super::outbox::Sent;
+use super::route::lane_of;
+use super::session::FateRun;
+use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
+
+impl NodeCore {
+    /// The recipient's edge answers for what went down to it.
+    pub(super) fn confirm(
+        &mut self,
+        now: Instant,
+        at: (TrunkKey, Slot),
+        up_to: u64,
+        exceptions: &[(u64, Unwritten)],
+    ) {
+        let Some(key) = self.session_at(at) else { return };
+        while let Some((d, parcel)) = self.sessions.get_mut(key).and_then(|session| session.confirmed(up_to)) {
+            let fate = match exceptions.iter().find(|(exception, _)| *exception == d) {
+                None => EnvelopeFate::Written,
+                Some((_, Unwritten::Passed)) => EnvelopeFate::Passed,
+                Some((_, Unwritten::Gap)) => EnvelopeFate::Again,
+            };
+            self.fate_of(now, &parcel, fate);
+        }
+    }
+
+    /// Sends a parcel's fate back the way it came.
+    pub(super) fn fate_of(&mut self, now: Instant, parcel: &Parcel, fate: EnvelopeFate) {
+        match &parcel.back {
+            Back::Here => self.fate(now, parcel.ticket, parcel.origin.number, fate),
+            Back::Through { node, via } => {
+                let via = via.iter().map(NodeId::as_str).collect();
+                let number = parcel.origin.number;
+                self.send_back(node.as_str(), parcel.ticket, &Item::Fate { ticket: parcel.ticket, number, fate, via });
+            }
+        }
+    }
+
+    /// Tells a parcel's sender that it waits here.
+    pub(super) fn say_held(&mut self, now: Instant, parcel: &Parcel) {
+        match &parcel.back {
+            Back::Here => self.held(now, parcel.ticket),
+            Back::Through { node, via } => {
+                let via = via.iter().map(NodeId::as_str).collect();
+                self.send_back(node.as_str(), parcel.ticket, &Item::Held { ticket: parcel.ticket, via });
+            }
+        }
+    }
+
+    /// A fate or note from another node: for a session here, or to be sent on along its way.
+    pub(super) fn returning(&mut self, now: Instant, item: &Item<'_>) {
+        let (Item::Fate { ticket, via, .. } | Item::Held { ticket, via }) = item else { return };
+        match (via.split_last(), item) {
+            (Some((next, rest)), Item::Fate { ticket, number, fate, .. }) => {
+                let item = Item::Fate { ticket: *ticket, number: *number, fate: *fate, via: rest.to_vec() };
+                self.send_back(next, *ticket, &item);
+            }
+            (Some((next, rest)), _) => {
+                self.send_back(next, *ticket, &Item::Held { ticket: *ticket, via: rest.to_vec() });
+            }
+            (None, Item::Fate { ticket, number, fate, .. }) => self.fate(now, *ticket, *number, *fate),
+            (None, _) => self.held(now, *ticket),
+        }
+    }
+
+    fn send_back(&mut self, node: &str, ticket: Ticket, item: &Item<'_>) {
+        if let Some(peer) = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer))
+            && let Some(lane) = peer.lanes.get_mut(lane_of(ticket.0))
+        {
+            lane.push_lazy(item);
+        }
+    }
+
+    fn held(&mut self, now: Instant, ticket: Ticket) {
+        if let Some(chain) = self.chain_of(ticket).and_then(|chain| self.chains.get_mut(chain)) {
+            chain.told_held(now);
+        }
+    }
+
+    /// The fate of an envelope of this node's own.
+    fn fate(&mut self, now: Instant, ticket: Ticket, number: u64, fate: EnvelopeFate) {
+        let Some(chain_key) = self.chain_of(ticket) else { return };
+        let Some(chain) = self.chains.get_mut(chain_key) else { return };
+        let ended = match fate {
+            EnvelopeFate::Written | EnvelopeFate::Passed => chain.remove(now, number),
+            EnvelopeFate::Expired => chain.expired(now, number),
+            EnvelopeFate::Again => {
+                chain.again(now);
+                None
+            }
+        };
+        if let Some(sent) = ended {
+            self.end(chain_key, &sent, fate == EnvelopeFate::Written);
+        }
+    }
+
+    /// Ends custody of one envelope: the sender's edge is told, and the chain goes with its last one.
+    pub(super) fn end(&mut self, chain_key: ChainKey, sent: &Sent, written: bool) {
+        let Some(chain) = self.chains.get(chain_key) else { return };
+        let (session, to) = (chain.session, chain.to.clone());
+        if chain.is_empty() {
+            self.chains.remove(chain_key);
+            if let Some(session) = self.sessions.get_mut(session) {
+                session.chain_by_recipient.remove(&to);
+            }
+        }
+        if !written {
+            self.unavailable(session, sent.seq, sent.id, to.as_str());
+        } else {
+            self.counts.delivered += 1;
+            match sent.id {
+                Some(id) => {
+                    let mut reply = std::mem::take(&mut self.scratch);
+                    reply.clear();
+                    write_ack(&mut reply, id);
+                    self.reply(session, sent.seq, Fate::Done, &reply);
+                    self.scratch = reply;
+                }
+                None => self.reply(session, sent.seq, Fate::Done, &[]),
+            }
+        }
+        self.remove_if_done(session);
+    }
+
+    /// Tells the sender's edge the fate of one of its frames, and the client what it is told of it.
+    pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, fate: Fate, reply: &[u8]) {
+        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
+        let slot = session.slot;
+        if !reply.is_empty() {
+            return ToEdge::Fates { slot, first: seq, count: 1, fate, reply }.append(&mut trunk.lazy);
+        }
+        match session.fates.map(|run| (run, run.and(seq, fate))) {
+            None => {
+                session.fates = Some(FateRun { first: seq, count: 1, fate });
+                trunk.with_fates.push(session_key);
+            }
+            Some((_, Some(longer))) => session.fates = Some(longer),
+            Some((run, None)) => {
+                let FateRun { first, count, fate: earlier } = run;
+                ToEdge::Fates { slot, first, count, fate: earlier, reply }.append(&mut trunk.lazy);
+                session.fates = Some(FateRun { first: seq, count: 1, fate });
+            }
+        }
+    }
+}

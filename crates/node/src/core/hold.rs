@@ -1,0 +1,214 @@
+//! Messages that wait for their recipients.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::Instant;
+
+use signaling_protocol::forward::Ticket;
+use signaling_protocol::{ClientId, NodeId, Origin};
+use signaling_rendezvous::KeyHash;
+use slotmap::{SlotMap, new_key_type};
+
+/// How much may wait.
+#[derive(Debug, Clone, Copy)]
+pub struct HoldLimits {
+    /// Bytes for one recipient: what several senders' offers come to.
+    pub bytes_per_recipient: usize,
+    /// Bytes in all.
+    pub bytes: usize,
+}
+
+impl Default for HoldLimits {
+    fn default() -> Self {
+        Self { bytes_per_recipient: 1024 * 1024, bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// What a parcel costs beside its payload.
+const OVERHEAD: usize = 160;
+
+/// The way that a fate has to take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Back {
+    /// The sender's node is this one.
+    Here,
+    /// Through `node`, and from there through `via`, the sender's own node first.
+    Through { node: NodeId, via: Box<[NodeId]> },
+}
+
+/// A message on its last leg: at the node where its recipient is, or should be.
+#[derive(Debug, Clone)]
+pub(super) struct Parcel {
+    pub(super) origin: Origin,
+    pub(super) prev: u64,
+    pub(super) expires: Instant,
+    pub(super) ticket: Ticket,
+    pub(super) back: Back,
+    pub(super) payload: Rc<[u8]>,
+}
+
+impl Parcel {
+    fn cost(&self) -> usize {
+        self.payload.len() + OVERHEAD
+    }
+}
+
+new_key_type! { struct HoldKey; }
+
+#[derive(Debug)]
+struct Held {
+    to: ClientId,
+    parcels: VecDeque<Parcel>,
+    bytes: usize,
+}
+
+/// All that waits, by recipient.
+#[derive(Debug)]
+pub(super) struct Holds {
+    limits: HoldLimits,
+    held: SlotMap<HoldKey, Held>,
+    key_by_recipient: HashMap<ClientId, HoldKey>,
+    bytes: usize,
+}
+
+impl Holds {
+    pub(super) fn new(limits: HoldLimits) -> Self {
+        Self { limits, held: SlotMap::with_key(), key_by_recipient: HashMap::new(), bytes: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps a parcel in its order; a repeat takes the place of what it repeats. Says whether there was room.
+    pub(super) fn push(&mut self, to: &str, parcel: Parcel) -> bool {
+        let key = match self.key_by_recipient.get(to) {
+            Some(key) => *key,
+            None => {
+                let Ok(to) = ClientId::new(to) else { return false };
+                let key = self.held.insert(Held { to: to.clone(), parcels: VecDeque::new(), bytes: 0 });
+                self.key_by_recipient.insert(to, key);
+                key
+            }
+        };
+        let Some(held) = self.held.get_mut(key) else { return false };
+        if let Some(same) = held.parcels.iter_mut().find(|same| same.origin == parcel.origin) {
+            *same = parcel;
+            return true;
+        }
+        let cost = parcel.cost();
+        if held.bytes + cost > self.limits.bytes_per_recipient || self.bytes + cost > self.limits.bytes {
+            if held.parcels.is_empty() {
+                self.remove(key);
+            }
+            return false;
+        }
+        held.bytes += cost;
+        self.bytes += cost;
+        let behind = |earlier: &Parcel| {
+            earlier.origin.session == parcel.origin.session && earlier.origin.number > parcel.origin.number
+        };
+        let at = held.parcels.iter().position(behind).unwrap_or(held.parcels.len());
+        held.parcels.insert(at, parcel);
+        true
+    }
+
+    /// Takes all that waits for one recipient.
+    pub(super) fn take(&mut self, to: &str) -> VecDeque<Parcel> {
+        let key = self.key_by_recipient.get(to).copied();
+        key.and_then(|key| self.remove(key)).map(|held| held.parcels).unwrap_or_default()
+    }
+
+    /// Takes what has waited long enough.
+    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<Parcel> {
+        let mut expired = Vec::new();
+        let mut emptied = Vec::new();
+        for (key, held) in &mut self.held {
+            let before = expired.len();
+            while let Some(at) = held.parcels.iter().position(|parcel| parcel.expires <= now) {
+                expired.extend(held.parcels.remove(at));
+            }
+            let freed: usize = expired.iter().skip(before).map(Parcel::cost).sum();
+            held.bytes -= freed;
+            self.bytes -= freed;
+            if held.parcels.is_empty() {
+                emptied.push(key);
+            }
+        }
+        for key in emptied {
+            self.remove(key);
+        }
+        expired
+    }
+
+    /// The recipients that `wanted` picks, for whom something waits.
+    pub(super) fn recipients(&self, wanted: impl Fn(KeyHash) -> bool) -> Vec<ClientId> {
+        let recipients = self.held.values().map(|held| &held.to);
+        recipients.filter(|to| wanted(KeyHash::of(to.as_str()))).cloned().collect()
+    }
+
+    fn remove(&mut self, key: HoldKey) -> Option<Held> {
+        let held = self.held.remove(key)?;
+        self.key_by_recipient.remove(&held.to);
+        self.bytes -= held.bytes;
+        Some(held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use signaling_protocol::SessionId;
+
+    use super::*;
+
+    fn parcel(number: u64, expires: Instant) -> Parcel {
+        Parcel {
+            origin: Origin { session: SessionId([1; 16]), number },
+            prev: 0,
+            expires,
+            ticket: Ticket(0),
+            back: Back::Here,
+            payload: Rc::from(&[0_u8; 40][..]),
+        }
+    }
+
+    #[test]
+    fn what_waits_comes_back_once_in_the_senders_order() {
+        let soon = Instant::now() + Duration::from_secs(1);
+        let mut holds = Holds::new(HoldLimits::default());
+        for number in [1, 3, 2, 3] {
+            assert!(holds.push("bob", parcel(number, soon)));
+        }
+        assert_eq!(holds.bytes(), 3 * 200);
+        let numbers: Vec<_> = holds.take("bob").iter().map(|parcel| parcel.origin.number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        assert!(holds.take("bob").is_empty());
+        assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn both_bounds_hold() {
+        let soon = Instant::now() + Duration::from_secs(1);
+        let mut holds = Holds::new(HoldLimits { bytes_per_recipient: 400, bytes: 600 });
+        assert!(holds.push("bob", parcel(1, soon)));
+        assert!(holds.push("bob", parcel(2, soon)));
+        assert!(!holds.push("bob", parcel(3, soon)));
+        assert!(holds.push("carol", parcel(1, soon)));
+        assert!(!holds.push("dave", parcel(1, soon)));
+        assert_eq!(holds.key_by_recipient.len(), 2, "no trace of those without room");
+    }
+
+    #[test]
+    fn expiry_takes_only_what_is_due_and_leaves_nothing_behind() {
+        let now = Instant::now();
+        let mut holds = Holds::new(HoldLimits::default());
+        assert!(holds.push("bob", parcel(1, now + Duration::from_secs(2))));
+        assert!(holds.push("bob", parcel(2, now + Duration::from_secs(1))));
+        let expired = holds.take_expired(now + Duration::from_secs(1));
+        assert_eq!(expired.iter().map(|parcel| parcel.origin.number).collect::<Vec<_>>(), [2]);
+        assert_eq!(holds.take_expired(now + Duration::from_secs(2)).len(), 1);
+        assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
+    }
+}

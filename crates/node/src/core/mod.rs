@@ -1,0 +1,274 @@
+//! The node's decisions: who is attached, where messages go, what waits, and who must be told what.
+//!
+//! Pure: no socket, clock or task. Trunk batches come in by [`NodeCore::trunk_frames`], batches of other nodes by
+//! [`NodeCore::batch`]; what is to be sent is taken out by [`NodeCore::take_trunk_batch`] and
+//! [`NodeCore::take_lane_batch`].
+//!
+//! The way of a message: an `Up` is read (`request`), put in custody (`outbox`) and sent to where its recipient is or
+//! should be (`route`): down a trunk here, into a peer's lane (`peer`), or it waits (`hold`). The recipient's edge
+//! confirms, and the fate goes back the same way (`fate`) to end the custody and tell the sender's edge.
+
+mod attach;
+mod batch;
+mod fate;
+mod hold;
+mod outbox;
+mod peer;
+mod request;
+mod route;
+mod session;
+mod sweep;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use signaling_discovery::View;
+use signaling_protocol::trunk::{Slot, ToEdge, ToNode};
+use signaling_protocol::{ClientId, DecodeError, Incarnation, Left, NodeId, limits};
+use signaling_rendezvous::Ranking;
+use slotmap::{SlotMap, new_key_type};
+
+use self::hold::Holds;
+use self::outbox::Chain;
+use self::peer::{Peer, Received, Sender};
+use self::session::{Session, Trunk};
+
+pub use self::hold::HoldLimits;
+pub use self::peer::{LANES, LaneWants};
+pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
+
+new_key_type! {
+    /// An edge's connection.
+    pub struct TrunkKey;
+    /// Another node.
+    pub struct PeerKey;
+    struct SessionKey;
+    struct ChainKey;
+}
+
+/// What a node is told at its start.
+#[derive(Clone)]
+pub struct Settings {
+    /// Its name.
+    pub id: NodeId,
+    /// Drawn for this process.
+    pub incarnation: Incarnation,
+    /// Seed of the rendezvous hash, the same on all servers.
+    pub hash_seed: u64,
+    /// How long a message waits for an absent recipient.
+    pub hold: Duration,
+    /// How long a resume token is good.
+    pub resume: Duration,
+    /// How much may wait.
+    pub hold_limits: HoldLimits,
+    /// Largest client message, told in `welcome`.
+    pub max_message_bytes: usize,
+    /// Whether clients are told which node serves them.
+    pub reveal_nodes: bool,
+    /// Signs resume tokens.
+    pub mesh_secret: Arc<[u8]>,
+    /// One moment on both clocks, so that tokens can be dated without reading a clock.
+    pub epoch: (Instant, SystemTime),
+}
+
+/// What happened so far, and how things stand, for metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// Requests of clients.
+    pub requests: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Messages written to their recipient.
+    pub delivered: u64,
+    /// Messages given up.
+    pub unavailable: u64,
+    /// Envelopes sent to other nodes, repeats included.
+    pub forwarded: u64,
+    /// Envelopes passed on for other nodes.
+    pub passed_on: u64,
+    /// Envelopes sent again.
+    pub resends: u64,
+    /// Envelopes for which there was no room.
+    pub dropped: u64,
+    /// Sessions attached.
+    pub attached: u64,
+    /// Sessions gone.
+    pub detached: u64,
+    /// Sessions refused.
+    pub rejected: u64,
+}
+
+/// The node's state.
+pub struct NodeCore {
+    settings: Settings,
+    view: Arc<View>,
+    ranking: Ranking,
+    /// By place in `ranking`; none for this node itself.
+    peer_by_rank: Vec<Option<PeerKey>>,
+    peers: SlotMap<PeerKey, Peer>,
+    peer_by_id: HashMap<NodeId, PeerKey>,
+    received: Received,
+    trunks: SlotMap<TrunkKey, Trunk>,
+    sessions: SlotMap<SessionKey, Session>,
+    session_by_client: HashMap<ClientId, SessionKey>,
+    chains: SlotMap<ChainKey, Chain>,
+    holds: Holds,
+    /// Clients that were handed off, where to, and until when that is remembered.
+    departed: HashMap<ClientId, (PeerKey, Instant)>,
+    ticket_salt: u64,
+    /// Sessions with a contender.
+    contended: Vec<SessionKey>,
+    scratch: Vec<u8>,
+    counts: Counts,
+    draining: bool,
+}
+
+impl NodeCore {
+    /// A node without clients, peers and view.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
+            holds: Holds::new(settings.hold_limits),
+            ticket_salt: u64::from_le_bytes(settings.incarnation.0),
+            settings,
+            view: Arc::default(),
+            peer_by_rank: Vec::new(),
+            peers: SlotMap::with_key(),
+            peer_by_id: HashMap::new(),
+            received: Received::default(),
+            trunks: SlotMap::with_key(),
+            sessions: SlotMap::with_key(),
+            session_by_client: HashMap::new(),
+            chains: SlotMap::with_key(),
+            departed: HashMap::new(),
+            contended: Vec::new(),
+            scratch: Vec::new(),
+            counts: Counts::default(),
+            draining: false,
+        }
+    }
+
+    /// An edge has connected.
+    pub fn trunk_up(&mut self) -> TrunkKey {
+        let mut trunk = Trunk::default();
+        if self.draining {
+            trunk.send(&ToEdge::Draining);
+        }
+        self.trunks.insert(trunk)
+    }
+
+    /// An edge's connection is gone: its clients count as absent until they attach again.
+    pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
+        let Some(trunk) = self.trunks.remove(trunk) else { return };
+        let mut sessions: Vec<_> = trunk.session_by_slot.into_values().collect();
+        sessions.sort_unstable();
+        for session in sessions {
+            self.leave(now, session);
+        }
+    }
+
+    /// A run of frames from an edge.
+    ///
+    /// # Errors
+    /// If the bytes are no frames; those in front of the fault have been carried out.
+    pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
+        while !frames.is_empty() {
+            match ToNode::take(&mut frames)? {
+                ToNode::Attach(attach) => self.attach(now, trunk, &attach),
+                ToNode::Up { slot, seq, left, payload } => self.up(now, (trunk, slot), seq, left, payload),
+                ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
+                ToNode::Detach { slot, .. } => self.detach(now, (trunk, slot)),
+                ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
+                ToNode::Alive { slot } => self.alive((trunk, slot)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the trunk has anything to carry, and whether it must not wait.
+    #[must_use]
+    pub fn trunk_wants(&self, trunk: TrunkKey) -> LaneWants {
+        match self.trunks.get(trunk) {
+            Some(trunk) if !trunk.out.is_empty() => LaneWants::Now,
+            Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_fates.is_empty() => LaneWants::Soon,
+            _ => LaneWants::Nothing,
+        }
+    }
+
+    /// Takes all that the trunk has to carry.
+    pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
+        let Some(trunk) = self.trunks.get_mut(trunk) else { return Vec::new() };
+        let mut batch = std::mem::take(&mut trunk.out);
+        batch.append(&mut trunk.lazy);
+        trunk.lazy.shrink_to(limits::BATCH_TARGET_BYTES);
+        for session in std::mem::take(&mut trunk.with_fates) {
+            let Some(session) = self.sessions.get_mut(session) else { continue };
+            if let Some(run) = session.fates.take() {
+                let (slot, reply) = (session.slot, &[][..]);
+                ToEdge::Fates { slot, first: run.first, count: run.count, fate: run.fate, reply }.append(&mut batch);
+            }
+        }
+        batch
+    }
+
+    /// How urgently a lane wants to send.
+    #[must_use]
+    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> LaneWants {
+        self.peers.get(peer).map_or(LaneWants::Nothing, |peer| peer.wants(lane))
+    }
+
+    /// Takes what waits in a lane as one batch, which is then under way until [`NodeCore::lane_answered`] or
+    /// [`NodeCore::lane_lost`].
+    pub fn take_lane_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
+        let Self { settings, view, peers, .. } = self;
+        let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
+        peers.get_mut(peer)?.take_batch(now, lane, &sender)
+    }
+
+    /// The other nodes, with the addresses of their internal listeners.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
+        self.peers.iter().filter_map(|(key, peer)| Some((key, self.view.get(peer.id.as_str())?.address.as_str())))
+    }
+
+    /// Sessions with a socket.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.session_by_client.len()
+    }
+
+    /// Whether nothing here waits for anything.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.session_by_client.is_empty() && self.chains.is_empty() && self.holds.bytes() == 0
+    }
+
+    /// Bytes that wait for absent recipients.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.holds.bytes()
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Tells all edges, now and later, that this node will stop.
+    pub fn drain(&mut self) {
+        if !std::mem::replace(&mut self.draining, true) {
+            self.trunks.values_mut().for_each(|trunk| trunk.send(&ToEdge::Draining));
+        }
+    }
+
+    fn session_at(&self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
+        self.trunks.get(trunk)?.session_by_slot.get(&slot).copied()
+    }
+}
+
+fn left(now: Instant, expires: Instant) -> Left {
+    Left::from_duration(expires.saturating_duration_since(now))
+}

@@ -1,0 +1,244 @@
+//! The sender's node's half of custody: envelopes of one session to one recipient, kept until each has its fate.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::{ClientId, Origin, SessionId};
+use signaling_rendezvous::KeyHash;
+
+use super::{PeerKey, SessionKey};
+
+/// After this long without a fate everything of the queue is sent again.
+const REPEAT_AFTER: Duration = Duration::from_secs(2);
+/// The same once the destination has said that it holds them.
+const REPEAT_HELD_AFTER: Duration = Duration::from_secs(5);
+/// At most ten repeats a second on request.
+const REPEAT_AT_MOST_EVERY: Duration = Duration::from_millis(100);
+/// Once a message's time is over, so long may a fate still come from one of several destinations.
+const LAST_WORD: Duration = Duration::from_secs(3);
+
+/// Where envelopes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// This node.
+    Here,
+    /// Another one.
+    Peer(PeerKey),
+}
+
+/// One envelope in custody.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) number: u64,
+    pub(super) seq: u64,
+    /// The client asked for an `ack` under this id.
+    pub(super) id: Option<u64>,
+    pub(super) expires: Instant,
+    pub(super) payload: Rc<[u8]>,
+    first_destination: Destination,
+    several_destinations: bool,
+}
+
+/// The envelopes of one session to one recipient.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) session: SessionKey,
+    pub(super) origin: SessionId,
+    pub(super) to: ClientId,
+    pub(super) key: KeyHash,
+    pub(super) destination: Destination,
+    pub(super) held: bool,
+    sent: VecDeque<Sent>,
+    repeat_at: Instant,
+    repeated: Instant,
+}
+
+impl Chain {
+    pub(super) fn new(
+        now: Instant,
+        session: SessionKey,
+        origin: SessionId,
+        to: ClientId,
+        key: KeyHash,
+        destination: Destination,
+    ) -> Self {
+        let repeat_at = now + REPEAT_AFTER;
+        Self { session, origin, to, key, destination, held: false, sent: VecDeque::new(), repeat_at, repeated: now }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Takes custody. The envelope's predecessor is what [`Chain::prev`] said just before.
+    pub(super) fn push(&mut self, now: Instant, number: u64, seq: u64, id: Option<u64>, expires: Instant, payload: Rc<[u8]>) {
+        if self.sent.is_empty() {
+            self.repeat_at = now + REPEAT_AFTER;
+        }
+        let first_destination = self.destination;
+        self.sent.push_back(Sent { number, seq, id, expires, payload, first_destination, several_destinations: false });
+    }
+
+    /// The latest number that has no fate and is still alive, or 0.
+    pub(super) fn prev(&self, now: Instant) -> u64 {
+        self.sent.iter().rev().find(|sent| sent.expires > now).map_or(0, |sent| sent.number)
+    }
+
+    /// Ends custody of one.
+    pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<Sent> {
+        let at = self.sent.iter().position(|sent| sent.number == number)?;
+        self.repeat_at = now + REPEAT_AFTER;
+        self.held = false;
+        self.sent.remove(at)
+    }
+
+    /// The destination says that this one's time was over. Gives it up if nobody else ever had it.
+    pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<Sent> {
+        let sent = self.sent.iter().find(|sent| sent.number == number)?;
+        if sent.several_destinations || sent.expires > now { None } else { self.remove(now, number) }
+    }
+
+    /// Those whose time is over so long that no fate can come any more.
+    pub(super) fn take_hopeless(&mut self, now: Instant) -> Vec<Sent> {
+        let mut hopeless = Vec::new();
+        while let Some(at) = self.sent.iter().position(|sent| now >= sent.expires + LAST_WORD) {
+            hopeless.extend(self.sent.remove(at));
+        }
+        hopeless
+    }
+
+    /// The destination holds them.
+    pub(super) fn told_held(&mut self, now: Instant) {
+        self.held = true;
+        self.repeat_at = now + REPEAT_HELD_AFTER;
+    }
+
+    /// A repeat was asked for: at once, or a little later if there was one just now.
+    pub(super) fn again(&mut self, now: Instant) {
+        self.repeat_at = now.max(self.repeated + REPEAT_AT_MOST_EVERY);
+    }
+
+    /// Sends go elsewhere from now on, and all again at once.
+    pub(super) fn redirect(&mut self, now: Instant, destination: Destination) {
+        self.destination = destination;
+        self.held = false;
+        self.repeat_at = now;
+    }
+
+    /// Whether it is time to send everything again.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.repeat_at && !self.sent.is_empty()
+    }
+
+    /// The way stands: the next look is later.
+    pub(super) fn put_off(&mut self, now: Instant) {
+        self.repeat_at = now + REPEAT_AT_MOST_EVERY;
+    }
+
+    /// All envelopes again, in order, with predecessors reckoned anew.
+    pub(super) fn repeat(&mut self, now: Instant) -> Vec<Copy> {
+        self.repeated = now;
+        self.repeat_at = now + if self.held { REPEAT_HELD_AFTER } else { REPEAT_AFTER };
+        let destination = self.destination;
+        let mut prev = 0;
+        let origin = self.origin;
+        let mut copies = Vec::with_capacity(self.sent.len());
+        for sent in &mut self.sent {
+            sent.several_destinations |= sent.first_destination != destination;
+            let origin = Origin { session: origin, number: sent.number };
+            copies.push(Copy { origin, prev, expires: sent.expires, payload: Rc::clone(&sent.payload) });
+            if sent.expires > now {
+                prev = sent.number;
+            }
+        }
+        copies
+    }
+}
+
+/// One envelope to be sent again.
+#[derive(Debug)]
+pub(super) struct Copy {
+    pub(super) origin: Origin,
+    pub(super) prev: u64,
+    pub(super) expires: Instant,
+    pub(super) payload: Rc<[u8]>,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn chain(now: Instant) -> Chain {
+        let to = ClientId::new("bob").unwrap();
+        let key = KeyHash::of("bob");
+        Chain::new(now, SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
+    }
+
+    fn send(chain: &mut Chain, now: Instant, number: u64, life: Duration) {
+        chain.push(now, number, number, None, now + life, Rc::from(&b"{}"[..]));
+    }
+
+    const LIFE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_predecessor_is_the_latest_without_fate_that_is_still_alive() {
+        let now = Instant::now();
+        let mut chain = chain(now);
+        assert_eq!(chain.prev(now), 0);
+        send(&mut chain, now, 4, LIFE);
+        send(&mut chain, now, 7, Duration::from_millis(1));
+        assert_eq!(chain.prev(now), 7);
+        assert_eq!(chain.prev(now + Duration::from_secs(1)), 4);
+        assert!(chain.remove(now, 4).is_some());
+        assert_eq!(chain.prev(now + Duration::from_secs(1)), 0);
+    }
+
+    #[test]
+    fn a_repeat_has_all_in_order_with_predecessors_reckoned_anew() {
+        let now = Instant::now();
+        let mut chain = chain(now);
+        (1..=4).for_each(|number| send(&mut chain, now, number, LIFE));
+        chain.remove(now, 2);
+        let copies: Vec<_> = chain.repeat(now).iter().map(|copy| (copy.origin.number, copy.prev)).collect();
+        assert_eq!(copies, [(1, 0), (3, 1), (4, 3)]);
+    }
+
+    #[test]
+    fn it_repeats_after_two_seconds_or_five_when_held_or_at_once_when_redirected() {
+        let now = Instant::now();
+        let mut chain = chain(now);
+        send(&mut chain, now, 1, LIFE);
+        assert!(!chain.is_due(now + Duration::from_millis(1999)));
+        assert!(chain.is_due(now + Duration::from_secs(2)));
+        chain.told_held(now);
+        assert!(!chain.is_due(now + Duration::from_millis(4999)));
+        chain.redirect(now, Destination::Peer(PeerKey::default()));
+        assert!(chain.is_due(now));
+        chain.repeat(now);
+        chain.again(now);
+        assert!(!chain.is_due(now), "not above ten a second");
+        assert!(chain.is_due(now + Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn only_the_only_destination_may_say_expired() {
+        let now = Instant::now();
+        let over = now + LIFE;
+        let mut chain = chain(now);
+        send(&mut chain, now, 1, LIFE);
+        send(&mut chain, now, 2, LIFE);
+        assert!(chain.expired(now, 1).is_none(), "its time is not over by our clock");
+        assert!(chain.expired(over, 1).is_some());
+        chain.redirect(now, Destination::Peer(PeerKey::default()));
+        chain.repeat(now);
+        assert!(chain.expired(over, 2).is_none(), "another destination may have delivered it");
+        assert!(chain.take_hopeless(over + Duration::from_millis(2999)).is_empty());
+        assert_eq!(chain.take_hopeless(over + Duration::from_secs(3)).len(), 1);
+    }
+}

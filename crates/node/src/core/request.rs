@@ -1,0 +1,131 @@
+//! What clients ask of their node.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::client::{self, BadMessage, ClientMessage};
+use signaling_protocol::server::{ServerMessage, write_signal};
+use signaling_protocol::trunk::{Fate, Slot};
+use signaling_protocol::{ClientId, ErrorCode, Left, Origin};
+use signaling_rendezvous::KeyHash;
+
+use super::outbox::{Chain, Copy};
+use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
+
+/// Most messages of one session that may wait for one absent recipient: a call set-up with all its candidates.
+const MAX_FOR_ABSENT: usize = 64;
+
+/// An error, and the request that it answers.
+struct Refused<'a> {
+    code: ErrorCode,
+    message: &'a str,
+    id: Option<u64>,
+    to: Option<&'a str>,
+    room: Option<&'a str>,
+}
+
+const NO_ROOMS: &str = "this mesh has no room store";
+
+impl NodeCore {
+    pub(super) fn up(&mut self, now: Instant, at: (TrunkKey, Slot), seq: u64, left: Left, payload: &[u8]) {
+        let Some(key) = self.session_at(at) else { return };
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.seq = session.seq.max(seq);
+        self.counts.requests += 1;
+        let refuse = |code, message, id| Refused { code, message, id, to: None, room: None };
+        match client::parse(payload) {
+            Ok(ClientMessage::Signal { to, data, id, ttl_ms }) => {
+                let from = session.client_id.clone();
+                let mut scratch = std::mem::take(&mut self.scratch);
+                scratch.clear();
+                write_signal(&mut scratch, from.as_str(), data, id);
+                let expires = now + self.life(left, ttl_ms);
+                self.signal(now, key, seq, &to, id, expires, Rc::from(&scratch[..]));
+                self.scratch = scratch;
+            }
+            Ok(ClientMessage::Join { room, id, .. } | ClientMessage::Leave { room, id }) => {
+                let room = Some(&*room);
+                self.refuse(key, seq, &Refused { room, ..refuse(ErrorCode::RoomStoreUnavailable, NO_ROOMS, id) });
+            }
+            Ok(ClientMessage::Members { room, .. }) => {
+                let room = Some(&*room);
+                self.refuse(key, seq, &Refused { room, ..refuse(ErrorCode::RoomStoreUnavailable, NO_ROOMS, None) });
+            }
+            Ok(ClientMessage::Broadcast { room, id, .. }) => {
+                let room = Some(&*room);
+                self.refuse(key, seq, &Refused { room, ..refuse(ErrorCode::RoomStoreUnavailable, NO_ROOMS, id) });
+            }
+            Ok(ClientMessage::Token { .. }) => {
+                self.refuse(key, seq, &refuse(ErrorCode::Forbidden, "this mesh takes no tokens", None));
+            }
+            Ok(ClientMessage::IceServers) => {
+                let reply = ServerMessage::IceServers { ice_servers: &[] }.to_json();
+                self.reply(key, seq, Fate::Done, &reply);
+            }
+            // The edge answers these two itself.
+            Ok(ClientMessage::Ping | ClientMessage::Received { .. }) => self.reply(key, seq, Fate::Done, &[]),
+            Err(BadMessage { code, message, id }) => self.refuse(key, seq, &refuse(code, &message, id)),
+        }
+    }
+
+    /// What is left of a message's life: no more than the edge says, and no more than its own time allows.
+    fn life(&self, left: Left, ttl_ms: Option<u64>) -> Duration {
+        let left = left.as_duration().min(self.settings.hold);
+        let Some(ttl) = ttl_ms.map(Duration::from_millis) else { return left };
+        let age = self.settings.hold - left;
+        ttl.saturating_sub(age).min(left)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one message")]
+    fn signal(
+        &mut self,
+        now: Instant,
+        key: SessionKey,
+        seq: u64,
+        to: &str,
+        id: Option<u64>,
+        expires: Instant,
+        payload: Rc<[u8]>,
+    ) {
+        let Some(chain_key) = self.chain(now, key, to) else { return };
+        let Some(chain) = self.chains.get_mut(chain_key) else { return };
+        if chain.held && chain.len() >= MAX_FOR_ABSENT {
+            self.unavailable(key, seq, id, to);
+            return;
+        }
+        let Some(session) = self.sessions.get(key) else { return };
+        let number = if session.reliable { id.unwrap_or(seq) } else { seq };
+        let prev = chain.prev(now);
+        let origin = Origin { session: chain.origin, number };
+        chain.push(now, number, seq, id, expires, Rc::clone(&payload));
+        self.send(now, chain_key, Copy { origin, prev, expires, payload });
+    }
+
+    /// The session's queue for a recipient.
+    fn chain(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<ChainKey> {
+        let session = self.sessions.get(session_key)?;
+        if let Some(chain) = session.chain_by_recipient.get(to) {
+            return Some(*chain);
+        }
+        let origin = session.id;
+        let (recipient, key) = (ClientId::new(to).ok()?, KeyHash::of(to));
+        let destination = self.destination(to, key);
+        let chain = self.chains.insert(Chain::new(now, session_key, origin, recipient.clone(), key, destination));
+        self.sessions.get_mut(session_key)?.chain_by_recipient.insert(recipient, chain);
+        Some(chain)
+    }
+
+    pub(super) fn unavailable(&mut self, session: SessionKey, seq: u64, id: Option<u64>, to: &str) {
+        self.counts.unavailable += 1;
+        let (code, message) = (ErrorCode::RecipientUnavailable, "not known to have been delivered");
+        let error = ServerMessage::Error { code, message, id, to: Some(to), room: None, retry_after_ms: None };
+        self.reply(session, seq, Fate::Unavailable, &error.to_json());
+    }
+
+    fn refuse(&mut self, session: SessionKey, seq: u64, refused: &Refused<'_>) {
+        let Refused { code, message, id, to, room } = *refused;
+        self.counts.refused += 1;
+        let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms: None };
+        self.reply(session, seq, Fate::Refused, &error.to_json());
+    }
+}

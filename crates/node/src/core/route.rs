@@ -1,0 +1,185 @@
+//! Where a message goes: down a trunk here, to another node, or it waits.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use signaling_protocol::forward::{Envelope, EnvelopeFate, Item, Ticket};
+use signaling_protocol::trunk::ToEdge;
+use signaling_protocol::{ClientId, NodeId, limits};
+use signaling_rendezvous::KeyHash;
+use slotmap::{Key, KeyData};
+
+use super::hold::{Back, Parcel};
+use super::outbox::{Copy, Destination};
+use super::peer::LANES;
+use super::{ChainKey, NodeCore, PeerKey, SessionKey, left};
+
+pub(super) fn lane_of(hash: u64) -> usize {
+    (hash % LANES as u64) as usize
+}
+
+impl NodeCore {
+    /// Where a client's messages go by all that this node knows.
+    pub(super) fn destination(&self, to: &str, key: KeyHash) -> Destination {
+        if self.session_by_client.contains_key(to) {
+            return Destination::Here;
+        }
+        if let Some((peer, _)) = self.departed.get(to)
+            && self.peers.contains_key(*peer)
+        {
+            return Destination::Peer(*peer);
+        }
+        self.owner(key).map_or(Destination::Here, Destination::Peer)
+    }
+
+    /// The other node that owns the key; none if this one does, or no view has come yet.
+    pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
+        self.ranking.owner(key).and_then(|rank| self.peer_by_rank.get(rank).copied().flatten())
+    }
+
+    pub(super) fn ticket(&self, chain: ChainKey) -> Ticket {
+        Ticket(chain.data().as_ffi() ^ self.ticket_salt)
+    }
+
+    pub(super) fn chain_of(&self, ticket: Ticket) -> Option<ChainKey> {
+        let key = ChainKey::from(KeyData::from_ffi(ticket.0 ^ self.ticket_salt));
+        self.chains.contains_key(key).then_some(key)
+    }
+
+    /// Sends one envelope of a chain to where the chain goes. Says whether it got on its way.
+    pub(super) fn send(&mut self, now: Instant, chain_key: ChainKey, copy: Copy) -> bool {
+        let ticket = self.ticket(chain_key);
+        let Some(chain) = self.chains.get(chain_key) else { return false };
+        match chain.destination {
+            Destination::Here => {
+                let Copy { origin, prev, expires, payload } = copy;
+                let to = chain.to.clone();
+                let parcel = Parcel { origin, prev, expires, ticket, back: Back::Here, payload };
+                self.place(now, &to, parcel);
+                true
+            }
+            Destination::Peer(peer) => {
+                let lane = lane_of(chain.key.get());
+                let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) else {
+                    return false;
+                };
+                let Copy { origin, prev, expires, payload } = copy;
+                let (to, left) = (chain.to.as_str(), left(now, expires));
+                let envelope = Envelope { to, origin, prev, left, ticket, via: Vec::new(), payload: &payload };
+                let sent = lane.push(&Item::Envelope(envelope));
+                self.counts.forwarded += u64::from(sent);
+                self.counts.dropped += u64::from(!sent);
+                sent
+            }
+        }
+    }
+
+    /// Sends everything of a chain again, unless the way there stands.
+    pub(super) fn repeat(&mut self, now: Instant, chain_key: ChainKey) {
+        let Some(chain) = self.chains.get_mut(chain_key) else { return };
+        if let Destination::Peer(peer) = chain.destination
+            && let Some(peer) = self.peers.get(peer)
+            && peer.lanes.get(lane_of(chain.key.get())).is_some_and(|lane| lane.stands(now))
+        {
+            chain.put_off(now);
+            return;
+        }
+        for copy in chain.repeat(now) {
+            self.counts.resends += 1;
+            self.send(now, chain_key, copy);
+        }
+    }
+
+    /// Sends each chain whose recipient is elsewhere now to its new destination.
+    pub(super) fn redirect(&mut self, now: Instant) {
+        let chains: Vec<_> = self.chains.keys().collect();
+        for chain_key in chains {
+            let Some(chain) = self.chains.get(chain_key) else { continue };
+            let destination = self.destination(chain.to.as_str(), chain.key);
+            if destination != chain.destination
+                && let Some(chain) = self.chains.get_mut(chain_key)
+            {
+                chain.redirect(now, destination);
+                self.repeat(now, chain_key);
+            }
+        }
+    }
+
+    /// The last leg: to the client if it is attached here, on to another node if it is known or owned there and the
+    /// sender's node is another too, else it waits.
+    pub(super) fn place(&mut self, now: Instant, to: &ClientId, parcel: Parcel) {
+        if let Some(&session) = self.session_by_client.get(to) {
+            return self.down(now, session, parcel);
+        }
+        if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
+            match &parcel.back {
+                // This node has custody: the chain itself takes the other way.
+                Back::Here => {
+                    let chain = self.chain_of(parcel.ticket).and_then(|chain| self.chains.get_mut(chain));
+                    if let Some(chain) = chain {
+                        chain.redirect(now, Destination::Peer(peer));
+                    }
+                    return;
+                }
+                Back::Through { node, via } => {
+                    if self.pass_on(now, to.as_str(), peer, &parcel, node, via) {
+                        return;
+                    }
+                }
+            }
+        }
+        self.keep(now, to.as_str(), parcel);
+    }
+
+    /// Passes a parcel of another node on. Not to a node where it has been, and not for ever.
+    fn pass_on(
+        &mut self,
+        now: Instant,
+        to: &str,
+        peer: PeerKey,
+        parcel: &Parcel,
+        node: &NodeId,
+        via: &[NodeId],
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(peer) else { return false };
+        if via.len() + 2 > limits::MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
+            return false;
+        }
+        let Some(lane) = peer.lanes.get_mut(lane_of(KeyHash::of(to).get())) else { return false };
+        let via: Vec<_> = via.iter().chain([node]).map(NodeId::as_str).collect();
+        let Parcel { origin, prev, ticket, .. } = *parcel;
+        let left = left(now, parcel.expires);
+        let envelope = Envelope { to, origin, prev, left, ticket, via, payload: &parcel.payload };
+        let passed = lane.push(&Item::Envelope(envelope));
+        self.counts.passed_on += u64::from(passed);
+        passed
+    }
+
+    /// Keeps a parcel for an absent recipient, as long as it lives.
+    fn keep(&mut self, now: Instant, to: &str, parcel: Parcel) {
+        if parcel.expires <= now {
+            return self.fate_of(now, &parcel, EnvelopeFate::Expired);
+        }
+        let note = parcel.clone();
+        if self.holds.push(to, parcel) {
+            self.say_held(now, &note);
+        } else {
+            self.counts.dropped += 1;
+        }
+    }
+
+    /// Sends a parcel down to its recipient's edge, and keeps it until that confirms.
+    pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, parcel: Parcel) {
+        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
+        if session.is_crowded() {
+            self.counts.dropped += 1;
+            return;
+        }
+        let d = session.next_d();
+        let (origin, prev, left) = (Some(parcel.origin), parcel.prev, left(now, parcel.expires));
+        let payload = Rc::clone(&parcel.payload);
+        trunk.send(&ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &payload });
+        session.went_down(d, parcel);
+    }
+}

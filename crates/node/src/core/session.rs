@@ -1,0 +1,152 @@
+//! What a node knows of one client, and of the trunks that clients come on.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+use signaling_protocol::trunk::{Attach, Fate, Slot, ToEdge};
+use signaling_protocol::{ClientId, SessionId};
+
+use super::hold::Parcel;
+use super::{ChainKey, SessionKey, TrunkKey};
+
+/// Most messages that are down at an edge without a confirm: more than the edge lets wait for one socket.
+const MAX_UNCONFIRMED: usize = 1024;
+
+/// An edge's connection.
+#[derive(Debug, Default)]
+pub(super) struct Trunk {
+    pub(super) out: Vec<u8>,
+    /// Fates and their replies: they wait for company, a little.
+    pub(super) lazy: Vec<u8>,
+    pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
+    /// Sessions with a run of fates to write.
+    pub(super) with_fates: Vec<SessionKey>,
+}
+
+impl Trunk {
+    pub(super) fn send(&mut self, frame: &ToEdge<'_>) {
+        frame.append(&mut self.out);
+    }
+}
+
+/// Like fates in a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FateRun {
+    pub(super) first: u64,
+    pub(super) count: u32,
+    pub(super) fate: Fate,
+}
+
+impl FateRun {
+    /// The run with one more, if that is its next.
+    pub(super) fn and(self, seq: u64, fate: Fate) -> Option<Self> {
+        let follows = self.fate == fate && self.first + u64::from(self.count) == seq && self.count < u32::MAX;
+        follows.then_some(Self { count: self.count + 1, ..self })
+    }
+}
+
+/// A newcomer that waits until the present holder of its id has had time to show life.
+#[derive(Debug)]
+pub(super) struct Contender {
+    pub(super) trunk: TrunkKey,
+    pub(super) arrival: Arrival,
+    pub(super) since: Instant,
+}
+
+/// The lasting part of an `Attach`.
+#[derive(Debug, Clone)]
+pub(super) struct Arrival {
+    pub(super) slot: Slot,
+    pub(super) client_id: ClientId,
+    pub(super) session: SessionId,
+    pub(super) born: u64,
+    pub(super) reliable: bool,
+    pub(super) seq: u64,
+    /// No node has admitted it before.
+    pub(super) newcomer: bool,
+    /// Its socket is closed: it comes to have its last frames done.
+    pub(super) gone: bool,
+}
+
+impl Arrival {
+    pub(super) fn new(attach: &Attach<'_>, client_id: ClientId) -> Self {
+        Self {
+            slot: attach.slot,
+            client_id,
+            session: attach.session,
+            born: attach.born,
+            reliable: attach.reliable,
+            seq: attach.seq,
+            newcomer: attach.state.is_none(),
+            gone: attach.gone.is_some(),
+        }
+    }
+}
+
+/// One client's presence.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client_id: ClientId,
+    pub(super) id: SessionId,
+    pub(super) born: u64,
+    pub(super) reliable: bool,
+    pub(super) trunk: TrunkKey,
+    pub(super) slot: Slot,
+    /// Number of the latest uplink frame.
+    pub(super) seq: u64,
+    /// Without a socket, or no longer here: its outbox runs on.
+    pub(super) gone: bool,
+    pub(super) chain_by_recipient: HashMap<ClientId, ChainKey>,
+    pub(super) fates: Option<FateRun>,
+    pub(super) contender: Option<Box<Contender>>,
+    last_d: u64,
+    /// Sent down and not confirmed, by `d`.
+    unconfirmed: VecDeque<(u64, Parcel)>,
+}
+
+impl Session {
+    pub(super) fn new(trunk: TrunkKey, arrival: &Arrival) -> Self {
+        Self {
+            client_id: arrival.client_id.clone(),
+            id: arrival.session,
+            born: arrival.born,
+            reliable: arrival.reliable,
+            trunk,
+            slot: arrival.slot,
+            seq: arrival.seq,
+            gone: arrival.gone,
+            chain_by_recipient: HashMap::new(),
+            fates: None,
+            contender: None,
+            last_d: 0,
+            unconfirmed: VecDeque::new(),
+        }
+    }
+
+    /// The number of the next thing sent down.
+    pub(super) fn next_d(&mut self) -> u64 {
+        self.last_d += 1;
+        self.last_d
+    }
+
+    /// Whether the edge has as much unconfirmed as it may.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.unconfirmed.len() >= MAX_UNCONFIRMED
+    }
+
+    /// The parcel went down as `d`.
+    pub(super) fn went_down(&mut self, d: u64, parcel: Parcel) {
+        self.unconfirmed.push_back((d, parcel));
+    }
+
+    /// The next parcel that a confirm up to `up_to` answers for.
+    pub(super) fn confirmed(&mut self, up_to: u64) -> Option<(u64, Parcel)> {
+        if self.unconfirmed.front()?.0 <= up_to { self.unconfirmed.pop_front() } else { None }
+    }
+
+    /// Takes all that is unconfirmed, in order.
+    pub(super) fn take_unconfirmed(&mut self) -> impl Iterator<Item = Parcel> + use<> {
+        std::mem::take(&mut self.unconfirmed).into_iter().map(|(_, parcel)| parcel)
+    }
+}

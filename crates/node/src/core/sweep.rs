@@ -1,0 +1,30 @@
+//! What time alone brings: repeats, expiry, silent holders of contended ids.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::forward::EnvelopeFate;
+
+use super::NodeCore;
+
+/// How often [`NodeCore::sweep`] wants to be called: repeats on request are due within a tenth of a second.
+pub const INTERVAL: Duration = Duration::from_millis(50);
+
+impl NodeCore {
+    /// Looks once at everything that waits.
+    pub fn sweep(&mut self, now: Instant) {
+        for parcel in self.holds.take_expired(now) {
+            self.fate_of(now, &parcel, EnvelopeFate::Expired);
+        }
+        let due: Vec<_> =
+            self.chains.iter().filter(|(_, chain)| chain.is_due(now)).map(|(key, _)| key).collect();
+        for chain_key in due {
+            let hopeless = self.chains.get_mut(chain_key).map(|chain| chain.take_hopeless(now)).unwrap_or_default();
+            for sent in hopeless {
+                self.end(chain_key, &sent, false);
+            }
+            self.repeat(now, chain_key);
+        }
+        self.give_up_silent_holders(now);
+        self.departed.retain(|_, (_, until)| *until > now);
+    }
+}

@@ -1,0 +1,3 @@
+//! The signaling node: sessions, router, hold queue and forwarder.
+
+pub mod core;

@@ -1,0 +1,2 @@
+//! The `signaling-node` binary.
+fn main() {}

@@ -1,0 +1,35 @@
+//! Who owns a key: rendezvous hashing (highest random weight) over a set of nodes.
+//!
+//! Every server that knows the same nodes gives the same answer, without asking anybody. When a node leaves, only its
+//! own keys move; when one joins, it takes its share and no key moves between the others.
+//!
+//! ```text
+//! key_hash  = XXH3_64(utf8(key))
+//! node_seed = XXH3_64(utf8(node_id), seed = hash_seed)
+//! score     = XXH3_64(key_hash as 8 little-endian bytes, seed = node_seed)
+//! ```
+//!
+//! The largest score wins; of equal scores the bytewise smaller node id does. These formulas are a wire contract: servers
+//! of different releases must agree, and `tests/data` pins them with answers from another implementation.
+//!
+//! This crate does no I/O and knows nothing of health: which nodes count is the caller's business ([`Ranking::owner_where`]).
+//!
+//! - [`KeyHash`], [`NodeSeed`] and [`score`]: one key against one node
+//! - [`Ranking`]: one key against a set of nodes
+//!
+//! ```
+//! use signaling_rendezvous::{KeyHash, Ranking};
+//!
+//! let nodes = Ranking::new(0, ["node-a", "node-b", "node-c"]);
+//! let alice = KeyHash::of("alice");
+//! let candidates = nodes.candidates(alice);
+//!
+//! assert_eq!(nodes.owner(alice), Some(candidates[0]));
+//! assert_eq!(nodes.owner_where(alice, |index| index != candidates[0]), Some(candidates[1]));
+//! ```
+
+mod ranking;
+mod score;
+
+pub use ranking::Ranking;
+pub use score::{KeyHash, NodeSeed, score};

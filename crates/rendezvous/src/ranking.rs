@@ -1,0 +1,186 @@
+//! One key against a set of nodes.
+
+use std::{cmp::Reverse, fmt, hint::select_unpredictable};
+
+use crate::{KeyHash, NodeSeed};
+
+/// An immutable set of nodes, ready to be asked who owns a key.
+///
+/// Nodes are named by their index in bytewise order of their ids, so indices are comparable only within one ranking.
+/// A lookup is linear in the number of nodes, about a nanosecond each.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Ranking {
+    ids: Vec<Box<str>>,
+    /// Of the same length and order as `ids`, and apart from them: the lookup reads nothing else.
+    seeds: Vec<NodeSeed>,
+}
+
+impl Ranking {
+    /// Takes node ids in any order; repeated ones count once. All servers of a mesh must use the same `hash_seed`.
+    #[must_use]
+    pub fn new(hash_seed: u64, node_ids: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut ids: Vec<Box<str>> = node_ids.into_iter().map(|id| id.as_ref().into()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let seeds = ids.iter().map(|id| NodeSeed::of(id, hash_seed)).collect();
+        Self { ids, seeds }
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there is no node at all, and so no owner of anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The node ids in bytewise order.
+    #[must_use]
+    pub fn ids(&self) -> &[Box<str>] {
+        &self.ids
+    }
+
+    /// The id of the node at `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len), that is, not from this ranking.
+    #[must_use]
+    pub fn id(&self, index: usize) -> &str {
+        &self.ids[index]
+    }
+
+    /// Where the node of this id stands, if it is one of the set.
+    #[must_use]
+    pub fn index_of(&self, node_id: &str) -> Option<usize> {
+        self.ids.binary_search_by(|id| (**id).cmp(node_id)).ok()
+    }
+
+    /// The node that owns the key, or `None` if there is no node.
+    #[must_use]
+    pub fn owner(&self, key: KeyHash) -> Option<usize> {
+        let key = key.mixed();
+        let (first, rest) = self.seeds.split_first()?;
+        let (mut best, mut owner) = (first.score(key), 0);
+        for (index, seed) in (1..).zip(rest) {
+            let score = seed.score(key);
+            // Ids are sorted, so keeping the earlier one of equals gives ties to the smaller id.
+            let better = score > best;
+            best = select_unpredictable(better, score, best);
+            owner = select_unpredictable(better, index, owner);
+        }
+        Some(owner)
+    }
+
+    /// The best node of those that `eligible` accepts, which is asked about some of them, at most once each.
+    ///
+    /// For skipping nodes that are suspect or draining: the answer is the first of [`candidates`](Self::candidates)
+    /// that is accepted.
+    #[must_use]
+    pub fn owner_where(&self, key: KeyHash, eligible: impl Fn(usize) -> bool) -> Option<usize> {
+        let key = key.mixed();
+        let mut best = None;
+        for (index, seed) in self.seeds.iter().enumerate() {
+            let score = seed.score(key);
+            if best.is_none_or(|(highest, _)| score > highest) && eligible(index) {
+                best = Some((score, index));
+            }
+        }
+        best.map(|(_, index)| index)
+    }
+
+    /// All nodes, the owner first, then the one that would own the key without it, and so on.
+    #[must_use]
+    pub fn candidates(&self, key: KeyHash) -> Vec<usize> {
+        let mut indices: Vec<usize> = (0..self.len()).collect();
+        indices.sort_by_cached_key(|&index| Reverse(self.score_of(key, index)));
+        indices
+    }
+
+    /// The score of the node at `index` for this key: enough to tell whether a node that joins takes it.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len), that is, not from this ranking.
+    #[must_use]
+    #[inline]
+    pub fn score_of(&self, key: KeyHash, index: usize) -> u64 {
+        self.seeds[index].score(key.mixed())
+    }
+}
+
+/// Shows the ids alone; the seeds may derive from a secret.
+impl fmt::Debug for Ranking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ranking").field(&self.ids).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_ranking_has_no_owner_and_no_candidates() {
+        let nobody = Ranking::new(0, [""; 0]);
+
+        assert!(nobody.is_empty());
+        assert_eq!(nobody.owner(KeyHash::of("alice")), None);
+        assert_eq!(nobody.owner_where(KeyHash::of("alice"), |_| true), None);
+        assert!(nobody.candidates(KeyHash::of("alice")).is_empty());
+    }
+
+    #[test]
+    fn a_single_node_owns_every_key() {
+        let single = Ranking::new(0, ["node-a"]);
+
+        assert!((0..100).all(|i| single.owner(KeyHash::of(&format!("client-{i}"))) == Some(0)));
+    }
+
+    #[test]
+    fn ids_are_sorted_bytewise_and_repeated_ones_count_once() {
+        let nodes = Ranking::new(0, ["node-10", "node-2", "Node-3", "node-10", "é"]);
+
+        assert_eq!(nodes.ids().iter().map(|id| &**id).collect::<Vec<_>>(), ["Node-3", "node-10", "node-2", "é"]);
+        assert_eq!(nodes.len(), 4);
+        assert_eq!(nodes.id(2), "node-2");
+        assert_eq!(nodes.index_of("node-2"), Some(2));
+        assert_eq!(nodes.index_of("node-3"), None);
+    }
+
+    #[test]
+    fn equal_scores_go_to_the_smaller_id() {
+        let seed = NodeSeed::of("twin", 0);
+        let twins = Ranking { ids: vec!["a".into(), "b".into(), "c".into()], seeds: vec![seed; 3] };
+        let key = KeyHash::of("alice");
+
+        assert_eq!(twins.owner(key), Some(0));
+        assert_eq!(twins.owner_where(key, |index| index != 0), Some(1));
+        assert_eq!(twins.candidates(key), [0, 1, 2]);
+    }
+
+    #[test]
+    fn with_no_eligible_node_there_is_no_owner() {
+        let nodes = Ranking::new(0, ["node-a", "node-b"]);
+
+        assert_eq!(nodes.owner_where(KeyHash::of("alice"), |_| false), None);
+    }
+
+    #[test]
+    fn another_hash_seed_gives_another_distribution() {
+        let ids = ["node-a", "node-b", "node-c"];
+        let (open, seeded) = (Ranking::new(0, ids), Ranking::new(42, ids));
+        let keys = (0..300).map(|i| KeyHash::of(&format!("client-{i}")));
+
+        let moved = keys.filter(|&key| open.owner(key) != seeded.owner(key)).count();
+
+        assert!((150..=250).contains(&moved), "about two thirds should move, {moved} did");
+    }
+
+    #[test]
+    fn debug_output_names_the_nodes_and_nothing_else() {
+        assert_eq!(format!("{:?}", Ranking::new(42, ["b", "a"])), r#"Ranking(["a", "b"])"#);
+    }
+}

@@ -1,0 +1,139 @@
+//! One key against one node.
+//!
+//! A score is XXH3_64 of exactly 8 bytes, for which XXH3 has a short closed form:
+//!
+//! ```text
+//! lens  = SECRET - (seed ^ (byte-swapped low half of seed) << 32)
+//! keyed = key.rotate_left(32) ^ lens
+//! h     = keyed ^ rotl(keyed, 49) ^ rotl(keyed, 24)
+//! h     = h * PRIME;  h = h ^ ((h >> 35) + 8);  h = h * PRIME;  h ^ (h >> 28)
+//! ```
+//!
+//! The third line is linear over xor, so it is applied to the key and to the node's lens apart: once per key and once
+//! per node, instead of once per pair. What is left for a pair is two multiplications and a handful of shifts.
+
+use std::fmt;
+
+use twox_hash::XxHash3_64;
+
+/// Bytes 8 to 16 xor bytes 16 to 24 of XXH3's default secret.
+const SECRET: u64 = 0xc73a_b174_c5ec_d5a2;
+const PRIME: u64 = 0x9fb2_1c65_1e98_df25;
+/// Bytes hashed per score; XXH3 mixes the length in.
+const LENGTH: u64 = 8;
+
+/// The hash of a client id or any other key: made once per session, then kept.
+///
+/// It does not depend on the mesh's hash seed, so it survives every change of the set of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyHash(u64);
+
+impl KeyHash {
+    /// Hashes the key's UTF-8 bytes.
+    #[must_use]
+    pub fn of(key: &str) -> Self {
+        Self(XxHash3_64::oneshot(key.as_bytes()))
+    }
+
+    /// The 64 bits, for spreading keys over shards, lanes or trunks.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn mixed(self) -> MixedKey {
+        MixedKey(mix(self.0.rotate_left(32)))
+    }
+}
+
+/// A node's part in every score: made once per node and hash seed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeSeed {
+    mixed_lens: u64,
+}
+
+impl NodeSeed {
+    /// Hashes the node id's UTF-8 bytes with the mesh's `hash_seed` (0 where the mesh sets none).
+    #[must_use]
+    pub fn of(node_id: &str, hash_seed: u64) -> Self {
+        Self::from_seed(XxHash3_64::oneshot_with_seed(hash_seed, node_id.as_bytes()))
+    }
+
+    const fn from_seed(seed: u64) -> Self {
+        let low_half = seed as u32;
+        let spread = seed ^ ((low_half.swap_bytes() as u64) << 32);
+        Self { mixed_lens: mix(SECRET.wrapping_sub(spread)) }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn score(self, key: MixedKey) -> u64 {
+        let h = (key.0 ^ self.mixed_lens).wrapping_mul(PRIME);
+        let h = (h ^ (h >> 35).wrapping_add(LENGTH)).wrapping_mul(PRIME);
+        h ^ (h >> 28)
+    }
+}
+
+/// Shows nothing: from the seeds of known node ids a secret hash seed could be guessed.
+impl fmt::Debug for NodeSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeSeed(..)")
+    }
+}
+
+/// A key made ready for scoring against many nodes.
+#[derive(Clone, Copy)]
+pub(crate) struct MixedKey(u64);
+
+/// How strongly a node claims a key: the node with the largest score owns it.
+#[must_use]
+#[inline]
+pub fn score(key: KeyHash, node_seed: NodeSeed) -> u64 {
+    node_seed.score(key.mixed())
+}
+
+const fn mix(x: u64) -> u64 {
+    x ^ x.rotate_left(49) ^ x.rotate_left(24)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reference(key: u64, seed: u64) -> u64 {
+        XxHash3_64::oneshot_with_seed(seed, &key.to_le_bytes())
+    }
+
+    #[test]
+    fn the_closed_form_equals_xxh3_at_the_edges_of_key_and_seed() {
+        let edges = [0, 1, 0x8000_0000, 0xffff_ffff, 0x1_0000_0000, 1 << 63, u64::MAX - 1, u64::MAX, SECRET, PRIME];
+        for key in edges {
+            for seed in edges {
+                assert_eq!(score(KeyHash(key), NodeSeed::from_seed(seed)), reference(key, seed), "{key:x} {seed:x}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_closed_form_equals_xxh3_when_one_bit_of_key_or_seed_is_set() {
+        for bit in 0..64 {
+            assert_eq!(score(KeyHash(1 << bit), NodeSeed::from_seed(0)), reference(1 << bit, 0));
+            assert_eq!(score(KeyHash(0), NodeSeed::from_seed(1 << bit)), reference(0, 1 << bit));
+        }
+    }
+
+    #[test]
+    fn a_node_seed_does_not_show_its_bits() {
+        assert_eq!(format!("{:?}", NodeSeed::of("node-a", 42)), "NodeSeed(..)");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn the_closed_form_equals_xxh3_for_any_key_and_seed(key: u64, seed: u64) {
+            prop_assert_eq!(score(KeyHash(key), NodeSeed::from_seed(seed)), reference(key, seed));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Flags and environment into a checked [`Common`].
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
+use signaling_discovery::Source;
+use signaling_protocol::NodeId;
+use tracing_subscriber::EnvFilter;
+
+use crate::secret::{HashSeed, Secret, SecretError, read_short_file};
+
+/// The flags that both servers take, each also from the environment. Flatten it into a server's own.
+#[derive(Debug, Clone, Args)]
+pub struct CommonArgs {
+    /// Stable name of this server, unlike any other in the mesh
+    #[arg(long, env = "SIGNALING_ID", value_name = "ID")]
+    pub id: NodeId,
+
+    /// Where to listen for trunks, forwards, health, metrics and admin; never open this to the public
+    #[arg(long, env = "SIGNALING_INTERNAL", value_name = "ADDR", default_value = "127.0.0.1:7900")]
+    pub internal: SocketAddr,
+
+    /// Who is in the mesh: static:ID=HOST:PORT,... or file:PATH (a JSON list, watched)
+    #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE")]
+    pub discovery: Source,
+
+    /// File with the secret that all servers of the mesh share, at least 16 bytes
+    #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH")]
+    pub mesh_secret_file: PathBuf,
+
+    /// File with a number, the same on all servers, that makes it secret which node owns a client
+    #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH")]
+    pub hash_seed_file: Option<PathBuf>,
+
+    /// Tell clients which node serves them
+    #[arg(long, env = "SIGNALING_REVEAL_NODES", value_parser = FalseyValueParser::new())]
+    pub reveal_nodes: bool,
+
+    /// Longest message of a client, 1 KiB to 1 MiB
+    #[arg(long, env = "SIGNALING_MAX_MESSAGE_BYTES", value_name = "BYTES", default_value_t = 65_536,
+          value_parser = clap::value_parser!(u32).range(1_024..=1_048_576))]
+    pub max_message_bytes: u32,
+
+    /// How long a shutdown may take to hand everything over, in milliseconds, at most an hour
+    #[arg(long, env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value_t = 30_000,
+          value_parser = clap::value_parser!(u64).range(..=3_600_000))]
+    pub drain_ms: u64,
+
+    /// File with the bearer token that admin routes ask for, at least 16 bytes; without it they ask for none
+    #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH")]
+    pub admin_token_file: Option<PathBuf>,
+
+    /// How logs are written
+    #[arg(long, env = "SIGNALING_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or a list such as info,signaling_node=debug
+    #[arg(long, env = "SIGNALING_LOG", value_name = "FILTER", default_value = "info", value_parser = parse_filter)]
+    pub log: String,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What both servers are told, checked.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// Stable name of this server.
+    pub id: NodeId,
+    /// Where to listen for trunks, forwards, health, metrics and admin.
+    pub internal: SocketAddr,
+    /// Who is in the mesh.
+    pub discovery: Source,
+    /// What all servers of the mesh share.
+    pub mesh_secret: Secret,
+    /// Seed of the rendezvous hash, 0 unless the mesh sets one.
+    pub hash_seed: HashSeed,
+    /// Whether clients are told which node serves them.
+    pub reveal_nodes: bool,
+    /// Longest message of a client.
+    pub max_message_bytes: usize,
+    /// How long a shutdown may take.
+    pub drain: Duration,
+    /// What admin routes ask for, if anything.
+    pub admin_token: Option<Secret>,
+    /// How and what to log.
+    pub log: LogConfig,
+}
+
+/// How and what to log.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// How logs are written.
+    pub format: LogFormat,
+    /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
+    pub filter: String,
+}
+
+/// Why a server cannot start with these flags. Each names the flag.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that a flag names cannot be read.
+    #[error("{flag}: cannot read {}: {error}", path.display())]
+    Unreadable {
+        /// The flag.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The content of a file is no secret.
+    #[error("{flag}: the secret in {} {error}", path.display())]
+    Secret {
+        /// The flag.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: SecretError,
+    },
+    /// The content of a file is no seed.
+    #[error("{flag}: {} must hold a number below 2^64, decimal, or hexadecimal after 0x", path.display())]
+    HashSeed {
+        /// The flag.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl CommonArgs {
+    /// Reads the files that the flags name, and checks what clap could not.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or its content does not serve.
+    pub fn check(self) -> Result<Common, ConfigError> {
+        let mesh_secret = read_secret("--mesh-secret-file", &self.mesh_secret_file)?;
+        let admin_token =
+            self.admin_token_file.as_deref().map(|path| read_secret("--admin-token-file", path)).transpose()?;
+        let hash_seed = self.hash_seed_file.as_deref().map(|path| read_seed("--hash-seed-file", path)).transpose()?;
+        Ok(Common {
+            id: self.id,
+            internal: self.internal,
+            discovery: self.discovery,
+            mesh_secret,
+            hash_seed: hash_seed.unwrap_or_default(),
+            reveal_nodes: self.reveal_nodes,
+            max_message_bytes: self.max_message_bytes as usize,
+            drain: Duration::from_millis(self.drain_ms),
+            admin_token,
+            log: LogConfig { format: self.log_format, filter: self.log },
+        })
+    }
+}
+
+fn read_secret(flag: &'static str, path: &Path) -> Result<Secret, ConfigError> {
+    Secret::new(&read(flag, path)?).map_err(|error| ConfigError::Secret { flag, path: path.into(), error })
+}
+
+fn read_seed(flag: &'static str, path: &Path) -> Result<HashSeed, ConfigError> {
+    HashSeed::parse(&read(flag, path)?).ok_or_else(|| ConfigError::HashSeed { flag, path: path.into() })
+}
+
+fn read(flag: &'static str, path: &Path) -> Result<String, ConfigError> {
+    read_short_file(path).map_err(|error| ConfigError::Unreadable { flag, path: path.into(), error })
+}
+
+fn parse_filter(text: &str) -> Result<String, String> {
+    EnvFilter::builder().parse(text).map(|_| text.into()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+
+    use clap::{CommandFactory, Parser};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        common: CommonArgs,
+    }
+
+    #[test]
+    fn the_flags_are_consistent_and_each_has_its_own_variable() {
+        Cli::command().debug_assert();
+        for arg in Cli::command().get_arguments().filter(|arg| arg.get_id() != "help") {
+            let flag = arg.get_long().unwrap();
+            let variable = format!("SIGNALING_{}", flag.replace('-', "_").to_uppercase());
+            assert_eq!(arg.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
+        }
+    }
+
+    #[test]
+    fn what_is_not_given_has_its_default() {
+        let files = Files::new();
+        let common = files.parse(&[]).unwrap().check().unwrap();
+        assert_eq!(common.internal, "127.0.0.1:7900".parse().unwrap());
+        assert_eq!((common.max_message_bytes, common.drain), (65_536, Duration::from_secs(30)));
+        assert_eq!((common.hash_seed.get(), common.reveal_nodes), (0, false));
+        assert!(common.admin_token.is_none());
+        assert_eq!((common.log.format, common.log.filter.as_str()), (LogFormat::Text, "info"));
+    }
+
+    #[test]
+    fn files_are_read_and_secrets_do_not_show() {
+        let files = Files::new();
+        let seed = files.write("seed", "0x10\n");
+        let token = files.write("token", "an-admin-token-of-mine");
+        let flags = ["--hash-seed-file", &seed, "--admin-token-file", &token, "--reveal-nodes"];
+        let common = files.parse(&flags).unwrap().check().unwrap();
+        assert_eq!((common.hash_seed.get(), common.reveal_nodes), (16, true));
+        assert!(common.mesh_secret.matches(b"a-mesh-secret-of-ours"));
+        assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
+        let printed = format!("{common:?}");
+        assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");
+    }
+
+    #[test]
+    fn a_bad_value_names_its_flag() {
+        for (flag, value) in [
+            ("--internal", "localhost"),
+            ("--max-message-bytes", "1023"),
+            ("--max-message-bytes", "1048577"),
+            ("--drain-ms", "3600001"),
+            ("--log-format", "xml"),
+            ("--log", "info,[broken"),
+        ] {
+            let message = Files::new().parse(&[flag, value]).unwrap_err().to_string();
+            assert!(message.contains(flag) && message.contains(value), "{message}");
+        }
+        for (id, source, part) in [("a b", "file:x", "--id"), ("a", "dns:x:1", "there is no scheme \"dns\"")] {
+            let args = ["x", "--id", id, "--discovery", source, "--mesh-secret-file", "x"];
+            let message = Cli::try_parse_from(args).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_bad_file_names_its_flag_and_itself_but_not_its_content() {
+        let files = Files::new();
+        let bad = files.write("bad", "short");
+        let absent = files.dir.path().join("absent").display().to_string();
+        for flag in ["--mesh-secret-file", "--admin-token-file", "--hash-seed-file"] {
+            for path in [&bad, &absent] {
+                let message = files.parse(&[flag, path]).unwrap().check().unwrap_err().to_string();
+                assert!(message.starts_with(flag) && message.contains(path.as_str()), "{message}");
+                assert!(!message.contains("short"), "{message}");
+            }
+        }
+    }
+
+    struct Files {
+        dir: TempDir,
+    }
+
+    impl Files {
+        fn new() -> Self {
+            let files = Self { dir: tempfile::tempdir().unwrap() };
+            files.write("secret", "a-mesh-secret-of-ours\n");
+            files
+        }
+
+        fn write(&self, name: &str, content: &str) -> String {
+            let path = self.dir.path().join(name);
+            fs::write(&path, content).unwrap();
+            path.display().to_string()
+        }
+
+        fn parse(&self, flags: &[&str]) -> Result<CommonArgs, clap::Error> {
+            let secret = self.dir.path().join("secret").display().to_string();
+            let mut args = vec!["server", "--id", "a", "--discovery", "file:x"];
+            if !flags.contains(&"--mesh-secret-file") {
+                args.extend(["--mesh-secret-file", &secret]);
+            }
+            args.extend(flags);
+            Cli::try_parse_from(args).map(|cli| cli.common)
+        }
+    }
+}

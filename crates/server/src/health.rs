@@ -1,0 +1,129 @@
+//! `/livez`, `/readyz`, `/metrics`.
+
+use ::http::StatusCode;
+use ::http::header::CONTENT_TYPE;
+use axum::Router;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::sync::watch;
+
+use crate::Telemetry;
+
+/// Whether this server can take work. A cheap clone shares it; it starts as not ready.
+#[derive(Clone)]
+pub struct Health {
+    state: watch::Sender<State>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ready,
+    Unready(&'static str),
+    Draining,
+}
+
+impl Health {
+    /// Not ready: `starting`.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { state: watch::Sender::new(State::Unready("starting")) }
+    }
+
+    /// Says whether the server can take work, and if not, why. Has no effect once it drains.
+    pub fn set_ready(&self, ready: bool, reason: &'static str) {
+        let next = if ready { State::Ready } else { State::Unready(reason) };
+        self.state.send_if_modified(|state| {
+            let changes = *state != State::Draining && *state != next;
+            if changes {
+                *state = next;
+            }
+            changes
+        });
+    }
+
+    /// The server drains, for good.
+    pub fn draining(&self) {
+        self.state.send_replace(State::Draining);
+    }
+
+    /// Nothing if the server can take work, else why not.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<&'static str> {
+        match *self.state.borrow() {
+            State::Ready => None,
+            State::Unready(reason) => Some(reason),
+            State::Draining => Some("draining"),
+        }
+    }
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// `/livez` answers as long as the event loop turns, `/readyz` whether work can be taken, `/metrics` with the metrics.
+pub fn router(health: Health, telemetry: Telemetry) -> Router {
+    Router::new()
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(async move || readiness(&health)))
+        .route("/metrics", get(async move || page(&telemetry)))
+}
+
+fn readiness(health: &Health) -> impl IntoResponse + use<> {
+    match health.obstacle() {
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+    }
+}
+
+fn page(telemetry: &Telemetry) -> impl IntoResponse + use<> {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], telemetry.render())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use axum::body::{Body, to_bytes};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn readiness_follows_the_state_and_says_why_not() {
+        let health = Health::new();
+        let router = router(health.clone(), Telemetry::detached().unwrap());
+        assert_eq!(ask(&router, "/readyz").await, (503, "starting\n".into()));
+        health.set_ready(true, "");
+        assert_eq!(ask(&router, "/readyz").await, (200, "ready\n".into()));
+        health.set_ready(false, "no node in view");
+        assert_eq!(ask(&router, "/readyz").await, (503, "no node in view\n".into()));
+    }
+
+    #[tokio::test]
+    async fn a_draining_server_never_becomes_ready_again_but_lives() {
+        let health = Health::new();
+        let router = router(health.clone(), Telemetry::detached().unwrap());
+        health.draining();
+        health.set_ready(true, "");
+        assert_eq!(ask(&router, "/readyz").await, (503, "draining\n".into()));
+        assert_eq!(ask(&router, "/livez").await, (200, "ok\n".into()));
+    }
+
+    #[tokio::test]
+    async fn metrics_are_served() {
+        let (status, page) = ask(&router(Health::new(), Telemetry::detached().unwrap()), "/metrics").await;
+        assert_eq!(status, 200);
+        assert!(page.contains("process_cpu_seconds_total"), "{page}");
+    }
+
+    async fn ask(router: &Router, path: &str) -> (u16, String) {
+        let request = ::http::Request::get(path).body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+}

@@ -1,0 +1,9 @@
+//! Serving one HTTP/1 connection within limits; refusals; taking the socket back after an upgrade.
+
+mod refuse;
+mod serve;
+mod upgrade;
+
+pub use refuse::{not_found, refusal};
+pub use serve::{HttpLimits, from_router, serve_connection};
+pub use upgrade::{UpgradeError, upgraded_tcp};

@@ -1,0 +1,71 @@
+//! Serving one HTTP/1 connection within limits.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tower::ServiceExt;
+use tracing::debug;
+
+/// Hyper takes no smaller buffer.
+const SMALLEST_BUFFER: usize = 8 * 1024;
+
+/// What one connection may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// How long a request's head may take, from the first byte it could have had: a connection that is kept open and asks
+    /// nothing ends after this, too.
+    pub head_timeout: Duration,
+    /// Most bytes buffered for reading, and so the longest head. Longer is answered 431. Less than 8 KiB counts as 8 KiB.
+    pub buffer_bytes: usize,
+    /// Most header lines. More are answered 431.
+    pub headers: usize,
+}
+
+impl HttpLimits {
+    /// For strangers: 5 s, 16 KiB, 64 lines.
+    pub const PUBLIC: Self = Self { head_timeout: Duration::from_secs(5), buffer_bytes: 16 * 1024, headers: 64 };
+    /// For servers of the mesh: they keep connections for the next batch, commonly for 90 s, and send large ones.
+    pub const INTERNAL: Self = Self { head_timeout: Duration::from_secs(120), buffer_bytes: 64 * 1024, headers: 64 };
+}
+
+/// Serves a connection until it ends or is upgraded; errors are the peer's, and logged at debug. Nothing has to be `Send`.
+///
+/// The future of the service is dropped when the peer goes away before it has its answer.
+pub async fn serve_connection<S, F>(stream: TcpStream, peer: SocketAddr, limits: HttpLimits, service: S)
+where
+    S: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Body>>,
+{
+    let service = service_fn(|request| {
+        let answer = service(request);
+        async { Ok::<_, Infallible>(answer.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_buf_size(limits.buffer_bytes.max(SMALLEST_BUFFER))
+        .max_headers(limits.headers)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    if let Err(error) = connection.await {
+        debug!(%peer, %error, "an HTTP connection ended early");
+    }
+}
+
+/// Lets a router answer a request of [`serve_connection`].
+pub async fn from_router(router: &Router, request: Request<Incoming>) -> Response<Body> {
+    match router.clone().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}

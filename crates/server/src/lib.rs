@@ -1,0 +1,41 @@
+//! What both servers share: configuration, telemetry, health, admin listener, signals, staged shutdown.
+//!
+//! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`, one local task a connection. So
+//! nothing here asks a connection's service to be `Send`. What this crate is not: it knows no trunk, no client and no room.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`config`] | flags and environment into a checked [`Common`] |
+//! | [`secret`] | secrets: read from files, compared in constant time, never printed |
+//! | [`telemetry`] | logs, and the page of metrics |
+//! | [`process`] | what the operating system says of this process |
+//! | [`health`] | `/livez`, `/readyz`, `/metrics` |
+//! | [`auth`] | who may speak on the internal listener |
+//! | [`admin`] | the guarded routes under `/admin` |
+//! | [`listener`] | binding, and accepting through a shortage of descriptors |
+//! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
+//! | [`shutdown`] | signals, and the phases they lead to |
+//! | [`limits`] | the limit of open files |
+//!
+//! The life of a server, in order: parse and check the flags, [`telemetry::start`], [`limits::raise_open_files`],
+//! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
+
+pub mod admin;
+pub mod auth;
+pub mod config;
+pub mod health;
+pub mod http;
+pub mod limits;
+pub mod listener;
+mod metrics;
+pub mod process;
+pub mod secret;
+pub mod shutdown;
+pub mod telemetry;
+
+pub use config::{Common, CommonArgs, ConfigError};
+pub use health::Health;
+pub use listener::Listener;
+pub use secret::Secret;
+pub use shutdown::{Phase, Shutdown};
+pub use telemetry::Telemetry;

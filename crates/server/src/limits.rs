@@ -1,0 +1,31 @@
+//! The limit of open files.
+
+use std::io;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Raises the limit of open files to the highest this process may have, and returns it. Each client needs one.
+///
+/// # Errors
+/// If the system refuses; the limit is then as it was.
+pub fn raise_open_files() -> io::Result<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    }
+    Ok(hard)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_limit_in_force_becomes_the_highest_allowed() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert_eq!(raise_open_files().unwrap(), hard);
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (hard, hard));
+    }
+}

@@ -1,0 +1,165 @@
+//! Binding, and accepting through a shortage of descriptors.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+use tracing::{debug, info, warn};
+
+use crate::metrics;
+
+/// Connections that the kernel keeps until they are accepted; it may cap this (`net.core.somaxconn`).
+const BACKLOG: i32 = 4_096;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A bound TCP socket. Accepted sockets send without delay (`TCP_NODELAY`).
+#[derive(Debug)]
+pub struct Listener {
+    inner: TcpListener,
+    local: SocketAddr,
+    pause: Pause,
+}
+
+/// Why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {error}")]
+pub struct BindError {
+    /// The address.
+    pub address: SocketAddr,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl Listener {
+    /// Binds an address; with port 0, any free port. Needs a Tokio runtime with I/O.
+    ///
+    /// # Errors
+    /// If the address is taken, not this machine's, or not allowed.
+    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        bind(address).map_err(|error| BindError { address, error })
+    }
+
+    /// The address bound, with the port that was chosen.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for the next connection. Errors end in a pause that grows to 1 s, are counted, and logged once until a
+    /// connection comes again: when descriptors are short, asking again at once would only burn CPU. Safe to cancel.
+    pub async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.inner.accept().await {
+                Ok((stream, peer)) => {
+                    if self.pause.end() {
+                        info!(local = %self.local, "accepts connections again");
+                    }
+                    if let Err(error) = stream.set_nodelay(true) {
+                        debug!(%peer, %error, "accepted a connection that was already gone");
+                        continue;
+                    }
+                    return (stream, peer);
+                }
+                Err(error) if is_of_the_peer(&error) => metrics::accept_error(),
+                Err(error) => {
+                    metrics::accept_error();
+                    if !self.pause.is_on() {
+                        warn!(local = %self.local, %error, "cannot accept connections");
+                    }
+                    sleep(self.pause.next()).await;
+                }
+            }
+        }
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<Listener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    let inner = TcpListener::from_std(socket.into())?;
+    let local = inner.local_addr()?;
+    Ok(Listener { inner, local, pause: Pause::default() })
+}
+
+/// Such an error says that one connection ended before it was accepted; the next may be fine.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// The pause after an error: off, or twice as long as the last.
+#[derive(Debug, Default)]
+struct Pause(Option<Duration>);
+
+impl Pause {
+    fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn next(&mut self) -> Duration {
+        let pause = self.0.map_or(SHORTEST_PAUSE, |last| (last * 2).min(LONGEST_PAUSE));
+        self.0 = Some(pause);
+        pause
+    }
+
+    /// Says whether it was on.
+    fn end(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const LOOPBACK: &str = "127.0.0.1:0";
+
+    #[tokio::test]
+    async fn accepted_sockets_send_without_delay() {
+        let mut listener = Listener::bind(LOOPBACK.parse().unwrap()).unwrap();
+        let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+        let (accepted, peer) = listener.accept().await;
+        assert!(accepted.nodelay().unwrap());
+        assert_eq!(peer, client.local_addr().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_taken_address_is_named() {
+        let listener = Listener::bind(LOOPBACK.parse().unwrap()).unwrap();
+        let address = listener.local_addr();
+        let message = Listener::bind(address).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("cannot listen on {address}: ")), "{message}");
+    }
+
+    #[tokio::test]
+    async fn a_port_just_left_can_be_bound_again() {
+        let mut listener = Listener::bind(LOOPBACK.parse().unwrap()).unwrap();
+        let address = listener.local_addr();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        // The side that closes first keeps the port in TIME_WAIT.
+        drop(listener.accept().await);
+        drop(listener);
+        tokio::io::AsyncReadExt::read(&mut client, &mut [0; 1]).await.unwrap();
+        drop(client);
+        assert_eq!(Listener::bind(address).unwrap().local_addr(), address);
+    }
+
+    #[test]
+    fn a_pause_doubles_up_to_a_second_and_starts_anew() {
+        let mut pause = Pause::default();
+        let pauses: Vec<_> = (0..7).map(|_| pause.next().as_millis()).collect();
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1_000, 1_000]);
+        assert!(pause.end());
+        assert!(!pause.end());
+        assert_eq!(pause.next(), SHORTEST_PAUSE);
+    }
+}

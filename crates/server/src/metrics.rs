@@ -1,0 +1,22 @@
+//! What this crate counts.
+
+use metrics::{counter, describe_counter};
+
+const REFUSED_INTERNAL: &str = "signaling_refused_internal_total";
+const ACCEPT_ERRORS: &str = "signaling_accept_errors_total";
+
+pub(crate) fn describe() {
+    describe_counter!(REFUSED_INTERNAL, "Requests to the internal listener without the mesh secret.");
+    describe_counter!(ACCEPT_ERRORS, "Errors of accept, most likely a shortage of descriptors.");
+    // So that the page has them from the start.
+    counter!(REFUSED_INTERNAL).absolute(0);
+    counter!(ACCEPT_ERRORS).absolute(0);
+}
+
+pub(crate) fn refused_internal() {
+    counter!(REFUSED_INTERNAL).increment(1);
+}
+
+pub(crate) fn accept_error() {
+    counter!(ACCEPT_ERRORS).increment(1);
+}

@@ -1,0 +1,164 @@
+//! Secrets: read from files, compared in constant time, never printed.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use ::http::HeaderValue;
+use subtle::ConstantTimeEq;
+
+/// Shortest secret, in bytes.
+pub const MIN_SECRET: usize = 16;
+/// Longest file that is read for a secret, in bytes.
+const MAX_FILE: u64 = 4096;
+const SCHEME: &str = "Bearer ";
+
+/// A shared secret of at least [`MIN_SECRET`] visible ASCII characters. Prints as `***`.
+#[derive(Clone)]
+pub struct Secret {
+    /// `Bearer <secret>`: the one form in which it leaves the process.
+    bearer: HeaderValue,
+}
+
+/// Why a text is no secret. Never quotes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// Too short to be one.
+    #[error("must have at least {MIN_SECRET} bytes, has {0}")]
+    TooShort(usize),
+    /// It could not be sent in a header.
+    #[error("may have only visible ASCII characters, without spaces inside")]
+    NotVisible,
+}
+
+impl Secret {
+    /// Checks and keeps a secret; white space around it is dropped.
+    ///
+    /// # Errors
+    /// If it is too short or cannot stand in a header.
+    pub fn new(text: &str) -> Result<Self, SecretError> {
+        let text = text.trim();
+        if text.len() < MIN_SECRET {
+            return Err(SecretError::TooShort(text.len()));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(SecretError::NotVisible);
+        }
+        let mut bearer = HeaderValue::from_str(&format!("{SCHEME}{text}")).map_err(|_| SecretError::NotVisible)?;
+        bearer.set_sensitive(true);
+        Ok(Self { bearer })
+    }
+
+    /// Says whether `candidate` is this secret, in a time that tells nothing but whether the lengths agree.
+    #[must_use]
+    pub fn matches(&self, candidate: &[u8]) -> bool {
+        self.as_bytes().ct_eq(candidate).into()
+    }
+
+    /// The secret itself, as a key.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bearer.as_bytes()[SCHEME.len()..]
+    }
+
+    /// The value of the `Authorization` header that shows this secret.
+    #[must_use]
+    pub fn bearer(&self) -> HeaderValue {
+        self.bearer.clone()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The seed of the mesh's rendezvous hash, secret where a mesh sets one. Prints as `***`, except the usual 0.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct HashSeed(u64);
+
+impl HashSeed {
+    /// Parses a decimal number, or a hexadecimal one after `0x`; white space around it is dropped.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let number = match text.strip_prefix("0x") {
+            Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
+            None => text.parse(),
+        };
+        number.ok().map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Debug for HashSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 == 0 { "0" } else { "***" })
+    }
+}
+
+/// Reads the text of a short file.
+pub(crate) fn read_short_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {MAX_FILE} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const TEXT: &str = "0123456789abcdef";
+
+    #[test]
+    fn a_secret_is_trimmed_and_matches_only_itself() {
+        let secret = Secret::new(&format!(" {TEXT}\r\n")).unwrap();
+        assert_eq!(secret.as_bytes(), TEXT.as_bytes());
+        assert!(secret.matches(TEXT.as_bytes()));
+        for other in ["", "0123456789abcdeF", "0123456789abcde", "0123456789abcdef0"] {
+            assert!(!secret.matches(other.as_bytes()), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_never_printed() {
+        let secret = Secret::new(TEXT).unwrap();
+        assert_eq!(format!("{secret} {secret:?} {:?}", secret.bearer()), "*** *** Sensitive");
+        assert_eq!(format!("{:?}", HashSeed(7)), "***");
+    }
+
+    #[test]
+    fn a_secret_that_is_short_or_unsendable_is_refused() {
+        assert_eq!(Secret::new("0123456789abcde ").unwrap_err(), SecretError::TooShort(15));
+        for bad in ["0123456789 abcdef", "0123456789\nabcdef", "0123456789abcdeä"] {
+            assert_eq!(Secret::new(bad).unwrap_err(), SecretError::NotVisible, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_hash_seed_is_decimal_or_hexadecimal() {
+        assert_eq!(HashSeed::parse(" 42\n"), Some(HashSeed(42)));
+        assert_eq!(HashSeed::parse("0xffffffffffffffff"), Some(HashSeed(u64::MAX)));
+        for bad in ["", "0x", "-1", "18446744073709551616", "ff", "1 2"] {
+            assert_eq!(HashSeed::parse(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A listener that runs out of descriptors. In a file of its own: it lowers the limit of the whole process.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use signaling_server::Listener;
+use signaling_server::process::cpu;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+#[tokio::test]
+async fn a_listener_without_descriptors_pauses_and_goes_on_when_there_are_some() {
+    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    // New descriptors take the lowest free number: with the limit there, none is left.
+    let lowest_free = File::open("/dev/null").unwrap().as_raw_fd();
+    setrlimit(Resource::RLIMIT_NOFILE, lowest_free.try_into().unwrap(), hard).unwrap();
+
+    let before = cpu().unwrap();
+    let shortage = Duration::from_millis(500);
+    assert!(timeout(shortage, listener.accept()).await.is_err(), "there was a descriptor left");
+    let burnt = cpu().unwrap() - before;
+    assert!(burnt < shortage / 5, "accepting in vain took {burnt:?} of {shortage:?}");
+
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+    let (_, peer) = timeout(Duration::from_secs(5), listener.accept()).await.expect("not accepted");
+    assert_eq!(peer, client.local_addr().unwrap());
+}
