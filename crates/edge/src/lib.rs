@@ -2,4 +2,5 @@
 
 pub mod core;
 pub mod handshake;
+pub mod shell;
 pub mod ws;

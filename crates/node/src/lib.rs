@@ -1,3 +1,11 @@
 //! The signaling node: sessions, router, hold queue and forwarder.
+//!
+//! [`core`] decides, [`shell`] does the I/O around it, [`config`] reads the flags, and [`run`] puts them together. One thread
+//! does it all; more cores are used by more nodes.
 
+pub mod config;
 pub mod core;
+mod run;
+pub mod shell;
+
+pub use run::run;

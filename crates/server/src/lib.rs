@@ -16,6 +16,8 @@
 //! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
 //! | [`shutdown`] | signals, and the phases they lead to |
 //! | [`limits`] | the limit of open files |
+//! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
+//! | [`wake`] | when a writer has something to carry |
 //!
 //! The life of a server, in order: parse and check the flags, [`telemetry::start`], [`limits::raise_open_files`],
 //! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
@@ -32,6 +34,8 @@ pub mod process;
 pub mod secret;
 pub mod shutdown;
 pub mod telemetry;
+pub mod trunk;
+pub mod wake;
 
 pub use config::{Common, CommonArgs, ConfigError};
 pub use health::Health;
@@ -39,3 +43,4 @@ pub use listener::Listener;
 pub use secret::Secret;
 pub use shutdown::{Phase, Shutdown};
 pub use telemetry::Telemetry;
+pub use wake::Wake;

@@ -18,6 +18,7 @@ mod sweep;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Attach, Gone, ToNode};
 use signaling_protocol::{ClientId, CloseCode, DecodeError, Left, SessionId, limits};
 use signaling_rendezvous::KeyHash;
@@ -232,6 +233,15 @@ impl EdgeCore {
 
     /// Closes a client's socket with a close frame.
     pub fn close(&mut self, client: ClientKey, code: CloseCode, reason: &str) {
+        self.end(client, code, reason, Gone::Closed);
+    }
+
+    /// The client has closed its socket with `code`, which is answered in kind.
+    pub fn client_left(&mut self, client: ClientKey, code: CloseCode) {
+        self.end(client, code, "", Gone::Left);
+    }
+
+    fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         match session.socket {
             Socket::Waiting => {
@@ -244,10 +254,20 @@ impl EdgeCore {
                 encode::close(&mut last_words, code.0, reason);
                 self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
-                self.end_socket(client, Gone::Closed);
+                self.end_socket(client, gone);
             }
             Socket::Closed(_) => {}
         }
+    }
+
+    /// Says goodbye, and closes the client's socket so that it comes back to another server.
+    pub fn send_away(&mut self, client: ClientKey, reason: &str, retry_after_ms: u64) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        if matches!(session.socket, Socket::Open { .. }) {
+            let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
+            session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
+        }
+        self.close(client, CloseCode::GOING_AWAY, reason);
     }
 
     /// What the shell has to do next.
@@ -302,6 +322,12 @@ impl EdgeCore {
     /// Sessions that are served somewhere: for placement.
     pub fn placed(&self) -> impl Iterator<Item = (ClientKey, KeyHash, LinkKey)> {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
+    }
+
+    /// All sessions.
+    #[must_use]
+    pub fn clients(&self) -> Vec<ClientKey> {
+        self.sessions.keys().collect()
     }
 
     /// The hash that places the client.

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use signaling_discovery::View;
+use signaling_edge::core::Wants;
 use signaling_protocol::trunk::{Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, DecodeError, Incarnation, Left, NodeId, limits};
 use signaling_rendezvous::Ranking;
@@ -36,7 +37,7 @@ use self::peer::{Peer, Received, Sender};
 use self::session::{Session, Trunk};
 
 pub use self::hold::HoldLimits;
-pub use self::peer::{LANES, LaneWants};
+pub use self::peer::LANES;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 
 new_key_type! {
@@ -190,11 +191,11 @@ impl NodeCore {
 
     /// Whether the trunk has anything to carry, and whether it must not wait.
     #[must_use]
-    pub fn trunk_wants(&self, trunk: TrunkKey) -> LaneWants {
+    pub fn trunk_wants(&self, trunk: TrunkKey) -> Wants {
         match self.trunks.get(trunk) {
-            Some(trunk) if !trunk.out.is_empty() => LaneWants::Now,
-            Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_fates.is_empty() => LaneWants::Soon,
-            _ => LaneWants::Nothing,
+            Some(trunk) if !trunk.out.is_empty() => Wants::Now,
+            Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_fates.is_empty() => Wants::Soon,
+            _ => Wants::Nothing,
         }
     }
 
@@ -216,8 +217,8 @@ impl NodeCore {
 
     /// How urgently a lane wants to send.
     #[must_use]
-    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> LaneWants {
-        self.peers.get(peer).map_or(LaneWants::Nothing, |peer| peer.wants(lane))
+    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> Wants {
+        self.peers.get(peer).map_or(Wants::Nothing, |peer| peer.wants(lane))
     }
 
     /// Takes what waits in a lane as one batch, which is then under way until [`NodeCore::lane_answered`] or

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use signaling_edge::core::Wants;
 use signaling_protocol::forward::{self, Header, Item};
 use signaling_protocol::{Incarnation, NodeId, limits};
 
@@ -44,17 +45,6 @@ impl Lane {
     }
 }
 
-/// How urgently a lane wants to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LaneWants {
-    /// It has nothing, or a batch of it is under way.
-    Nothing,
-    /// Fates alone.
-    Soon,
-    /// Envelopes.
-    Now,
-}
-
 /// Another node of the view.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -73,12 +63,12 @@ impl Peer {
         self.incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
     }
 
-    pub(super) fn wants(&self, lane: usize) -> LaneWants {
+    pub(super) fn wants(&self, lane: usize) -> Wants {
         match self.lanes.get(lane) {
-            Some(lane) if lane.under_way_since.is_some() => LaneWants::Nothing,
-            Some(lane) if !lane.items.is_empty() => LaneWants::Now,
-            Some(lane) if !lane.lazy.is_empty() => LaneWants::Soon,
-            _ => LaneWants::Nothing,
+            Some(lane) if lane.under_way_since.is_some() => Wants::Nothing,
+            Some(lane) if !lane.items.is_empty() => Wants::Now,
+            Some(lane) if !lane.lazy.is_empty() => Wants::Soon,
+            _ => Wants::Nothing,
         }
     }
 
@@ -196,20 +186,20 @@ mod tests {
         let mut peer = Peer::new(NodeId::new("b").unwrap());
         assert_eq!(peer.take_batch(now, 0, &sender()), None);
         peer.lanes[0].push_lazy(&fate(1));
-        assert_eq!(peer.wants(0), LaneWants::Soon);
+        assert_eq!(peer.wants(0), Wants::Soon);
         assert!(peer.lanes[0].push(&fate(2)));
-        assert_eq!(peer.wants(0), LaneWants::Now);
+        assert_eq!(peer.wants(0), Wants::Now);
         let batch = peer.take_batch(now, 0, &sender()).unwrap();
         let mut rest = &batch[..];
         assert_eq!(forward::open(&mut rest).unwrap(), sender().header(0, 1));
         assert_eq!(Item::take(&mut rest).unwrap(), fate(2), "fates ride behind");
         assert_eq!(Item::take(&mut rest).unwrap(), fate(1));
         assert!(peer.lanes[0].push(&fate(3)));
-        assert_eq!(peer.wants(0), LaneWants::Nothing);
+        assert_eq!(peer.wants(0), Wants::Nothing);
         assert_eq!(peer.take_batch(now, 0, &sender()), None);
         assert!(peer.lanes[0].stands(now + STANDS_AFTER));
         peer.ended(0);
-        assert_eq!(peer.wants(0), LaneWants::Now);
+        assert_eq!(peer.wants(0), Wants::Now);
     }
 
     #[test]

@@ -1,0 +1,90 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The local mesh of `make run`.
+LISTEN ?= 127.0.0.1:8080
+NODES ?= 3
+BALANCERS ?= 1
+MESH_DIR ?= .mesh
+
+# Newer releases of these may want a newer compiler than rust-toolchain.toml names.
+CARGO_DENY := cargo-deny@0.20.2
+CARGO_MACHETE := cargo-machete@0.9.2
+
+INTEGRATION := signaling-integration-tests
+WEB_TESTS := $(shell find crates -path '*/web/*' \( -name '*.test.js' -o -name '*.test.mjs' \) | sort)
+
+# Without nextest, one test of real processes at a time, as .config/nextest.toml has it.
+ifneq ($(shell command -v cargo-nextest),)
+UNIT_TESTS := cargo nextest run --workspace --exclude $(INTEGRATION)
+INTEGRATION_TESTS := cargo nextest run -p $(INTEGRATION)
+else
+UNIT_TESTS := cargo test --workspace --exclude $(INTEGRATION) --lib --bins --tests
+INTEGRATION_TESTS := cargo test -p $(INTEGRATION) --lib --tests -- --test-threads=1
+endif
+
+##@ Use
+.PHONY: help run build
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: deps-run ## Start a local mesh with the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
+	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
+	@echo "The demo page: http://$(LISTEN)/ (Ctrl-C stops the mesh)"
+	@cargo run -q -p signaling-devmesh --bin mesh-dev -- up \
+		--nodes $(NODES) --balancers $(BALANCERS) --listen $(LISTEN) --dir $(MESH_DIR) \
+		--balancer-arg=--demo --balancer-arg=--reveal-nodes --node-arg=--reveal-nodes
+
+build: deps-run ## Build all binaries, optimised, into target/release
+	cargo build --workspace --bins --release
+
+##@ Develop
+.PHONY: fmt check test bench clean
+fmt: ## Format the code
+	cargo fmt --all
+
+check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	cargo deny --log-level error check bans licenses sources
+	cargo machete
+
+test: deps-test ## Unit and property tests, doc tests, web modules, and the integration tests over real processes
+	cargo build --workspace --bins
+	$(UNIT_TESTS)
+	cargo test --workspace --doc
+ifneq ($(WEB_TESTS),)
+	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
+	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
+endif
+	$(INTEGRATION_TESTS)
+
+bench: deps-run ## Micro-benchmarks
+	cargo bench -p signaling-rendezvous -p signaling-edge --bench '*'
+
+clean: ## Remove what was built, and the local mesh's directory
+	cargo clean
+	rm -rf $(MESH_DIR)
+
+##@ Prepare (the targets above call these; they install only what is missing)
+.PHONY: deps-run deps-test deps-check deps-bench
+deps-run: ## What building needs: Rust and a linker
+	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
+	@.ci/deps gcc=cc libc6-dev=cc
+
+deps-test: deps-run ## What tests need: Redis, a browser, Node.js and Python's websockets
+	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets
+
+deps-check: deps-run ## What `make check` needs: rustfmt, clippy, cargo-deny and cargo-machete
+	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+	@command -v cargo-deny >/dev/null || cargo install --locked $(CARGO_DENY)
+	@command -v cargo-machete >/dev/null || cargo install --locked $(CARGO_MACHETE)
+
+deps-bench: deps-run ## What comparing with other proxies needs: nginx and HAProxy
+	@.ci/deps --optional nginx haproxy

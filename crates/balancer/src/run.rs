@@ -1,0 +1,90 @@
+//! A balancer's life, from its flags to its end.
+
+use anyhow::Context as _;
+use axum::Router;
+use signaling_discovery::watch;
+use signaling_edge::core::{EdgeCore, Settings};
+use signaling_edge::shell::{AdmissionLimits, Edge, EdgeConfig};
+use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
+use signaling_server::{Health, Listener, Shutdown, Telemetry, admin, health, limits};
+use tokio::task::{JoinSet, LocalSet};
+use tracing::info;
+
+use crate::config::Config;
+use crate::drain::send_away;
+use crate::pages;
+use crate::trunks::{Follower, Trunks};
+
+/// Runs a balancer until it is told to stop and has sent its clients elsewhere. Call it within a current-thread runtime.
+///
+/// # Errors
+/// If it cannot start: an address is taken, or the system refuses something it needs.
+pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+    LocalSet::new().run_until(serve(config, telemetry, shutdown)).await
+}
+
+async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+    let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
+    let internal = Listener::bind(config.common.internal).context("--internal")?;
+    let public = Listener::bind(config.listen).context("--listen")?;
+    let discovery = watch(config.common.discovery.clone()).await;
+    let health = Health::new();
+    info!(
+        id = %config.common.id,
+        listen = %public.local_addr(),
+        internal = %internal.local_addr(),
+        discovery = %config.common.discovery,
+        open_files,
+        "starts"
+    );
+
+    let trunks = Trunks::new(config.common.hash_seed.get());
+    let edge_config = EdgeConfig {
+        admission: AdmissionLimits {
+            sockets: config.max_sockets,
+            per_address: config.max_per_address,
+            rate: config.accept_rate,
+        },
+        max_message_bytes: config.common.max_message_bytes,
+    };
+    let edge = Edge::new(EdgeCore::new(Settings::default()), &edge_config, Box::new(trunks.clone()));
+    let router = health::router(health.clone(), telemetry.clone())
+        .merge(admin::guarded(Router::new(), config.common.admin_token.clone()))
+        .fallback(not_found);
+    let mut tasks = JoinSet::new();
+    tasks.spawn_local(serve_internal(internal, router));
+    tasks.spawn_local(telemetry.upkeep());
+    tasks.spawn_local(edge.clone().sweep());
+    let follower = Follower {
+        edge: edge.clone(),
+        trunks,
+        secret: config.common.mesh_secret.clone(),
+        id: config.common.id.clone(),
+        health: health.clone(),
+    };
+    tasks.spawn_local(follower.follow(discovery.subscribe()));
+    tasks.spawn_local(edge.clone().serve(public, pages::router(config.demo)));
+
+    shutdown.draining().await;
+    health.draining();
+    edge.drain();
+    info!(clients = edge.clients(), "drains");
+    send_away(&edge, config.common.drain).await;
+    info!("stops");
+    shutdown.stop();
+    Ok(())
+}
+
+async fn serve_internal(mut listener: Listener, router: Router) {
+    loop {
+        let (stream, peer) = listener.accept().await;
+        let router = router.clone();
+        tokio::task::spawn_local(async move {
+            let service = |request| {
+                let router = router.clone();
+                async move { from_router(&router, request).await }
+            };
+            serve_connection(stream, peer, HttpLimits::INTERNAL, service).await;
+        });
+    }
+}

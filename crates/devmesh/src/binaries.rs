@@ -1,0 +1,74 @@
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Where the programs are that a mesh runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binaries {
+    /// `signaling-node`.
+    pub node: PathBuf,
+    /// `signaling-balancer`.
+    pub balancer: PathBuf,
+}
+
+impl Binaries {
+    /// Looks in `dir`, or else beside the running program. A test binary lies in `deps`, one folder below its
+    /// package's binaries, so there the folder above counts too.
+    ///
+    /// # Errors
+    /// When one of them is not there.
+    pub fn locate(dir: Option<&Path>) -> Result<Self> {
+        if let Some(dir) = dir {
+            return Self::in_dir(dir);
+        }
+        let own = std::env::current_exe().context("cannot tell where this program lies")?;
+        let beside = own.parent().unwrap_or(Path::new("."));
+        match Self::in_dir(beside) {
+            Err(_) if beside.ends_with("deps") => Self::in_dir(beside.parent().unwrap_or(beside)),
+            found => found,
+        }
+    }
+
+    fn in_dir(dir: &Path) -> Result<Self> {
+        let find = |name: &str| {
+            let path = dir.join(name);
+            if !path.is_file() {
+                bail!(
+                    "there is no {name} in {}: build it with `cargo build -p {name}`, or say where it is with --bin-dir",
+                    dir.display()
+                );
+            }
+            path.canonicalize().with_context(|| format!("cannot open {}", path.display()))
+        };
+        Ok(Self { node: find("signaling-node")?, balancer: find("signaling-balancer")? })
+    }
+}
+
+/// The first program of this name in `PATH`.
+pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_folder_and_the_way_out() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("signaling-node"), "").unwrap();
+
+        let error = Binaries::locate(Some(dir.path())).unwrap_err().to_string();
+
+        assert!(error.contains("no signaling-balancer in"), "{error}");
+        assert!(error.contains("--bin-dir"), "{error}");
+    }
+
+    #[test]
+    fn programs_are_found_in_the_search_path() {
+        assert!(find_in_path("sh").is_some());
+        assert!(find_in_path("no-such-program-anywhere").is_none());
+    }
+}

@@ -1,0 +1,239 @@
+//! The control socket `DIR/control.sock`: one JSON line asks, one JSON line answers, then the connection ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::files::MeshFile;
+use crate::mesh::Mesh;
+use crate::roster::ServerStatus;
+
+/// Longer than any request.
+const MAX_REQUEST_BYTES: u64 = 4096;
+/// Longer than any operation: a drain and a start.
+const ANSWER_WITHIN: Duration = Duration::from_secs(180);
+/// A connection that does not ask is closed.
+const ASK_WITHIN: Duration = Duration::from_secs(5);
+/// Requests that run at the same time; more wait to be accepted.
+const MAX_REQUESTS: usize = 64;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+enum Request {
+    Scale { nodes: u32 },
+    Kill { id: String },
+    Drain { id: String },
+    Restart { id: String },
+    Pause { id: String },
+    Resume { id: String },
+    Status,
+    Down,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+enum Answer {
+    Done,
+    Status { servers: Vec<ServerStatus> },
+    Failed { message: String },
+}
+
+/// Acts on a mesh that runs in another process, as [`Mesh`]'s methods of the same names do.
+#[derive(Clone, Debug)]
+pub struct Control {
+    dir: PathBuf,
+}
+
+impl Control {
+    /// Finds the mesh that runs in `dir`.
+    ///
+    /// # Errors
+    /// When none runs there.
+    pub async fn connect(dir: impl AsRef<Path>) -> Result<Self> {
+        let control = Self { dir: dir.as_ref().to_owned() };
+        control.open().await?;
+        Ok(control)
+    }
+
+    /// The servers that run now.
+    ///
+    /// # Errors
+    /// When the mesh has gone.
+    pub fn state(&self) -> Result<MeshFile> {
+        MeshFile::read(&self.dir)
+    }
+
+    /// See [`Mesh::status`].
+    ///
+    /// # Errors
+    /// When the mesh has gone.
+    pub async fn status(&self) -> Result<Vec<ServerStatus>> {
+        match self.ask(&Request::Status).await? {
+            Answer::Status { servers } => Ok(servers),
+            _ => bail!("the mesh in {} gave another answer than was asked for", self.dir.display()),
+        }
+    }
+
+    /// See [`Mesh::scale`].
+    ///
+    /// # Errors
+    /// As there, or when the mesh has gone.
+    pub async fn scale(&self, nodes: u32) -> Result<()> {
+        self.ask(&Request::Scale { nodes }).await.map(drop)
+    }
+
+    /// See [`Mesh::kill`].
+    ///
+    /// # Errors
+    /// As there, or when the mesh has gone.
+    pub async fn kill(&self, id: &str) -> Result<()> {
+        self.ask(&Request::Kill { id: id.to_owned() }).await.map(drop)
+    }
+
+    /// See [`Mesh::drain`].
+    ///
+    /// # Errors
+    /// As there, or when the mesh has gone.
+    pub async fn drain(&self, id: &str) -> Result<()> {
+        self.ask(&Request::Drain { id: id.to_owned() }).await.map(drop)
+    }
+
+    /// See [`Mesh::restart`].
+    ///
+    /// # Errors
+    /// As there, or when the mesh has gone.
+    pub async fn restart(&self, id: &str) -> Result<()> {
+        self.ask(&Request::Restart { id: id.to_owned() }).await.map(drop)
+    }
+
+    /// See [`Mesh::pause`].
+    ///
+    /// # Errors
+    /// As there, or when the mesh has gone.
+    pub async fn pause(&self, id: &str) -> Result<()> {
+        self.ask(&Request::Pause { id: id.to_owned() }).await.map(drop)
+    }
+
+    /// See [`Mesh::resume`].
+    ///
+    /// # Errors
+    /// As there, or when the mesh has gone.
+    pub async fn resume(&self, id: &str) -> Result<()> {
+        self.ask(&Request::Resume { id: id.to_owned() }).await.map(drop)
+    }
+
+    /// Stops the mesh; returns once its servers are gone.
+    ///
+    /// # Errors
+    /// When the mesh has gone already.
+    pub async fn down(&self) -> Result<()> {
+        self.ask(&Request::Down).await.map(drop)
+    }
+
+    async fn open(&self) -> Result<UnixStream> {
+        let missing = || format!("no mesh runs in {0}: start one with `mesh-dev up --dir {0}`", self.dir.display());
+        UnixStream::connect(socket_path(&self.dir)).await.with_context(missing)
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer> {
+        let mut socket = self.open().await?;
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        socket.write_all(&line).await.context("the mesh does not take requests")?;
+        let mut answer = Vec::new();
+        timeout(ANSWER_WITHIN, socket.read_to_end(&mut answer))
+            .await
+            .context("the mesh does not answer")?
+            .context("the mesh went away before it answered")?;
+        if answer.is_empty() {
+            bail!("the mesh went away before it answered");
+        }
+        match serde_json::from_slice(&answer).context("the mesh's answer is not understood")? {
+            Answer::Failed { message } => bail!(message),
+            answer => Ok(answer),
+        }
+    }
+}
+
+/// Serves the control socket of `mesh` until somebody asks for `down`; the servers are gone then.
+///
+/// # Errors
+/// When the socket cannot be opened.
+pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
+    let path = socket_path(mesh.folder().root());
+    mesh.folder().remove(&path)?;
+    let listener = UnixListener::bind(&path).with_context(|| format!("cannot open {} (long path?)", path.display()))?;
+    let (ended, mut has_ended) = mpsc::channel(1);
+    let mut requests = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if requests.len() < MAX_REQUESTS => match accepted {
+                Ok((socket, _)) => {
+                    requests.spawn(serve_one(socket, Arc::clone(&mesh), ended.clone()));
+                }
+                Err(error) => {
+                    warn!("control socket: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            Some(_) = requests.join_next(), if !requests.is_empty() => {}
+            _ = has_ended.recv() => break,
+        }
+    }
+    mesh.folder().remove(&path)
+}
+
+async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>) {
+    let (read, mut write) = socket.into_split();
+    let mut line = String::new();
+    let mut reader = BufReader::new(read.take(MAX_REQUEST_BYTES));
+    if !matches!(timeout(ASK_WITHIN, reader.read_line(&mut line)).await, Ok(Ok(1..))) {
+        return;
+    }
+    let (answer, is_down) = match serde_json::from_str::<Request>(&line) {
+        Ok(request) => {
+            info!(?request, "asked");
+            let is_down = matches!(request, Request::Down);
+            (perform(&mesh, request).await, is_down)
+        }
+        Err(error) => (Answer::Failed { message: format!("not a request: {error}") }, false),
+    };
+    if let Ok(mut answer) = serde_json::to_vec(&answer) {
+        answer.push(b'\n');
+        // Whoever asked may have left; the deed is done all the same.
+        let _ = write.write_all(&answer).await;
+    }
+    if is_down {
+        let _ = ended.send(()).await;
+    }
+}
+
+async fn perform(mesh: &Mesh, request: Request) -> Answer {
+    let outcome = match request {
+        Request::Status => return Answer::Status { servers: mesh.status() },
+        Request::Scale { nodes } => mesh.scale(nodes).await,
+        Request::Kill { id } => mesh.kill(&id).await,
+        Request::Drain { id } => mesh.drain(&id).await,
+        Request::Restart { id } => mesh.restart(&id).await,
+        Request::Pause { id } => mesh.pause(&id).await,
+        Request::Resume { id } => mesh.resume(&id).await,
+        Request::Down => mesh.down().await,
+    };
+    match outcome {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Failed { message: format!("{error:#}") },
+    }
+}
+
+fn socket_path(dir: &Path) -> PathBuf {
+    dir.join("control.sock")
+}

@@ -1,0 +1,99 @@
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// What `DIR/mesh.json` says: the servers that run now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeshFile {
+    /// Balancers by number.
+    pub balancers: Vec<BalancerEntry>,
+    /// Nodes by number.
+    pub nodes: Vec<NodeEntry>,
+    /// `redis://HOST:PORT/` of a mesh that was started with `--redis`.
+    pub redis: Option<String>,
+}
+
+/// A running balancer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BalancerEntry {
+    /// `balancer-N`.
+    pub id: String,
+    /// Where clients connect, `ws://HOST:PORT` without a path.
+    pub url: String,
+    /// The internal listener, `http://HOST:PORT`.
+    pub internal: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// A running node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeEntry {
+    /// `node-N`.
+    pub id: String,
+    /// The internal listener, `http://HOST:PORT`.
+    pub internal: String,
+    /// Where direct clients connect, `ws://HOST:PORT` without a path.
+    pub public: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// One line of `DIR/nodes.json`, the discovery file that all servers watch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiscoveredNode {
+    /// `node-N`.
+    pub id: String,
+    /// `HOST:PORT` of the internal listener.
+    pub address: String,
+    /// Told to stop, but still there.
+    pub draining: bool,
+}
+
+impl MeshFile {
+    /// Reads `mesh.json` of the mesh in `dir`.
+    ///
+    /// # Errors
+    /// When there is no such file, which means that no mesh runs there or that it is not ready yet.
+    pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
+        let path = dir.as_ref().join("mesh.json");
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}: is `mesh-dev up` running there, and ready?", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not a mesh file", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_mesh_file_has_the_agreed_shape() {
+        let file = MeshFile {
+            balancers: vec![BalancerEntry {
+                id: "balancer-0".into(),
+                url: "ws://127.0.0.1:8080".into(),
+                internal: "http://127.0.0.1:4001".into(),
+                pid: 7,
+            }],
+            nodes: vec![NodeEntry {
+                id: "node-0".into(),
+                internal: "http://127.0.0.1:4002".into(),
+                public: "ws://127.0.0.1:4003".into(),
+                pid: 8,
+            }],
+            redis: None,
+        };
+
+        let json: serde_json::Value = serde_json::to_value(&file).unwrap();
+
+        let expected = serde_json::json!({
+            "balancers": [{"id": "balancer-0", "url": "ws://127.0.0.1:8080", "internal": "http://127.0.0.1:4001", "pid": 7}],
+            "nodes": [{"id": "node-0", "internal": "http://127.0.0.1:4002", "public": "ws://127.0.0.1:4003", "pid": 8}],
+            "redis": null,
+        });
+        assert_eq!(json, expected);
+    }
+}

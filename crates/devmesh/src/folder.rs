@@ -1,0 +1,132 @@
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use crate::id::ServerId;
+
+/// The folder of one mesh, locked for as long as this value lives.
+pub(crate) struct Folder {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder where it is missing and takes its lock.
+    pub(crate) fn open(root: &Path) -> Result<Self> {
+        fs::create_dir_all(root.join("logs")).with_context(|| format!("cannot make {}", root.display()))?;
+        let root = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
+        let path = root.join("mesh.lock");
+        let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        if lock.try_lock().is_err() {
+            bail!(
+                "a mesh already runs in {}: stop it with `mesh-dev down --dir {0}` or take another folder",
+                root.display()
+            );
+        }
+        Ok(Self { root, _lock: lock })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn mesh_file(&self) -> PathBuf {
+        self.root.join("mesh.json")
+    }
+
+    pub(crate) fn discovery_file(&self) -> PathBuf {
+        self.root.join("nodes.json")
+    }
+
+    pub(crate) fn secret_file(&self) -> PathBuf {
+        self.root.join("mesh.secret")
+    }
+
+    pub(crate) fn log_file(&self, id: ServerId) -> PathBuf {
+        self.root.join("logs").join(format!("{id}.log"))
+    }
+
+    /// Writes a new random mesh secret that only its owner can read.
+    pub(crate) fn write_secret(&self) -> Result<()> {
+        let mut random = [0_u8; 32];
+        getrandom::fill(&mut random).context("the system gives no random bytes")?;
+        let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = self.secret_file();
+        self.remove(&path)?;
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(hex.as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Replaces a file whole, so that a reader sees the old content or the new.
+    pub(crate) fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<()> {
+        let unfinished = path.with_extension("json.tmp");
+        let mut text = serde_json::to_vec(value)?;
+        text.push(b'\n');
+        fs::write(&unfinished, text)
+            .and_then(|()| fs::rename(&unfinished, path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    pub(crate) fn remove(&self, path: &Path) -> Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of a server's log, to show beside an error.
+    pub(crate) fn log_tail(&self, id: ServerId) -> String {
+        const LINES: usize = 8;
+        let text = fs::read(self.log_file(id)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n  ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_second_mesh_in_the_same_folder_is_refused_until_the_first_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Folder::open(dir.path()).unwrap();
+
+        let refusal = Folder::open(dir.path()).err().unwrap().to_string();
+        drop(first);
+
+        assert!(refusal.contains("already runs"), "{refusal}");
+        assert!(Folder::open(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn the_secret_is_64_hex_digits_new_each_time_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+
+        folder.write_secret().unwrap();
+        let first = fs::read_to_string(folder.secret_file()).unwrap();
+        folder.write_secret().unwrap();
+        let second = fs::read_to_string(folder.secret_file()).unwrap();
+
+        assert_eq!(first.len(), 64);
+        assert!(first.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_ne!(first, second);
+        assert_eq!(fs::metadata(folder.secret_file()).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

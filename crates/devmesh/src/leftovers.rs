@@ -1,0 +1,64 @@
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::files::MeshFile;
+use crate::folder::Folder;
+
+/// Ends the servers that an earlier `mesh-dev` in this folder left behind: it was killed, and had no `setpriv` to take
+/// them with it. The folder's lock is ours, so nobody looks after them.
+pub(crate) async fn end_leftovers(folder: &Folder) {
+    let Ok(earlier) = MeshFile::read(folder.root()) else { return };
+    let balancers = earlier.balancers.into_iter().map(|entry| (entry.id, entry.pid));
+    for (id, pid) in balancers.chain(earlier.nodes.into_iter().map(|entry| (entry.id, entry.pid))) {
+        let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let Ok(raw) = i32::try_from(pid) else { continue };
+        if is_ours(&command_line, &id, &folder.discovery_file()) && kill(Pid::from_raw(raw), Signal::SIGKILL).is_ok() {
+            warn!(%id, pid, "ended a server that an earlier run left behind");
+            until_gone(pid).await;
+        }
+    }
+}
+
+/// Its ports are free once it is gone, which takes moments.
+async fn until_gone(pid: u32) {
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a process is the server `id` of this folder's mesh: process ids are used again, so the id alone is no proof.
+fn is_ours(command_line: &[u8], id: &str, discovery_file: &Path) -> bool {
+    let arguments: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
+    let has = |flag: &str, value: &str| {
+        arguments.windows(2).any(|pair| pair[0] == flag.as_bytes() && pair[1] == value.as_bytes())
+    };
+    has("--id", id) && has("--discovery", &format!("file:{}", discovery_file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &[u8] = b"/bin/signaling-node\0--id\0node-1\0--discovery\0file:/tmp/a/nodes.json\0";
+
+    #[test]
+    fn a_server_of_this_folder_is_known_by_its_command_line() {
+        assert!(is_ours(LINE, "node-1", Path::new("/tmp/a/nodes.json")));
+    }
+
+    #[test]
+    fn another_server_another_folder_and_no_process_at_all_are_let_alone() {
+        assert!(!is_ours(LINE, "node-0", Path::new("/tmp/a/nodes.json")));
+        assert!(!is_ours(LINE, "node-1", Path::new("/tmp/b/nodes.json")));
+        assert!(!is_ours(b"", "node-1", Path::new("/tmp/a/nodes.json")));
+    }
+}

@@ -1,0 +1,157 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use nix::sys::signal::Signal;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::warn;
+
+use crate::files::MeshFile;
+use crate::folder::Folder;
+use crate::id::ServerId;
+use crate::options::MeshOptions;
+use crate::roster::{Phase, ServerStatus};
+use crate::supervisor::{Supervisor, all_of};
+
+/// How long `down` lets the servers go by themselves.
+const DOWN_GRACE: Duration = Duration::from_secs(3);
+/// How long the kernel may take to end a killed process.
+const KILL_WITHIN: Duration = Duration::from_secs(10);
+
+/// A running local mesh. Dropping it kills its servers.
+///
+/// Operations on different servers may run at the same time; one that does not fit the state of its server is refused.
+pub struct Mesh {
+    inner: Arc<Supervisor>,
+}
+
+impl Mesh {
+    /// Starts a mesh; returns once every server can take work.
+    ///
+    /// # Errors
+    /// When another mesh runs in the folder, a port is taken, or a server does not come up; nothing is left running then.
+    pub async fn start(options: MeshOptions) -> Result<Self> {
+        let mesh = Self { inner: Arc::new(Supervisor::new(options).await?) };
+        let options = &mesh.inner.options;
+        if options.redis {
+            mesh.inner.start_all([ServerId::Redis]).await?;
+        }
+        mesh.inner.start_all((0..options.nodes).map(ServerId::Node)).await?;
+        mesh.inner.start_all((0..options.balancers).map(ServerId::Balancer)).await?;
+        mesh.inner.announce();
+        Ok(mesh)
+    }
+
+    /// The servers that run now, as `mesh.json` has them.
+    pub fn state(&self) -> MeshFile {
+        self.inner.lock().roster.mesh_file()
+    }
+
+    /// All servers that this mesh has had, with how they are or ended.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.inner.lock().roster.status()
+    }
+
+    /// Starts or drains nodes until there are `nodes` of them: the lowest free numbers, the highest used ones.
+    ///
+    /// # Errors
+    /// When one of them does not come up or does not drain; the others have been seen to.
+    pub async fn scale(&self, nodes: u32) -> Result<()> {
+        let plan = self.inner.lock().roster.plan_scale(nodes);
+        self.inner.start_all(plan.start).await?;
+        let mut drains = JoinSet::new();
+        for id in plan.drain {
+            let inner = Arc::clone(&self.inner);
+            drains.spawn(async move { inner.drain(id).await });
+        }
+        all_of(drains).await
+    }
+
+    /// Kills a server (SIGKILL). Returns once the discovery file has forgotten it, which is
+    /// [`MeshOptions::notice`] later.
+    ///
+    /// # Errors
+    /// When there is no such server, or it does not run.
+    pub async fn kill(&self, id: &str) -> Result<()> {
+        let id = id.parse()?;
+        let run = self.inner.change(|state| state.roster.begin_kill(id))?;
+        self.inner.signal(id, Signal::SIGKILL)?;
+        self.inner.ended(id, run, self.inner.options.notice + KILL_WITHIN).await?;
+        Ok(())
+    }
+
+    /// Tells a server to stop (SIGTERM) and waits until it has. The discovery file calls a node draining at once.
+    ///
+    /// # Errors
+    /// When there is no such server, it is not ready, does not stop in time, or ends with an error.
+    pub async fn drain(&self, id: &str) -> Result<()> {
+        self.inner.drain(id.parse()?).await
+    }
+
+    /// Drains a server and starts it again under the same name and ports; one that is down is only started.
+    ///
+    /// # Errors
+    /// As [`Mesh::drain`], and when it does not come up again.
+    pub async fn restart(&self, id: &str) -> Result<()> {
+        let id = id.parse()?;
+        let is_down = matches!(self.inner.lock().roster.phase(id)?, Phase::Down(_));
+        if !is_down {
+            self.inner.drain(id).await?;
+        }
+        self.inner.start_server(id).await
+    }
+
+    /// Stops a server where it stands (SIGSTOP). The files do not say so.
+    ///
+    /// # Errors
+    /// When there is no such server, or it is not ready.
+    pub async fn pause(&self, id: &str) -> Result<()> {
+        let id = id.parse()?;
+        self.inner.change(|state| state.roster.pause(id))?;
+        self.inner.signal(id, Signal::SIGSTOP)
+    }
+
+    /// Lets a paused server go on (SIGCONT).
+    ///
+    /// # Errors
+    /// When there is no such server, or it is not paused.
+    pub async fn resume(&self, id: &str) -> Result<()> {
+        let id = id.parse()?;
+        self.inner.change(|state| state.roster.resume(id))?;
+        self.inner.signal(id, Signal::SIGCONT)
+    }
+
+    /// Stops all servers, kills those that take longer than 3 s, and removes the mesh's files but for logs and secret.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub async fn down(&self) -> Result<()> {
+        let mut endings = self.inner.begin_stop();
+        let deadline = Instant::now() + DOWN_GRACE;
+        for (id, ending) in &mut endings {
+            if timeout_at(deadline, ending.wait_for(Option::is_some)).await.is_err() {
+                warn!(%id, "did not stop in time, killing it");
+                let _ = self.inner.signal(*id, Signal::SIGKILL);
+            }
+        }
+        for (_, mut ending) in endings {
+            let _ = timeout(KILL_WITHIN, ending.wait_for(Option::is_some)).await;
+        }
+        self.inner.remove_files()
+    }
+
+    /// The folder, without symbolic links.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.inner.folder
+    }
+}
+
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        self.inner.kill_all();
+        if let Err(error) = self.inner.remove_files() {
+            warn!("{error:#}");
+        }
+    }
+}

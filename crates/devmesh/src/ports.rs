@@ -1,0 +1,96 @@
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result};
+use tokio::net::TcpSocket;
+
+use crate::id::ServerId;
+
+/// Where one server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    pub(crate) internal: SocketAddr,
+    pub(crate) public: SocketAddr,
+}
+
+/// The ports of each server, its own from the first start until the mesh ends.
+///
+/// A port is held by a socket that is bound and never listens. The server can listen beside it (both sides set
+/// `SO_REUSEADDR`), and while the server is down a connection is refused, yet nobody else is given the port.
+#[derive(Default)]
+pub(crate) struct Ports {
+    held_by_id: BTreeMap<ServerId, Held>,
+}
+
+struct Held {
+    addresses: Addresses,
+    _sockets: [TcpSocket; 2],
+}
+
+impl Ports {
+    /// The ports of `id`; at the first call they are chosen, `public` where it is given.
+    pub(crate) fn of(&mut self, id: ServerId, public: SocketAddr) -> Result<Addresses> {
+        if let Some(held) = self.held_by_id.get(&id) {
+            return Ok(held.addresses);
+        }
+        let public_socket = hold(public).with_context(|| format!("{id} cannot listen on {public}"))?;
+        let internal_socket = hold((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
+        let addresses = Addresses { internal: internal_socket.local_addr()?, public: public_socket.local_addr()? };
+        self.held_by_id.insert(id, Held { addresses, _sockets: [public_socket, internal_socket] });
+        Ok(addresses)
+    }
+}
+
+fn hold(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const ANY: SocketAddr = SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+
+    #[test]
+    fn a_server_keeps_its_ports_and_two_servers_share_none() {
+        let mut ports = Ports::default();
+
+        let first = ports.of(ServerId::Node(0), ANY).unwrap();
+        let second = ports.of(ServerId::Node(1), ANY).unwrap();
+
+        assert_eq!(ports.of(ServerId::Node(0), ANY).unwrap(), first);
+        let mut all = [first.internal, first.public, second.internal, second.public].map(|address| address.port());
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
+    }
+
+    #[test]
+    fn a_held_port_refuses_connections_and_yet_can_be_listened_on_again_and_again() {
+        let mut ports = Ports::default();
+        let address = ports.of(ServerId::Node(0), ANY).unwrap().internal;
+
+        for _ in 0..2 {
+            assert!(TcpStream::connect(address).is_err());
+            let listener = TcpListener::bind(address).unwrap();
+            let client = TcpStream::connect(address).unwrap();
+            drop(listener.accept().unwrap());
+            drop(client);
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+
+        let error = Ports::default().of(ServerId::Balancer(0), taken.local_addr().unwrap()).unwrap_err();
+
+        assert!(error.to_string().contains("balancer-0 cannot listen on 127.0.0.1:"), "{error}");
+    }
+}

@@ -1,0 +1,178 @@
+use std::fs::OpenOptions;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use crate::launch::CommandLine;
+use crate::roster::Ending;
+use crate::spawner::Spawner;
+
+/// A child process that is killed when this value is dropped, and (where `setpriv` is there) when we are.
+pub(crate) struct Process {
+    pid: u32,
+    ending: watch::Receiver<Option<Ending>>,
+}
+
+impl Process {
+    /// Starts it in a process group of its own (a Ctrl-C on the terminal is for us alone), output to `log`.
+    pub(crate) async fn start(
+        line: &CommandLine,
+        log: &Path,
+        setpriv: Option<&Path>,
+        spawner: &Spawner,
+    ) -> Result<Self> {
+        let out = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = match setpriv {
+            // It becomes the program, so the process id stays.
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command.args(["--pdeathsig", "KILL", "--"]).arg(&line.program);
+                command
+            }
+            None => Command::new(&line.program),
+        };
+        command
+            .args(&line.arguments)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = spawner.spawn(command).await.with_context(|| format!("cannot start {}", line.program.display()))?;
+        let Some(pid) = child.id() else { bail!("{} ended at once", line.program.display()) };
+        let (sender, ending) = watch::channel(None);
+        tokio::spawn(watch_over(child, sender));
+        Ok(Self { pid, ending })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Follows the process; holds its ending once it has ended.
+    pub(crate) fn ending(&self) -> watch::Receiver<Option<Ending>> {
+        self.ending.clone()
+    }
+
+    /// Sends a signal, unless the process has ended.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        if self.ending.borrow().is_some() {
+            bail!("the process has ended");
+        }
+        let pid = i32::try_from(self.pid).context("a process id out of range")?;
+        kill(Pid::from_raw(pid), signal).with_context(|| format!("cannot send {signal} to process {pid}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nobody is left to tell of a failure, and the usual one is that it has just ended.
+        let _ = self.signal(Signal::SIGKILL);
+    }
+}
+
+async fn watch_over(mut child: Child, ending: watch::Sender<Option<Ending>>) {
+    let text = match child.wait().await {
+        Ok(status) => describe(status),
+        Err(error) => Ending { clean: false, text: format!("lost sight of: {error}") },
+    };
+    ending.send_replace(Some(text));
+}
+
+fn describe(status: ExitStatus) -> Ending {
+    let text = match (status.code(), status.signal()) {
+        (Some(0), _) => "exited".to_owned(),
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => match Signal::try_from(signal) {
+            Ok(signal) => format!("killed by {signal}"),
+            Err(_) => format!("killed by signal {signal}"),
+        },
+        (None, None) => status.to_string(),
+    };
+    Ending { clean: status.success(), text }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::PathBuf;
+
+    use super::*;
+
+    async fn start(script: &str) -> (Process, tempfile::TempDir, Spawner) {
+        let dir = tempfile::tempdir().unwrap();
+        let spawner = Spawner::start().unwrap();
+        let line = CommandLine { program: PathBuf::from("/bin/sh"), arguments: vec!["-c".into(), script.into()] };
+        let setpriv = crate::binaries::find_in_path("setpriv");
+        let process = Process::start(&line, &dir.path().join("log"), setpriv.as_deref(), &spawner).await.unwrap();
+        (process, dir, spawner)
+    }
+
+    async fn ending(mut watch: watch::Receiver<Option<Ending>>) -> Ending {
+        watch.wait_for(Option::is_some).await.unwrap().clone().unwrap()
+    }
+
+    #[tokio::test]
+    async fn output_goes_to_the_log_and_the_exit_code_is_told() {
+        let (process, dir, _spawner) = start("echo out; echo err >&2; exit 3").await;
+
+        let ending = ending(process.ending()).await;
+
+        assert_eq!(ending, Ending { clean: false, text: "exited with code 3".into() });
+        assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "out\nerr\n");
+    }
+
+    #[tokio::test]
+    async fn the_process_id_is_the_programs_own() {
+        let (process, dir, _spawner) = start("echo $$").await;
+
+        ending(process.ending()).await;
+
+        assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), format!("{}\n", process.pid()));
+    }
+
+    #[tokio::test]
+    async fn dropping_a_process_kills_it() {
+        let (process, _dir, _spawner) = start("exec sleep 1000").await;
+        let watch = process.ending();
+
+        drop(process);
+
+        assert_eq!(ending(watch).await.text, "killed by SIGKILL");
+    }
+
+    #[tokio::test]
+    async fn children_end_with_the_thread_that_started_them() {
+        if crate::binaries::find_in_path("setpriv").is_none() {
+            return;
+        }
+        let (process, _dir, spawner) = start("exec sleep 1000").await;
+
+        // setpriv asks for the signal itself: before it has, the end of the thread would go unnoticed.
+        let cmdline = format!("/proc/{}/cmdline", process.pid());
+        while !std::fs::read_to_string(&cmdline).unwrap().starts_with("sleep") {
+            tokio::task::yield_now().await;
+        }
+        drop(spawner);
+
+        assert_eq!(ending(process.ending()).await.text, "killed by SIGKILL");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_has_ended_is_not_signalled() {
+        let (process, _dir, _spawner) = start("exit 0").await;
+        ending(process.ending()).await;
+
+        assert!(process.signal(Signal::SIGTERM).is_err());
+    }
+}

@@ -1,0 +1,287 @@
+//! What a [`Mesh`](crate::Mesh) is made of. An operation asks the roster, acts on processes, and waits until the roster
+//! has seen the end of it; one watcher task per process tells the roster of its exit. Every change of the roster
+//! rewrites the files that it shows in.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, error, info, warn};
+
+use crate::binaries::find_in_path;
+use crate::files::{DiscoveredNode, MeshFile};
+use crate::folder::Folder;
+use crate::id::ServerId;
+use crate::launch::{self, CommandLine, redis_url};
+use crate::leftovers::end_leftovers;
+use crate::options::MeshOptions;
+use crate::ports::{Addresses, Ports};
+use crate::process::Process;
+use crate::ready::until_ready;
+use crate::roster::{Ending, Exit, Roster, Run};
+use crate::spawner::Spawner;
+
+/// Owns the servers of one mesh and everything they stand in.
+pub(crate) struct Supervisor {
+    pub(crate) options: MeshOptions,
+    pub(crate) folder: Folder,
+    http: reqwest::Client,
+    setpriv: Option<PathBuf>,
+    spawner: Spawner,
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) roster: Roster,
+    ports: Ports,
+    process_by_id: BTreeMap<ServerId, Process>,
+    publishing: Publishing,
+    written_mesh: Option<MeshFile>,
+    written_discovery: Option<Vec<DiscoveredNode>>,
+}
+
+/// Which files are kept true.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Publishing {
+    #[default]
+    Discovery,
+    All,
+    Ended,
+}
+
+impl Supervisor {
+    /// Takes the folder, clears what an earlier run left in it, and shows a mesh without servers.
+    pub(crate) async fn new(options: MeshOptions) -> Result<Self> {
+        let folder = Folder::open(&options.dir)?;
+        end_leftovers(&folder).await;
+        folder.remove(&folder.mesh_file())?;
+        folder.write_secret()?;
+        let setpriv = find_in_path("setpriv");
+        if setpriv.is_none() {
+            warn!("no setpriv (package util-linux) in PATH: the servers stay behind if this process is killed");
+        }
+        let supervisor = Self {
+            folder,
+            http: reqwest::Client::builder().no_proxy().build().context("cannot make an HTTP client")?,
+            setpriv,
+            spawner: Spawner::start().context("cannot start a thread")?,
+            state: Mutex::default(),
+            changed: watch::Sender::default(),
+            options,
+        };
+        supervisor.change(|_| ());
+        Ok(supervisor)
+    }
+
+    /// From now on the mesh file is kept true as well.
+    pub(crate) fn announce(&self) {
+        self.change(|state| state.publishing = Publishing::All);
+    }
+
+    /// The end without grace: no process is left, and nothing is started any more.
+    pub(crate) fn kill_all(&self) {
+        let mut state = self.lock();
+        state.publishing = Publishing::Ended;
+        state.roster.begin_stop();
+        state.process_by_id.clear();
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, then rewrites what has become untrue; under the lock, so that files never go back in time.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let result = change(&mut state);
+        if let Err(error) = state.publish(&self.folder) {
+            error!("{error:#}");
+        }
+        drop(state);
+        self.changed.send_replace(());
+        result
+    }
+
+    pub(crate) async fn start_all(self: &Arc<Self>, ids: impl IntoIterator<Item = ServerId>) -> Result<()> {
+        let mut starts = JoinSet::new();
+        for id in ids {
+            let inner = Arc::clone(self);
+            starts.spawn(async move { inner.start_server(id).await });
+        }
+        all_of(starts).await
+    }
+
+    pub(crate) async fn start_server(self: &Arc<Self>, id: ServerId) -> Result<()> {
+        let (run, addresses, line) = self.begin_start(id)?;
+        let started = Process::start(&line, &self.folder.log_file(id), self.setpriv.as_deref(), &self.spawner).await;
+        let process = match started {
+            Ok(process) => process,
+            Err(error) => {
+                let ending = Ending { clean: false, text: "did not start".to_owned() };
+                self.change(|state| state.roster.exited(id, run, ending));
+                return Err(error);
+            }
+        };
+        let mut ending = process.ending();
+        let pid = process.pid();
+        tokio::spawn(watch_exit(Arc::downgrade(self), id, run, process.ending()));
+        let is_wanted = self.change(|state| {
+            state.roster.started(id, run, pid);
+            state.process_by_id.insert(id, process);
+            state.publishing != Publishing::Ended
+        });
+        if !is_wanted {
+            self.lock().process_by_id.remove(&id);
+            bail!("the mesh is going down");
+        }
+        let within = self.options.ready_within;
+        let problem = tokio::select! {
+            () = until_ready(id, addresses, &self.http) => None,
+            _ = ending.wait_for(Option::is_some) => Some("it ended while it started".to_owned()),
+            () = sleep(within) => Some(format!("it was not ready within {within:?}")),
+        };
+        let Some(problem) = problem else {
+            if self.change(|state| state.roster.ready(id, run)) {
+                debug!(%id, pid, "ready");
+                return Ok(());
+            }
+            bail!("{id} was stopped while it started");
+        };
+        if self.change(|state| state.roster.begin_kill(id)).is_ok() {
+            let _ = self.signal(id, Signal::SIGKILL);
+        }
+        let (log, tail) = (self.folder.log_file(id), self.folder.log_tail(id));
+        bail!("{id} did not come up: {problem}. Its log {} ends:\n  {tail}", log.display());
+    }
+
+    fn begin_start(&self, id: ServerId) -> Result<(Run, Addresses, CommandLine)> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let public = match id {
+            ServerId::Balancer(0) => self.options.listen,
+            ServerId::Balancer(_) => SocketAddr::new(self.options.listen.ip(), 0),
+            _ => any,
+        };
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if state.publishing == Publishing::Ended {
+            bail!("the mesh is going down");
+        }
+        let addresses = state.ports.of(id, public)?;
+        let line = match id {
+            ServerId::Redis => launch::redis(addresses, &self.folder)?,
+            _ => {
+                let redis =
+                    if self.options.redis { Some(redis_url(state.ports.of(ServerId::Redis, any)?)) } else { None };
+                launch::server(id, addresses, &self.folder, &self.options, redis.as_deref())
+            }
+        };
+        let run = state.roster.begin_start(id, addresses)?;
+        Ok((run, addresses, line))
+    }
+
+    pub(crate) async fn drain(&self, id: ServerId) -> Result<()> {
+        let run = self.change(|state| state.roster.begin_drain(id))?;
+        self.signal(id, Signal::SIGTERM)?;
+        let ending = self.ended(id, run, self.options.drain_within).await?;
+        if !ending.clean {
+            bail!("{id} was to drain and {}; its log is {}", ending.text, self.folder.log_file(id).display());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn signal(&self, id: ServerId, signal: Signal) -> Result<()> {
+        match self.lock().process_by_id.get(&id) {
+            Some(process) => process.signal(signal).with_context(|| format!("cannot signal {id}")),
+            None => bail!("{id} has no process"),
+        }
+    }
+
+    pub(crate) async fn ended(&self, id: ServerId, run: Run, within: Duration) -> Result<Ending> {
+        let mut changed = self.changed.subscribe();
+        let waiting = async {
+            loop {
+                if let Some(ending) = self.lock().roster.ending(id, run) {
+                    return ending.clone();
+                }
+                // The sender is ours and lives as long as we do.
+                let _ = changed.changed().await;
+            }
+        };
+        timeout(within, waiting).await.with_context(|| format!("{id} has not stopped within {within:?}"))
+    }
+
+    pub(crate) fn begin_stop(&self) -> Vec<(ServerId, watch::Receiver<Option<Ending>>)> {
+        let mut state = self.lock();
+        state.publishing = Publishing::Ended;
+        state.roster.begin_stop();
+        for process in state.process_by_id.values() {
+            // A paused one must go on to see that it is to stop. One that has ended needs no signal.
+            let _ = process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
+        }
+        state.process_by_id.iter().map(|(id, process)| (*id, process.ending())).collect()
+    }
+
+    pub(crate) fn remove_files(&self) -> Result<()> {
+        self.folder.remove(&self.folder.mesh_file())?;
+        self.folder.remove(&self.folder.discovery_file())
+    }
+}
+
+impl State {
+    fn publish(&mut self, folder: &Folder) -> Result<()> {
+        if self.publishing == Publishing::Ended {
+            return Ok(());
+        }
+        let discovery = self.roster.discovery();
+        if self.written_discovery.as_ref() != Some(&discovery) {
+            folder.write_json(&folder.discovery_file(), &discovery)?;
+            self.written_discovery = Some(discovery);
+        }
+        let mesh = self.roster.mesh_file();
+        if self.publishing == Publishing::All && self.written_mesh.as_ref() != Some(&mesh) {
+            folder.write_json(&folder.mesh_file(), &mesh)?;
+            self.written_mesh = Some(mesh);
+        }
+        Ok(())
+    }
+}
+
+async fn watch_exit(mesh: Weak<Supervisor>, id: ServerId, run: Run, mut ending: watch::Receiver<Option<Ending>>) {
+    let ending = match ending.wait_for(Option::is_some).await {
+        Ok(ending) => ending.clone(),
+        Err(_) => None,
+    };
+    let (Some(ending), Some(inner)) = (ending, mesh.upgrade()) else { return };
+    match inner.change(|state| state.roster.exited(id, run, ending.clone())) {
+        Exit::Drained => return,
+        Exit::Killed => info!(%id, "killed"),
+        Exit::Unexpected => {
+            error!(%id, log = %inner.folder.log_file(id).display(), "A SERVER HAS DIED: it {}", ending.text);
+        }
+    }
+    let notice = inner.options.notice;
+    drop(inner);
+    sleep(notice).await;
+    if let Some(inner) = mesh.upgrade() {
+        inner.change(|state| state.roster.noticed(id, run));
+    }
+}
+
+/// Sees all to their end, then tells the first error.
+pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>) -> Result<()> {
+    let mut outcome = Ok(());
+    while let Some(ended) = tasks.join_next().await {
+        let ended = ended.context("a task was stopped").and_then(|result| result);
+        outcome = outcome.and(ended);
+    }
+    outcome
+}

@@ -1,0 +1,43 @@
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use signaling_devmesh::{Mesh, MeshOptions, serve_control};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Runs a mesh until `mesh-dev down` or a signal.
+pub(crate) async fn run(options: MeshOptions) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let (dir, has_page) = (options.dir.display().to_string(), options.balancer_args.iter().any(|arg| arg == "--demo"));
+
+    let mesh = tokio::select! {
+        started = Mesh::start(options) => Arc::new(started?),
+        _ = interrupt.recv() => return Ok(()),
+        _ = terminate.recv() => return Ok(()),
+    };
+    print!("{}", greeting(&mesh, &dir, has_page));
+    tokio::select! {
+        served = serve_control(Arc::clone(&mesh)) => served,
+        _ = interrupt.recv() => mesh.down().await,
+        _ = terminate.recv() => mesh.down().await,
+    }
+}
+
+fn greeting(mesh: &Mesh, dir: &str, has_page: bool) -> String {
+    let state = mesh.state();
+    let mut lines = vec![String::new(), format!("The mesh is up: {} nodes. It lives in {dir}", state.nodes.len())];
+    for balancer in &state.balancers {
+        if has_page {
+            lines.push(format!("  open      {}/", balancer.url.replacen("ws", "http", 1)));
+        }
+        lines.push(format!("  connect   {}/v1/connect?client_id=ada", balancer.url));
+    }
+    let act = |what: &str, command: &str| format!("  {what:<8}  mesh-dev {command} --dir {dir}");
+    lines.push(act("resize", "scale 5"));
+    lines.push(act("hurt", "kill node-1"));
+    lines.push(act("upgrade", "restart node-0"));
+    lines.push(act("look", "status"));
+    lines.push(format!("{}, or Ctrl-C", act("stop", "down")));
+    lines.push(String::new());
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,249 @@
+//! The supervisor over stand-ins for the servers: this test program itself, started again through a script, answers
+//! `/readyz` and stops on SIGTERM. The real servers are tested in `integration-tests`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signaling_devmesh::{Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, serve_control};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+#[tokio::test]
+async fn when_a_mesh_is_up_all_its_servers_answer_and_the_files_name_them() {
+    let (mesh, dir) = start(3, 2).await;
+
+    let file = MeshFile::read(dir.path()).unwrap();
+
+    assert_eq!(file, mesh.state());
+    assert_eq!(ids(&file), ["balancer-0", "balancer-1", "node-0", "node-1", "node-2"]);
+    assert_eq!(discovery(dir.path()), ["node-0", "node-1", "node-2"]);
+    for url in file.balancers.iter().map(|it| &it.url).chain(file.nodes.iter().map(|it| &it.public)) {
+        TcpStream::connect(url.strip_prefix("ws://").unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn scaling_starts_and_drains_nodes() {
+    let (mesh, dir) = start(1, 1).await;
+
+    mesh.scale(4).await.unwrap();
+    assert_eq!(discovery(dir.path()), ["node-0", "node-1", "node-2", "node-3"]);
+    mesh.scale(2).await.unwrap();
+
+    assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
+    assert_eq!(ids(&MeshFile::read(dir.path()).unwrap()), ["balancer-0", "node-0", "node-1"]);
+    let phases: Vec<_> = mesh.status().into_iter().map(|server| server.phase).collect();
+    assert_eq!(phases, ["ready", "ready", "ready", "down: exited", "down: exited"]);
+}
+
+#[tokio::test]
+async fn a_killed_node_leaves_the_mesh_file_at_once_and_the_discovery_file_after_the_notice_time() {
+    let (mesh, dir) = start(2, 0).await;
+    let mesh = Arc::new(mesh);
+    let begin = Instant::now();
+
+    let killing = tokio::spawn({
+        let mesh = Arc::clone(&mesh);
+        async move { mesh.kill("node-1").await }
+    });
+    eventually(|| ids(&MeshFile::read(dir.path()).unwrap()) == ["node-0"]).await;
+    assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
+    killing.await.unwrap().unwrap();
+
+    assert!(begin.elapsed() >= NOTICE);
+    assert_eq!(discovery(dir.path()), ["node-0"]);
+}
+
+#[tokio::test]
+async fn a_restarted_node_is_another_process_on_the_same_ports() {
+    let (mesh, dir) = start(2, 0).await;
+    let before = mesh.state().nodes;
+
+    mesh.restart("node-1").await.unwrap();
+    mesh.kill("node-0").await.unwrap();
+    mesh.restart("node-0").await.unwrap();
+
+    for (old, new) in before.iter().zip(mesh.state().nodes) {
+        assert_eq!((&old.id, &old.internal, &old.public), (&new.id, &new.internal, &new.public));
+        assert_ne!(old.pid, new.pid);
+    }
+    assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
+}
+
+#[tokio::test]
+async fn a_draining_node_is_called_draining_for_as_long_as_it_takes() {
+    let (mesh, dir) = start_with(2, 0, &["--slow-drain"]).await;
+
+    let (drained, ()) =
+        tokio::join!(mesh.drain("node-0"), eventually(|| discovery(dir.path()) == ["node-0 draining", "node-1"]));
+
+    drained.unwrap();
+    assert_eq!(discovery(dir.path()), ["node-1"]);
+}
+
+#[tokio::test]
+async fn a_death_that_nobody_asked_for_is_shown_and_noticed() {
+    let (mesh, dir) = start(2, 0).await;
+    let pid = mesh.state().nodes[1].pid;
+
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+
+    eventually(|| mesh.status()[1].phase == "down: killed by SIGKILL").await;
+    assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
+    eventually(|| discovery(dir.path()) == ["node-0"]).await;
+}
+
+#[tokio::test]
+async fn a_paused_node_is_silent_until_it_is_resumed() {
+    let (mesh, _dir) = start(1, 0).await;
+    let ready = format!("{}/readyz", mesh.state().nodes[0].internal);
+    let client = reqwest::Client::builder().timeout(Duration::from_millis(300)).no_proxy().build().unwrap();
+
+    mesh.pause("node-0").await.unwrap();
+    assert!(client.get(&ready).send().await.unwrap_err().is_timeout());
+    mesh.resume("node-0").await.unwrap();
+
+    assert_eq!(client.get(&ready).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_come_up_is_told_with_the_end_of_its_log_and_nothing_stays() {
+    let dir = tempfile::tempdir().unwrap();
+
+    let error = Mesh::start(options(dir.path(), 1, 0, &["--fail"])).await.err().unwrap().to_string();
+
+    assert!(error.contains("node-0 did not come up: it ended while it started"), "{error}");
+    assert!(error.contains("the reason for it"), "{error}");
+    assert!(!dir.path().join("mesh.json").exists());
+}
+
+#[tokio::test]
+async fn dropping_a_mesh_leaves_no_process_and_no_mesh_file() {
+    let (mesh, dir) = start(2, 1).await;
+    let file = mesh.state();
+
+    drop(mesh);
+
+    let pids = file.nodes.iter().map(|it| it.pid).chain(file.balancers.iter().map(|it| it.pid));
+    for pid in pids {
+        eventually(|| !is_running(pid)).await;
+    }
+    assert!(MeshFile::read(dir.path()).is_err());
+}
+
+#[tokio::test]
+async fn a_running_mesh_is_controlled_through_its_socket() {
+    let (mesh, dir) = start(1, 1).await;
+    let serving = tokio::spawn(serve_control(Arc::new(mesh)));
+    eventually(|| dir.path().join("control.sock").exists()).await;
+    let control = Control::connect(dir.path()).await.unwrap();
+
+    control.scale(3).await.unwrap();
+    control.drain("node-0").await.unwrap();
+    control.kill("node-1").await.unwrap();
+    control.restart("node-0").await.unwrap();
+    control.pause("balancer-0").await.unwrap();
+    let refused = control.drain("balancer-0").await.unwrap_err().to_string();
+    let unknown = control.kill("node-9").await.unwrap_err().to_string();
+
+    assert_eq!(ids(&control.state().unwrap()), ["balancer-0", "node-0", "node-2"]);
+    assert_eq!(refused, "cannot drain balancer-0: it is paused");
+    assert!(unknown.contains("there is no node-9; there are: balancer-0, node-0"), "{unknown}");
+    assert_eq!(control.status().await.unwrap()[0].phase, "paused");
+
+    control.down().await.unwrap();
+    serving.await.unwrap().unwrap();
+    assert!(!dir.path().join("mesh.json").exists());
+    assert!(Control::connect(dir.path()).await.is_err());
+}
+
+const NOTICE: Duration = Duration::from_millis(300);
+
+async fn start(nodes: u32, balancers: u32) -> (Mesh, TempDir) {
+    start_with(nodes, balancers, &[]).await
+}
+
+async fn start_with(nodes: u32, balancers: u32, node_args: &[&str]) -> (Mesh, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = Mesh::start(options(dir.path(), nodes, balancers, node_args)).await.unwrap();
+    (mesh, dir)
+}
+
+fn options(dir: &Path, nodes: u32, balancers: u32, node_args: &[&str]) -> MeshOptions {
+    let bin = dir.join("bin");
+    fs::create_dir(&bin).unwrap();
+    for name in ["signaling-node", "signaling-balancer"] {
+        let own = std::env::current_exe().unwrap();
+        let script = format!(
+            "#!/bin/sh\n\
+             case \"$*\" in *--fail*) echo the reason for it; exit 1;; esac\n\
+             STAND_IN=\"$*\" exec {} stand_in_for_a_server --exact --nocapture --test-threads=1\n",
+            own.display()
+        );
+        fs::write(bin.join(name), script).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    MeshOptions {
+        nodes,
+        balancers,
+        notice: NOTICE,
+        node_args: node_args.iter().map(ToString::to_string).collect(),
+        ..MeshOptions::new(dir, Binaries::locate(Some(&bin)).unwrap())
+    }
+}
+
+/// Not a test: what the scripts run. Without `STAND_IN` it does nothing.
+#[tokio::test]
+async fn stand_in_for_a_server() {
+    let Ok(flags) = std::env::var("STAND_IN") else { return };
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let value = |names: [&str; 2]| flags[flags.iter().position(|flag| names.contains(flag)).unwrap() + 1];
+    let internal = TcpListener::bind(value(["--internal"; 2])).await.unwrap();
+    let _public = TcpListener::bind(value(["--public", "--listen"])).await.unwrap();
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
+    loop {
+        tokio::select! {
+            accepted = internal.accept() => {
+                let (mut socket, _) = accepted.unwrap();
+                tokio::spawn(async move {
+                    let _ = socket.read(&mut [0; 1024]).await;
+                    let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+                });
+            }
+            _ = terminate.recv() => break,
+        }
+    }
+    if flags.contains(&"--slow-drain") {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+fn ids(file: &MeshFile) -> Vec<String> {
+    file.balancers.iter().map(|it| it.id.clone()).chain(file.nodes.iter().map(|it| it.id.clone())).collect()
+}
+
+fn discovery(dir: &Path) -> Vec<String> {
+    let text = fs::read_to_string(dir.join("nodes.json")).unwrap();
+    let nodes: Vec<DiscoveredNode> = serde_json::from_str(&text).unwrap();
+    nodes.into_iter().map(|node| if node.draining { format!("{} draining", node.id) } else { node.id }).collect()
+}
+
+/// A zombie that nobody has waited for yet counts as gone.
+fn is_running(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+async fn eventually(condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < give_up, "did not come true within 10 s");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,210 @@
+//! `GET /v1/connect`: from the request to the answered upgrade.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::body::Body;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::trunk::Gone;
+use signaling_protocol::{CloseCode, SessionId};
+use signaling_server::http::{refusal, upgraded_tcp};
+use tracing::{Instrument as _, debug, info_span};
+
+use super::query::Query;
+use super::{Edge, closing, metrics, socket};
+use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
+use crate::handshake::{self, Accept};
+use crate::ws::encode;
+
+/// Where clients connect.
+pub(super) const PATH: &str = "/v1/connect";
+/// A node that has not decided by then is taken for lost.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(8);
+/// What a client is told to wait when limits are reached.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Answers a connect request: with the upgrade once a node has admitted the client, or with a refusal.
+pub(super) async fn answer(edge: Edge, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
+    let accept = match handshake::check(request.method(), request.version(), request.headers()) {
+        Ok(accept) => accept,
+        Err(refused) => {
+            metrics::refused_status(refused.status.as_u16());
+            let mut response = refusal(refused.status, refused.code, refused.message, None);
+            for (name, value) in refused.headers {
+                response.headers_mut().insert(*name, HeaderValue::from_static(value));
+            }
+            return response;
+        }
+    };
+    match admit(&edge, peer, &request, &accept).await {
+        Ok(client) => {
+            let upgrade = hyper::upgrade::on(&mut request);
+            tokio::task::spawn_local(open(edge, client.into_key(), upgrade));
+            switching(&accept)
+        }
+        Err(refused) => {
+            metrics::refused_status(refused.status);
+            refuse(request, &accept, &refused)
+        }
+    }
+}
+
+/// A client that has no socket yet: if the request ends early, the client goes with it.
+struct Waiting {
+    edge: Edge,
+    key: Option<ClientKey>,
+}
+
+impl Waiting {
+    fn into_key(mut self) -> Option<ClientKey> {
+        self.key.take()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.edge.with(|state, _| state.client_gone(key, Gone::Lost));
+        }
+    }
+}
+
+async fn admit(
+    edge: &Edge,
+    peer: SocketAddr,
+    request: &Request<Incoming>,
+    accept: &Accept,
+) -> Result<Waiting, Refusal> {
+    let query = Query::parse(request.uri().query().unwrap_or_default())
+        .map_err(|(code, message)| refused(StatusCode::BAD_REQUEST, code, &message, None))?;
+    let newcomer = newcomer(query, peer, request, accept)?;
+    let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
+    let (client, decided) = edge.with(|state, _| {
+        if state.draining {
+            let message = "this server is going away; connect again";
+            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER)));
+        }
+        let now = Instant::now();
+        state.admission.enter(now, peer.ip()).map_err(|limit| {
+            metrics::refused_limit(limit);
+            refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
+        })?;
+        Ok(state.connect(now, newcomer, peer.ip()))
+    })?;
+    let waiting = Waiting { edge: edge.clone(), key: Some(client) };
+    let decision = tokio::time::timeout(DECISION_TIMEOUT, decided).instrument(span).await;
+    match decision {
+        Ok(Ok(Ok(()))) => Ok(waiting),
+        Ok(Ok(Err(refusal))) => Err(refusal),
+        Ok(Err(_)) | Err(_) => {
+            let message = "no node has answered in time; try again";
+            Err(refused(StatusCode::SERVICE_UNAVAILABLE, "no_node", message, Some(RETRY_AFTER)))
+        }
+    }
+}
+
+fn newcomer(
+    query: Query,
+    peer: SocketAddr,
+    request: &Request<Incoming>,
+    accept: &Accept,
+) -> Result<Newcomer, Refusal> {
+    let mut session = [0; 16];
+    getrandom::fill(&mut session).map_err(|error| {
+        let message = format!("no random numbers to be had: {error}");
+        refused(StatusCode::SERVICE_UNAVAILABLE, "internal", &message, Some(RETRY_AFTER))
+    })?;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let headers = request.headers();
+    Ok(Newcomer {
+        client_id: query.client_id,
+        session: SessionId(session),
+        born: u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX),
+        reliable: query.reliable,
+        request: ConnectRequest {
+            path: request.uri().path().to_owned(),
+            query: query.rest,
+            origin: text(headers, &header::ORIGIN),
+            bearer: bearer(headers).or_else(|| accept.bearer.clone()).or(query.token),
+            resume: accept.resume.clone().or(query.resume),
+            address: peer.ip().to_string(),
+        },
+    })
+}
+
+fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.to_owned())
+}
+
+fn refused(status: StatusCode, code: &str, message: &str, retry_after: Option<Duration>) -> Refusal {
+    Refusal {
+        status: status.as_u16(),
+        code: code.to_owned(),
+        message: message.to_owned(),
+        retry_after_ms: retry_after.and_then(|wait| u32::try_from(wait.as_millis()).ok()),
+    }
+}
+
+fn switching(accept: &Accept) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Ok(value) = HeaderValue::from_str(&accept.key_accept) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, value);
+    }
+    if accept.signaling_v1 {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(handshake::SUBPROTOCOL));
+    }
+    response
+}
+
+async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
+    let waiting = Waiting { edge: edge.clone(), key: client };
+    match upgrade.await.map(upgraded_tcp) {
+        Ok(Ok((stream, early))) => {
+            if let Some(client) = waiting.into_key() {
+                socket::start(&edge, client, stream, early);
+            }
+        }
+        Ok(Err(error)) => debug!(%error, "an upgrade failed"),
+        Err(error) => debug!(%error, "an upgrade failed"),
+    }
+}
+
+/// Refuses by status; or, since pages cannot see that, by an upgrade that is closed at once, if the client knows our codes.
+fn refuse(mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) -> Response<Body> {
+    let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
+    match CloseCode::of_status(refused.status) {
+        Some(code) if accept.signaling_v1 => {
+            let mut last_words = Vec::new();
+            if code == CloseCode::TRY_AGAIN {
+                let reason = &refused.message;
+                let retry_after_ms = refused.retry_after_ms.map(u64::from);
+                encode::text(&mut last_words, &ServerMessage::Goodbye { reason, retry_after_ms }.to_json());
+            }
+            encode::close(&mut last_words, code.0, &refused.message);
+            let upgrade = hyper::upgrade::on(&mut request);
+            tokio::task::spawn_local(async move {
+                if let Ok(Ok((stream, _))) = upgrade.await.map(upgraded_tcp) {
+                    closing::close(std::rc::Rc::new(stream.into_split().1), last_words).await;
+                }
+            });
+            switching(accept)
+        }
+        _ => {
+            let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+            refusal(status, &refused.code, &refused.message, retry_after)
+        }
+    }
+}

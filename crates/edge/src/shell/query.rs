@@ -1,0 +1,106 @@
+//! The query of a connect request: `client_id=ID[&token=JWT][&resume=TOKEN][&reliable=1]`.
+
+use signaling_protocol::{ClientId, limits};
+
+/// What a client asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) client_id: ClientId,
+    pub(super) token: Option<String>,
+    pub(super) resume: Option<String>,
+    pub(super) reliable: bool,
+    /// All but the tokens, as it stood: other parameters are for proxies in front.
+    pub(super) rest: String,
+}
+
+/// Why a query is refused: code and message.
+pub(super) type BadQuery = (&'static str, String);
+
+impl Query {
+    pub(super) fn parse(query: &str) -> Result<Self, BadQuery> {
+        if query.len() > limits::MAX_QUERY_BYTES {
+            return Err(("bad_query", format!("the query may have {} bytes", limits::MAX_QUERY_BYTES)));
+        }
+        let (mut client_id, mut token, mut resume, mut reliable) = (None, None, None, None);
+        let mut rest = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let field = match name {
+                "client_id" => &mut client_id,
+                "token" => &mut token,
+                "resume" => &mut resume,
+                "reliable" => &mut reliable,
+                _ => {
+                    rest.push(pair);
+                    continue;
+                }
+            };
+            if name != "token" && name != "resume" {
+                rest.push(pair);
+            }
+            if field.replace(decode(name, value)?).is_some() {
+                return Err(("bad_query", format!("`{name}` stands twice in the query")));
+            }
+        }
+        let client_id = client_id.ok_or_else(|| ("bad_client_id", "the query needs client_id=ID".to_owned()))?;
+        let client_id = ClientId::new(&client_id).map_err(|error| ("bad_client_id", format!("client_id {error}")))?;
+        let reliable = match reliable.as_deref() {
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(_) => return Err(("bad_query", "`reliable` is 0 or 1".to_owned())),
+        };
+        Ok(Self { client_id, token, resume, reliable, rest: rest.join("&") })
+    }
+}
+
+/// Percent-decoding (RFC 3986 section 2.1).
+fn decode(name: &str, value: &str) -> Result<String, BadQuery> {
+    let bad = || ("bad_query", format!("`{name}` is not percent-encoded UTF-8"));
+    let mut bytes = value.bytes();
+    let mut decoded = Vec::with_capacity(value.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(if byte == b'%' {
+            let mut digit = || bytes.next().and_then(|digit| char::from(digit).to_digit(16));
+            let (high, low) = (digit().ok_or_else(bad)?, digit().ok_or_else(bad)?);
+            u8::try_from(high * 16 + low).map_err(|_| bad())?
+        } else {
+            byte
+        });
+    }
+    String::from_utf8(decoded).map_err(|_| bad())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_gives_up_its_tokens_and_keeps_the_rest() {
+        let query = Query::parse("client_id=al%69ce%40home&token=a.b-c&node=n1&resume=xyz&reliable=1").unwrap();
+        assert_eq!(query.client_id.as_str(), "alice@home");
+        assert_eq!((query.token.as_deref(), query.resume.as_deref(), query.reliable), (Some("a.b-c"), Some("xyz"), true));
+        assert_eq!(query.rest, "client_id=al%69ce%40home&node=n1&reliable=1");
+    }
+
+    #[test]
+    fn a_bad_query_says_what_is_wrong() {
+        for (query, code, part) in [
+            ("", "bad_client_id", "needs client_id"),
+            ("client_id=", "bad_client_id", "empty"),
+            ("client_id=a%20b", "bad_client_id", "byte 1"),
+            ("client_id=a+b", "bad_client_id", "byte 1"),
+            ("client_id=a%0d%0aX:y", "bad_client_id", "byte 1"),
+            ("client_id=a&client_id=b", "bad_query", "twice"),
+            ("client_id=%zz", "bad_query", "percent"),
+            ("client_id=%f", "bad_query", "percent"),
+            ("client_id=%ff", "bad_query", "UTF-8"),
+            ("client_id=a&reliable=yes", "bad_query", "0 or 1"),
+        ] {
+            let (found, message) = Query::parse(query).unwrap_err();
+            assert!(found == code && message.contains(part), "{query}: {found} {message}");
+        }
+        assert!(Query::parse(&format!("client_id={}", "a".repeat(129))).is_err());
+        assert!(Query::parse(&format!("client_id=a&x={}", "a".repeat(9000))).is_err());
+    }
+}

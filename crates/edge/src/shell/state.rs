@@ -1,0 +1,279 @@
+//! The edge's core with its sockets: what every task of the edge's thread shares.
+
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::trunk::Gone;
+use signaling_protocol::{CloseCode, limits};
+use slotmap::SecondaryMap;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
+use tracing::{debug, trace};
+
+use super::admission::Admission;
+use super::metrics::{self, EdgeMetrics};
+use super::{Backend, Edge, closing};
+use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Reading, Refusal};
+use crate::ws::{Decoder, Event, Limits, encode};
+
+/// A message that is begun must end within this time.
+const UNFINISHED: Duration = Duration::from_secs(10);
+/// Largest read: of one client that sends a lot, the others must not wait for more than this.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// Answers a client that waits for its upgrade.
+type Decision = oneshot::Sender<Result<(), Refusal>>;
+
+/// A client on its way in, or in.
+pub(super) struct Client {
+    pub(super) address: IpAddr,
+    decision: Option<Decision>,
+    socket: Option<Socket>,
+}
+
+struct Socket {
+    writer: Rc<OwnedWriteHalf>,
+    reader: AbortHandle,
+    resume: Rc<Notify>,
+    /// The kernel takes no more: a task waits until it does.
+    blocked: bool,
+    unfinished_since: Option<Instant>,
+}
+
+pub(super) struct State {
+    pub(super) core: EdgeCore,
+    pub(super) backend: Box<dyn Backend>,
+    pub(super) admission: Admission,
+    pub(super) ws_limits: Limits,
+    pub(super) metrics: EdgeMetrics,
+    pub(super) draining: bool,
+    clients: SecondaryMap<ClientKey, Client>,
+    scratch: Vec<u8>,
+}
+
+impl State {
+    pub(super) fn new(core: EdgeCore, backend: Box<dyn Backend>, admission: Admission, ws_limits: Limits) -> Self {
+        Self {
+            core,
+            backend,
+            admission,
+            ws_limits,
+            metrics: EdgeMetrics::new(),
+            draining: false,
+            clients: SecondaryMap::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+        }
+    }
+
+    /// A client that was let in by [`Admission::enter`] asks for a place.
+    pub(super) fn connect(
+        &mut self,
+        now: Instant,
+        newcomer: Newcomer,
+        address: IpAddr,
+    ) -> (ClientKey, oneshot::Receiver<Result<(), Refusal>>) {
+        let (decision, decided) = oneshot::channel();
+        let client = self.core.connect(now, newcomer);
+        self.clients.insert(client, Client { address, decision: Some(decision), socket: None });
+        (client, decided)
+    }
+
+    /// The client's upgrade was answered, and this is its socket.
+    pub(super) fn socket_opened(
+        &mut self,
+        now: Instant,
+        key: ClientKey,
+        writer: Rc<OwnedWriteHalf>,
+        reader: AbortHandle,
+        resume: Rc<Notify>,
+    ) {
+        let Some(client) = self.clients.get_mut(key) else { return reader.abort() };
+        client.socket = Some(Socket { writer, reader, resume, blocked: false, unfinished_since: None });
+        self.metrics.opened();
+        self.core.socket_opened(now, key);
+    }
+
+    /// The client's socket, or its wait for one, has ended.
+    pub(super) fn client_gone(&mut self, key: ClientKey, gone: Gone) {
+        if self.forget(key) {
+            self.core.socket_closed(key, gone);
+        }
+    }
+
+    /// Lends out the read buffer that all clients share.
+    pub(super) fn take_scratch(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.scratch)
+    }
+
+    pub(super) fn return_scratch(&mut self, scratch: Vec<u8>) {
+        self.scratch = scratch;
+    }
+
+    /// Takes in what was read from a client. Says whether to go on reading.
+    pub(super) fn client_bytes(&mut self, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> Reading {
+        let now = Instant::now();
+        self.core.heard(now, key);
+        let mut input = decoder.feed(bytes, self.ws_limits);
+        let reading = loop {
+            match input.next() {
+                Ok(None) => break Reading::On,
+                Ok(Some(Event::Text(text))) => {
+                    if self.core.client_text(now, key, text) == Reading::Paused {
+                        break Reading::Paused;
+                    }
+                }
+                Ok(Some(Event::Ping(payload))) => self.core.client_control(key, |out| encode::pong(out, payload)),
+                Ok(Some(Event::Pong(_) | Event::Binary(_))) => {}
+                Ok(Some(Event::Close(code, _))) => {
+                    self.core.client_left(key, CloseCode(code.unwrap_or(CloseCode::NORMAL.0)));
+                    break Reading::Paused;
+                }
+                Err(violation) => {
+                    metrics::violation(violation.code);
+                    self.core.close(key, CloseCode(violation.code), violation.reason);
+                    break Reading::Paused;
+                }
+            }
+        };
+        drop(input);
+        if let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
+            let since = socket.unfinished_since.unwrap_or(now);
+            socket.unfinished_since = (reading == Reading::On && decoder.unfinished()).then_some(since);
+        }
+        reading
+    }
+
+    /// Carries out what the core wants, until it wants nothing more.
+    pub(super) fn turn(&mut self, edge: &Edge) {
+        let now = Instant::now();
+        loop {
+            while let Some(effect) = self.core.next_effect() {
+                self.carry_out(now, effect);
+            }
+            let clients = self.core.take_clients_with_output();
+            if clients.is_empty() {
+                break;
+            }
+            for client in clients {
+                self.flush(now, edge, client);
+            }
+        }
+        self.backend.wake(&self.core);
+    }
+
+    fn carry_out(&mut self, now: Instant, effect: Effect) {
+        match effect {
+            Effect::Place(client) => self.backend.place(now, &mut self.core, client),
+            Effect::Accept(key) => {
+                let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
+                if decision.is_none_or(|decision| decision.send(Ok(())).is_err()) {
+                    self.client_gone(key, Gone::Lost);
+                }
+            }
+            Effect::Refuse(key, refusal) => {
+                let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
+                if let Some(decision) = decision {
+                    // Whoever waited for it may be gone.
+                    let _ = decision.send(Err(refusal));
+                }
+                self.forget(key);
+            }
+            Effect::Close(key, code, last_words) => {
+                let socket = self.clients.get_mut(key).and_then(|client| client.socket.take());
+                if let Some(socket) = socket {
+                    debug!(code = code.0, "closes a client's socket");
+                    socket.reader.abort();
+                    self.metrics.closed();
+                    tokio::task::spawn_local(closing::close(socket.writer, last_words));
+                }
+                self.forget(key);
+            }
+            Effect::Read(key) => {
+                if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {
+                    socket.resume.notify_one();
+                }
+            }
+        }
+    }
+
+    /// Writes what a client's socket takes at once; for the rest a task waits.
+    pub(super) fn flush(&mut self, now: Instant, edge: &Edge, key: ClientKey) {
+        let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) else { return };
+        if socket.blocked {
+            return;
+        }
+        loop {
+            let output = self.core.output(key);
+            if output.is_empty() {
+                return;
+            }
+            let whole = output.len();
+            match socket.writer.try_write(output) {
+                Ok(count) => {
+                    trace!(count, "wrote to a client");
+                    self.core.wrote(now, key, count);
+                    if count == whole {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.core.wrote(now, key, 0);
+                    socket.blocked = true;
+                    tokio::task::spawn_local(wait_writable(edge.clone(), key, Rc::clone(&socket.writer)));
+                    return;
+                }
+                Err(error) => {
+                    debug!(%error, "a client's socket broke");
+                    return self.client_gone(key, Gone::Lost);
+                }
+            }
+        }
+    }
+
+    /// Closes sockets whose messages never end, and lets the core look at the time.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        let endless = |client: &Client| {
+            let since = client.socket.as_ref()?.unfinished_since?;
+            (now.saturating_duration_since(since) >= UNFINISHED).then_some(())
+        };
+        let endless: Vec<_> =
+            self.clients.iter().filter(|(_, client)| endless(client).is_some()).map(|(key, _)| key).collect();
+        for client in endless {
+            metrics::violation(CloseCode::POLICY.0);
+            self.core.close(client, CloseCode::POLICY, "a message was begun and not finished in time");
+        }
+        self.core.sweep(now);
+        self.metrics.publish(&self.core.counts(), self.core.len());
+    }
+
+    /// Forgets the client's socket and gives its place free. Says whether there was one.
+    fn forget(&mut self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.remove(key) else { return false };
+        if let Some(socket) = client.socket {
+            socket.reader.abort();
+            self.metrics.closed();
+        }
+        self.admission.leave(client.address);
+        true
+    }
+}
+
+async fn wait_writable(edge: Edge, key: ClientKey, writer: Rc<OwnedWriteHalf>) {
+    // An error shows at the write that follows.
+    let _ = writer.writable().await;
+    edge.with(|state, edge| {
+        if let Some(socket) = state.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
+            socket.blocked = false;
+        }
+        state.flush(Instant::now(), edge, key);
+    });
+}
+
+/// The first thing a client that was let in may count on.
+pub(super) fn ws_limits(max_message_bytes: usize) -> Limits {
+    let max_message_bytes = u32::try_from(max_message_bytes.min(limits::MAX_MESSAGE_BYTES)).unwrap_or(u32::MAX);
+    Limits { max_message_bytes, ..Limits::default() }
+}

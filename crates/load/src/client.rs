@@ -1,0 +1,152 @@
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::task::Context as TaskContext;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+/// From the start of the connection to `welcome`.
+const WELCOME_WITHIN: Duration = Duration::from_secs(15);
+const READ_BUFFER_BYTES: usize = 8 * 1024;
+const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+/// What may wait for a server that does not read; more is not sent.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// One client's socket. One task reads it and the sender writes it, on one thread, so each borrows it for one poll.
+pub(crate) struct Client {
+    socket: RefCell<Socket>,
+    is_open: Cell<bool>,
+}
+
+/// What became of a message at the sender's own socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Taken by the kernel.
+    Written,
+    /// Waits for the kernel: `flush` is to be called again.
+    Waits,
+    /// Not sent: too much waits already, or the socket is closed.
+    Not,
+}
+
+impl Client {
+    /// Connects and waits for `welcome`.
+    pub(crate) async fn connect(url: &str, source: Option<IpAddr>) -> Result<Self> {
+        let opening = async {
+            let mut socket = open(url, source).await?;
+            loop {
+                match socket.next().await {
+                    Some(Ok(Message::Text(text))) if text.contains("\"welcome\"") => return Ok(socket),
+                    Some(Ok(Message::Close(Some(frame)))) => bail!("closed with {} before welcome", frame.code),
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Err(error).context("lost before welcome"),
+                    None => bail!("closed before welcome"),
+                }
+            }
+        };
+        let socket = timeout(WELCOME_WITHIN, opening)
+            .await
+            .with_context(|| format!("{url}: no welcome within {WELCOME_WITHIN:?}"))?
+            .with_context(|| url.to_owned())?;
+        Ok(Self { socket: RefCell::new(socket), is_open: Cell::new(true) })
+    }
+
+    /// Sends without waiting.
+    pub(crate) fn send(&self, text: String, context: &mut TaskContext<'_>) -> Sent {
+        if !self.is_open.get() {
+            return Sent::Not;
+        }
+        let sent = self.socket.borrow_mut().start_send_unpin(Message::text(text));
+        match sent {
+            Ok(()) if self.flush(context) => Sent::Written,
+            Ok(()) => Sent::Waits,
+            Err(_) => Sent::Not,
+        }
+    }
+
+    /// Tries again to write what waits. `true` when nothing does, or there is nobody to write to any more.
+    pub(crate) fn flush(&self, context: &mut TaskContext<'_>) -> bool {
+        // Ready at once, without a system call, unless the last write was cut short.
+        !self.is_open.get() || self.socket.borrow_mut().poll_ready_unpin(context).is_ready()
+    }
+
+    /// Reads until the socket ends, and says how it did.
+    pub(crate) async fn read(&self, mut on_text: impl FnMut(&str)) -> String {
+        let mut ending = None;
+        loop {
+            match poll_fn(|context| self.socket.borrow_mut().poll_next_unpin(context)).await {
+                Some(Ok(Message::Text(text))) => on_text(text.as_str()),
+                Some(Ok(Message::Close(frame))) => {
+                    self.is_open.set(false);
+                    ending =
+                        Some(frame.map_or_else(|| "no code".to_owned(), |frame| u16::from(frame.code).to_string()));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => {
+                    self.is_open.set(false);
+                    return ending.unwrap_or_else(|| short(&error));
+                }
+                None => {
+                    self.is_open.set(false);
+                    return ending.unwrap_or_else(|| "lost".to_owned());
+                }
+            }
+        }
+    }
+
+    /// Says goodbye, as far as the kernel takes it at once.
+    pub(crate) fn close(&self, context: &mut TaskContext<'_>) {
+        if self.is_open.replace(false) {
+            let mut socket = self.socket.borrow_mut();
+            if socket.start_send_unpin(Message::Close(None)).is_ok() {
+                let _ = socket.poll_flush_unpin(context);
+            }
+        }
+    }
+}
+
+async fn open(url: &str, source: Option<IpAddr>) -> Result<Socket> {
+    let rest = url.strip_prefix("ws://").context("only ws:// is spoken here")?;
+    let host = rest.split(['/', '?']).next().unwrap_or(rest);
+    let address =
+        lookup_host(host).await.context("its host has no address")?.next().context("its host has no address")?;
+    let stream = connect_from(source, address).await.with_context(|| format!("cannot connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .max_write_buffer_size(MAX_WAITING_BYTES)
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    match client_async_with_config(url, stream, Some(config)).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(Error::Http(answer)) => bail!("refused with {}", answer.status()),
+        Err(error) => Err(error).context("the upgrade failed"),
+    }
+}
+
+async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    if let Some(source) = source {
+        socket.bind((source, 0).into())?;
+    }
+    socket.connect(address).await
+}
+
+/// A few words for a table of reasons: the kinds of errors, without what differs from one to the next.
+fn short(error: &Error) -> String {
+    match error {
+        Error::Io(error) => error.kind().to_string(),
+        Error::Protocol(error) => error.to_string(),
+        _ => "lost".to_owned(),
+    }
+}

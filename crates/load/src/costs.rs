@@ -1,0 +1,183 @@
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use serde::Serialize;
+use signaling_devmesh::MeshFile;
+
+use crate::procfs::{Usage, family, usage};
+
+/// What a process is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Group {
+    /// The mesh's balancers.
+    Balancers,
+    /// The mesh's nodes.
+    Nodes,
+    /// Others that were named with `--also`, a proxy under comparison for one.
+    Others,
+}
+
+/// A process whose usage is read. Its number may change when it is restarted; then its first reading is lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    name: String,
+    group: Group,
+    pid: u32,
+}
+
+/// The servers' usage at one moment.
+pub(crate) struct Reading {
+    at: Instant,
+    usages: Vec<(Watched, Usage)>,
+}
+
+/// What the servers used between two readings.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Costs {
+    /// Between the readings.
+    pub(crate) seconds: f64,
+    /// Delivered between the readings.
+    pub(crate) messages: u64,
+    /// Each process.
+    pub(crate) processes: Vec<Cost>,
+    /// Sums by group, and `all`.
+    pub(crate) groups: Vec<Cost>,
+}
+
+/// What a process or group used.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Cost {
+    /// `node-0`, or `nodes`.
+    pub(crate) name: String,
+    /// What it is for; absent for the sum of all.
+    pub(crate) group: Option<Group>,
+    /// CPU time in seconds, user and system.
+    pub(crate) cpu_seconds: f64,
+    /// CPU time in microseconds for each delivered message; absent without messages.
+    pub(crate) cpu_us_per_message: Option<f64>,
+    /// Memory in RAM at the second reading, KiB.
+    pub(crate) rss_kib: u64,
+    /// How much that is more than at the first reading, KiB.
+    pub(crate) rss_growth_kib: i64,
+}
+
+/// All processes of a mesh, and the families of those named besides.
+pub(crate) fn watched(mesh: Option<&MeshFile>, also: &[(String, u32)]) -> Vec<Watched> {
+    let mut watched = Vec::new();
+    let mut watch = |name: &str, group, pid| watched.push(Watched { name: name.to_owned(), group, pid });
+    if let Some(mesh) = mesh {
+        mesh.balancers.iter().for_each(|it| watch(&it.id, Group::Balancers, it.pid));
+        mesh.nodes.iter().for_each(|it| watch(&it.id, Group::Nodes, it.pid));
+    }
+    for (name, pid) in also {
+        family(*pid).into_iter().for_each(|pid| watch(name, Group::Others, pid));
+    }
+    watched
+}
+
+/// Reads what each has used so far; one that is not there any more is left out.
+pub(crate) fn read(watched: &[Watched]) -> Reading {
+    let usages = watched.iter().filter_map(|process| Some((process.clone(), usage(process.pid)?))).collect();
+    Reading { at: Instant::now(), usages }
+}
+
+impl Costs {
+    /// What was used from `before` to `after`; a process must be in both.
+    pub(crate) fn between(before: &Reading, after: &Reading, messages: u64) -> Self {
+        let per_message = |cpu_seconds: f64| (messages > 0).then(|| cpu_seconds * 1e6 / messages as f64);
+        let cost_of = |(process, after): &(Watched, Usage)| {
+            let (_, before) = before.usages.iter().find(|(earlier, _)| earlier.pid == process.pid)?;
+            let cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+            Some(Cost {
+                name: process.name.clone(),
+                group: Some(process.group),
+                cpu_seconds,
+                cpu_us_per_message: per_message(cpu_seconds),
+                rss_kib: after.rss_kib,
+                rss_growth_kib: after.rss_kib.cast_signed() - before.rss_kib.cast_signed(),
+            })
+        };
+        let processes: Vec<Cost> = after.usages.iter().filter_map(cost_of).collect();
+        let sum = |name: &str, group: Option<Group>| {
+            let members = || processes.iter().filter(|cost| group.is_none() || cost.group == group);
+            let cpu_seconds = members().map(|cost| cost.cpu_seconds).sum();
+            members().next().is_some().then(|| Cost {
+                name: name.to_owned(),
+                group,
+                cpu_seconds,
+                cpu_us_per_message: per_message(cpu_seconds),
+                rss_kib: members().map(|cost| cost.rss_kib).sum(),
+                rss_growth_kib: members().map(|cost| cost.rss_growth_kib).sum(),
+            })
+        };
+        let groups = [
+            sum("balancers", Some(Group::Balancers)),
+            sum("nodes", Some(Group::Nodes)),
+            sum("others", Some(Group::Others)),
+            sum("all", None),
+        ];
+        let seconds = after.at.duration_since(before.at).as_secs_f64();
+        Self { seconds, messages, groups: groups.into_iter().flatten().collect(), processes }
+    }
+
+    /// A table of processes and groups, with memory growth for each of `clients` where that is asked for.
+    pub(crate) fn table(&self, clients: Option<u64>) -> String {
+        let mut table = format!("{:<14}{:>9}{:>12}{:>11}", "", "CPU %", "us/message", "RSS MiB");
+        table.push_str(if clients.is_some() { "   growth B/client\n" } else { "\n" });
+        for cost in self.processes.iter().chain(&self.groups) {
+            let share = cost.cpu_seconds * 100.0 / self.seconds;
+            let each = cost.cpu_us_per_message.map_or_else(|| "-".to_owned(), |us| format!("{us:.2}"));
+            let mib = cost.rss_kib as f64 / 1024.0;
+            // Writing to a String cannot fail.
+            let _ = write!(table, "{:<14}{share:>9.1}{each:>12}{mib:>11.1}", cost.name);
+            if let Some(clients) = clients {
+                let _ = write!(table, "{:>18.0}", cost.rss_growth_kib as f64 * 1024.0 / clients as f64);
+            }
+            table.push('\n');
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(at: Instant, usages: &[(&str, Group, u32, f64, u64)]) -> Reading {
+        let usages = usages.iter().map(|(name, group, pid, cpu_seconds, rss_kib)| {
+            let watched = Watched { name: (*name).to_owned(), group: *group, pid: *pid };
+            (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib })
+        });
+        Reading { at, usages: usages.collect() }
+    }
+
+    #[test]
+    fn costs_are_the_difference_of_two_readings_by_process_and_group() {
+        let now = Instant::now();
+        let before = reading(now, &[("b", Group::Balancers, 1, 1.0, 100), ("n", Group::Nodes, 2, 5.0, 100)]);
+        let after = reading(now, &[("b", Group::Balancers, 1, 1.5, 300), ("n", Group::Nodes, 2, 5.25, 90)]);
+
+        let costs = Costs::between(&before, &after, 100_000);
+
+        let lines: Vec<_> = costs
+            .groups
+            .iter()
+            .map(|cost| (cost.name.as_str(), cost.cpu_us_per_message, cost.rss_kib, cost.rss_growth_kib))
+            .collect();
+        assert_eq!(
+            lines,
+            [("balancers", Some(5.0), 300, 200), ("nodes", Some(2.5), 90, -10), ("all", Some(7.5), 390, 190)]
+        );
+    }
+
+    #[test]
+    fn a_process_that_came_between_the_readings_is_left_out() {
+        let now = Instant::now();
+        let after = reading(now, &[("n", Group::Nodes, 2, 5.25, 90)]);
+
+        let costs = Costs::between(&reading(now, &[]), &after, 0);
+
+        assert!(costs.processes.is_empty() && costs.groups.is_empty());
+    }
+}

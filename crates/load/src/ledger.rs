@@ -1,0 +1,135 @@
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+/// What became of the messages of one ordered pair, which are numbered from 1 in the order sent.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    sent: u64,
+    highest: u64,
+    /// Not yet arrived though a later one has.
+    missing: BTreeSet<u64>,
+    doubled: u64,
+    swapped: u64,
+}
+
+/// The sum over all pairs. Everything but `sent` and `delivered` ought to be 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    /// Written to a socket.
+    pub(crate) sent: u64,
+    /// Arrived, each counted once.
+    pub(crate) delivered: u64,
+    /// Never arrived.
+    pub(crate) lost: u64,
+    /// Arrived again.
+    pub(crate) doubled: u64,
+    /// Arrived after one that was sent later.
+    pub(crate) swapped: u64,
+}
+
+impl Ledger {
+    /// The number of the next message.
+    pub(crate) fn next(&self) -> u64 {
+        self.sent + 1
+    }
+
+    /// The next message was sent.
+    pub(crate) fn sent(&mut self) {
+        self.sent += 1;
+    }
+
+    /// A message arrived. `true` when it is this one's first time.
+    pub(crate) fn arrived(&mut self, number: u64) -> bool {
+        if number == self.highest + 1 {
+            self.highest = number;
+            return true;
+        }
+        if number > self.highest {
+            self.missing.extend(self.highest + 1..number);
+            self.highest = number;
+            return true;
+        }
+        let is_first = self.missing.remove(&number);
+        if is_first {
+            self.swapped += 1;
+        } else {
+            self.doubled += 1;
+        }
+        is_first
+    }
+
+    fn delivered(&self) -> u64 {
+        self.highest - self.missing.len() as u64
+    }
+}
+
+impl Totals {
+    /// Closes the books: what has not arrived now is lost.
+    pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
+        let mut totals = Self::default();
+        for ledger in ledgers {
+            totals.sent += ledger.sent;
+            totals.delivered += ledger.delivered();
+            totals.lost += ledger.sent.saturating_sub(ledger.delivered());
+            totals.doubled += ledger.doubled;
+            totals.swapped += ledger.swapped;
+        }
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(sent: u64, arrivals: &[u64]) -> Totals {
+        let mut ledger = Ledger::default();
+        for number in 1..=sent {
+            assert_eq!(ledger.next(), number);
+            ledger.sent();
+        }
+        for number in arrivals {
+            ledger.arrived(*number);
+        }
+        Totals::of([&ledger])
+    }
+
+    #[test]
+    fn all_in_order_is_clean() {
+        assert_eq!(totals(3, &[1, 2, 3]), Totals { sent: 3, delivered: 3, ..Totals::default() });
+    }
+
+    #[test]
+    fn what_never_arrives_is_lost_at_the_start_in_the_middle_and_at_the_end() {
+        assert_eq!(totals(6, &[2, 3, 5]), Totals { sent: 6, delivered: 3, lost: 3, ..Totals::default() });
+        assert_eq!(totals(2, &[]), Totals { sent: 2, lost: 2, ..Totals::default() });
+    }
+
+    #[test]
+    fn what_arrives_again_is_doubled_and_not_delivered_twice() {
+        assert_eq!(totals(3, &[1, 2, 2, 3, 1]), Totals { sent: 3, delivered: 3, doubled: 2, ..Totals::default() });
+    }
+
+    #[test]
+    fn what_arrives_after_a_later_one_is_swapped_and_not_lost() {
+        assert_eq!(totals(4, &[1, 4, 2, 3]), Totals { sent: 4, delivered: 4, swapped: 2, ..Totals::default() });
+    }
+
+    #[test]
+    fn a_swapped_one_that_comes_again_is_doubled() {
+        let expected = Totals { sent: 3, delivered: 3, doubled: 1, swapped: 1, ..Totals::default() };
+        assert_eq!(totals(3, &[1, 3, 2, 2]), expected);
+    }
+
+    #[test]
+    fn pairs_are_summed_up() {
+        let (mut one, mut other) = (Ledger::default(), Ledger::default());
+        one.sent();
+        one.arrived(1);
+        other.sent();
+
+        let expected = Totals { sent: 2, delivered: 1, lost: 1, ..Totals::default() };
+        assert_eq!(Totals::of([&one, &other]), expected);
+    }
+}

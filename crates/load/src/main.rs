@@ -1,0 +1,48 @@
+//! `mesh-load`: the load harness.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser as _;
+use signaling_load::options::{Cli, Scenario};
+use signaling_load::scenarios::{Outcome, idle, steady};
+use tokio::task::LocalSet;
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().scenario) {
+        Ok(outcome) if outcome.failures.is_empty() => ExitCode::SUCCESS,
+        Ok(outcome) => {
+            for failure in &outcome.failures {
+                eprintln!("FAILED: {failure}");
+            }
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("mesh-load: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(scenario: &Scenario) -> Result<Outcome> {
+    let fleet = match scenario {
+        Scenario::Steady(options) => &options.fleet,
+        Scenario::Idle(options) => &options.fleet,
+    };
+    let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
+    if u64::from(fleet.clients) + 50 > limit {
+        anyhow::bail!(
+            "--clients {} needs more than the {limit} open files that a process may have here",
+            fleet.clients
+        );
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = LocalSet::new().block_on(&runtime, async {
+        match scenario {
+            Scenario::Steady(options) => steady::run(options).await,
+            Scenario::Idle(options) => idle::run(options).await,
+        }
+    })?;
+    outcome.publish(fleet.json.as_deref())?;
+    Ok(outcome)
+}

@@ -1,0 +1,221 @@
+//! How the harness writes its messages and finds its numbers in those that arrive, without a JSON parser on the way of
+//! every message.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+/// How much `data` a message carries, all of its JSON counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// As an ICE candidate: 200 bytes.
+    Ice,
+    /// As a session description: 3,000 bytes.
+    Sdp,
+    /// Ten ICE candidates to one session description.
+    Mixed,
+    /// So many bytes.
+    Bytes(usize),
+}
+
+const ICE_BYTES: usize = 200;
+const SDP_BYTES: usize = 3_000;
+const MIXED_RUN: u64 = 11;
+/// The largest `data` the harness writes: what servers take with their envelope, by default.
+const MAX_BYTES: usize = 60_000;
+
+const ICE_TEXT: &str = "candidate:842163049 1 udp 1677729535 198.51.100.7 46154 typ srflx raddr 192.0.2.10 \
+                        rport 46154 generation 0 ufrag EsAw network-id 1 network-cost 10 ";
+const SDP_TEXT: &str =
+    r"a=rtpmap:111 opus/48000/2\r\na=fmtp:111 minptime=10;useinbandfec=1\r\na=rtcp-fb:111 transport-cc\r\na=mid:0\r\n";
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "ice" => Ok(Self::Ice),
+            "sdp" => Ok(Self::Sdp),
+            "mixed" => Ok(Self::Mixed),
+            bytes => match bytes.parse() {
+                Ok(bytes) if bytes <= MAX_BYTES => Ok(Self::Bytes(bytes)),
+                _ => Err(format!("use ice, sdp, mixed, or a number of bytes up to {MAX_BYTES}")),
+            },
+        }
+    }
+}
+
+/// Writes and recognises the messages of one run; those of an earlier run are told apart by its mark.
+#[derive(Debug)]
+pub(crate) struct Format {
+    marker: String,
+    size: Size,
+    ice: String,
+    sdp: String,
+}
+
+/// What the harness wrote into a message that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) from: &'a str,
+    pub(crate) number: u64,
+    pub(crate) time_us: u64,
+}
+
+impl Format {
+    pub(crate) fn new(run: u32, size: Size) -> Self {
+        let longest = MAX_BYTES + ICE_TEXT.len();
+        Self {
+            marker: format!("\"data\":{{\"r\":{run},\"n\":"),
+            size,
+            ice: ICE_TEXT.repeat(longest.div_ceil(ICE_TEXT.len())),
+            sdp: SDP_TEXT.repeat(SDP_BYTES.div_ceil(SDP_TEXT.len()) + 1),
+        }
+    }
+
+    /// Message `number` of pair `pair`, to the client `to`, to be sent at `time_us`.
+    pub(crate) fn write(&self, to: &str, pair: usize, number: u64, time_us: u64) -> String {
+        let (bytes, text) = match self.size {
+            Size::Bytes(bytes) => (bytes, &self.ice),
+            Size::Sdp => (SDP_BYTES, &self.sdp),
+            // Pairs take turns with the long ones.
+            Size::Mixed if (number + pair as u64).is_multiple_of(MIXED_RUN) => (SDP_BYTES, &self.sdp),
+            Size::Ice | Size::Mixed => (ICE_BYTES, &self.ice),
+        };
+        let mut message = String::with_capacity(bytes + 160);
+        message.push_str("{\"type\":\"signal\",\"to\":\"");
+        message.push_str(to);
+        message.push_str("\",");
+        let begin = message.len() + "\"data\":".len();
+        // Writing to a String cannot fail.
+        let _ = write!(message, "{}{number},\"t\":{time_us},\"pad\":\"", self.marker);
+        let end = "\"}";
+        message.push_str(pad(text, (begin + bytes).saturating_sub(message.len() + end.len())));
+        message.push_str(end);
+        message.push('}');
+        message
+    }
+
+    /// The numbers of a message of this run; `None` for anything else.
+    pub(crate) fn read<'a>(&self, text: &'a str) -> Option<Arrival<'a>> {
+        let at = text.find(&self.marker)?;
+        let (number, rest) = leading_number(&text[at + self.marker.len()..])?;
+        let (time_us, _) = leading_number(rest.strip_prefix(",\"t\":")?)?;
+        // `from` stands before or after the data, whose own text has no such field.
+        let begin = text.find("\"from\":\"")? + "\"from\":\"".len();
+        let length = text[begin..].find('"')?;
+        Some(Arrival { from: &text[begin..begin + length], number, time_us })
+    }
+}
+
+/// What a text is that is no message of ours: an error's code, or else the type.
+pub(crate) fn describe(text: &str) -> String {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: std::borrow::Cow<'a, str>,
+        #[serde(default)]
+        code: Option<String>,
+    }
+    match serde_json::from_str::<Head<'_>>(text) {
+        Ok(Head { kind, code: Some(code) }) if kind == "error" => code,
+        Ok(Head { kind, .. }) => kind.into_owned(),
+        Err(_) => "not JSON".to_owned(),
+    }
+}
+
+/// The first `length` bytes of a repeated text, moved by one where that would cut an escape in two.
+fn pad(text: &str, length: usize) -> &str {
+    let cut = &text[..length];
+    if cut.ends_with('\\') { &text[1..=length] } else { cut }
+}
+
+fn leading_number(text: &str) -> Option<(u64, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at(digits);
+    Some((number.parse().ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// As a server passes it on.
+    fn passed_on(message: &str) -> String {
+        message.replacen("\"to\":\"bob\"", "\"from\":\"alice\"", 1)
+    }
+
+    fn data_length(message: &str) -> usize {
+        let parsed: serde_json::Value = serde_json::from_str(message).unwrap();
+        assert_eq!(parsed["type"], "signal");
+        assert_eq!(parsed["to"], "bob");
+        message.len() - message.find("\"data\":").unwrap() - "\"data\":".len() - 1
+    }
+
+    #[test]
+    fn data_has_exactly_the_size_asked_for_and_is_json() {
+        for (size, bytes) in
+            [(Size::Ice, 200), (Size::Sdp, 3_000), (Size::Bytes(777), 777), (Size::Bytes(60_000), 60_000)]
+        {
+            let format = Format::new(u32::MAX, size);
+            for number in [1, 99, 123_456_789] {
+                assert_eq!(data_length(&format.write("bob", 0, number, 4_000_000)), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_session_description_is_json_wherever_it_is_cut() {
+        let format = Format::new(1, Size::Sdp);
+        for digits in 0..12 {
+            data_length(&format.write("bob", 0, 1, 10_u64.pow(digits)));
+        }
+    }
+
+    #[test]
+    fn ten_candidates_go_to_one_description_in_a_mix() {
+        let format = Format::new(1, Size::Mixed);
+
+        let long = (1..=110).filter(|number| data_length(&format.write("bob", 3, *number, 0)) > 1_000).count();
+
+        assert_eq!(long, 10);
+    }
+
+    #[test]
+    fn the_numbers_are_found_again_wherever_the_sender_stands() {
+        let format = Format::new(42, Size::Ice);
+        let message = passed_on(&format.write("bob", 0, 17, 3_500));
+        let arrival = Arrival { from: "alice", number: 17, time_us: 3_500 };
+
+        assert_eq!(format.read(&message), Some(arrival));
+        let head = "{\"type\":\"signal\",\"from\":\"alice\",";
+        let turned =
+            format!("{{{}{}", &message[head.len()..message.len() - 1], ",\"from\":\"alice\",\"type\":\"signal\"}");
+        assert_eq!(format.read(&turned), Some(arrival));
+    }
+
+    #[test]
+    fn messages_of_another_run_and_other_texts_are_none_of_ours() {
+        let message = passed_on(&Format::new(41, Size::Ice).write("bob", 0, 17, 3_500));
+
+        assert_eq!(Format::new(42, Size::Ice).read(&message), None);
+        assert_eq!(Format::new(42, Size::Ice).read("{\"type\":\"pong\"}"), None);
+    }
+
+    #[test]
+    fn what_is_none_of_ours_is_named() {
+        assert_eq!(describe("{\"type\":\"error\",\"code\":\"rate_limited\",\"message\":\"slow\"}"), "rate_limited");
+        assert_eq!(describe("{\"type\":\"moved\",\"node\":\"node-1\"}"), "moved");
+        assert_eq!(describe("?"), "not JSON");
+    }
+
+    #[test]
+    fn sizes_are_read_from_the_command_line() {
+        assert_eq!("mixed".parse(), Ok(Size::Mixed));
+        assert_eq!("300".parse(), Ok(Size::Bytes(300)));
+        assert!("huge".parse::<Size>().is_err());
+        assert!("99999999".parse::<Size>().is_err());
+    }
+}

@@ -1,0 +1,67 @@
+/// When each message is to be sent: evenly at `rate` a second, each moved to the next tick of the sender's clock, so
+/// that the clock's grain is not mistaken for latency. All times are microseconds from the start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    pub(crate) rate: u64,
+    pub(crate) tick_us: u64,
+    pub(crate) duration_us: u64,
+}
+
+const SECOND_US: u64 = 1_000_000;
+
+impl Schedule {
+    /// How many messages there are in all.
+    pub(crate) fn total(&self) -> u64 {
+        (self.rate * self.duration_us).div_ceil(SECOND_US)
+    }
+
+    /// When message `number` (from 0) is to be sent.
+    pub(crate) fn time_us(&self, number: u64) -> u64 {
+        (number * SECOND_US).div_ceil(self.rate).next_multiple_of(self.tick_us)
+    }
+
+    /// How many messages are to have been sent by now.
+    pub(crate) fn due(&self, now_us: u64) -> u64 {
+        let tick = now_us / self.tick_us * self.tick_us;
+        (tick * self.rate / SECOND_US + 1).min(self.total())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEDULE: Schedule = Schedule { rate: 2_500, tick_us: 1_000, duration_us: 2 * SECOND_US };
+
+    #[test]
+    fn messages_are_spread_evenly_over_the_ticks() {
+        let times: Vec<u64> = (0..6).map(|number| SCHEDULE.time_us(number)).collect();
+
+        assert_eq!(times, [0, 1_000, 1_000, 2_000, 2_000, 2_000]);
+    }
+
+    #[test]
+    fn a_message_is_due_from_its_time_on_and_not_before() {
+        for number in 0..SCHEDULE.total() {
+            let time = SCHEDULE.time_us(number);
+            assert!(SCHEDULE.due(time) > number, "{number} is not due at its time");
+            if time > 0 {
+                assert!(SCHEDULE.due(time - 1) <= number, "{number} is due too early");
+            }
+        }
+    }
+
+    #[test]
+    fn the_rate_is_kept_over_the_whole_time_and_not_passed() {
+        assert_eq!(SCHEDULE.total(), 5_000);
+        assert_eq!(SCHEDULE.due(10 * SECOND_US), 5_000);
+    }
+
+    #[test]
+    fn a_rate_that_does_not_divide_a_second_does_not_drift() {
+        let schedule = Schedule { rate: 7_001, tick_us: 1_000, duration_us: 3_600 * SECOND_US };
+
+        assert_eq!(schedule.total(), 7_001 * 3_600);
+        assert_eq!(schedule.time_us(7_001 * 1_800), 1_800 * SECOND_US);
+    }
+}

@@ -1,0 +1,59 @@
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokio::io::unix::AsyncFd;
+
+/// A clock that ticks to some microseconds; the runtime's own timers round up to a millisecond.
+pub(crate) struct Ticker {
+    timer: AsyncFd<File>,
+}
+
+impl Ticker {
+    pub(crate) fn every(interval: Duration) -> Result<Self> {
+        let make = || -> nix::Result<TimerFd> {
+            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+            timer.set(Expiration::Interval(TimeSpec::from(interval)), TimerSetTimeFlags::empty())?;
+            Ok(timer)
+        };
+        let timer = make().context("cannot make a timer")?;
+        Ok(Self { timer: AsyncFd::register(File::from(OwnedFd::from(timer))).context("cannot watch a timer")? })
+    }
+
+    /// Waits for the next tick. Ticks that passed unseen count as one.
+    pub(crate) async fn tick(&mut self) -> Result<()> {
+        loop {
+            let mut guard = self.timer.readable_mut().await.context("the timer is broken")?;
+            match guard.try_io(|timer| timer.get_mut().read(&mut [0; 8])) {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Err(error).context("the timer is broken"),
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_ticks_no_sooner_than_it_should() {
+        let begin = Instant::now();
+        let mut ticker = Ticker::every(Duration::from_millis(2)).unwrap();
+
+        for _ in 0..5 {
+            ticker.tick().await.unwrap();
+        }
+
+        assert!(begin.elapsed() >= Duration::from_millis(10));
+    }
+}

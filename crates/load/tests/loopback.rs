@@ -1,0 +1,224 @@
+//! The harness against a relay that keeps the protocol, and against relays that do wrong on purpose.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clap::Parser as _;
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use signaling_load::options::{Cli, Scenario};
+use signaling_load::scenarios::{Outcome, idle, steady};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tokio_tungstenite::accept_hdr_async;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+#[test]
+fn a_faithful_relay_passes_and_every_message_is_accounted_for() {
+    let outcome = steady(Relay::Faithful, &["--clients=20", "--rate=1000", "--size=mixed", "--pairs=random"]).unwrap();
+
+    assert_eq!(outcome.failures, Vec::<String>::new());
+    let report = json(&outcome);
+    assert_eq!(report["messages"]["sent"], 2_000);
+    assert_eq!(report["messages"]["delivered"], 2_000);
+    assert_eq!(report["latency_us"]["count"], 1_000, "the second after the warm-up is measured");
+    assert!(report["latency_us"]["p50"].as_u64().unwrap() < 1_000_000);
+    assert_eq!(report["generator"]["sent_share"], 1.0);
+    assert!(report.get("costs").is_none(), "nothing is known of the servers' processes");
+}
+
+#[test]
+fn what_a_relay_loses_doubles_or_swaps_is_counted() {
+    let arguments = ["--clients=2", "--rate=500", "--settle-ms=100", "--warmup=0"];
+    let failures = |relay| steady(relay, &arguments).unwrap().failures;
+
+    // Each of two directions has 250 messages, and each tenth goes wrong; a lost tenth shows as lost alone.
+    assert_eq!(failures(Relay::LosesTenths), ["50 messages lost"]);
+    assert_eq!(failures(Relay::DoublesTenths), ["50 messages doubled"]);
+    assert_eq!(failures(Relay::DelaysTenths), ["2 messages lost", "48 messages swapped"]);
+}
+
+#[test]
+fn errors_are_counted_by_code() {
+    let outcome = steady(Relay::Refuses, &["--clients=2", "--rate=100", "--settle-ms=10", "--warmup=0"]).unwrap();
+
+    assert_eq!(json(&outcome)["other_frames"]["recipient_unavailable"], 100);
+    assert_eq!(outcome.failures, ["100 messages lost"]);
+}
+
+#[test]
+fn a_closed_socket_is_a_failure_with_its_code() {
+    let outcome = steady(Relay::ClosesFirst, &["--clients=4", "--rate=100", "--settle-ms=10"]).unwrap();
+
+    assert!(outcome.failures.contains(&"1 sockets closed: 1013".to_owned()), "{:?}", outcome.failures);
+}
+
+#[test]
+fn a_rate_that_cannot_be_sent_is_a_failure() {
+    let arguments = ["--clients=2", "--rate=1000", "--size=60000", "--settle-ms=10", "--warmup=0"];
+
+    let outcome = steady(Relay::NeverReads, &arguments).unwrap();
+
+    assert!(
+        outcome.failures.iter().any(|failure| failure.contains("of the schedule was sent")),
+        "{:?}",
+        outcome.failures
+    );
+}
+
+#[test]
+fn a_slow_answer_is_a_failure_where_a_limit_is_set() {
+    let arguments = ["--clients=2", "--rate=100", "--max-p99-ms=0.000001"];
+
+    let failures = steady(Relay::Faithful, &arguments).unwrap().failures;
+
+    assert!(failures.len() == 1 && failures[0].starts_with("p99 is "), "{failures:?}");
+}
+
+#[test]
+fn a_refused_client_ends_the_run_with_the_status() {
+    let error = format!("{:#}", steady(Relay::Full, &["--clients=2"]).unwrap_err());
+
+    assert!(error.contains("refused with 503"), "{error}");
+}
+
+#[test]
+fn idle_clients_are_held_and_the_cost_of_a_named_process_is_told() {
+    let url = Relay::Faithful.start();
+    let own = format!("--also=relay={}", std::process::id());
+    let outcome = run(&["idle", "--clients=10", "--seconds=1", &own, "--url", &url]).unwrap();
+
+    assert_eq!(outcome.failures, Vec::<String>::new());
+    assert_eq!(json(&outcome)["costs"]["processes"][0]["name"], "relay");
+    assert!(outcome.table.contains("growth B/client"), "{}", outcome.table);
+}
+
+fn steady(relay: Relay, arguments: &[&str]) -> anyhow::Result<Outcome> {
+    let url = relay.start();
+    run(&[&["steady", "--seconds=1", "--warmup=1", "--url", &url], arguments].concat())
+}
+
+fn run(arguments: &[&str]) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cli = Cli::parse_from([&["mesh-load"], arguments].concat());
+    LocalSet::new().block_on(&runtime, async {
+        match cli.scenario {
+            Scenario::Steady(options) => steady::run(&options).await,
+            Scenario::Idle(options) => idle::run(&options).await,
+        }
+    })
+}
+
+fn json(outcome: &Outcome) -> serde_json::Value {
+    serde_json::from_str(&outcome.json).unwrap()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relay {
+    Faithful,
+    LosesTenths,
+    DoublesTenths,
+    /// Each tenth message waits for the next tenth one.
+    DelaysTenths,
+    Refuses,
+    ClosesFirst,
+    NeverReads,
+    Full,
+}
+
+#[derive(Deserialize)]
+struct Signal<'a> {
+    to: &'a str,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+type Peers = Arc<Mutex<HashMap<String, mpsc::Sender<String>>>>;
+
+impl Relay {
+    /// Runs on a thread of its own for as long as the test program; returns its URL.
+    fn start(self) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).unwrap();
+                let peers = Peers::default();
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    tokio::spawn(self.serve(stream, Arc::clone(&peers)));
+                }
+            });
+        });
+        url
+    }
+
+    async fn serve(self, stream: TcpStream, peers: Peers) -> Option<()> {
+        let mut id = String::new();
+        #[allow(clippy::result_large_err)]
+        let greet = |request: &Request, response: Response| {
+            if self == Self::Full {
+                return Err(http_503());
+            }
+            assert_eq!(request.uri().path(), "/v1/connect");
+            id = request.uri().query().unwrap().strip_prefix("client_id=").unwrap().to_owned();
+            Ok(response)
+        };
+        let mut socket = accept_hdr_async(stream, greet).await.ok()?;
+        let (outbox, mut inbox) = mpsc::channel(10_000);
+        peers.lock().unwrap().insert(id.clone(), outbox);
+        socket.send(Message::text(format!("{{\"type\":\"welcome\",\"client_id\":\"{id}\"}}"))).await.ok()?;
+        match self {
+            Self::NeverReads => {
+                tokio::time::sleep(Duration::from_secs(3_600)).await;
+            }
+            Self::ClosesFirst if id == "load-0" => {
+                let frame =
+                    tokio_tungstenite::tungstenite::protocol::CloseFrame { code: 1013.into(), reason: "".into() };
+                socket.next().await;
+                return socket.close(Some(frame)).await.ok();
+            }
+            _ => {}
+        }
+        let (mut count, mut delayed) = (0, None);
+        loop {
+            tokio::select! {
+                text = inbox.recv() => socket.send(Message::text(text?)).await.ok()?,
+                frame = socket.next() => {
+                    let Message::Text(text) = frame?.ok()? else { continue };
+                    let signal: Signal<'_> = serde_json::from_str(&text).unwrap();
+                    let passed = format!("{{\"type\":\"signal\",\"from\":\"{id}\",\"data\":{}}}", signal.data);
+                    let peer = peers.lock().unwrap().get(signal.to).cloned()?;
+                    count += 1;
+                    let copies = match self {
+                        Self::LosesTenths if count % 10 == 0 => vec![],
+                        Self::DoublesTenths if count % 10 == 0 => vec![passed.clone(), passed],
+                        Self::DelaysTenths if count % 10 == 0 => delayed.replace(passed).into_iter().collect(),
+                        Self::Refuses => {
+                            let error = "{\"type\":\"error\",\"code\":\"recipient_unavailable\",\"message\":\"no\"}";
+                            socket.send(Message::text(error)).await.ok()?;
+                            vec![]
+                        }
+                        _ => vec![passed],
+                    };
+                    for copy in copies {
+                        peer.send(copy).await.ok()?;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn http_503() -> ErrorResponse {
+    let mut response = ErrorResponse::new(None);
+    *response.status_mut() = tokio_tungstenite::tungstenite::http::StatusCode::SERVICE_UNAVAILABLE;
+    response
+}

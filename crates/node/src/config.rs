@@ -1,0 +1,86 @@
+//! Flags of a node into a checked [`Config`].
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Parser;
+use signaling_server::{Common, CommonArgs, ConfigError};
+
+/// A signaling node: holds sessions, delivers messages, forwards those for clients of other nodes.
+#[derive(Debug, Parser)]
+#[command(name = "signaling-node", version)]
+pub struct Args {
+    /// What both servers take.
+    #[command(flatten)]
+    pub common: CommonArgs,
+
+    /// Where to listen for clients that come without our balancer; without it there are none
+    #[arg(long, env = "SIGNALING_PUBLIC", value_name = "ADDR")]
+    pub public: Option<SocketAddr>,
+
+    /// How long a message waits for an absent recipient, in milliseconds, at most 655,350
+    #[arg(long, env = "SIGNALING_HOLD_MS", value_name = "MS", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u64).range(..=655_350))]
+    pub hold_ms: u64,
+
+    /// Most bytes that wait for absent recipients in all
+    #[arg(long, env = "SIGNALING_HOLD_BYTES", value_name = "BYTES", default_value_t = 64 * 1024 * 1024)]
+    pub hold_bytes: usize,
+
+    /// How long a client's resume token is good, in milliseconds
+    #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000)]
+    pub resume_ms: u64,
+
+    /// Most direct clients
+    #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000)]
+    pub max_sockets: usize,
+
+    /// Most direct clients of one address, 0 for no limit
+    #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
+    pub max_per_address: usize,
+
+    /// Most new direct clients a second
+    #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub accept_rate: u32,
+}
+
+/// What a node is told, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What both servers are told.
+    pub common: Common,
+    /// Where to listen for direct clients.
+    pub public: Option<SocketAddr>,
+    /// How long a message waits for an absent recipient.
+    pub hold: Duration,
+    /// Most bytes that wait so.
+    pub hold_bytes: usize,
+    /// How long a resume token is good.
+    pub resume: Duration,
+    /// Most direct clients.
+    pub max_sockets: usize,
+    /// Most direct clients of one address.
+    pub max_per_address: Option<usize>,
+    /// Most new direct clients a second.
+    pub accept_rate: u32,
+}
+
+impl Args {
+    /// Checks what clap could not, and reads the files that flags name.
+    ///
+    /// # Errors
+    /// Names the flag that does not serve.
+    pub fn check(self) -> Result<Config, ConfigError> {
+        Ok(Config {
+            common: self.common.check()?,
+            public: self.public,
+            hold: Duration::from_millis(self.hold_ms),
+            hold_bytes: self.hold_bytes,
+            resume: Duration::from_millis(self.resume_ms),
+            max_sockets: self.max_sockets,
+            max_per_address: Some(self.max_per_address).filter(|&limit| limit > 0),
+            accept_rate: self.accept_rate,
+        })
+    }
+}

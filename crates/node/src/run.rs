@@ -1,0 +1,124 @@
+//! A node's life, from its flags to its end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use axum::Router;
+use signaling_discovery::watch;
+use signaling_edge::core::Settings as EdgeSettings;
+use signaling_edge::shell::{AdmissionLimits, EdgeConfig};
+use signaling_protocol::Incarnation;
+use signaling_server::http::not_found;
+use signaling_server::{Health, Listener, Shutdown, Telemetry, admin, health, limits};
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::core::{HoldLimits, NodeCore, Settings};
+use crate::shell::{self, Direct, Internal, Node};
+
+/// How often a draining node looks whether it may go.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+/// How long a draining node stays at least, so that whoever does not know yet still reaches it.
+const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
+
+/// Runs a node until it is told to stop and has handed everything over. Call it within a current-thread runtime.
+///
+/// # Errors
+/// If it cannot start: an address is taken, or the system refuses something it needs.
+pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+    LocalSet::new().run_until(serve(config, telemetry, shutdown)).await
+}
+
+async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+    let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
+    let internal = Listener::bind(config.common.internal).context("--internal")?;
+    let public = config.public.map(Listener::bind).transpose().context("--public")?;
+    let discovery = watch(config.common.discovery.clone()).await;
+    let node = Node::new(NodeCore::new(settings(&config)?));
+    let health = Health::new();
+    let mut tasks = JoinSet::new();
+    info!(
+        id = %config.common.id,
+        internal = %internal.local_addr(),
+        public = public.as_ref().map(|public| public.local_addr().to_string()),
+        discovery = %config.common.discovery,
+        open_files,
+        "starts"
+    );
+
+    let router = health::router(health.clone(), telemetry.clone())
+        .merge(admin::guarded(Router::new(), config.common.admin_token.clone()))
+        .fallback(not_found);
+    let secret = config.common.mesh_secret.clone();
+    let refusals = Rc::new(RefCell::default());
+    let served = Internal { node: node.clone(), secret: secret.clone(), router, refusals };
+    tasks.spawn_local(shell::serve(served, internal));
+    tasks.spawn_local(telemetry.upkeep());
+    tasks.spawn_local(node.clone().sweep());
+    let forwarder = shell::follow(node.clone(), discovery.subscribe(), secret);
+    tasks.spawn_local(async move {
+        if let Err(error) = forwarder.await {
+            tracing::error!(%error, "cannot forward to other nodes");
+        }
+    });
+    let direct = public.map(|listener| {
+        let direct = Direct::new(&node, &edge_config(&config), EdgeSettings::default());
+        tasks.spawn_local(direct.clone().serve(listener));
+        direct
+    });
+    health.set_ready(true, "");
+    info!("ready");
+
+    shutdown.draining().await;
+    health.draining();
+    if let Some(direct) = &direct {
+        direct.drain();
+    }
+    node.with_core(NodeCore::drain);
+    info!(sessions = node.with_core(|core| core.sessions()), "drains");
+    let drained = async {
+        sleep(DRAIN_AT_LEAST).await;
+        while node.with_core(|core| !core.is_quiet()) {
+            sleep(DRAIN_LOOK).await;
+        }
+    };
+    match timeout(config.common.drain, drained).await {
+        Ok(()) => info!("stops: everything is handed over"),
+        Err(_) => warn!(sessions = node.with_core(|core| core.sessions()), "stops at the end of --drain-ms"),
+    }
+    shutdown.stop();
+    Ok(())
+}
+
+fn settings(config: &Config) -> anyhow::Result<Settings> {
+    let mut incarnation = [0; 8];
+    getrandom::fill(&mut incarnation).context("no random numbers to be had")?;
+    Ok(Settings {
+        id: config.common.id.clone(),
+        incarnation: Incarnation(incarnation),
+        hash_seed: config.common.hash_seed.get(),
+        hold: config.hold,
+        resume: config.resume,
+        hold_limits: HoldLimits { bytes: config.hold_bytes, ..HoldLimits::default() },
+        max_message_bytes: config.common.max_message_bytes,
+        reveal_nodes: config.common.reveal_nodes,
+        mesh_secret: Arc::from(config.common.mesh_secret.as_bytes()),
+        epoch: (Instant::now(), SystemTime::now()),
+    })
+}
+
+fn edge_config(config: &Config) -> EdgeConfig {
+    EdgeConfig {
+        admission: AdmissionLimits {
+            sockets: config.max_sockets,
+            per_address: config.max_per_address,
+            rate: config.accept_rate,
+        },
+        max_message_bytes: config.common.max_message_bytes,
+    }
+}

@@ -1,0 +1,86 @@
+//! Clients that come to the node's own public listener: an edge in the same process, and a link to the core in memory that
+//! carries the same frames as a trunk.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use axum::Router;
+use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Settings, Wants};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig};
+use signaling_server::{Listener, Wake};
+use tracing::error;
+
+use super::Node;
+use crate::core::TrunkKey;
+
+/// The node's own edge.
+#[derive(Clone)]
+pub struct Direct {
+    edge: Edge,
+    node: Node,
+    link: LinkKey,
+    trunk: TrunkKey,
+    wake: Rc<Wake>,
+}
+
+/// All clients of this edge are attached to the one link.
+struct OneLink {
+    link: LinkKey,
+    wake: Rc<Wake>,
+}
+
+impl Backend for OneLink {
+    fn place(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
+        core.attach(now, client, self.link);
+    }
+
+    fn wake(&mut self, core: &EdgeCore) {
+        match core.wants(self.link) {
+            Wants::Nothing => {}
+            Wants::Soon => self.wake.soon(),
+            Wants::Now => self.wake.now(),
+        }
+    }
+}
+
+impl Direct {
+    /// An edge for the node's direct clients.
+    #[must_use]
+    pub fn new(node: &Node, config: &EdgeConfig, settings: Settings) -> Self {
+        let (trunk, wake) = node.trunk_up();
+        let mut core = EdgeCore::new(settings);
+        let link = core.link_up();
+        let backend = OneLink { link, wake: Rc::clone(&wake) };
+        Self { edge: Edge::new(core, config, Box::new(backend)), node: node.clone(), link, trunk, wake }
+    }
+
+    /// Accepts clients. Ends when dropped.
+    pub async fn serve(self, listener: Listener) {
+        let pages = Router::new().fallback(signaling_server::http::not_found);
+        tokio::join!(self.edge.clone().serve(listener, pages), self.edge.clone().sweep(), self.carry());
+    }
+
+    /// Refuses newcomers from now on.
+    pub fn drain(&self) {
+        self.edge.drain();
+    }
+
+    /// Carries batches between edge and core.
+    async fn carry(&self) {
+        loop {
+            self.wake.due().await;
+            let up = self.edge.take_batch(self.link);
+            if !up.is_empty()
+                && let Err(error) = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, &up))
+            {
+                error!(%error, "the edge of this process speaks nonsense");
+            }
+            let down = self.node.with_core(|core| core.take_trunk_batch(self.trunk));
+            if !down.is_empty()
+                && let Err(error) = self.edge.with_core(|core| core.link_frames(Instant::now(), self.link, &down))
+            {
+                error!(%error, "the node of this process speaks nonsense");
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The internal listener: trunks, forwards, and the router for health, metrics and admin.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use signaling_protocol::{forward, trunk};
+use signaling_server::auth::{RefusalLog, authorized};
+use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
+use signaling_server::{Listener, Secret};
+
+use super::{Node, trunks};
+
+/// Largest batch of another node: what gathers during a stall goes out at once.
+const MAX_FORWARD_BYTES: usize = 32 * 1024 * 1024;
+
+/// What the internal listener serves with.
+#[derive(Clone)]
+pub struct Internal {
+    /// The node.
+    pub node: Node,
+    /// What edges and other nodes must show.
+    pub secret: Secret,
+    /// Health, metrics, admin.
+    pub router: Router,
+    /// Who was refused so far.
+    pub refusals: Rc<RefCell<RefusalLog>>,
+}
+
+/// Serves the internal listener. Ends when dropped.
+pub async fn serve(internal: Internal, mut listener: Listener) {
+    loop {
+        let (stream, peer) = listener.accept().await;
+        let internal = internal.clone();
+        tokio::task::spawn_local(async move {
+            let service = |request| answer(internal.clone(), peer, request);
+            serve_connection(stream, peer, HttpLimits::INTERNAL, service).await;
+        });
+    }
+}
+
+async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path();
+    if path != trunk::PATH && path != forward::PATH {
+        return from_router(&internal.router, request).await;
+    }
+    if !authorized(request.headers(), &internal.secret) {
+        internal.refusals.borrow_mut().refused(peer.ip());
+        let message = "this needs the mesh secret as bearer token";
+        return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
+    }
+    if path == trunk::PATH { trunks::answer(&internal.node, peer, request) } else { batch(&internal.node, request).await }
+}
+
+async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {
+    if request.method() != Method::POST {
+        return refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "a batch is sent by POST", None);
+    }
+    let Ok(body) = Limited::new(request.into_body(), MAX_FORWARD_BYTES).collect().await else {
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the batch is too large, or was cut short", None);
+    };
+    match node.with_core(|core| core.batch(Instant::now(), &body.to_bytes())) {
+        Ok(answer) => Response::new(Body::from(answer)),
+        Err(error) => refusal(StatusCode::BAD_REQUEST, "bad_batch", &error.to_string(), None),
+    }
+}

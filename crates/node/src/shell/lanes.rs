@@ -1,0 +1,157 @@
+//! The forwarder: carries what the core has for other nodes, one request a lane at a time. While a request is under way the
+//! next batch gathers in the core, so batches grow with the load and an idle lane waits for nothing.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{StatusCode, header};
+use signaling_discovery::View;
+use signaling_protocol::{forward, limits};
+use signaling_server::{Secret, Wake};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::{Instrument as _, debug, info, info_span, warn};
+
+use super::{Lanes, Node};
+use crate::core::{LANES, PeerKey};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// A node that has not answered by then may be gone; the batch is sent again.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const CONTENT_TYPE: &str = "application/octet-stream";
+
+/// Routes by each view that comes, and carries the lanes of the peers in it. Ends when dropped, or when views end.
+pub async fn follow(node: Node, mut views: watch::Receiver<Arc<View>>, secret: Secret) -> Result<(), reqwest::Error> {
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .http1_only()
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+        .pool_max_idle_per_host(LANES)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()?;
+    loop {
+        let view = views.borrow_and_update().clone();
+        info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
+        node.with_core(|core| core.set_view(Instant::now(), view));
+        renew_carriers(&node, &http, &secret);
+        if views.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Ends the carriers of peers that are gone, and starts those of new ones.
+fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
+    let mut state = node.0.borrow_mut();
+    let peers: Vec<_> = state.core.peers().map(|(peer, address)| (peer, address.to_owned())).collect();
+    state.lanes.retain(|key, lanes| {
+        let stays = peers.iter().any(|(peer, _)| *peer == key);
+        if !stays {
+            lanes.carriers.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+        stays
+    });
+    for (peer, address) in peers {
+        if state.lanes.contains_key(peer) {
+            continue;
+        }
+        let wakes: [Rc<Wake>; LANES] = std::array::from_fn(|_| Rc::default());
+        let carriers = std::array::from_fn(|lane| {
+            let wake = Rc::clone(&wakes[lane]);
+            let url = format!("http://{address}{}", forward::PATH);
+            let carrier = Carrier { node: node.clone(), http: http.clone(), secret: secret.clone(), url, peer, lane };
+            let span = info_span!("lane", peer = %address, lane);
+            tokio::task::spawn_local(carrier.carry(wake).instrument(span)).abort_handle()
+        });
+        state.lanes.insert(peer, Lanes { wakes, carriers });
+    }
+    state.wake();
+}
+
+struct Carrier {
+    node: Node,
+    http: reqwest::Client,
+    secret: Secret,
+    url: String,
+    peer: PeerKey,
+    lane: usize,
+}
+
+/// What to do with a batch that was not answered.
+enum Failure {
+    /// It may go through later.
+    Again(String),
+    /// It never will.
+    Never(String),
+}
+
+impl Carrier {
+    async fn carry(self, wake: Rc<Wake>) {
+        loop {
+            wake.due().await;
+            while let Some(batch) = self.node.with_core(|core| core.take_lane_batch(Instant::now(), self.peer, self.lane)) {
+                self.deliver(batch.into()).await;
+            }
+        }
+    }
+
+    /// Sends a batch until it is answered. The peer's leaving the view ends the attempts.
+    async fn deliver(&self, batch: Bytes) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.post(batch.clone()).await {
+                Ok(answer) => {
+                    if pause > FIRST_PAUSE {
+                        info!("the peer answers again");
+                    }
+                    let taken = self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
+                    if let Err(error) = taken {
+                        warn!(%error, "the peer's answer makes no sense");
+                    }
+                    return;
+                }
+                Err(Failure::Never(why)) => {
+                    warn!(why, bytes = batch.len(), "the peer refuses a batch; its messages will be sent again");
+                    self.node.with_core(|core| core.lane_lost(self.peer, self.lane));
+                    sleep(LONGEST_PAUSE).await;
+                    return;
+                }
+                Err(Failure::Again(why)) => {
+                    if pause == FIRST_PAUSE {
+                        warn!(why, "the peer does not answer");
+                    } else {
+                        debug!(why, "the peer does not answer yet");
+                    }
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    async fn post(&self, batch: Bytes) -> Result<Bytes, Failure> {
+        let again = |error: reqwest::Error| Failure::Again(error.without_url().to_string());
+        let request = self
+            .http
+            .post(&self.url)
+            .header(header::AUTHORIZATION, self.secret.bearer())
+            .header(header::CONTENT_TYPE, CONTENT_TYPE)
+            .body(batch);
+        let response = request.send().await.map_err(again)?;
+        match response.status() {
+            StatusCode::OK => {}
+            status if status.is_server_error() => return Err(Failure::Again(status.to_string())),
+            status => return Err(Failure::Never(status.to_string())),
+        }
+        if response.content_length().is_none_or(|length| length > limits::MAX_BATCH_BYTES as u64 * 16) {
+            return Err(Failure::Never("its answer has no length, or is too long".to_owned()));
+        }
+        response.bytes().await.map_err(again)
+    }
+}

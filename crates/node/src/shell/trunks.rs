@@ -1,0 +1,76 @@
+//! The accepting end of trunks.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use axum::body::Body;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use signaling_edge::handshake;
+use signaling_protocol::trunk::{EDGE_HEADER, SUBPROTOCOL};
+use signaling_server::http::{refusal, upgraded_tcp};
+use signaling_server::trunk::{Terminal, accepted, carry};
+use tracing::{Instrument as _, info, info_span, warn};
+
+use super::Node;
+use crate::core::TrunkKey;
+
+/// Answers an edge that wants a trunk; its secret has been checked.
+pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
+    let accept = match handshake::check(request.method(), request.version(), request.headers()) {
+        Ok(accept) => accept,
+        Err(refused) => return refusal(refused.status, refused.code, refused.message, None),
+    };
+    let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
+    let speaks = offered.iter().filter_map(|offer| offer.to_str().ok()).flat_map(|offer| offer.split(','));
+    if !speaks.into_iter().any(|offer| offer.trim() == SUBPROTOCOL) {
+        let message = format!("a trunk needs the subprotocol {SUBPROTOCOL}");
+        return refusal(StatusCode::BAD_REQUEST, "unknown_trunk_version", &message, None);
+    }
+    let Ok(key) = HeaderValue::from_str(&accept.key_accept) else {
+        return refusal(StatusCode::BAD_REQUEST, "bad_request", "no usable Sec-WebSocket-Key", None);
+    };
+    let edge = request.headers().get(EDGE_HEADER).and_then(|id| id.to_str().ok()).unwrap_or("unnamed").to_owned();
+    let upgrade = hyper::upgrade::on(&mut request);
+    let node = node.clone();
+    let span = info_span!("trunk", %edge, %peer);
+    let trunk = async move {
+        match upgrade.await.map(upgraded_tcp) {
+            Ok(Ok((stream, early))) => {
+                let socket = accepted(stream, early).await;
+                let (key, wake) = node.trunk_up();
+                info!("an edge has connected");
+                let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
+                node.trunk_down(key);
+                info!(%end, "an edge's trunk has ended");
+            }
+            Ok(Err(error)) => warn!(%error, "a trunk's upgrade failed"),
+            Err(error) => warn!(%error, "a trunk's upgrade failed"),
+        }
+    };
+    tokio::task::spawn_local(trunk.instrument(span));
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    response
+}
+
+struct NodeEnd<'a> {
+    node: &'a Node,
+    trunk: TrunkKey,
+}
+
+impl Terminal for NodeEnd<'_> {
+    fn take_in(&self, frames: &[u8]) -> Result<(), String> {
+        let taken = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, frames));
+        taken.map_err(|error| error.to_string())
+    }
+
+    fn give_out(&self) -> Vec<u8> {
+        self.node.with_core(|core| core.take_trunk_batch(self.trunk))
+    }
+}

@@ -1,0 +1,286 @@
+//! `PROTOCOL.md` and this crate say the same: its examples are read and written by the code, its tables are the code's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use signaling_protocol::client::{self, ClientMessage, EdgeMessage};
+use signaling_protocol::close::Advice;
+use signaling_protocol::limits::{
+    DEFAULT_HOLD, DEFAULT_MESSAGE_BYTES, HEARTBEAT, MAX_MEMBER_DATA_BYTES, MAX_QUERY_BYTES, MAX_REQUEST_ID,
+};
+use signaling_protocol::server::{self, IceServer, ServerMessage};
+use signaling_protocol::{CloseCode, ErrorCode};
+
+const DOCUMENT: &str = include_str!("../PROTOCOL.md");
+const CLIENT_TYPES: [&str; 9] =
+    ["signal", "join", "leave", "members", "broadcast", "received", "token", "ice_servers", "ping"];
+const SERVER_TYPES: [&str; 13] = [
+    "welcome",
+    "signal",
+    "broadcast",
+    "ack",
+    "error",
+    "joined",
+    "waiting",
+    "members_changed",
+    "left",
+    "ice_servers",
+    "moved",
+    "pong",
+    "goodbye",
+];
+/// Types that this release does not write yet.
+const WITHOUT_ENCODER: [&str; 5] = ["broadcast", "joined", "waiting", "members_changed", "left"];
+
+#[test]
+fn every_client_example_is_read_as_what_it_says() {
+    let mut seen = BTreeSet::new();
+    for line in lines("json client") {
+        let message = client::parse(line.as_bytes()).unwrap_or_else(|bad| panic!("{}: {line}", bad.message));
+        let kind = type_of(&message);
+        assert_eq!(kind, Example::read(line).kind, "{line}");
+        let edge_sees = match message {
+            ClientMessage::Ping => EdgeMessage::Ping,
+            ClientMessage::Received { n } => EdgeMessage::Received { n },
+            _ => EdgeMessage::Other,
+        };
+        assert_eq!(client::peek(line.as_bytes()), edge_sees, "{line}");
+        seen.insert(kind);
+    }
+    assert_eq!(seen, CLIENT_TYPES.into());
+}
+
+#[test]
+fn every_server_example_is_what_the_encoder_writes() {
+    let mut seen = BTreeSet::new();
+    for line in lines("json server") {
+        let example = Example::read(line);
+        assert!(line.starts_with(&format!("{{\"type\":\"{}\"", example.kind)), "`type` comes first: {line}");
+        match example.encodings() {
+            Some(encodings) => {
+                for encoding in encodings {
+                    assert_eq!(String::from_utf8(encoding).unwrap(), line);
+                }
+            }
+            None => assert!(WITHOUT_ENCODER.contains(&example.kind), "{line}"),
+        }
+        seen.insert(example.kind);
+    }
+    assert_eq!(seen, SERVER_TYPES.into());
+}
+
+#[test]
+fn every_message_has_its_section_and_no_other_has_one() {
+    for (section, types) in [("What a client sends", &CLIENT_TYPES[..]), ("What a server sends", &SERVER_TYPES)] {
+        let headings = section_of(section).lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+        assert_eq!(headings.collect::<Vec<_>>(), types);
+    }
+}
+
+#[test]
+fn the_error_codes_are_those_of_the_crate() {
+    let documented: BTreeSet<_> = rows("Error codes").map(|cells| cells[0].trim_matches('`')).collect();
+    assert_eq!(documented, error_codes().into_keys().collect());
+}
+
+#[test]
+fn the_close_codes_and_their_advice_are_those_of_the_crate() {
+    let advice_in_words = |code: u16| match CloseCode(code).advice() {
+        Advice::ComeBack => "come back",
+        Advice::ComeBackLater => "come back later",
+        Advice::StayAway => "stay away",
+    };
+    let documented: BTreeMap<u16, _> =
+        rows("Close codes").map(|cells| (cells[0].parse().expect(cells[0]), cells[2])).collect();
+    let of_the_crate = include_str!("../src/close.rs")
+        .lines()
+        .filter(|line| line.trim_start().starts_with("pub const"))
+        .filter_map(|line| line.split_once("Self(")?.1.strip_suffix(");")?.parse().ok())
+        .map(|code: u16| (code, advice_in_words(code)))
+        .collect();
+    assert!(documented.contains_key(&CloseCode::KICKED.0));
+    assert_eq!(documented, of_the_crate);
+}
+
+#[test]
+fn refusals_become_the_close_codes_of_the_table() {
+    let refusals: BTreeMap<u16, _> = rows_from(section_of("Connecting"), "| status |")
+        .map(|cells| (cells[0].parse().unwrap(), cells[2].parse().ok().map(CloseCode)))
+        .collect();
+    assert_eq!(refusals.len(), 10);
+    for status in 300..600 {
+        assert_eq!(refusals.get(&status).copied().flatten(), CloseCode::of_status(status), "{status}");
+    }
+}
+
+#[test]
+fn the_numbers_are_those_of_the_crate() {
+    let thousands = |number: usize| format!("{},{:03}", number / 1_000, number % 1_000);
+    for number in [
+        format!("({} unless the operator", thousands(DEFAULT_MESSAGE_BYTES)),
+        format!("at most {} bytes |", thousands(MAX_MEMBER_DATA_BYTES)),
+        format!("The query has at most {} bytes", thousands(MAX_QUERY_BYTES)),
+        format!("from 1 to {MAX_REQUEST_ID} "),
+        format!("hold time ({})", thousands(DEFAULT_HOLD.as_millis().try_into().unwrap())),
+        format!("After {} s (`heartbeat_ms`)", HEARTBEAT.as_secs()),
+    ] {
+        assert!(DOCUMENT.contains(&number), "{number}");
+    }
+}
+
+/// Any message of a server, to be written again.
+#[derive(Deserialize)]
+struct Example<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    client_id: Option<&'a str>,
+    resume: Option<&'a str>,
+    resumed: Option<bool>,
+    heartbeat_ms: Option<u64>,
+    max_message_bytes: Option<usize>,
+    ice_servers: Option<Vec<Ice>>,
+    node: Option<&'a str>,
+    from: Option<&'a str>,
+    to: Option<&'a str>,
+    room: Option<&'a str>,
+    id: Option<u64>,
+    n: Option<u64>,
+    m: Option<&'a str>,
+    delivered: Option<u64>,
+    code: Option<&'a str>,
+    message: Option<&'a str>,
+    reason: Option<&'a str>,
+    retry_after_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Ice {
+    urls: Vec<String>,
+    username: Option<String>,
+    credential: Option<String>,
+}
+
+impl<'a> Example<'a> {
+    fn read(line: &'a str) -> Self {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn signal(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        server::write_signal(&mut out, self.from.unwrap(), self.data.unwrap(), self.id);
+        if let (Some(n), Some(m)) = (self.n, self.m) {
+            out.pop();
+            server::write_receipt_tail(&mut out, n, m);
+        }
+        out
+    }
+
+    /// The message from every encoder that writes its type.
+    fn encodings(&self) -> Option<Vec<Vec<u8>>> {
+        let ice = |entry: &Ice| {
+            let Ice { urls, username, credential } = entry;
+            IceServer { urls: urls.clone(), username: username.clone(), credential: credential.clone() }
+        };
+        let ice_servers: Vec<IceServer> = self.ice_servers.iter().flatten().map(ice).collect();
+        let message = match self.kind {
+            "signal" => return Some(vec![self.signal()]),
+            "welcome" => ServerMessage::Welcome {
+                client_id: self.client_id.unwrap(),
+                resume: self.resume.unwrap(),
+                resumed: self.resumed.unwrap(),
+                heartbeat_ms: self.heartbeat_ms.unwrap(),
+                max_message_bytes: self.max_message_bytes.unwrap(),
+                ice_servers: &ice_servers,
+                node: self.node,
+            },
+            "ack" => ServerMessage::Ack { id: self.id.unwrap(), delivered: self.delivered },
+            "error" => ServerMessage::Error {
+                code: error_codes()[self.code.unwrap()],
+                message: self.message.unwrap(),
+                id: self.id,
+                to: self.to,
+                room: self.room,
+                retry_after_ms: self.retry_after_ms,
+            },
+            "ice_servers" => ServerMessage::IceServers { ice_servers: &ice_servers },
+            "moved" => ServerMessage::Moved { node: self.node.unwrap() },
+            "pong" => ServerMessage::Pong,
+            "goodbye" => ServerMessage::Goodbye { reason: self.reason.unwrap(), retry_after_ms: self.retry_after_ms },
+            _ => return None,
+        };
+        let mut encodings = vec![message.to_json()];
+        if let ServerMessage::Ack { id, delivered: None } = message {
+            let mut out = Vec::new();
+            server::write_ack(&mut out, id);
+            encodings.push(out);
+        }
+        Some(encodings)
+    }
+}
+
+fn type_of(message: &ClientMessage<'_>) -> &'static str {
+    match message {
+        ClientMessage::Signal { .. } => "signal",
+        ClientMessage::Join { .. } => "join",
+        ClientMessage::Leave { .. } => "leave",
+        ClientMessage::Members { .. } => "members",
+        ClientMessage::Broadcast { .. } => "broadcast",
+        ClientMessage::Received { .. } => "received",
+        ClientMessage::Token { .. } => "token",
+        ClientMessage::IceServers => "ice_servers",
+        ClientMessage::Ping => "ping",
+    }
+}
+
+/// Every error code of the crate by its name on the wire.
+fn error_codes() -> BTreeMap<&'static str, ErrorCode> {
+    let next = |code: ErrorCode| match code {
+        ErrorCode::BadMessage => Some(ErrorCode::TooLarge),
+        ErrorCode::TooLarge => Some(ErrorCode::RateLimited),
+        ErrorCode::RateLimited => Some(ErrorCode::RecipientUnavailable),
+        ErrorCode::RecipientUnavailable => Some(ErrorCode::NotInRoom),
+        ErrorCode::NotInRoom => Some(ErrorCode::RoomStoreUnavailable),
+        ErrorCode::RoomStoreUnavailable => Some(ErrorCode::Forbidden),
+        ErrorCode::Forbidden => Some(ErrorCode::Overloaded),
+        ErrorCode::Overloaded => Some(ErrorCode::Internal),
+        ErrorCode::Internal => None,
+    };
+    std::iter::successors(Some(ErrorCode::BadMessage), |code| next(*code)).map(|code| (code.as_str(), code)).collect()
+}
+
+/// The lines of all fenced blocks with this tag.
+fn lines(tag: &str) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    let mut fence = None;
+    for line in DOCUMENT.lines() {
+        match line.strip_prefix("```") {
+            Some(opened) => fence = if fence.is_none() { Some(opened) } else { None },
+            None if fence == Some(tag) => found.push(line),
+            None => {}
+        }
+    }
+    assert_eq!(fence, None, "a fence is not closed");
+    assert!(!found.is_empty(), "{tag}");
+    found
+}
+
+fn section_of(title: &str) -> &'static str {
+    let section = DOCUMENT.split("\n## ").find_map(|section| section.strip_prefix(title)?.strip_prefix('\n'));
+    section.unwrap_or_else(|| panic!("no section {title:?}"))
+}
+
+/// The cells of each row of a section's table.
+fn rows(title: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    rows_from(section_of(title), "| code |")
+}
+
+fn rows_from(section: &'static str, head: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    let table = section.lines().skip_while(move |line| !line.starts_with(head)).skip(2);
+    table
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+}

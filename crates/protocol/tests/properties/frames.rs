@@ -1,0 +1,187 @@
+//! Trunk frames and forward batches, whole and damaged.
+
+use std::fmt::Debug;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use signaling_protocol::Left;
+use signaling_protocol::codec::DecodeError;
+use signaling_protocol::forward::{self, Item};
+use signaling_protocol::limits::{MAX_FRAME_BYTES, MAX_MESSAGE_BYTES};
+use signaling_protocol::trunk::{ToEdge, ToNode};
+
+use crate::strategies::{header, item, to_edge, to_node};
+
+type Take<'a, T> = fn(&mut &'a [u8]) -> Result<T, DecodeError>;
+
+/// Takes frames until the bytes end or make no sense; each one must use some of them.
+fn take_all<'a, T>(mut bytes: &'a [u8], take: Take<'a, T>) -> (Vec<T>, &'a [u8]) {
+    let mut frames = Vec::new();
+    while !bytes.is_empty() {
+        let before = bytes;
+        let Ok(frame) = take(&mut bytes) else {
+            assert_eq!(bytes, before, "what is refused stays as it was");
+            break;
+        };
+        assert!(bytes.len() < before.len(), "a frame has at least one byte");
+        frames.push(frame);
+    }
+    (frames, bytes)
+}
+
+fn assert_run_returns<'a, T: PartialEq + Debug>(written: &'a [u8], frames: &[T], take: Take<'a, T>) {
+    let (read, rest) = take_all(written, take);
+    assert_eq!(read, frames);
+    assert!(rest.is_empty());
+}
+
+#[derive(Debug, Clone)]
+enum Damage {
+    Flip(Index, u8),
+    Cut(Index),
+    Insert(Index, u8),
+    Remove(Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        (any::<Index>(), 0..8_u8).prop_map(|(at, bit)| Damage::Flip(at, 1 << bit)),
+        any::<Index>().prop_map(Damage::Cut),
+        // The markers of bincode's wide integers, and so of forged lengths.
+        (any::<Index>(), 250..=255_u8).prop_map(|(at, byte)| Damage::Insert(at, byte)),
+        any::<Index>().prop_map(Damage::Remove),
+    ]
+}
+
+fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
+    if bytes.is_empty() {
+        return;
+    }
+    let len = bytes.len();
+    match damage {
+        Damage::Flip(at, bit) => bytes[at.index(len)] ^= bit,
+        Damage::Cut(at) => bytes.truncate(at.index(len)),
+        Damage::Insert(at, byte) => bytes.insert(at.index(len), *byte),
+        Damage::Remove(at) => drop(bytes.remove(at.index(len))),
+    }
+}
+
+fn read_as_everything(bytes: &[u8]) {
+    take_all(bytes, ToNode::take);
+    take_all(bytes, ToEdge::take);
+    take_all(bytes, Item::take);
+    let mut batch = bytes;
+    if forward::open(&mut batch).is_ok() {
+        take_all(batch, Item::take);
+    }
+}
+
+proptest! {
+    #[test]
+    fn frames_to_a_node_come_back_as_they_went_out(frames in vec(to_node(), 0..12)) {
+        let mut written = Vec::new();
+        frames.iter().for_each(|frame| frame.append(&mut written));
+        assert_run_returns(&written, &frames, ToNode::take);
+    }
+
+    #[test]
+    fn frames_to_an_edge_come_back_as_they_went_out(frames in vec(to_edge(), 0..12)) {
+        let mut written = Vec::new();
+        frames.iter().for_each(|frame| frame.append(&mut written));
+        assert_run_returns(&written, &frames, ToEdge::take);
+    }
+
+    #[test]
+    fn batches_come_back_as_they_went_out(header in header(), items in vec(item(), 0..12)) {
+        let mut written = Vec::new();
+        forward::start(&mut written, &header);
+        items.iter().for_each(|item| item.append(&mut written));
+        let mut bytes = &*written;
+        prop_assert_eq!(forward::open(&mut bytes).unwrap(), header);
+        assert_run_returns(bytes, &items, Item::take);
+    }
+
+    #[test]
+    fn damaged_frames_do_no_harm(
+        up in vec(to_node(), 1..6),
+        down in vec(to_edge(), 1..6),
+        header in header(),
+        items in vec(item(), 1..6),
+        damages in vec(damage(), 1..6),
+    ) {
+        let mut runs = [const { Vec::new() }; 3];
+        up.iter().for_each(|frame| frame.append(&mut runs[0]));
+        down.iter().for_each(|frame| frame.append(&mut runs[1]));
+        forward::start(&mut runs[2], &header);
+        items.iter().for_each(|item| item.append(&mut runs[2]));
+        for run in &mut runs {
+            damages.iter().for_each(|damage| apply(run, damage));
+            read_as_everything(run);
+        }
+    }
+
+    #[test]
+    fn random_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..512)) {
+        read_as_everything(&bytes);
+    }
+
+    #[test]
+    fn a_frame_cut_short_anywhere_is_refused(frame in to_edge(), at in any::<Index>()) {
+        let mut written = Vec::new();
+        frame.append(&mut written);
+        written.truncate(at.index(written.len()));
+        prop_assert!(ToEdge::take(&mut &*written).is_err());
+    }
+}
+
+/// A length as bincode writes it in eight bytes, whatever it claims.
+fn forged(front: &[u8], length: u64) -> Vec<u8> {
+    [front, &[253], &length.to_le_bytes(), b"short"].concat()
+}
+
+#[test]
+fn a_forged_length_is_refused_before_anything_is_reserved_for_it() {
+    for length in [6, MAX_FRAME_BYTES as u64, MAX_FRAME_BYTES as u64 + 1, 1 << 40, u64::MAX] {
+        let payload_of_up = forged(&[1, 1, 1, 1], length);
+        assert!(ToNode::take(&mut &*payload_of_up).is_err(), "{length}");
+        let exceptions_of_confirm = forged(&[2, 1, 1], length);
+        assert!(ToNode::take(&mut &*exceptions_of_confirm).is_err(), "{length}");
+        let state_of_released = forged(&[5, 1], length);
+        assert!(ToEdge::take(&mut &*state_of_released).is_err(), "{length}");
+        let via_of_held = forged(&[2, 1], length);
+        assert!(Item::take(&mut &*via_of_held).is_err(), "{length}");
+        let sender_of_header = forged(&[forward::VERSION], length);
+        assert!(forward::open(&mut &*sender_of_header).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn the_same_frames_with_true_lengths_are_taken() {
+    assert!(ToNode::take(&mut &*forged(&[1, 1, 1, 1], 5)).is_ok());
+    assert!(ToNode::take(&mut &*forged(&[2, 1, 1], 0)).is_ok());
+    assert!(ToEdge::take(&mut &*forged(&[5, 1], 5)).is_ok());
+    assert!(Item::take(&mut &*forged(&[2, 1], 0)).is_ok());
+    let header = [&forged(&[forward::VERSION], 5)[..], &[0; 11]].concat();
+    assert!(forward::open(&mut &*header).is_ok());
+}
+
+#[test]
+fn the_largest_message_fits_a_frame_and_a_larger_frame_is_refused() {
+    let payload = vec![b'x'; MAX_MESSAGE_BYTES];
+    let largest = ToNode::Up { slot: u32::MAX, seq: u64::MAX, left: Left::NONE, payload: &payload };
+    let mut written = Vec::new();
+    largest.append(&mut written);
+    assert_eq!(ToNode::take(&mut &*written).unwrap(), largest);
+
+    let payload = vec![b'x'; MAX_FRAME_BYTES + 1];
+    let mut written = Vec::new();
+    ToNode::Up { slot: 1, seq: 1, left: Left::NONE, payload: &payload }.append(&mut written);
+    assert!(ToNode::take(&mut &*written).is_err());
+}
+
+#[test]
+fn a_batch_of_another_version_is_refused() {
+    assert!(forward::open(&mut &[][..]).is_err());
+    assert!(forward::open(&mut &[forward::VERSION + 1, 0, 0][..]).is_err());
+}

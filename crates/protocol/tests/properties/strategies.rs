@@ -1,0 +1,137 @@
+//! Arbitrary frames. They borrow what they carry, so texts and bytes are leaked: little, and only for a test's life.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use signaling_protocol::forward::{Envelope, EnvelopeFate, Header, Item, Ticket};
+use signaling_protocol::trunk::{Attach, Fate, Gone, Origin, Request, ToEdge, ToNode, Unwritten};
+use signaling_protocol::{Incarnation, Left, SessionId};
+
+fn text() -> impl Strategy<Value = &'static str> {
+    ".{0,24}".prop_map(|text| &*text.leak())
+}
+
+fn bytes() -> impl Strategy<Value = &'static [u8]> {
+    vec(any::<u8>(), 0..64).prop_map(|bytes| &*bytes.leak())
+}
+
+fn via() -> impl Strategy<Value = Vec<&'static str>> {
+    vec(text(), 0..5)
+}
+
+fn session() -> impl Strategy<Value = SessionId> {
+    any::<[u8; 16]>().prop_map(SessionId)
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    (session(), any::<u64>()).prop_map(|(session, number)| Origin { session, number })
+}
+
+fn left() -> impl Strategy<Value = Left> {
+    any::<std::time::Duration>().prop_map(Left::from_duration)
+}
+
+fn gone() -> impl Strategy<Value = Gone> {
+    prop_oneof![Just(Gone::Left), Just(Gone::Lost), Just(Gone::Closed)]
+}
+
+fn request() -> impl Strategy<Value = Request<'static>> {
+    (text(), text(), option::of(text()), option::of(text()), option::of(text()), text()).prop_map(
+        |(path, query, origin, bearer, resume, address)| Request { path, query, origin, bearer, resume, address },
+    )
+}
+
+fn attach() -> impl Strategy<Value = Attach<'static>> {
+    let who = (any::<u32>(), session(), text(), any::<u64>(), any::<bool>(), any::<u64>());
+    (who, request(), option::of(bytes()), option::of(gone())).prop_map(|(who, request, state, gone)| {
+        let (slot, session, client_id, born, reliable, seq) = who;
+        Attach { slot, session, client_id, born, reliable, seq, request, state, gone }
+    })
+}
+
+pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
+    let slot = any::<u32>;
+    let unwritten = prop_oneof![Just(Unwritten::Passed), Just(Unwritten::Gap)];
+    prop_oneof![
+        attach().prop_map(ToNode::Attach),
+        (slot(), any::<u64>(), left(), bytes()).prop_map(|(slot, seq, left, payload)| ToNode::Up {
+            slot,
+            seq,
+            left,
+            payload
+        }),
+        (slot(), any::<u64>(), vec((any::<u64>(), unwritten), 0..5))
+            .prop_map(|(slot, up_to, exceptions)| ToNode::Confirm { slot, up_to, exceptions }),
+        (slot(), gone()).prop_map(|(slot, gone)| ToNode::Detach { slot, gone }),
+        (slot(), text()).prop_map(|(slot, to)| ToNode::Release { slot, to }),
+        slot().prop_map(|slot| ToNode::Alive { slot }),
+    ]
+}
+
+pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
+    let slot = any::<u32>;
+    let number = any::<u64>;
+    let fate = prop_oneof![Just(Fate::Done), Just(Fate::Unavailable), Just(Fate::Refused)];
+    prop_oneof![
+        (slot(), session(), any::<bool>(), number(), left(), bytes(), bytes()).prop_map(
+            |(slot, session, resumed, seq, hold, greeting, state)| {
+                ToEdge::Attached { slot, session, resumed, seq, hold, greeting, state }
+            }
+        ),
+        (slot(), any::<u16>(), text(), text(), option::of(any::<u32>())).prop_map(
+            |(slot, status, code, message, retry_after_ms)| {
+                ToEdge::Rejected { slot, status, code, message, retry_after_ms }
+            }
+        ),
+        (slot(), number(), any::<u32>(), fate, bytes()).prop_map(|(slot, first, count, fate, reply)| ToEdge::Fates {
+            slot,
+            first,
+            count,
+            fate,
+            reply
+        }),
+        (slot(), number(), option::of(origin()), number(), left(), bytes())
+            .prop_map(|(slot, d, origin, prev, left, payload)| ToEdge::Down { slot, d, origin, prev, left, payload }),
+        (slot(), any::<u16>(), text()).prop_map(|(slot, code, reason)| ToEdge::Close { slot, code, reason }),
+        (slot(), bytes()).prop_map(|(slot, state)| ToEdge::Released { slot, state }),
+        (slot(), bytes()).prop_map(|(slot, state)| ToEdge::SessionState { slot, state }),
+        Just(ToEdge::Draining),
+        slot().prop_map(|slot| ToEdge::Probe { slot }),
+    ]
+}
+
+pub(crate) fn header() -> impl Strategy<Value = Header<'static>> {
+    (text(), any::<[u8; 8]>(), any::<u8>(), any::<u64>(), any::<u64>()).prop_map(
+        |(sender, incarnation, lane, number, view)| Header {
+            sender,
+            incarnation: Incarnation(incarnation),
+            lane,
+            number,
+            view,
+        },
+    )
+}
+
+pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
+    let ticket = || any::<u64>().prop_map(Ticket);
+    let fate = prop_oneof![
+        Just(EnvelopeFate::Written),
+        Just(EnvelopeFate::Passed),
+        Just(EnvelopeFate::Again),
+        Just(EnvelopeFate::Expired)
+    ];
+    prop_oneof![
+        (text(), origin(), any::<u64>(), left(), ticket(), via(), bytes()).prop_map(
+            |(to, origin, prev, left, ticket, via, payload)| {
+                Item::Envelope(Envelope { to, origin, prev, left, ticket, via, payload })
+            }
+        ),
+        (ticket(), any::<u64>(), fate, via()).prop_map(|(ticket, number, fate, via)| Item::Fate {
+            ticket,
+            number,
+            fate,
+            via
+        }),
+        (ticket(), via()).prop_map(|(ticket, via)| Item::Held { ticket, via }),
+    ]
+}

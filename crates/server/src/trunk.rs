@@ -1,0 +1,155 @@
+//! Carrying batches over a trunk's WebSocket. Both ends do it alike: one task reads, one writes, and while a write is under
+//! way the next batch gathers in the core.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use ::http::HeaderValue;
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use signaling_protocol::limits;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use crate::{Secret, Wake};
+
+/// After this silence the other end is pinged.
+const PING_AFTER: Duration = Duration::from_millis(500);
+/// After this silence it is given up.
+const DEAD_AFTER: Duration = Duration::from_secs(2);
+/// One read takes many frames.
+const READ_BUFFER_BYTES: usize = 128 * 1024;
+
+/// What stands behind a trunk's end.
+pub trait Terminal {
+    /// Takes in a run of frames.
+    ///
+    /// # Errors
+    /// If they are none, in the terminal's words: the trunk is then closed.
+    fn take_in(&self, frames: &[u8]) -> Result<(), String>;
+
+    /// Gives out all that waits to be carried.
+    fn give_out(&self) -> Vec<u8>;
+}
+
+/// Why a trunk ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TrunkEnd {
+    /// The other end closed it.
+    #[error("the other end closed it")]
+    Closed,
+    /// Nothing came for 2 s, not even an answer to a ping.
+    #[error("nothing came for {DEAD_AFTER:?}")]
+    Silent,
+    /// The connection failed.
+    #[error(transparent)]
+    Failed(#[from] tungstenite::Error),
+    /// The other end sent what is no frame of this protocol.
+    #[error("{0}")]
+    Nonsense(String),
+}
+
+/// How trunks use WebSocket: bounded, and no write held back.
+#[must_use]
+pub fn config() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .max_write_buffer_size(2 * limits::MAX_BATCH_BYTES)
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES))
+}
+
+/// A core gives out all it has at once; after a stall that can be many batches' worth.
+const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// The accepting end over a socket whose upgrade has been answered.
+pub async fn accepted(stream: TcpStream, early: Bytes) -> WebSocketStream<TcpStream> {
+    WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Server, Some(config())).await
+}
+
+/// The opening end: connects and asks for a trunk.
+///
+/// # Errors
+/// If the node cannot be reached, or refuses.
+pub async fn open(
+    address: &str,
+    secret: &Secret,
+    own_id: &str,
+) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
+    use signaling_protocol::trunk::{EDGE_HEADER, PATH, SUBPROTOCOL};
+    use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+    let mut request = format!("ws://{address}{PATH}").into_client_request()?;
+    let headers = request.headers_mut();
+    headers.insert(::http::header::AUTHORIZATION, secret.bearer());
+    headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    headers.insert(EDGE_HEADER, HeaderValue::from_str(own_id).map_err(::http::Error::from)?);
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (socket, _) = tokio_tungstenite::client_async_with_config(request, stream, Some(config())).await?;
+    Ok(socket)
+}
+
+/// Carries until the trunk ends. Says why it did.
+pub async fn carry(socket: WebSocketStream<TcpStream>, wake: &Wake, terminal: &impl Terminal) -> TrunkEnd {
+    let (sink, stream) = socket.split();
+    let heard = Cell::new(Instant::now());
+    let (reading, writing) = (read(stream, &heard, terminal), write(sink, wake, &heard, terminal));
+    tokio::select! {
+        end = reading => end,
+        end = writing => end,
+    }
+}
+
+async fn read(
+    mut stream: SplitStream<WebSocketStream<TcpStream>>,
+    heard: &Cell<Instant>,
+    terminal: &impl Terminal,
+) -> TrunkEnd {
+    while let Some(message) = stream.next().await {
+        heard.set(Instant::now());
+        match message {
+            Ok(Message::Binary(frames)) => {
+                if let Err(error) = terminal.take_in(&frames) {
+                    return TrunkEnd::Nonsense(error);
+                }
+            }
+            Ok(Message::Close(_)) => return TrunkEnd::Closed,
+            Ok(_) => {}
+            Err(error) => return error.into(),
+        }
+    }
+    TrunkEnd::Closed
+}
+
+async fn write(
+    mut sink: SplitSink<WebSocketStream<TcpStream>, Message>,
+    wake: &Wake,
+    heard: &Cell<Instant>,
+    terminal: &impl Terminal,
+) -> TrunkEnd {
+    let mut ticks = interval(PING_AFTER);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            () = wake.due() => match terminal.give_out() {
+                batch if batch.is_empty() => continue,
+                batch => Message::Binary(batch.into()),
+            },
+            _ = ticks.tick() => match heard.get().elapsed() {
+                silence if silence >= DEAD_AFTER => return TrunkEnd::Silent,
+                silence if silence >= PING_AFTER => Message::Ping(Bytes::new()),
+                _ => continue,
+            },
+        };
+        match timeout(DEAD_AFTER, sink.send(message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error.into(),
+            Err(_) => return TrunkEnd::Silent,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! When a writer has something to carry.
+
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// How long fates and confirms wait for company while nothing else goes their way.
+const COMPANY: Duration = Duration::from_millis(2);
+
+/// Wakes the one task that takes batches from a core and carries them. Any number of wakes before it looks count as one, so
+/// all that one turn of the event loop brings goes into one batch.
+#[derive(Debug, Default)]
+pub struct Wake {
+    now: Notify,
+    soon: Notify,
+}
+
+impl Wake {
+    /// There is something that must not wait.
+    pub fn now(&self) {
+        self.now.notify_one();
+    }
+
+    /// There is something that may wait for company.
+    pub fn soon(&self) {
+        self.soon.notify_one();
+    }
+
+    /// Returns when something is due. Safe to cancel: a wake that was not returned for is not lost for long, since whoever
+    /// adds to the core wakes again.
+    pub async fn due(&self) {
+        tokio::select! {
+            biased;
+            () = self.now.notified() => {}
+            () = self.soon.notified() => {
+                // Either way it is due.
+                let _ = timeout(COMPANY, self.now.notified()).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_must_not_wait_does_not() {
+        let (wake, start) = (Wake::default(), Instant::now());
+        wake.now();
+        wake.now();
+        wake.due().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert!(timeout(Duration::from_secs(9), wake.due()).await.is_err(), "two wakes count as one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_wait_waits_for_company_but_not_long() {
+        let (wake, start) = (Wake::default(), Instant::now());
+        wake.soon();
+        wake.due().await;
+        assert_eq!(start.elapsed(), COMPANY);
+        wake.soon();
+        wake.now();
+        wake.due().await;
+        assert_eq!(start.elapsed(), COMPANY, "company came at once");
+    }
+}

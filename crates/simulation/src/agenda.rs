@@ -1,0 +1,109 @@
+//! What happens when: the simulated clock and its scheduler.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+/// Simulated time: microseconds since the world began.
+pub(crate) type Micros = u64;
+pub(crate) const MS: Micros = 1_000;
+pub(crate) const SECOND: Micros = 1_000_000;
+
+#[derive(Debug)]
+struct Entry<E> {
+    at: Micros,
+    /// Of two at one time the one that was scheduled first comes first.
+    order: u64,
+    event: E,
+}
+
+impl<E> PartialEq for Entry<E> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl<E> Eq for Entry<E> {}
+
+impl<E> PartialOrd for Entry<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Entry<E> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Events to come, and the time of the one that is happening.
+#[derive(Debug)]
+pub(crate) struct Agenda<E> {
+    heap: BinaryHeap<Reverse<Entry<E>>>,
+    scheduled: u64,
+    now: Micros,
+    /// An instant has no zero: all that the cores see counts from this one, and only differences matter to them.
+    base: Instant,
+}
+
+impl<E> Agenda<E> {
+    pub(crate) fn new() -> Self {
+        Self { heap: BinaryHeap::new(), scheduled: 0, now: 0, base: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// The present as the cores see it.
+    pub(crate) fn instant(&self) -> Instant {
+        self.base + Duration::from_micros(self.now)
+    }
+
+    pub(crate) fn base(&self) -> Instant {
+        self.base
+    }
+
+    pub(crate) fn schedule(&mut self, at: Micros, event: E) {
+        self.scheduled += 1;
+        self.heap.push(Reverse(Entry { at: at.max(self.now), order: self.scheduled, event }));
+    }
+
+    pub(crate) fn after(&mut self, delay: Micros, event: E) {
+        self.schedule(self.now + delay, event);
+    }
+
+    /// The next event before `end`, which is then the present; the time is `end` if there is none.
+    pub(crate) fn next_before(&mut self, end: Micros) -> Option<E> {
+        match self.heap.peek() {
+            Some(Reverse(entry)) if entry.at < end => {
+                self.now = entry.at;
+                self.heap.pop().map(|Reverse(entry)| entry.event)
+            }
+            _ => {
+                self.now = end;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_one_time_come_as_they_were_scheduled() {
+        let mut agenda = Agenda::new();
+        for (at, name) in [(5, "b"), (3, "a"), (5, "c"), (9, "late")] {
+            agenda.schedule(at, name);
+        }
+        let mut seen = Vec::new();
+        while let Some(name) = agenda.next_before(9) {
+            seen.push((agenda.now(), name));
+        }
+        assert_eq!(seen, [(3, "a"), (5, "b"), (5, "c")]);
+        assert_eq!(agenda.now(), 9);
+    }
+}

@@ -1,0 +1,35 @@
+//! How often each thing happened: a simulation in which something never happens proves nothing about it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Counts by name, summed over runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters(BTreeMap<&'static str, u64>);
+
+impl Counters {
+    /// Counts `count` more of `what`, which is listed from then on even if that is 0.
+    pub(crate) fn add(&mut self, what: &'static str, count: u64) {
+        *self.0.entry(what).or_default() += count;
+    }
+
+    /// Adds the counts of another run.
+    pub fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|(what, count)| self.add(what, *count));
+    }
+
+    /// How often `what` happened.
+    #[must_use]
+    pub fn get(&self, what: &str) -> u64 {
+        self.0.get(what).copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, count) in &self.0 {
+            writeln!(f, "  {count:>12}  {what}")?;
+        }
+        Ok(())
+    }
+}

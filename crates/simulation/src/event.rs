@@ -1,0 +1,97 @@
+//! Everything that can happen.
+
+use std::rc::Rc;
+
+use signaling_node::core::PeerKey;
+use signaling_protocol::trunk::Gone;
+
+use crate::agenda::Micros;
+
+/// A server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Host {
+    Edge(usize),
+    Node(usize),
+}
+
+/// Index of a trunk connection.
+pub(crate) type ConnId = usize;
+/// Index of a client's connection.
+pub(crate) type SocketId = usize;
+/// Index of a client.
+pub(crate) type ClientIx = usize;
+/// Index of a message.
+pub(crate) type MessageId = usize;
+
+/// What reaches a server: waits while it is paused, is lost when it crashes.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Sweep,
+    /// Send what a connection has.
+    FlushConn(ConnId),
+    /// Send what a lane has.
+    FlushLane(PeerKey, usize),
+    /// A newer view.
+    View(usize),
+
+    /// An edge wants a trunk.
+    ConnectArrives(ConnId),
+    /// The node has taken it.
+    Connected(ConnId),
+    ConnectFailed(ConnId),
+    /// A batch; an empty one is a ping.
+    Arrives(ConnId, Vec<u8>),
+    Closed(ConnId),
+
+    /// A batch of another node.
+    Batch { from: usize, generation: u32, attempt: u64, bytes: Rc<[u8]> },
+    /// Its answer; none if it was refused.
+    Answer { attempt: u64, bytes: Option<Vec<u8>> },
+    /// Nothing came in time.
+    Timeout { attempt: u64 },
+    Retry(PeerKey, usize),
+
+    /// A client asks for an upgrade.
+    Newcomer(SocketId),
+    /// A client's message; none for a pong.
+    Text(SocketId, Option<MessageId>),
+    /// The edge sees that a socket is gone.
+    SocketGone(SocketId, Gone),
+    /// A socket takes output again.
+    Writable(SocketId),
+    /// A newcomer has waited long for a node.
+    GiveUpWaiting(SocketId),
+}
+
+impl Input {
+    /// Timers come after what has arrived when a paused server goes on.
+    pub(crate) fn is_timer(&self) -> bool {
+        matches!(
+            self,
+            Self::Sweep | Self::FlushConn(_) | Self::FlushLane(..) | Self::Timeout { .. } | Self::Retry(..)
+        )
+    }
+}
+
+/// What happens to the world.
+#[derive(Debug)]
+pub(crate) enum Act {
+    FaultBegins(usize),
+    FaultEnds(usize),
+    /// Discovery sees that a crashed node is gone.
+    Noticed(usize, u32),
+    /// Looks whether a draining node may exit.
+    DrainCheck(usize, Micros),
+    Connect(ClientIx),
+    /// The client goes; the edge notices after that time.
+    Disconnect(ClientIx, Gone, Micros),
+    /// The client's socket takes nothing for that time.
+    Stall(ClientIx, Micros),
+    Send(MessageId),
+}
+
+#[derive(Debug)]
+pub(crate) enum Event {
+    At(Host, u32, Input),
+    Act(Act),
+}

@@ -1,0 +1,222 @@
+//! The reference model: what clients were promised, and whether it was kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::agenda::{MS, Micros, SECOND};
+use crate::event::{ClientIx, MessageId, SocketId};
+use crate::spans::Spans;
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// When, in microseconds since the world began.
+    pub at: u64,
+    /// Which promise: one word or two, the same for all of its kind.
+    pub rule: &'static str,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (at {}.{:06})", self.rule, self.what, self.at / SECOND, self.at % SECOND)
+    }
+}
+
+/// What a sender was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Ack,
+    Unavailable,
+}
+
+#[derive(Debug)]
+struct Message {
+    from: ClientIx,
+    to: ClientIx,
+    life: Micros,
+    /// The sender's socket, and when its edge took the message.
+    taken: Option<(SocketId, Micros)>,
+    written: Vec<(SocketId, Micros)>,
+    told: Option<(Told, Micros)>,
+}
+
+/// After a fault has ended, everything is in place again within this time: reconnects back off up to 5 s, and what a
+/// node was told is held is repeated after 5 s.
+const RECOVERY: Micros = 12 * SECOND;
+/// A fate comes at the latest so long after the hold time.
+const LATEST_FATE: Micros = 5 * SECOND;
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    messages: Vec<Message>,
+    /// The last message of a sender's socket that was written to a recipient's socket.
+    last_written: BTreeMap<(SocketId, SocketId), MessageId>,
+    unfated_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
+    most_unfated: usize,
+    hold: Micros,
+    violations: Vec<Violation>,
+    /// Copies that a recipient got on a further socket.
+    pub(crate) doubled_on_next_socket: u64,
+    pub(crate) doubled_after_ack: u64,
+    pub(crate) acks: u64,
+    pub(crate) unavailable: u64,
+    pub(crate) unavailable_though_written: u64,
+    pub(crate) slowest_ack: Micros,
+}
+
+impl Ledger {
+    pub(crate) fn new(hold: Micros, most_unfated: usize) -> Self {
+        Self {
+            messages: Vec::new(),
+            last_written: BTreeMap::new(),
+            unfated_by_socket: BTreeMap::new(),
+            most_unfated,
+            hold,
+            violations: Vec::new(),
+            doubled_on_next_socket: 0,
+            doubled_after_ack: 0,
+            acks: 0,
+            unavailable: 0,
+            unavailable_though_written: 0,
+            slowest_ack: 0,
+        }
+    }
+
+    /// A message that a client may send; its id is its number from 1 on in all that the ledger knows.
+    pub(crate) fn expect(&mut self, from: ClientIx, to: ClientIx, ttl_ms: Option<u64>) {
+        let life = ttl_ms.map_or(self.hold, |ttl| self.hold.min(ttl * MS));
+        self.messages.push(Message { from, to, life, taken: None, written: Vec::new(), told: None });
+    }
+
+    pub(crate) fn broken(&mut self, at: Micros, rule: &'static str, what: String) {
+        self.violations.push(Violation { at, rule, what });
+    }
+
+    pub(crate) fn first_violation(&self) -> Option<&Violation> {
+        self.violations.first()
+    }
+
+    fn name(&self, message: MessageId) -> String {
+        self.messages.get(message).map_or_else(
+            || format!("m{message}"),
+            |Message { from, to, taken, .. }| {
+                let socket = taken.map_or(0, |(socket, _)| socket);
+                format!("m{message} (c{from} on socket {socket} to c{to})")
+            },
+        )
+    }
+
+    /// An edge has taken the message from its sender.
+    pub(crate) fn taken(&mut self, now: Micros, message: MessageId, socket: SocketId) {
+        if let Some(entry) = self.messages.get_mut(message) {
+            entry.taken = Some((socket, now));
+            let unfated = self.unfated_by_socket.entry(socket).or_default();
+            unfated.insert(message);
+            if unfated.len() > self.most_unfated {
+                let what = format!("{} messages of socket {socket} have no fate", unfated.len());
+                self.broken(now, "store bound", what);
+            }
+        }
+    }
+
+    /// The recipient's socket took the message.
+    pub(crate) fn written(&mut self, now: Micros, message: MessageId, to: ClientIx, socket: SocketId, calm: bool) {
+        let name = self.name(message);
+        let Some(entry) = self.messages.get_mut(message) else {
+            return self.broken(now, "invented", format!("{name} was never sent"));
+        };
+        let Some((sender, _)) = entry.taken else {
+            return self.broken(now, "invented", format!("{name} was written before its edge took it"));
+        };
+        if entry.to != to {
+            return self.broken(now, "wrong recipient", format!("{name} was written to c{to}"));
+        }
+        let earlier = entry.written.iter().any(|(other, _)| *other == socket);
+        let told = entry.told.map(|(told, _)| told);
+        let elsewhere = !entry.written.is_empty();
+        entry.written.push((socket, now));
+        if earlier {
+            return self.broken(now, "doubled", format!("{name} was written twice to socket {socket}"));
+        }
+        if elsewhere {
+            self.doubled_on_next_socket += 1;
+            if told == Some(Told::Ack) {
+                self.doubled_after_ack += 1;
+            }
+        }
+        match told {
+            Some(Told::Unavailable) => self.broken(now, "written after unavailable", name),
+            Some(Told::Ack) if calm => self.broken(now, "doubled after ack", format!("{name}, with no fault on")),
+            _ => {
+                let last = self.last_written.entry((sender, socket)).or_insert(message);
+                let before = std::mem::replace(last, (*last).max(message));
+                if before > message {
+                    let what = format!("{name} was written to socket {socket} behind m{before}");
+                    self.broken(now, "swapped", what);
+                }
+            }
+        }
+    }
+
+    /// The sender's socket took an answer to the message. `trouble` is when nothing was promised.
+    pub(crate) fn told(&mut self, now: Micros, message: MessageId, socket: SocketId, told: Told, trouble: &Spans) {
+        let name = self.name(message);
+        let Some(entry) = self.messages.get_mut(message) else {
+            return self.broken(now, "invented", format!("{name} has a fate and was never sent"));
+        };
+        let Some((sender, at)) = entry.taken.filter(|(sender, _)| *sender == socket) else {
+            return self.broken(now, "wrong sender", format!("{name} has a fate on socket {socket}"));
+        };
+        if let Some((before, _)) = entry.told.replace((told, now)) {
+            return self.broken(now, "two fates", format!("{name} was told {before:?} and then {told:?}"));
+        }
+        if let Some(unfated) = self.unfated_by_socket.get_mut(&sender) {
+            unfated.remove(&message);
+        }
+        let (life, written) = (entry.life, !entry.written.is_empty());
+        match told {
+            Told::Ack => {
+                self.acks += 1;
+                self.slowest_ack = self.slowest_ack.max(now - at);
+                if !written {
+                    self.broken(now, "ack without writing", name);
+                }
+            }
+            Told::Unavailable => {
+                self.unavailable += 1;
+                self.unavailable_though_written += u64::from(written);
+                let calm = trouble.longest_gap(at, at + life);
+                let enough = if trouble.covers_nothing(at.saturating_sub(RECOVERY), at + life) { life.min(SECOND) } else { RECOVERY };
+                if calm >= enough {
+                    let what = format!("{name}, though all was well for {} ms of its life", calm / MS);
+                    self.broken(now, "unavailable", what);
+                }
+                if written && trouble.covers_nothing(at.saturating_sub(RECOVERY), at + life) {
+                    self.broken(now, "unavailable though written", name);
+                }
+            }
+        }
+    }
+
+    /// Looks for messages without a fate. `answerable` says whether a sender's socket is still there to be told.
+    pub(crate) fn settle(&mut self, now: Micros, quiet_from: Micros, answerable: impl Fn(SocketId) -> bool) {
+        let mut late = Vec::new();
+        for (id, message) in self.messages.iter().enumerate() {
+            let Some((socket, at)) = message.taken else { continue };
+            let due = at.max(quiet_from) + self.hold + LATEST_FATE;
+            match message.told {
+                None if answerable(socket) => late.push((id, "has no fate".to_owned())),
+                Some((_, told)) if told > due => {
+                    late.push((id, format!("got its fate {} ms late", (told - due) / MS)));
+                }
+                _ => {}
+            }
+        }
+        for (id, what) in late {
+            let what = format!("{} {what}", self.name(id));
+            self.broken(now, "no fate", what);
+        }
+    }
+}

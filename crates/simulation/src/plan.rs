@@ -1,0 +1,232 @@
+//! What one run will be, drawn from its seed before anything happens.
+
+use signaling_protocol::trunk::Gone;
+
+use crate::agenda::{MS, Micros, SECOND};
+use crate::event::{Act, ClientIx};
+use crate::rng::Rng;
+
+/// How large the world is and what goes wrong in it.
+#[derive(Debug, Clone)]
+pub struct Size {
+    /// Nodes at the start.
+    pub nodes: usize,
+    /// Edges.
+    pub edges: usize,
+    /// Clients.
+    pub clients: usize,
+    /// Messages in all.
+    pub messages: usize,
+    /// Faults in all.
+    pub faults: usize,
+    /// What kinds of faults.
+    pub kinds: Vec<FaultKind>,
+    /// Whether clients are late, absent, slow, or come and go.
+    pub restless_clients: bool,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        let kinds = FaultKind::ALL.to_vec();
+        Self { nodes: 3, edges: 2, clients: 20, messages: 500, faults: 5, kinds, restless_clients: true }
+    }
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A node is killed, and starts again under its name later.
+    Crash,
+    /// A node does nothing for a while.
+    PauseNode,
+    /// An edge does nothing for a while.
+    PauseEdge,
+    /// No way between an edge and a node.
+    CutTrunk,
+    /// No way between two nodes.
+    CutNodes,
+    /// No way from one node to another.
+    CutOneWay,
+    /// A further node.
+    Join,
+    /// A node leaves in good order.
+    Drain,
+    /// Discovery loses sight of a node for a while.
+    Flap,
+    /// An edge is killed, and starts again.
+    CrashEdge,
+}
+
+impl FaultKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Crash,
+        Self::PauseNode,
+        Self::PauseEdge,
+        Self::CutTrunk,
+        Self::CutNodes,
+        Self::CutOneWay,
+        Self::Join,
+        Self::Drain,
+        Self::Flap,
+        Self::CrashEdge,
+    ];
+
+    /// The name in flags, traces and counters.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::PauseNode => "pause-node",
+            Self::PauseEdge => "pause-edge",
+            Self::CutTrunk => "cut-trunk",
+            Self::CutNodes => "cut-nodes",
+            Self::CutOneWay => "cut-one-way",
+            Self::Join => "join",
+            Self::Drain => "drain",
+            Self::Flap => "flap",
+            Self::CrashEdge => "crash-edge",
+        }
+    }
+}
+
+/// One fault. Whom it hits is drawn when it begins, from who is there then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    pub(crate) at: Micros,
+    pub(crate) lasts: Micros,
+}
+
+/// How a client's socket takes output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    All,
+    /// At most so many bytes, then nothing for that time.
+    Some { bytes: usize, rest: Micros },
+}
+
+/// One message to come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sending {
+    pub(crate) at: Micros,
+    pub(crate) from: ClientIx,
+    pub(crate) to: ClientIx,
+    pub(crate) ttl_ms: Option<u64>,
+    pub(crate) padding: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) takes: Vec<Takes>,
+    pub(crate) sendings: Vec<Sending>,
+    pub(crate) acts: Vec<(Micros, Act)>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) hold: Micros,
+    pub(crate) store_frames: usize,
+    /// Nothing new goes wrong and nothing is sent any more.
+    pub(crate) quiet_from: Micros,
+}
+
+const FIRST_SEND: Micros = SECOND;
+const LAST_SEND: Micros = 30 * SECOND;
+const FAULTS_FROM: Micros = 3 * SECOND;
+const FAULTS_UNTIL: Micros = 26 * SECOND;
+const LONGEST_FAULT: Micros = 8 * SECOND;
+
+impl Plan {
+    pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
+        let mut plan = Self {
+            takes: vec![Takes::All; size.clients],
+            sendings: Vec::new(),
+            acts: Vec::new(),
+            faults: Vec::new(),
+            hold: rng.pick(&[12, 20, 20]).unwrap_or(20) * SECOND,
+            store_frames: rng.pick(&[16, 48, 256]).unwrap_or(256),
+            quiet_from: LAST_SEND,
+        };
+        for client in 0..size.clients {
+            plan.client(rng, client, size);
+        }
+        plan.sendings(rng, size);
+        for _ in 0..size.faults {
+            let Some(kind) = rng.pick(&size.kinds) else { continue };
+            let at = rng.within(FAULTS_FROM, FAULTS_UNTIL);
+            let lasts = rng.within(300 * MS, LONGEST_FAULT);
+            plan.faults.push(Fault { kind, at, lasts });
+        }
+        let ends = plan.faults.iter().map(|fault| fault.at + fault.lasts);
+        plan.quiet_from = ends.chain([LAST_SEND]).max().unwrap_or(LAST_SEND);
+        plan
+    }
+
+    fn client(&mut self, rng: &mut Rng, client: ClientIx, size: &Size) {
+        let early = rng.within(100 * MS, 800 * MS);
+        // The first three are always there: what happens to the others must not be all there is to see.
+        let kind = if size.restless_clients && client >= 3 { rng.within(0, 100) } else { 0 };
+        match kind {
+            0..=49 => self.acts.push((early, Act::Connect(client))),
+            50..=59 => self.acts.push((rng.within(2 * SECOND, 16 * SECOND), Act::Connect(client))),
+            60..=64 => {}
+            65..=84 => self.come_and_go(rng, client, early),
+            _ => {
+                self.acts.push((early, Act::Connect(client)));
+                if rng.percent(50) {
+                    let bytes = rng.index(2_000) + 10;
+                    let rest = rng.within(MS, 50 * MS);
+                    if let Some(takes) = self.takes.get_mut(client) {
+                        *takes = Takes::Some { bytes, rest };
+                    }
+                }
+                for _ in 0..rng.within(1, 4) {
+                    let lasts = rng.within(100 * MS, 8 * SECOND);
+                    self.acts.push((rng.within(2 * SECOND, 20 * SECOND), Act::Stall(client, lasts)));
+                }
+            }
+        }
+    }
+
+    fn come_and_go(&mut self, rng: &mut Rng, client: ClientIx, early: Micros) {
+        let mut at = early;
+        for _ in 0..rng.within(1, 5) {
+            self.acts.push((at, Act::Connect(client)));
+            at += rng.within(2 * SECOND, 10 * SECOND);
+            let (gone, noticed_after) = match rng.within(0, 3) {
+                0 => (Gone::Left, rng.delay()),
+                1 => (Gone::Lost, rng.delay()),
+                _ => (Gone::Lost, rng.within(SECOND, 10 * SECOND)),
+            };
+            self.acts.push((at, Act::Disconnect(client, gone, noticed_after)));
+            at += match rng.within(0, 3) {
+                0 => rng.within(10 * MS, 200 * MS),
+                1 => rng.within(200 * MS, 2 * SECOND),
+                _ => rng.within(2 * SECOND, 6 * SECOND),
+            };
+        }
+        if rng.percent(80) {
+            self.acts.push((at, Act::Connect(client)));
+        }
+    }
+
+    fn sendings(&mut self, rng: &mut Rng, size: &Size) {
+        while self.sendings.len() < size.messages && size.clients > 1 {
+            let from = rng.index(size.clients);
+            // Talk among few, so that most pairs have an order that could break.
+            let to = (from + 1 + rng.index(3.min(size.clients - 1))) % size.clients;
+            let mut at = rng.within(FIRST_SEND, LAST_SEND);
+            let burst = match rng.within(0, 20) {
+                0 => rng.within(40, 90),
+                1..=9 => rng.within(2, 12),
+                _ => 1,
+            };
+            let every = rng.pick(&[0, MS, 20 * MS, 200 * MS]).unwrap_or(0);
+            let padding = if rng.percent(3) { rng.index(20_000) } else { rng.index(100) };
+            let ttl_ms = rng.percent(5).then(|| rng.within(1_000, 8_000));
+            for _ in 0..burst.min((size.messages - self.sendings.len()) as u64) {
+                let to = if rng.percent(90) { to } else { (from + 1) % size.clients };
+                self.sendings.push(Sending { at: at.min(LAST_SEND), from, to, ttl_ms, padding });
+                at += every;
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Chance, from a seed alone.
+
+use crate::agenda::Micros;
+
+/// SplitMix64: the same numbers on every machine and in every release.
+#[derive(Debug, Clone)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From `low` on, below `high`; `low` if that leaves nothing.
+    pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
+        if high <= low { low } else { low + self.next() % (high - low) }
+    }
+
+    pub(crate) fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.within(0, length as u64)).unwrap_or_default()
+    }
+
+    /// True `percent` times in a hundred.
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+        self.next() % 100 < percent
+    }
+
+    pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| self.next().to_le_bytes()[0])
+    }
+
+    /// One of `choices`; none if there are none.
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> Option<T> {
+        if choices.is_empty() { None } else { choices.get(self.index(choices.len())).copied() }
+    }
+
+    /// How long a packet takes: mostly a millisecond, now and then a fifth of a second.
+    pub(crate) fn delay(&mut self) -> Micros {
+        match self.next() % 100 {
+            0..=89 => self.within(150, 2_000),
+            90..=98 => self.within(2_000, 30_000),
+            _ => self.within(30_000, 200_000),
+        }
+    }
+}

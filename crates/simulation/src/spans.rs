@@ -1,0 +1,74 @@
+//! Stretches of time in which something was not as it should be.
+
+use crate::agenda::Micros;
+
+/// Spans, each from its start to before its end; they may overlap.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spans(Vec<(Micros, Micros)>);
+
+impl Spans {
+    pub(crate) fn add(&mut self, from: Micros, until: Micros) {
+        self.0.push((from, until));
+    }
+
+    /// Ends the last span, which was added without an end.
+    pub(crate) fn end(&mut self, at: Micros) {
+        if let Some((_, until)) = self.0.last_mut()
+            && *until == Micros::MAX
+        {
+            *until = at;
+        }
+    }
+
+    /// Starts a span that [`Spans::end`] ends, unless one is open.
+    pub(crate) fn begin(&mut self, at: Micros) {
+        if self.0.last().is_none_or(|(_, until)| *until != Micros::MAX) {
+            self.add(at, Micros::MAX);
+        }
+    }
+
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        Self(self.0.iter().chain(&other.0).copied().collect())
+    }
+
+    pub(crate) fn covers_nothing(&self, from: Micros, until: Micros) -> bool {
+        self.0.iter().all(|(start, end)| *end <= from || until <= *start)
+    }
+
+    /// The longest stretch between `from` and `until` that no span touches.
+    pub(crate) fn longest_gap(&self, from: Micros, until: Micros) -> Micros {
+        let mut spans: Vec<_> = self.0.iter().filter(|(start, end)| *end > from && *start < until).collect();
+        spans.sort_unstable();
+        let (mut longest, mut free_from) = (0, from);
+        for (start, end) in spans {
+            longest = longest.max(start.saturating_sub(free_from));
+            free_from = free_from.max(*end);
+        }
+        longest.max(until.saturating_sub(free_from))
+    }
+
+    /// When the last of them ends.
+    pub(crate) fn last_end(&self) -> Micros {
+        self.0.iter().map(|(_, end)| *end).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_what_no_span_touches() {
+        let mut spans = Spans::default();
+        spans.add(10, 20);
+        spans.add(15, 30);
+        assert_eq!(spans.longest_gap(0, 100), 70);
+        assert_eq!(spans.longest_gap(0, 32), 10);
+        assert_eq!(spans.longest_gap(12, 30), 0);
+        assert!(spans.covers_nothing(30, 40) && !spans.covers_nothing(29, 40));
+        spans.begin(50);
+        spans.begin(55);
+        spans.end(60);
+        assert_eq!((spans.longest_gap(0, 100), spans.last_end()), (40, 60));
+    }
+}

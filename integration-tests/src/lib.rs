@@ -1,0 +1,1 @@
+//! One promise per file, over real processes.
