@@ -201,7 +201,9 @@ async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>)
     }
     let (answer, is_down) = match serde_json::from_str::<Request>(&line) {
         Ok(request) => {
-            info!(?request, "asked");
+            if !matches!(request, Request::Status) {
+                info!(?request, "asked");
+            }
             let is_down = matches!(request, Request::Down);
             (perform(&mesh, request).await, is_down)
         }

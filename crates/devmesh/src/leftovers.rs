@@ -15,20 +15,27 @@ pub(crate) async fn end_leftovers(folder: &Folder) {
     let Ok(earlier) = MeshFile::read(folder.root()) else { return };
     let balancers = earlier.balancers.into_iter().map(|entry| (entry.id, entry.pid));
     for (id, pid) in balancers.chain(earlier.nodes.into_iter().map(|entry| (entry.id, entry.pid))) {
-        let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let Ok(raw) = i32::try_from(pid) else { continue };
-        if is_ours(&command_line, &id, &folder.discovery_file()) && kill(Pid::from_raw(raw), Signal::SIGKILL).is_ok() {
+        if is_ours(&command_line(pid), &id, &folder.discovery_file())
+            && kill(Pid::from_raw(raw), Signal::SIGKILL).is_ok()
+        {
             warn!(%id, pid, "ended a server that an earlier run left behind");
             until_gone(pid).await;
         }
     }
 }
 
+/// Empty when there is no such process.
+fn command_line(pid: u32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
 /// Its ports are free once it is gone, which takes moments.
 async fn until_gone(pid: u32) {
     const TRIES: u32 = 100;
     for _ in 0..TRIES {
-        if !Path::new(&format!("/proc/{pid}")).exists() {
+        // One that has ended and waits for its parent to ask has no command line any more.
+        if command_line(pid).is_empty() {
             return;
         }
         sleep(Duration::from_millis(20)).await;

@@ -3,6 +3,7 @@
 mod cli;
 mod up;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -15,7 +16,12 @@ use crate::cli::{Act, Cli, Command};
 #[tokio::main]
 async fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
     match run(Cli::parse().command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

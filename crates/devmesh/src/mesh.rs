@@ -109,7 +109,8 @@ impl Mesh {
     pub async fn pause(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.inner.change(|state| state.roster.pause(id))?;
-        self.inner.signal(id, Signal::SIGSTOP)
+        self.inner.signal(id, Signal::SIGSTOP)?;
+        self.inner.stopped(id).await
     }
 
     /// Lets a paused server go on (SIGCONT).

@@ -74,6 +74,15 @@ impl Process {
     }
 }
 
+/// Whether every thread of a process stands still: SIGSTOP reaches each at its own moment.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+    })
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // Nobody is left to tell of a failure, and the usual one is that it has just ended.

@@ -23,10 +23,13 @@ use crate::launch::{self, CommandLine, redis_url};
 use crate::leftovers::end_leftovers;
 use crate::options::MeshOptions;
 use crate::ports::{Addresses, Ports};
-use crate::process::Process;
+use crate::process::{Process, is_stopped};
 use crate::ready::until_ready;
 use crate::roster::{Ending, Exit, Roster, Run};
 use crate::spawner::Spawner;
+
+/// How long SIGSTOP may take to reach all threads.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// Owns the servers of one mesh and everything they stand in.
 pub(crate) struct Supervisor {
@@ -203,6 +206,18 @@ impl Supervisor {
             Some(process) => process.signal(signal).with_context(|| format!("cannot signal {id}")),
             None => bail!("{id} has no process"),
         }
+    }
+
+    /// Waits until a server that was sent SIGSTOP stands still.
+    pub(crate) async fn stopped(&self, id: ServerId) -> Result<()> {
+        let pid =
+            self.lock().process_by_id.get(&id).map(Process::pid).with_context(|| format!("{id} has no process"))?;
+        let waiting = async {
+            while !is_stopped(pid) {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(STOP_WITHIN, waiting).await.with_context(|| format!("{id} does not stop within {STOP_WITHIN:?}"))
     }
 
     pub(crate) async fn ended(&self, id: ServerId, run: Run, within: Duration) -> Result<Ending> {

@@ -21,7 +21,9 @@ impl Ticker {
             Ok(timer)
         };
         let timer = make().context("cannot make a timer")?;
-        Ok(Self { timer: AsyncFd::register(File::from(OwnedFd::from(timer))).context("cannot watch a timer")? })
+        #[expect(deprecated, reason = "its sound successor is unsafe to call; a File keeps its one descriptor open")]
+        let timer = AsyncFd::new(File::from(OwnedFd::from(timer))).context("cannot watch a timer")?;
+        Ok(Self { timer })
     }
 
     /// Waits for the next tick. Ticks that passed unseen count as one.

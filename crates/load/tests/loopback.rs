@@ -20,7 +20,9 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 
 #[test]
 fn a_faithful_relay_passes_and_every_message_is_accounted_for() {
-    let outcome = steady(Relay::Faithful, &["--clients=20", "--rate=1000", "--size=mixed", "--pairs=random"]).unwrap();
+    let outcome =
+        steady(Relay::Faithful, &["--clients=20", "--rate=1000", "--warmup=1", "--size=mixed", "--pairs=random"])
+            .unwrap();
 
     assert_eq!(outcome.failures, Vec::<String>::new());
     let report = json(&outcome);
@@ -53,7 +55,7 @@ fn errors_are_counted_by_code() {
 
 #[test]
 fn a_closed_socket_is_a_failure_with_its_code() {
-    let outcome = steady(Relay::ClosesFirst, &["--clients=4", "--rate=100", "--settle-ms=10"]).unwrap();
+    let outcome = steady(Relay::ClosesFirst, &["--clients=4", "--rate=100", "--settle-ms=10", "--warmup=0"]).unwrap();
 
     assert!(outcome.failures.contains(&"1 sockets closed: 1013".to_owned()), "{:?}", outcome.failures);
 }
@@ -73,7 +75,7 @@ fn a_rate_that_cannot_be_sent_is_a_failure() {
 
 #[test]
 fn a_slow_answer_is_a_failure_where_a_limit_is_set() {
-    let arguments = ["--clients=2", "--rate=100", "--max-p99-ms=0.000001"];
+    let arguments = ["--clients=2", "--rate=100", "--max-p99-ms=0.000001", "--warmup=0"];
 
     let failures = steady(Relay::Faithful, &arguments).unwrap().failures;
 
@@ -100,7 +102,7 @@ fn idle_clients_are_held_and_the_cost_of_a_named_process_is_told() {
 
 fn steady(relay: Relay, arguments: &[&str]) -> anyhow::Result<Outcome> {
     let url = relay.start();
-    run(&[&["steady", "--seconds=1", "--warmup=1", "--url", &url], arguments].concat())
+    run(&[&["steady", "--seconds=1", "--url", &url], arguments].concat())
 }
 
 fn run(arguments: &[&str]) -> anyhow::Result<Outcome> {

@@ -35,7 +35,7 @@ impl Outcome {
                 return Ok(());
             }
             Some(path) => {
-                std::fs::write(path, &self.json).with_context(|| format!("cannot write {}", path.display()))?
+                std::fs::write(path, &self.json).with_context(|| format!("cannot write {}", path.display()))?;
             }
             None => {}
         }

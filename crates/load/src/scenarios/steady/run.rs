@@ -26,7 +26,7 @@ const MAX_BATCH: u64 = 500;
 /// After the last message, how long a repeat of one may take to show.
 const QUIET: Duration = Duration::from_millis(300);
 /// How long the sender may lag behind the end of its schedule.
-const OVERTIME_US: u64 = 100_000;
+const OVERTIME_US: u64 = 250_000;
 
 /// The books of a run. Shared by the sender and all readers, on one thread.
 pub(super) struct Run {
@@ -90,9 +90,9 @@ impl Run {
         let (warmup_us, measured_us) = (options.warmup * 1_000_000, options.seconds * 1_000_000);
         let schedule = Schedule { rate: options.rate, tick_us: options.tick_us, duration_us: warmup_us + measured_us };
         let bar = progress(options.warmup + options.seconds, "sending");
-        let mut ticker = Ticker::every(Duration::from_micros(options.tick_us))?;
-        ticker.tick().await?;
+        // Before the ticker starts, so that at a tick the messages of that tick are due, and not just not yet.
         let start_us = self.now_us();
+        let mut ticker = Ticker::every(Duration::from_micros(options.tick_us))?;
         self.measured_us.set((start_us + warmup_us, start_us + warmup_us + measured_us));
 
         let mut sender = Sender::new(self, fleet, schedule, start_us, schedule.due(warmup_us.saturating_sub(1)))?;
