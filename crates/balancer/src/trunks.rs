@@ -70,7 +70,9 @@ impl Trunks {
             Some(link) => core.attach(now, client, link),
             None => {
                 core.refuse(client, no_node());
-                self.with(|state| state.placement.keep_homeless(client));
+                if core.key_hash(client).is_some() {
+                    self.with(|state| state.placement.keep_homeless(client));
+                }
             }
         }
     }

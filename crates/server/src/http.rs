@@ -5,5 +5,5 @@ mod serve;
 mod upgrade;
 
 pub use refuse::{not_found, refusal};
-pub use serve::{HttpLimits, from_router, serve_connection};
+pub use serve::{BadHead, HttpLimits, from_router, serve_connection};
 pub use upgrade::{UpgradeError, upgraded_tcp};

@@ -22,7 +22,7 @@ const PING_AFTER: Duration = Duration::from_millis(500);
 /// After this silence it is given up.
 const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// One read takes many frames.
-const READ_BUFFER_BYTES: usize = 128 * 1024;
+const READ_BUFFER_BYTES: usize = 32 * 1024;
 
 /// What stands behind a trunk's end.
 pub trait Terminal {

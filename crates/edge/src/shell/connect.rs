@@ -16,7 +16,7 @@ use tracing::{Instrument as _, debug, info_span};
 use super::query::Query;
 use super::{Edge, closing, metrics, socket};
 use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
-use crate::handshake::{self, Accept};
+use crate::handshake::{self, Accept, Refused};
 use crate::ws::encode;
 
 /// Where clients connect.
@@ -32,11 +32,7 @@ pub(super) async fn answer(edge: Edge, peer: SocketAddr, mut request: Request<In
         Ok(accept) => accept,
         Err(refused) => {
             metrics::refused_status(refused.status.as_u16());
-            let mut response = refusal(refused.status, refused.code, refused.message, None);
-            for (name, value) in refused.headers {
-                response.headers_mut().insert(*name, HeaderValue::from_static(value));
-            }
-            return response;
+            return refuse_upgrade(&refused);
         }
     };
     match admit(&edge, peer, &request, &accept).await {
@@ -50,6 +46,16 @@ pub(super) async fn answer(edge: Edge, peer: SocketAddr, mut request: Request<In
             refuse(request, &accept, &refused)
         }
     }
+}
+
+/// The answer to a request that may not be upgraded.
+#[must_use]
+pub fn refuse_upgrade(refused: &Refused) -> Response<Body> {
+    let mut response = refusal(refused.status, refused.code, refused.message, None);
+    for (name, value) in refused.headers {
+        response.headers_mut().insert(*name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// A client that has no socket yet: if the request ends early, the client goes with it.

@@ -2,6 +2,8 @@
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 
+use signaling_server::http::BadHead;
+
 use super::admission::TooMany;
 use crate::core::Counts;
 
@@ -36,7 +38,7 @@ impl EdgeMetrics {
         describe_counter!("signaling_edge_resends_total", "Uplink frames sent again to another node.");
         describe_counter!("signaling_handoffs_total", "Sessions moved to another node behind their open socket.");
         describe_counter!("signaling_full_stores_total", "Times that a client was not read because its store was full.");
-        describe_counter!(REFUSED, "Connects that were refused, by HTTP status or kind of limit.");
+        describe_counter!(REFUSED, "Connections and requests of clients that were refused, by HTTP status or kind of limit.");
         describe_counter!(VIOLATIONS, "Sockets closed because the client broke the protocol, by close code.");
         Self {
             sockets: gauge!("signaling_client_sockets"),
@@ -84,6 +86,15 @@ pub(super) fn refused_limit(limit: TooMany) {
     counter!(REFUSED, "reason" => limit.as_label()).increment(1);
 }
 
+pub(super) fn refused_head(bad: BadHead) {
+    let reason = match bad {
+        BadHead::Late => "timeout",
+        BadHead::TooLarge => "431",
+        BadHead::Malformed => "400",
+    };
+    counter!(REFUSED, "reason" => reason).increment(1);
+}
+
 pub(super) fn violation(code: u16) {
     let code = match code {
         1002 => "1002",
@@ -102,6 +113,7 @@ fn status_label(status: u16) -> &'static str {
         400 => "400",
         401 => "401",
         403 => "403",
+        404 => "404",
         405 => "405",
         409 => "409",
         426 => "426",

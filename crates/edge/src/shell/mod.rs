@@ -31,6 +31,7 @@ use self::state::State;
 use crate::core::{ClientKey, EdgeCore, SWEEP_INTERVAL};
 
 pub use self::admission::AdmissionLimits;
+pub use self::connect::refuse_upgrade;
 
 /// What stands behind an edge: who finds clients a place, and who carries its links.
 pub trait Backend {
@@ -92,7 +93,9 @@ impl Edge {
             let (edge, pages) = (self.clone(), pages.clone());
             tokio::task::spawn_local(async move {
                 let service = |request| answer(edge.clone(), peer, pages.clone(), request);
-                serve_connection(stream, peer, HttpLimits::PUBLIC, service).await;
+                if let Some(bad) = serve_connection(stream, peer, HttpLimits::PUBLIC, service).await {
+                    metrics::refused_head(bad);
+                }
             });
         }
     }
@@ -123,6 +126,10 @@ async fn answer(edge: Edge, peer: SocketAddr, pages: Router, request: Request<In
     if request.uri().path() == connect::PATH {
         connect::answer(edge, peer, request).await
     } else {
-        from_router(&pages, request).await
+        let response = from_router(&pages, request).await;
+        if response.status().is_client_error() {
+            metrics::refused_status(response.status().as_u16());
+        }
+        response
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::trunk::Gone;
-use signaling_protocol::{CloseCode, limits};
+use signaling_protocol::{ClientId, CloseCode, SessionId, limits};
 use slotmap::SecondaryMap;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
@@ -28,8 +28,10 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 type Decision = oneshot::Sender<Result<(), Refusal>>;
 
 /// A client on its way in, or in.
-pub(super) struct Client {
-    pub(super) address: IpAddr,
+struct Client {
+    address: IpAddr,
+    id: ClientId,
+    session: SessionId,
     decision: Option<Decision>,
     socket: Option<Socket>,
 }
@@ -76,8 +78,9 @@ impl State {
         address: IpAddr,
     ) -> (ClientKey, oneshot::Receiver<Result<(), Refusal>>) {
         let (decision, decided) = oneshot::channel();
+        let (id, session) = (newcomer.client_id.clone(), newcomer.session);
         let client = self.core.connect(now, newcomer);
-        self.clients.insert(client, Client { address, decision: Some(decision), socket: None });
+        self.clients.insert(client, Client { address, id, session, decision: Some(decision), socket: None });
         (client, decided)
     }
 
@@ -91,6 +94,7 @@ impl State {
         resume: Rc<Notify>,
     ) {
         let Some(client) = self.clients.get_mut(key) else { return reader.abort() };
+        debug!(client = %client.id, session = %client.session, address = %client.address, "a client is in");
         client.socket = Some(Socket { writer, reader, resume, blocked: false, unfinished_since: None });
         self.metrics.opened();
         self.core.socket_opened(now, key);
@@ -117,10 +121,12 @@ impl State {
         let now = Instant::now();
         self.core.heard(now, key);
         let mut input = decoder.feed(bytes, self.ws_limits);
+        let mut finished = false;
         let reading = loop {
             match input.next() {
                 Ok(None) => break Reading::On,
                 Ok(Some(Event::Text(text))) => {
+                    finished = true;
                     if self.core.client_text(now, key, text) == Reading::Paused {
                         break Reading::Paused;
                     }
@@ -140,7 +146,8 @@ impl State {
         };
         drop(input);
         if let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
-            let since = socket.unfinished_since.unwrap_or(now);
+            // After a message that has ended, it is the next one whose time runs.
+            let since = socket.unfinished_since.filter(|_| !finished).unwrap_or(now);
             socket.unfinished_since = (reading == Reading::On && decoder.unfinished()).then_some(since);
         }
         reading
@@ -182,9 +189,10 @@ impl State {
                 self.forget(key);
             }
             Effect::Close(key, code, last_words) => {
-                let socket = self.clients.get_mut(key).and_then(|client| client.socket.take());
-                if let Some(socket) = socket {
-                    debug!(code = code.0, "closes a client's socket");
+                if let Some(client) = self.clients.get_mut(key)
+                    && let Some(socket) = client.socket.take()
+                {
+                    debug!(client = %client.id, session = %client.session, code = code.0, "closes a client's socket");
                     socket.reader.abort();
                     self.metrics.closed();
                     tokio::task::spawn_local(closing::close(socket.writer, last_words));
@@ -253,6 +261,7 @@ impl State {
     fn forget(&mut self, key: ClientKey) -> bool {
         let Some(client) = self.clients.remove(key) else { return false };
         if let Some(socket) = client.socket {
+            debug!(client = %client.id, session = %client.session, "a client's socket has ended");
             socket.reader.abort();
             self.metrics.closed();
         }

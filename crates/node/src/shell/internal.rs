@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use signaling_protocol::{forward, trunk};
@@ -60,7 +60,10 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
 
 async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {
     if request.method() != Method::POST {
-        return refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "a batch is sent by POST", None);
+        let mut response =
+            refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "a batch is sent by POST", None);
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return response;
     }
     let Ok(body) = Limited::new(request.into_body(), MAX_FORWARD_BYTES).collect().await else {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the batch is too large, or was cut short", None);

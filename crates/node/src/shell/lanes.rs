@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
+use reqwest::Url;
 use signaling_discovery::View;
 use signaling_protocol::{forward, limits};
 use signaling_server::{Secret, Wake};
@@ -22,7 +23,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-const CONTENT_TYPE: &str = "application/octet-stream";
+const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Routes by each view that comes, and carries the lanes of the peers in it. Ends when dropped, or when views end.
 pub async fn follow(node: Node, mut views: watch::Receiver<Arc<View>>, secret: Secret) -> Result<(), reqwest::Error> {
@@ -61,11 +62,21 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
         if state.lanes.contains_key(peer) {
             continue;
         }
+        let Ok(url) = Url::parse(&format!("http://{address}{}", forward::PATH)) else {
+            warn!(%address, "cannot forward: no usable address");
+            continue;
+        };
         let wakes: [Rc<Wake>; LANES] = std::array::from_fn(|_| Rc::default());
         let carriers = std::array::from_fn(|lane| {
             let wake = Rc::clone(&wakes[lane]);
-            let url = format!("http://{address}{}", forward::PATH);
-            let carrier = Carrier { node: node.clone(), http: http.clone(), secret: secret.clone(), url, peer, lane };
+            let carrier = Carrier {
+                node: node.clone(),
+                http: http.clone(),
+                secret: secret.bearer(),
+                url: url.clone(),
+                peer,
+                lane,
+            };
             let span = info_span!("lane", peer = %address, lane);
             tokio::task::spawn_local(carrier.carry(wake).instrument(span)).abort_handle()
         });
@@ -77,8 +88,8 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
 struct Carrier {
     node: Node,
     http: reqwest::Client,
-    secret: Secret,
-    url: String,
+    secret: HeaderValue,
+    url: Url,
     peer: PeerKey,
     lane: usize,
 }
@@ -139,8 +150,8 @@ impl Carrier {
         let again = |error: reqwest::Error| Failure::Again(error.without_url().to_string());
         let request = self
             .http
-            .post(&self.url)
-            .header(header::AUTHORIZATION, self.secret.bearer())
+            .post(self.url.clone())
+            .header(header::AUTHORIZATION, self.secret.clone())
             .header(header::CONTENT_TYPE, CONTENT_TYPE)
             .body(batch);
         let response = request.send().await.map_err(again)?;

@@ -7,6 +7,7 @@ use axum::body::Body;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
+use signaling_edge::shell::refuse_upgrade;
 use signaling_protocol::trunk::{EDGE_HEADER, SUBPROTOCOL};
 use signaling_server::http::{refusal, upgraded_tcp};
 use signaling_server::trunk::{Terminal, accepted, carry};
@@ -19,7 +20,7 @@ use crate::core::TrunkKey;
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
-        Err(refused) => return refusal(refused.status, refused.code, refused.message, None),
+        Err(refused) => return refuse_upgrade(&refused),
     };
     let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
     let speaks = offered.iter().filter_map(|offer| offer.to_str().ok()).flat_map(|offer| offer.split(','));

@@ -1,5 +1,6 @@
 //! Serving one HTTP/1 connection within limits.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -38,15 +39,34 @@ impl HttpLimits {
     pub const INTERNAL: Self = Self { head_timeout: Duration::from_secs(120), buffer_bytes: 64 * 1024, headers: 64 };
 }
 
+/// Why a connection ended for want of a request that could be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadHead {
+    /// Its first head did not come in time. Closed without an answer.
+    Late,
+    /// It was longer than the limits. Answered 431, without a body.
+    TooLarge,
+    /// It was not HTTP. Answered 400, without a body.
+    Malformed,
+}
+
 /// Serves a connection until it ends or is upgraded; errors are the peer's, and logged at debug. Nothing has to be `Send`.
+/// Returns what was wrong with a head that reached no service.
 ///
 /// The future of the service is dropped when the peer goes away before it has its answer.
-pub async fn serve_connection<S, F>(stream: TcpStream, peer: SocketAddr, limits: HttpLimits, service: S)
+pub async fn serve_connection<S, F>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    limits: HttpLimits,
+    service: S,
+) -> Option<BadHead>
 where
     S: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<Body>>,
 {
+    let asked = Cell::new(false);
     let service = service_fn(|request| {
+        asked.set(true);
         let answer = service(request);
         async { Ok::<_, Infallible>(answer.await) }
     });
@@ -57,8 +77,14 @@ where
         .max_headers(limits.headers)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    if let Err(error) = connection.await {
-        debug!(%peer, %error, "an HTTP connection ended early");
+    let error = connection.await.err()?;
+    debug!(%peer, %error, "an HTTP connection ended early");
+    if error.is_parse_too_large() {
+        Some(BadHead::TooLarge)
+    } else if error.is_parse() {
+        Some(BadHead::Malformed)
+    } else {
+        (error.is_timeout() && !asked.get()).then_some(BadHead::Late)
     }
 }
 
