@@ -158,7 +158,10 @@ impl EdgeCore {
             }
             ToEdge::Close { code, reason, .. } => self.close(client, CloseCode(code), reason),
             ToEdge::Released { state, .. } => {
-                session.state = Some(state.into());
+                // Empty from a node that had not admitted it: it stays a newcomer.
+                if !state.is_empty() {
+                    session.state = Some(state.into());
+                }
                 if let Some(link) = self.links.get_mut(link) {
                     link.client_by_slot.remove(&slot);
                 }
@@ -178,15 +181,19 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.socket == Socket::Waiting {
             let (code, message) = (code.to_owned(), message.to_owned());
-            self.refuse(client, Refusal { status, code, message, retry_after_ms });
-        } else if status == 409 {
+            return self.refuse(client, Refusal { status, code, message, retry_after_ms });
+        }
+        if let Some((link, slot)) = session.at()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.client_by_slot.remove(&slot);
+        }
+        session.place = Place::Nowhere;
+        if status == 409 {
             self.close(client, CloseCode::REPLACED, message);
-        } else {
-            if let Some((link, slot)) = session.at()
-                && let Some(link) = self.links.get_mut(link)
-            {
-                link.client_by_slot.remove(&slot);
-            }
+        }
+        // What it sent last still needs a node.
+        if self.sessions.contains_key(client) {
             self.displace(client);
         }
     }
@@ -201,7 +208,14 @@ impl EdgeCore {
             return;
         }
         match session.socket {
-            Socket::Closed(_) if session.store.is_empty() => return self.remove(client),
+            Socket::Closed(gone) if session.store.is_empty() => {
+                if let Some((link, slot)) = session.at()
+                    && let Some(link) = self.links.get_mut(link)
+                {
+                    link.send(&ToNode::Detach { slot, gone });
+                }
+                return self.remove(client);
+            }
             Socket::Closed(_) => return,
             Socket::Open { paused: true } if !session.store.is_full(&self.settings.store) => {
                 session.socket = Socket::Open { paused: false };

@@ -286,12 +286,13 @@ impl EdgeCore {
     }
 
     /// Takes all that the link has to carry, confirms included.
-    pub fn take_batch(&mut self, link: LinkKey) -> Vec<u8> {
-        let Some(link) = self.links.get_mut(link) else { return Vec::new() };
+    pub fn take_batch(&mut self, key: LinkKey) -> Vec<u8> {
+        let Some(link) = self.links.get_mut(key) else { return Vec::new() };
         for client in std::mem::take(&mut link.to_confirm) {
             let Some(session) = self.sessions.get_mut(client) else { continue };
+            // It may have moved on since: its confirms go where it is now.
+            let Some((_, slot)) = session.at().filter(|(at, _)| *at == key) else { continue };
             session.confirm_is_listed = false;
-            let Some((_, slot)) = session.at() else { continue };
             if let Some((up_to, exceptions)) = session.confirms().and_then(Confirms::take) {
                 ToNode::Confirm { slot, up_to, exceptions }.append(&mut link.out);
             }
@@ -364,6 +365,7 @@ impl EdgeCore {
     fn displace(&mut self, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.place = Place::Nowhere;
+        session.confirm_is_listed = false;
         if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() {
             self.remove(client);
         } else {

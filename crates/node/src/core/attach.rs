@@ -195,17 +195,22 @@ impl NodeCore {
     }
 
     pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot)) {
-        if let Some(session) = self.session_at(at) {
-            return self.leave(now, session);
+        if let Some(key) = self.session_at(at) {
+            if let Some(session) = self.sessions.get_mut(key) {
+                session.detached = true;
+            }
+            return self.leave(now, key);
         }
-        let waits = |session: &&mut Session| {
+        drop(self.withdraw(at));
+    }
+
+    /// Ends a newcomer's wait for a contended id.
+    fn withdraw(&mut self, at: (TrunkKey, Slot)) -> Option<Box<Contender>> {
+        let waits = |session: &Session| {
             session.contender.as_ref().is_some_and(|contender| (contender.trunk, contender.arrival.slot) == at)
         };
-        for holder in &self.contended {
-            if let Some(session) = self.sessions.get_mut(*holder).filter(waits) {
-                session.contender = None;
-            }
-        }
+        let holder = self.contended.iter().copied().find(|holder| self.sessions.get(*holder).is_some_and(waits))?;
+        self.sessions.get_mut(holder)?.contender.take()
     }
 
     /// The session has no socket here any more. What it is owed waits; what it sent runs on.
@@ -215,12 +220,15 @@ impl NodeCore {
         if !std::mem::replace(&mut session.gone, true) {
             self.counts.detached += 1;
         }
-        let unconfirmed: Vec<_> = session.take_unconfirmed().collect();
+        let mut owed: Vec<_> = session.take_unconfirmed().collect();
+        if std::mem::take(&mut session.has_backlog) {
+            owed.extend(self.holds.take(client_id.as_str()));
+        }
         let contender = session.contender.take();
         if self.session_by_client.get(&client_id) == Some(&key) {
             self.session_by_client.remove(&client_id);
         }
-        for parcel in unconfirmed {
+        for parcel in owed {
             self.place(now, &client_id, parcel);
         }
         if let Some(contender) = contender {
@@ -229,10 +237,10 @@ impl NodeCore {
         self.remove_if_done(key);
     }
 
-    /// Forgets a session that is gone and has no frame without a fate.
+    /// Forgets a session that is gone, of which nothing more can come, and that has no frame without a fate.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(key) else { return };
-        if !session.gone || !session.chain_by_recipient.is_empty() || session.fates.is_some() {
+        if !session.gone || !session.detached || !session.chain_by_recipient.is_empty() || session.fates.is_some() {
             return;
         }
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
@@ -243,7 +251,15 @@ impl NodeCore {
 
     /// The session moves to another node: what it is owed goes there, its outbox starts afresh there.
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
-        let Some(key) = self.session_at(at) else { return };
+        let Some(key) = self.session_at(at) else {
+            // It was never served here: it comes to the next node as it came to this one.
+            if self.withdraw(at).is_some()
+                && let Some(trunk) = self.trunks.get_mut(at.0)
+            {
+                trunk.send(&ToEdge::Released { slot: at.1, state: &[] });
+            }
+            return;
+        };
         let Some(session) = self.sessions.get_mut(key) else { return };
         let client_id = session.client_id.clone();
         let chains: Vec<_> = session.chain_by_recipient.drain().map(|(_, chain)| chain).collect();

@@ -31,6 +31,7 @@ impl NodeCore {
             };
             self.fate_of(now, &parcel, fate);
         }
+        self.refill(now, key);
     }
 
     /// Sends a parcel's fate back the way it came.

@@ -119,6 +119,19 @@ impl Holds {
         key.and_then(|key| self.remove(key)).map(|held| held.parcels).unwrap_or_default()
     }
 
+    /// Takes what has waited longest for one recipient.
+    pub(super) fn take_first(&mut self, to: &str) -> Option<Parcel> {
+        let key = *self.key_by_recipient.get(to)?;
+        let held = self.held.get_mut(key)?;
+        let parcel = held.parcels.pop_front()?;
+        held.bytes -= parcel.cost();
+        self.bytes -= parcel.cost();
+        if held.parcels.is_empty() {
+            self.remove(key);
+        }
+        Some(parcel)
+    }
+
     /// Takes what has waited long enough.
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<Parcel> {
         let mut expired = Vec::new();

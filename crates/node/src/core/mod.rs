@@ -110,6 +110,8 @@ pub struct NodeCore {
     peer_by_rank: Vec<Option<PeerKey>>,
     peers: SlotMap<PeerKey, Peer>,
     peer_by_id: HashMap<NodeId, PeerKey>,
+    /// Batches ever sent, to whomever: a peer that was out of the view for a while must not see a number again.
+    batches: u64,
     received: Received,
     trunks: SlotMap<TrunkKey, Trunk>,
     sessions: SlotMap<SessionKey, Session>,
@@ -139,6 +141,7 @@ impl NodeCore {
             peer_by_rank: Vec::new(),
             peers: SlotMap::with_key(),
             peer_by_id: HashMap::new(),
+            batches: 0,
             received: Received::default(),
             trunks: SlotMap::with_key(),
             sessions: SlotMap::with_key(),
@@ -166,8 +169,12 @@ impl NodeCore {
         let Some(trunk) = self.trunks.remove(trunk) else { return };
         let mut sessions: Vec<_> = trunk.session_by_slot.into_values().collect();
         sessions.sort_unstable();
-        for session in sessions {
-            self.leave(now, session);
+        for key in sessions {
+            if let Some(session) = self.sessions.get_mut(key) {
+                session.detached = true;
+                session.fates = None;
+            }
+            self.leave(now, key);
         }
     }
 
@@ -205,12 +212,13 @@ impl NodeCore {
         let mut batch = std::mem::take(&mut trunk.out);
         batch.append(&mut trunk.lazy);
         trunk.lazy.shrink_to(limits::BATCH_TARGET_BYTES);
-        for session in std::mem::take(&mut trunk.with_fates) {
-            let Some(session) = self.sessions.get_mut(session) else { continue };
+        for key in std::mem::take(&mut trunk.with_fates) {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
             if let Some(run) = session.fates.take() {
                 let (slot, reply) = (session.slot, &[][..]);
                 ToEdge::Fates { slot, first: run.first, count: run.count, fate: run.fate, reply }.append(&mut batch);
             }
+            self.remove_if_done(key);
         }
         batch
     }
@@ -224,9 +232,9 @@ impl NodeCore {
     /// Takes what waits in a lane as one batch, which is then under way until [`NodeCore::lane_answered`] or
     /// [`NodeCore::lane_lost`].
     pub fn take_lane_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
-        let Self { settings, view, peers, .. } = self;
+        let Self { settings, view, peers, batches, .. } = self;
         let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
-        peers.get_mut(peer)?.take_batch(now, lane, &sender)
+        peers.get_mut(peer)?.take_batch(now, lane, &sender, batches)
     }
 
     /// The other nodes, with the addresses of their internal listeners.
@@ -243,7 +251,7 @@ impl NodeCore {
     /// Whether nothing here waits for anything.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.session_by_client.is_empty() && self.chains.is_empty() && self.holds.bytes() == 0
+        self.sessions.is_empty() && self.chains.is_empty() && self.holds.bytes() == 0
     }
 
     /// Bytes that wait for absent recipients.

@@ -103,13 +103,10 @@ impl Chain {
         if sent.several_destinations || sent.expires > now { None } else { self.remove(now, number) }
     }
 
-    /// Those whose time is over so long that no fate can come any more.
-    pub(super) fn take_hopeless(&mut self, now: Instant) -> Vec<Sent> {
-        let mut hopeless = Vec::new();
-        while let Some(at) = self.sent.iter().position(|sent| now >= sent.expires + LAST_WORD) {
-            hopeless.extend(self.sent.remove(at));
-        }
-        hopeless
+    /// One whose time is over so long that no fate can come any more.
+    pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<Sent> {
+        let at = self.sent.iter().position(|sent| now >= sent.expires + LAST_WORD)?;
+        self.sent.remove(at)
     }
 
     /// The destination holds them.
@@ -133,6 +130,11 @@ impl Chain {
     /// Whether it is time to send everything again.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now >= self.repeat_at && !self.sent.is_empty()
+    }
+
+    /// Whether the time of any is over so long that no fate can come any more.
+    pub(super) fn has_hopeless(&self, now: Instant) -> bool {
+        self.sent.iter().any(|sent| now >= sent.expires + LAST_WORD)
     }
 
     /// The way stands: the next look is later.
@@ -238,7 +240,7 @@ mod tests {
         chain.redirect(now, Destination::Peer(PeerKey::default()));
         chain.repeat(now);
         assert!(chain.expired(over, 2).is_none(), "another destination may have delivered it");
-        assert!(chain.take_hopeless(over + Duration::from_millis(2999)).is_empty());
-        assert_eq!(chain.take_hopeless(over + Duration::from_secs(3)).len(), 1);
+        assert!(chain.take_hopeless(over + Duration::from_millis(2999)).is_none());
+        assert!(chain.take_hopeless(over + Duration::from_secs(3)).is_some());
     }
 }

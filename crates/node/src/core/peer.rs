@@ -20,7 +20,6 @@ pub(super) struct Lane {
     items: Vec<u8>,
     /// Fates and notes: they wait for company, a little.
     lazy: Vec<u8>,
-    batches: u64,
     under_way_since: Option<Instant>,
 }
 
@@ -72,16 +71,22 @@ impl Peer {
         }
     }
 
-    /// Takes what waits as one batch, which is under way until it is answered.
-    pub(super) fn take_batch(&mut self, now: Instant, index: usize, sender: &Sender<'_>) -> Option<Vec<u8>> {
+    /// Takes what waits as one batch, which is under way until it is answered. `batches` counts it.
+    pub(super) fn take_batch(
+        &mut self,
+        now: Instant,
+        index: usize,
+        sender: &Sender<'_>,
+        batches: &mut u64,
+    ) -> Option<Vec<u8>> {
         let lane = self.lanes.get_mut(index)?;
         if lane.under_way_since.is_some() || (lane.items.is_empty() && lane.lazy.is_empty()) {
             return None;
         }
         lane.under_way_since = Some(now);
-        lane.batches += 1;
+        *batches += 1;
         let mut batch = Vec::with_capacity(lane.items.len() + lane.lazy.len() + 64);
-        forward::start(&mut batch, &sender.header(index, lane.batches));
+        forward::start(&mut batch, &sender.header(index, *batches));
         batch.append(&mut lane.items);
         batch.append(&mut lane.lazy);
         lane.items.shrink_to(limits::BATCH_TARGET_BYTES);
@@ -182,21 +187,21 @@ mod tests {
 
     #[test]
     fn one_batch_of_a_lane_is_under_way_at_a_time() {
-        let now = Instant::now();
+        let (now, mut batches) = (Instant::now(), 0);
         let mut peer = Peer::new(NodeId::new("b").unwrap());
-        assert_eq!(peer.take_batch(now, 0, &sender()), None);
+        assert_eq!(peer.take_batch(now, 0, &sender(), &mut batches), None);
         peer.lanes[0].push_lazy(&fate(1));
         assert_eq!(peer.wants(0), Wants::Soon);
         assert!(peer.lanes[0].push(&fate(2)));
         assert_eq!(peer.wants(0), Wants::Now);
-        let batch = peer.take_batch(now, 0, &sender()).unwrap();
+        let batch = peer.take_batch(now, 0, &sender(), &mut batches).unwrap();
         let mut rest = &batch[..];
         assert_eq!(forward::open(&mut rest).unwrap(), sender().header(0, 1));
         assert_eq!(Item::take(&mut rest).unwrap(), fate(2), "fates ride behind");
         assert_eq!(Item::take(&mut rest).unwrap(), fate(1));
         assert!(peer.lanes[0].push(&fate(3)));
         assert_eq!(peer.wants(0), Wants::Nothing);
-        assert_eq!(peer.take_batch(now, 0, &sender()), None);
+        assert_eq!(peer.take_batch(now, 0, &sender(), &mut batches), None);
         assert!(peer.lanes[0].stands(now + STANDS_AFTER));
         peer.ended(0);
         assert_eq!(peer.wants(0), Wants::Now);

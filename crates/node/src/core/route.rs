@@ -168,14 +168,40 @@ impl NodeCore {
         }
     }
 
-    /// Sends a parcel down to its recipient's edge, and keeps it until that confirms.
+    /// Sends what waits behind a full window down, as far as there is room now.
+    pub(super) fn refill(&mut self, now: Instant, session_key: SessionKey) {
+        while let Some(session) = self.sessions.get_mut(session_key)
+            && session.has_backlog
+            && !session.is_crowded()
+        {
+            match self.holds.take_first(session.client_id.as_str()) {
+                Some(parcel) => self.send_down(now, session_key, parcel),
+                None => session.has_backlog = false,
+            }
+        }
+    }
+
+    /// Sends a parcel down to its recipient's edge, or lets it wait behind those that are on their way there.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, parcel: Parcel) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
-        let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
-        if session.is_crowded() {
-            self.counts.dropped += 1;
+        if session.awaits(&parcel) {
             return;
         }
+        if !session.has_backlog && !session.is_crowded() {
+            return self.send_down(now, session_key, parcel);
+        }
+        // Of one that is over by now the sender's node knows itself.
+        if parcel.expires > now && self.holds.push(session.client_id.as_str(), parcel) {
+            session.has_backlog = true;
+        } else {
+            self.counts.dropped += 1;
+        }
+    }
+
+    /// Sends a parcel down, and keeps it until the edge confirms.
+    fn send_down(&mut self, now: Instant, session_key: SessionKey, parcel: Parcel) {
+        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let d = session.next_d();
         let (origin, prev, left) = (Some(parcel.origin), parcel.prev, left(now, parcel.expires));
         let payload = Rc::clone(&parcel.payload);

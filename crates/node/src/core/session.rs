@@ -12,6 +12,9 @@ use super::{ChainKey, SessionKey, TrunkKey};
 
 /// Most messages that are down at an edge without a confirm: more than the edge lets wait for one socket.
 const MAX_UNCONFIRMED: usize = 1024;
+/// The same in bytes of payload: with one message more, and what else a client is told, still less than makes the edge
+/// take a client for too slow. What is held for a client that comes at last is more than that.
+const MAX_UNCONFIRMED_BYTES: usize = 128 * 1024;
 
 /// An edge's connection.
 #[derive(Debug, Default)]
@@ -97,12 +100,17 @@ pub(super) struct Session {
     pub(super) seq: u64,
     /// Without a socket, or no longer here: its outbox runs on.
     pub(super) gone: bool,
+    /// The edge sends no more of it. Until then its slot is known: frames may be on their way.
+    pub(super) detached: bool,
+    /// More waits for it in the hold than may be down at once.
+    pub(super) has_backlog: bool,
     pub(super) chain_by_recipient: HashMap<ClientId, ChainKey>,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
     last_d: u64,
     /// Sent down and not confirmed, by `d`.
     unconfirmed: VecDeque<(u64, Parcel)>,
+    unconfirmed_bytes: usize,
 }
 
 impl Session {
@@ -116,11 +124,14 @@ impl Session {
             slot: arrival.slot,
             seq: arrival.seq,
             gone: arrival.gone,
+            detached: false,
+            has_backlog: false,
             chain_by_recipient: HashMap::new(),
             fates: None,
             contender: None,
             last_d: 0,
             unconfirmed: VecDeque::new(),
+            unconfirmed_bytes: 0,
         }
     }
 
@@ -132,21 +143,34 @@ impl Session {
 
     /// Whether the edge has as much unconfirmed as it may.
     pub(super) fn is_crowded(&self) -> bool {
-        self.unconfirmed.len() >= MAX_UNCONFIRMED
+        self.unconfirmed.len() >= MAX_UNCONFIRMED || self.unconfirmed_bytes >= MAX_UNCONFIRMED_BYTES
+    }
+
+    /// Whether the same message is down already, so that its confirm answers for this copy too.
+    pub(super) fn awaits(&self, parcel: &Parcel) -> bool {
+        let same = |down: &Parcel| down.origin == parcel.origin && (down.prev == parcel.prev || self.is_crowded());
+        self.unconfirmed.iter().any(|(_, down)| same(down))
     }
 
     /// The parcel went down as `d`.
     pub(super) fn went_down(&mut self, d: u64, parcel: Parcel) {
+        self.unconfirmed_bytes += parcel.payload.len();
         self.unconfirmed.push_back((d, parcel));
     }
 
     /// The next parcel that a confirm up to `up_to` answers for.
     pub(super) fn confirmed(&mut self, up_to: u64) -> Option<(u64, Parcel)> {
-        if self.unconfirmed.front()?.0 <= up_to { self.unconfirmed.pop_front() } else { None }
+        if self.unconfirmed.front()?.0 > up_to {
+            return None;
+        }
+        let (d, parcel) = self.unconfirmed.pop_front()?;
+        self.unconfirmed_bytes -= parcel.payload.len();
+        Some((d, parcel))
     }
 
     /// Takes all that is unconfirmed, in order.
     pub(super) fn take_unconfirmed(&mut self) -> impl Iterator<Item = Parcel> + use<> {
+        self.unconfirmed_bytes = 0;
         std::mem::take(&mut self.unconfirmed).into_iter().map(|(_, parcel)| parcel)
     }
 }

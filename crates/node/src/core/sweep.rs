@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::forward::EnvelopeFate;
 
 use super::NodeCore;
+use super::outbox::Chain;
 
 /// How often [`NodeCore::sweep`] wants to be called: repeats on request are due within a tenth of a second.
 pub const INTERVAL: Duration = Duration::from_millis(50);
@@ -15,14 +16,15 @@ impl NodeCore {
         for parcel in self.holds.take_expired(now) {
             self.fate_of(now, &parcel, EnvelopeFate::Expired);
         }
-        let due: Vec<_> =
-            self.chains.iter().filter(|(_, chain)| chain.is_due(now)).map(|(key, _)| key).collect();
+        let wants = |chain: &Chain| chain.is_due(now) || chain.has_hopeless(now);
+        let due: Vec<_> = self.chains.iter().filter(|(_, chain)| wants(chain)).map(|(key, _)| key).collect();
         for chain_key in due {
-            let hopeless = self.chains.get_mut(chain_key).map(|chain| chain.take_hopeless(now)).unwrap_or_default();
-            for sent in hopeless {
+            while let Some(sent) = self.chains.get_mut(chain_key).and_then(|chain| chain.take_hopeless(now)) {
                 self.end(chain_key, &sent, false);
             }
-            self.repeat(now, chain_key);
+            if self.chains.get(chain_key).is_some_and(|chain| chain.is_due(now)) {
+                self.repeat(now, chain_key);
+            }
         }
         self.give_up_silent_holders(now);
         self.departed.retain(|_, (_, until)| *until > now);
