@@ -59,6 +59,8 @@ pub(crate) enum Input {
     SocketGone(SocketId, Gone),
     /// A socket takes output again.
     Writable(SocketId),
+    /// A client's upgrade has been answered.
+    Opened(SocketId),
     /// A newcomer has waited long for a node.
     GiveUpWaiting(SocketId),
 }

@@ -54,12 +54,15 @@ pub(crate) struct Ledger {
     /// The last message of a sender's socket that was written to a recipient's socket.
     last_written: BTreeMap<(SocketId, SocketId), MessageId>,
     unfated_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
+    /// Twice what an edge keeps: fates make room before their replies are written.
     most_unfated: usize,
     hold: Micros,
+    pub(crate) last_taken: Micros,
     violations: Vec<Violation>,
     /// Copies that a recipient got on a further socket.
     pub(crate) doubled_on_next_socket: u64,
     pub(crate) doubled_after_ack: u64,
+    pub(crate) written_late_to_slow: u64,
     pub(crate) acks: u64,
     pub(crate) unavailable: u64,
     pub(crate) unavailable_though_written: u64,
@@ -67,16 +70,18 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(hold: Micros, most_unfated: usize) -> Self {
+    pub(crate) fn new(hold: Micros, store_frames: usize) -> Self {
         Self {
             messages: Vec::new(),
             last_written: BTreeMap::new(),
             unfated_by_socket: BTreeMap::new(),
-            most_unfated,
+            most_unfated: 2 * store_frames,
             hold,
+            last_taken: 0,
             violations: Vec::new(),
             doubled_on_next_socket: 0,
             doubled_after_ack: 0,
+            written_late_to_slow: 0,
             acks: 0,
             unavailable: 0,
             unavailable_though_written: 0,
@@ -108,21 +113,23 @@ impl Ledger {
         )
     }
 
-    /// An edge has taken the message from its sender.
-    pub(crate) fn taken(&mut self, now: Micros, message: MessageId, socket: SocketId) {
+    /// An edge has taken the message from its sender. A slow sender is told its fates late: that bounds nothing.
+    pub(crate) fn taken(&mut self, now: Micros, message: MessageId, socket: SocketId, slow: bool) {
         if let Some(entry) = self.messages.get_mut(message) {
             entry.taken = Some((socket, now));
             let unfated = self.unfated_by_socket.entry(socket).or_default();
             unfated.insert(message);
-            if unfated.len() > self.most_unfated {
+            self.last_taken = now;
+            if unfated.len() > self.most_unfated && !slow {
                 let what = format!("{} messages of socket {socket} have no fate", unfated.len());
                 self.broken(now, "store bound", what);
             }
         }
     }
 
-    /// The recipient's socket took the message.
-    pub(crate) fn written(&mut self, now: Micros, message: MessageId, to: ClientIx, socket: SocketId, calm: bool) {
+    /// The recipient's socket took the message. A slow one takes what it was sent before the sender was told that it
+    /// is not known to have been delivered.
+    pub(crate) fn written(&mut self, now: Micros, message: MessageId, (to, socket): (ClientIx, SocketId), slow: bool, calm: bool) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else {
             return self.broken(now, "invented", format!("{name} was never sent"));
@@ -147,6 +154,7 @@ impl Ledger {
             }
         }
         match told {
+            Some(Told::Unavailable) if slow => self.written_late_to_slow += 1,
             Some(Told::Unavailable) => self.broken(now, "written after unavailable", name),
             Some(Told::Ack) if calm => self.broken(now, "doubled after ack", format!("{name}, with no fault on")),
             _ => {
@@ -187,13 +195,14 @@ impl Ledger {
             Told::Unavailable => {
                 self.unavailable += 1;
                 self.unavailable_though_written += u64::from(written);
-                let calm = trouble.longest_gap(at, at + life);
-                let enough = if trouble.covers_nothing(at.saturating_sub(RECOVERY), at + life) { life.min(SECOND) } else { RECOVERY };
-                if calm >= enough {
+                let over = now.min(at + life);
+                let untroubled = trouble.covers_nothing(at.saturating_sub(RECOVERY), over);
+                let calm = trouble.longest_gap(at, over);
+                if untroubled || calm >= RECOVERY {
                     let what = format!("{name}, though all was well for {} ms of its life", calm / MS);
                     self.broken(now, "unavailable", what);
                 }
-                if written && trouble.covers_nothing(at.saturating_sub(RECOVERY), at + life) {
+                if written && untroubled {
                     self.broken(now, "unavailable though written", name);
                 }
             }

@@ -172,8 +172,8 @@ impl Plan {
             _ => {
                 self.acts.push((early, Act::Connect(client)));
                 if rng.percent(50) {
-                    let bytes = rng.index(2_000) + 10;
-                    let rest = rng.within(MS, 50 * MS);
+                    let bytes = rng.index(4_000) + 200;
+                    let rest = rng.within(MS, 20 * MS);
                     if let Some(takes) = self.takes.get_mut(client) {
                         *takes = Takes::Some { bytes, rest };
                     }
@@ -228,5 +228,7 @@ impl Plan {
                 at += every;
             }
         }
+        // Then a message's number says its place among its sender's.
+        self.sendings.sort_by_key(|sending| sending.at);
     }
 }

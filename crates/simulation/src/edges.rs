@@ -1,0 +1,340 @@
+//! An edge: the real core, and around it what the balancer's shell does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use signaling_balancer::placement::Placement;
+use signaling_edge::core::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
+use signaling_protocol::NodeId;
+
+use crate::agenda::{MS, Micros, SECOND};
+use crate::counters::Counters;
+use crate::event::{ConnId, Event, Host, Input, SocketId};
+use crate::trunks::End;
+use crate::world::{Pause, World};
+
+/// The edge's side of its way to one node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way {
+    /// Next try, and how long to wait after it if it fails.
+    Down { retry_at: Micros, backoff: Micros },
+    Connecting { conn: ConnId, backoff: Micros },
+    Up { conn: ConnId },
+}
+
+pub(crate) struct EdgeHost {
+    pub(crate) id: String,
+    pub(crate) alive: bool,
+    pub(crate) generation: u32,
+    pub(crate) pause: Option<Pause>,
+    pub(crate) core: EdgeCore,
+    placement: Placement,
+    version: Option<usize>,
+    /// By node, those of the view and those that are not yet done with.
+    ways: BTreeMap<usize, Way>,
+    pub(crate) socket_by_client: BTreeMap<ClientKey, SocketId>,
+    swept: Micros,
+}
+
+const LOOK: Micros = 100 * MS;
+const FIRST_BACKOFF: Micros = 100 * MS;
+const LONGEST_BACKOFF: Micros = 5 * SECOND;
+/// A newcomer that no node has admitted or refused is given up after this long.
+const DECISION_TIMEOUT: Micros = 8 * SECOND;
+
+pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
+    let counts = core.counts();
+    counters.add("edges: ups", counts.ups);
+    counters.add("edges: downs written", counts.downs);
+    counters.add("edges: filtered repeats", counts.filtered_repeats);
+    counters.add("edges: gaps and passed", counts.gaps);
+    counters.add("edges: ups sent again", counts.resends);
+    counters.add("edges: handoffs", counts.handoffs);
+    counters.add("edges: full stores", counts.full_stores);
+    counters.add("edges: closes", counts.closes);
+}
+
+impl World {
+    pub(crate) fn add_edge(&mut self, index: usize) {
+        self.edges.push(EdgeHost {
+            id: format!("e{index}"),
+            alive: true,
+            generation: 0,
+            pause: None,
+            core: EdgeCore::new(self.edge_settings.clone()),
+            placement: Placement::new(0),
+            version: None,
+            ways: BTreeMap::new(),
+            socket_by_client: BTreeMap::new(),
+            swept: 0,
+        });
+        self.later(Host::Edge(index), LOOK, Input::Sweep);
+    }
+
+    /// A new process under the same name.
+    pub(crate) fn restart_edge(&mut self, index: usize) {
+        let core = EdgeCore::new(self.edge_settings.clone());
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        edge.alive = true;
+        edge.core = core;
+        edge.placement = Placement::new(0);
+        edge.version = None;
+        edge.ways.clear();
+        self.later(Host::Edge(index), LOOK, Input::Sweep);
+        self.later(Host::Edge(index), MS, Input::View(self.views.len() - 1));
+    }
+
+    pub(crate) fn edge_input(&mut self, index: usize, input: Input) {
+        match input {
+            Input::Sweep => self.edge_sweep(index),
+            Input::FlushConn(conn) => self.flush(conn, End::Edge, true),
+            Input::View(version) => self.edge_view(index, version),
+            Input::Connected(conn) => self.edge_connected(index, conn),
+            Input::ConnectFailed(conn) => {
+                if let Some(edge) = self.edges.get(index)
+                    && edge.ways.values().any(|way| matches!(way, Way::Connecting { conn: other, .. } if *other == conn))
+                {
+                    self.close_conn(conn, End::Edge);
+                }
+            }
+            Input::Arrives(conn, bytes) => {
+                if self.arrives(conn, End::Edge) && !bytes.is_empty() {
+                    self.edge_frames(index, conn, &bytes);
+                }
+            }
+            Input::Closed(conn) => self.close_conn(conn, End::Edge),
+            Input::Newcomer(socket) => self.edge_newcomer(index, socket),
+            Input::Text(socket, message) => self.edge_text(index, socket, message),
+            Input::SocketGone(socket, gone) => {
+                if let Some((key, edge)) = self.key_of(socket).zip(self.edges.get_mut(index)) {
+                    edge.core.socket_closed(key, gone);
+                    edge.socket_by_client.remove(&key);
+                    self.socket_ended(socket);
+                }
+            }
+            Input::Writable(socket) => {
+                if let Some(key) = self.key_of(socket) {
+                    self.socket_is_writable(socket);
+                    self.write_out(index, key);
+                }
+            }
+            Input::Opened(socket) => self.opened(index, socket),
+            Input::GiveUpWaiting(socket) => self.give_up_waiting(index, socket),
+            _ => {}
+        }
+    }
+
+    /// Does all that the core wants done.
+    pub(crate) fn edge_turn(&mut self, index: usize) {
+        loop {
+            let mut idle = true;
+            while let Some(effect) = self.edges.get_mut(index).and_then(|edge| edge.core.next_effect()) {
+                idle = false;
+                self.edge_effect(index, effect);
+            }
+            let clients = self.edges.get_mut(index).map(|edge| edge.core.take_clients_with_output()).unwrap_or_default();
+            for client in clients {
+                idle = false;
+                self.write_out(index, client);
+            }
+            if idle {
+                break;
+            }
+        }
+        for conn in self.edge_conns(index) {
+            self.flush(conn, End::Edge, false);
+        }
+    }
+
+    fn edge_conns(&self, index: usize) -> Vec<ConnId> {
+        let ways = self.edges.get(index).into_iter().flat_map(|edge| edge.ways.values());
+        ways.filter_map(|way| if let Way::Up { conn } = way { Some(*conn) } else { None }).collect()
+    }
+
+    fn edge_effect(&mut self, index: usize, effect: Effect) {
+        match effect {
+            Effect::Place(client) => self.place(index, client),
+            Effect::Accept(client) => self.accepted(index, client),
+            Effect::Refuse(client, refusal) => self.refused(index, client, &refusal),
+            Effect::Close(client, code, last_words) => self.closed_by_mesh(index, client, code, &last_words),
+            Effect::Read(client) => self.read_again(index, client),
+        }
+    }
+
+    fn place(&mut self, index: usize, client: ClientKey) {
+        let now = self.agenda.instant();
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        let Some(key) = edge.core.key_hash(client) else { return };
+        match edge.placement.choose(key) {
+            Some(link) => edge.core.attach(now, client, link),
+            None => {
+                let (code, message) = ("no_node".to_owned(), "no node can be reached".to_owned());
+                edge.core.refuse(client, Refusal { status: 503, code, message, retry_after_ms: None });
+                if edge.core.key_hash(client).is_some() {
+                    edge.placement.keep_homeless(client);
+                }
+            }
+        }
+    }
+
+    /// Hands off every session that another node owns now, and finds places for those without one.
+    fn rearrange(&mut self, index: usize) {
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        for (client, to) in edge.placement.moves(&edge.core) {
+            edge.core.release(client, to.as_str());
+        }
+        for client in edge.placement.take_homeless() {
+            self.place(index, client);
+        }
+    }
+
+    fn edge_sweep(&mut self, index: usize) {
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        self.later(Host::Edge(index), LOOK, Input::Sweep);
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        if u128::from(now - edge.swept) >= SWEEP_INTERVAL.as_micros() {
+            edge.swept = now;
+            edge.core.sweep(instant);
+        }
+        let members: BTreeSet<usize> = self.members_seen_by(edge_version(self, index));
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        let ways: Vec<_> = edge.ways.iter().map(|(node, way)| (*node, *way)).collect();
+        for (node, way) in ways {
+            match way {
+                Way::Down { .. } if !members.contains(&node) => {
+                    if let Some(edge) = self.edges.get_mut(index) {
+                        edge.ways.remove(&node);
+                    }
+                }
+                Way::Down { retry_at, backoff } if retry_at <= now => {
+                    let conn = self.open_conn(index, node);
+                    if let Some(edge) = self.edges.get_mut(index) {
+                        edge.ways.insert(node, Way::Connecting { conn, backoff });
+                    }
+                }
+                // Handoffs have had their time, and sometimes they have not.
+                Way::Up { conn } if !members.contains(&node) && self.rng.percent(30) => {
+                    self.close_conn(conn, End::Edge);
+                }
+                Way::Up { conn } => self.look_after(conn, End::Edge),
+                _ => {}
+            }
+        }
+    }
+
+    fn edge_view(&mut self, index: usize, version: usize) {
+        let Some(view) = self.views.get(version).cloned() else { return };
+        let members = self.members_seen_by(Some(version));
+        let now = self.agenda.now();
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        if edge.version.is_some_and(|before| before >= version) {
+            return;
+        }
+        edge.version = Some(version);
+        edge.placement.set_view(view.clone());
+        for node in members {
+            edge.ways.entry(node).or_insert(Way::Down { retry_at: now, backoff: FIRST_BACKOFF });
+        }
+        self.trace.line(now, || format!("e{index} sees {}", names(&view)));
+        self.rearrange(index);
+    }
+
+    fn edge_connected(&mut self, index: usize, id: ConnId) {
+        let now = self.agenda.now();
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        if !conn.is_open(End::Edge) || conn.severed {
+            return;
+        }
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        let link = edge.core.link_up();
+        conn.link = Some(link);
+        conn.side(End::Edge).heard = now;
+        edge.ways.insert(conn.node, Way::Up { conn: id });
+        let node = conn.node;
+        if let Some(id) = node_id(node) {
+            edge.placement.link_up(id, link);
+        }
+        self.trace.line(now, || format!("trunk {id} of e{index} and n{node} is up"));
+        self.rearrange(index);
+    }
+
+    /// A connection's edge end has closed.
+    pub(crate) fn edge_lost_conn(&mut self, index: usize, node: usize, id: ConnId, link: Option<LinkKey>) {
+        let now = self.agenda.now();
+        let jitter = self.rng.within(50, 100);
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        let backoff = match edge.ways.get(&node) {
+            Some(Way::Connecting { conn, backoff }) if *conn == id => *backoff,
+            Some(Way::Up { conn }) if *conn == id => FIRST_BACKOFF,
+            _ => return,
+        };
+        let retry_at = now + backoff * jitter / 100;
+        edge.ways.insert(node, Way::Down { retry_at, backoff: (backoff * 2).min(LONGEST_BACKOFF) });
+        if let Some(link) = link {
+            if let Some(id) = node_id(node) {
+                edge.placement.link_down(&id);
+            }
+            edge.core.link_down(link);
+            self.rearrange(index);
+        }
+    }
+
+    fn edge_frames(&mut self, index: usize, id: ConnId, bytes: &[u8]) {
+        let now = self.agenda.instant();
+        let Some(conn) = self.conns.get(id) else { return };
+        let (Some(link), Some(edge)) = (conn.link, self.edges.get_mut(index)) else { return };
+        let node = conn.node;
+        match edge.core.link_frames(now, link, bytes) {
+            Ok(said) if said.draining => {
+                if let Some(id) = node_id(node) {
+                    edge.placement.said_draining(id);
+                }
+                self.rearrange(index);
+            }
+            Ok(_) => {}
+            Err(error) => self.ledger.broken(self.agenda.now(), "damaged", error.to_string()),
+        }
+    }
+
+    fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
+        let now = self.agenda.instant();
+        let Some(newcomer) = self.newcomer(socket) else { return };
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        let key = edge.core.connect(now, newcomer);
+        edge.socket_by_client.insert(key, socket);
+        self.set_key(socket, key);
+        self.later(Host::Edge(index), DECISION_TIMEOUT, Input::GiveUpWaiting(socket));
+    }
+
+    /// Where a message for the present edge process would go wrong, somebody else hears of it.
+    pub(crate) fn nobody_there(&mut self, host: Host, input: &Input) {
+        let delay = self.rng.delay();
+        match (host, input) {
+            (Host::Node(_), Input::ConnectArrives(conn)) => {
+                if let Some(edge) = self.conns.get(*conn).map(|conn| conn.edge) {
+                    self.later(Host::Edge(edge), delay, Input::ConnectFailed(*conn));
+                }
+            }
+            (Host::Node(_), Input::Batch { from, generation, attempt, .. }) => {
+                let refused = Input::Answer { attempt: *attempt, bytes: None };
+                self.agenda.after(delay, Event::At(Host::Node(*from), *generation, refused));
+            }
+            (Host::Edge(_), Input::Newcomer(socket)) => self.nobody_listens(*socket),
+            _ => {}
+        }
+    }
+}
+
+fn node_id(node: usize) -> Option<NodeId> {
+    NodeId::new(&format!("n{node}")).ok()
+}
+
+fn edge_version(world: &World, index: usize) -> Option<usize> {
+    world.edges.get(index).and_then(|edge| edge.version)
+}
+
+pub(crate) fn names(view: &signaling_discovery::View) -> String {
+    let name = |member: &signaling_discovery::Member| {
+        format!("{}{}", member.id, if member.draining { " (draining)" } else { "" })
+    };
+    view.members().iter().map(name).collect::<Vec<_>>().join(", ")
+}

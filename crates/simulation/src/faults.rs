@@ -1,0 +1,273 @@
+//! What goes wrong, whom it hits, and how it ends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use signaling_discovery::{Member, View};
+use signaling_protocol::NodeId;
+
+use crate::agenda::{MS, Micros, SECOND};
+use crate::event::{Act, Event, Host, Input};
+use crate::plan::FaultKind;
+use crate::trunks::SILENCE;
+use crate::world::{Pause, World};
+
+/// What ends a fault.
+#[derive(Debug)]
+pub(crate) enum Undo {
+    Nothing,
+    Restart(usize),
+    RestartEdge(usize),
+    Resume(Host),
+    Mend(Vec<(Host, Host)>),
+    Show(usize),
+}
+
+const DRAIN_DEADLINE: Micros = 30 * SECOND;
+
+impl World {
+    pub(crate) fn fault_begins(&mut self, index: usize) {
+        let Some(fault) = self.faults.get(index).copied() else { return };
+        let now = self.agenda.now();
+        let undo = match fault.kind {
+            FaultKind::Crash => self.crash(),
+            FaultKind::CrashEdge => self.crash_edge(),
+            FaultKind::PauseNode => self.candidate().and_then(|node| self.pause(Host::Node(node))),
+            FaultKind::PauseEdge => {
+                let edge = self.rng.index(self.edges.len());
+                self.pause(Host::Edge(edge))
+            }
+            FaultKind::CutTrunk => self.cut_trunk(),
+            FaultKind::CutNodes => self.cut_nodes(true),
+            FaultKind::CutOneWay => self.cut_nodes(false),
+            FaultKind::Join => self.join(),
+            FaultKind::Drain => self.drain(),
+            FaultKind::Flap => self.flap(),
+        };
+        let Some(undo) = undo else { return };
+        self.trace.line(now, || format!("FAULT {} begins: {undo:?}", fault.kind.name()));
+        self.counters.add(fault.kind.name(), 1);
+        self.trouble.add(now, now + fault.lasts);
+        self.undo.insert(index, undo);
+    }
+
+    pub(crate) fn fault_ends(&mut self, index: usize) {
+        let Some(undo) = self.undo.remove(&index) else { return };
+        let now = self.agenda.now();
+        self.trace.line(now, || format!("FAULT ends: {undo:?}"));
+        match undo {
+            Undo::Nothing => {}
+            Undo::Restart(node) => {
+                self.restart_node(node);
+                if self.truth.insert(node, false) != Some(false) {
+                    self.publish(false);
+                }
+            }
+            Undo::RestartEdge(edge) => self.restart_edge(edge),
+            Undo::Resume(host) => self.resume(host),
+            Undo::Mend(cuts) => cuts.iter().for_each(|cut| {
+                self.cut.remove(cut);
+            }),
+            Undo::Show(node) => {
+                if self.is_alive(Host::Node(node)) && !self.truth.contains_key(&node) {
+                    self.truth.insert(node, false);
+                    self.publish(false);
+                }
+            }
+        }
+    }
+
+    /// A node that is up, known and not about to leave.
+    fn candidate(&mut self) -> Option<usize> {
+        let nodes = &self.nodes;
+        let sound = |node: usize| nodes.get(node).is_some_and(|node| node.alive && node.pause.is_none());
+        let candidates: Vec<_> =
+            self.truth.iter().filter(|(node, drains)| !**drains && sound(**node)).map(|(node, _)| *node).collect();
+        self.rng.pick(&candidates)
+    }
+
+    /// The same, unless it is the last one.
+    fn spare(&mut self) -> Option<usize> {
+        let known = self.truth.iter().filter(|(node, drains)| !**drains && self.is_alive(Host::Node(**node))).count();
+        if known < 2 { None } else { self.candidate() }
+    }
+
+    fn crash(&mut self) -> Option<Undo> {
+        let node = self.spare()?;
+        self.kill_node(node);
+        let generation = self.generation(Host::Node(node));
+        let noticed = self.rng.within(500 * MS, 3 * SECOND);
+        self.agenda.after(noticed, Event::Act(Act::Noticed(node, generation)));
+        Some(Undo::Restart(node))
+    }
+
+    pub(crate) fn death_noticed(&mut self, node: usize, generation: u32) {
+        if !self.is_alive(Host::Node(node))
+            && self.generation(Host::Node(node)) == generation
+            && self.truth.remove(&node).is_some()
+        {
+            self.publish(false);
+        }
+    }
+
+    fn crash_edge(&mut self) -> Option<Undo> {
+        let edge = self.rng.index(self.edges.len());
+        if !self.is_alive(Host::Edge(edge)) {
+            return None;
+        }
+        self.kill_edge(edge);
+        Some(Undo::RestartEdge(edge))
+    }
+
+    fn pause_of(&mut self, host: Host) -> Option<&mut Option<Pause>> {
+        match host {
+            Host::Edge(index) => self.edges.get_mut(index).map(|edge| &mut edge.pause),
+            Host::Node(index) => self.nodes.get_mut(index).map(|node| &mut node.pause),
+        }
+    }
+
+    fn pause(&mut self, host: Host) -> Option<Undo> {
+        let since = self.agenda.now();
+        if !self.is_alive(host) {
+            return None;
+        }
+        let pause = self.pause_of(host)?;
+        if pause.is_some() {
+            return None;
+        }
+        *pause = Some(Pause { since, backlog: Vec::new() });
+        Some(Undo::Resume(host))
+    }
+
+    /// A paused server goes on: first what has arrived, then its timers. One that was away past the heartbeat closes
+    /// its trunks unread and refuses the requests that waited.
+    fn resume(&mut self, host: Host) {
+        let Some(Pause { since, backlog }) = self.pause_of(host).and_then(Option::take) else { return };
+        let jumped = self.agenda.now() - since >= SILENCE;
+        let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(Input::is_timer);
+        if jumped {
+            self.counters.add("clock jumps", 1);
+            for id in 0..self.conns.len() {
+                let end = match (host, self.conns.get(id)) {
+                    (Host::Edge(index), Some(conn)) if conn.edge == index => crate::trunks::End::Edge,
+                    (Host::Node(index), Some(conn)) if conn.node == index => crate::trunks::End::Node,
+                    _ => continue,
+                };
+                self.close_conn(id, end);
+            }
+        }
+        for input in arrived {
+            match input {
+                Input::Batch { from, generation, attempt, .. } if jumped => {
+                    let refused = Input::Answer { attempt, bytes: None };
+                    self.agenda.after(MS, Event::At(Host::Node(from), generation, refused));
+                }
+                input => self.carry_out(host, input),
+            }
+        }
+        timers.into_iter().for_each(|input| self.carry_out(host, input));
+    }
+
+    fn cut_trunk(&mut self) -> Option<Undo> {
+        let node = self.candidate()?;
+        let edge = self.rng.index(self.edges.len());
+        for id in 0..self.conns.len() {
+            if self.conns.get(id).is_some_and(|conn| conn.edge == edge && conn.node == node) {
+                self.sever(id);
+            }
+        }
+        let cuts = vec![(Host::Edge(edge), Host::Node(node))];
+        self.cut.extend(cuts.iter().copied());
+        Some(Undo::Mend(cuts))
+    }
+
+    fn cut_nodes(&mut self, both: bool) -> Option<Undo> {
+        let one = self.candidate()?;
+        let other = self.candidate().filter(|other| *other != one)?;
+        let mut cuts = vec![(Host::Node(one), Host::Node(other))];
+        if both {
+            cuts.push((Host::Node(other), Host::Node(one)));
+        }
+        self.cut.extend(cuts.iter().copied());
+        Some(Undo::Mend(cuts))
+    }
+
+    fn join(&mut self) -> Option<Undo> {
+        let node = self.nodes.len();
+        self.add_node(node);
+        self.truth.insert(node, false);
+        self.publish(false);
+        Some(Undo::Nothing)
+    }
+
+    fn drain(&mut self) -> Option<Undo> {
+        let node = self.spare()?;
+        self.truth.insert(node, true);
+        if let Some(host) = self.nodes.get_mut(node) {
+            host.core.drain();
+        }
+        self.node_turn(node);
+        self.publish(false);
+        let deadline = self.agenda.now() + DRAIN_DEADLINE;
+        self.trouble.add(self.agenda.now(), self.agenda.now() + 5 * SECOND);
+        self.agenda.after(5 * SECOND, Event::Act(Act::DrainCheck(node, deadline)));
+        Some(Undo::Nothing)
+    }
+
+    /// A draining node exits once nothing is left to do there, and leaves discovery.
+    pub(crate) fn drain_check(&mut self, node: usize, deadline: Micros) {
+        let now = self.agenda.now();
+        let Some(host) = self.nodes.get(node).filter(|host| host.alive) else { return };
+        if (host.core.is_quiet() && host.pause.is_none()) || now >= deadline {
+            self.trace.line(now, || format!("n{node} exits"));
+            self.counters.add("drains that ran into the deadline", u64::from(now >= deadline));
+            self.trouble.add(now, now + SECOND);
+            self.kill_node(node);
+            self.truth.remove(&node);
+            self.publish(false);
+        } else {
+            self.agenda.after(500 * MS, Event::Act(Act::DrainCheck(node, deadline)));
+        }
+    }
+
+    fn flap(&mut self) -> Option<Undo> {
+        let node = self.spare()?;
+        self.truth.remove(&node);
+        self.publish(false);
+        Some(Undo::Show(node))
+    }
+
+    /// Shows every server the nodes that there are, each in its own time.
+    pub(crate) fn publish(&mut self, at_once: bool) {
+        let member = |(node, draining): (&usize, &bool)| {
+            let id = NodeId::new(&format!("n{node}")).ok()?;
+            Some(Member { id, address: format!("n{node}:1").parse().ok()?, draining: *draining })
+        };
+        let Ok(view) = View::new(self.truth.iter().filter_map(member)) else { return };
+        let now = self.agenda.now();
+        self.trace.line(now, || format!("discovery knows {}", crate::edges::names(&view)));
+        self.views.push(Arc::new(view));
+        let version = self.views.len() - 1;
+        let slow = !at_once && self.rng.percent(40);
+        let hosts: Vec<_> =
+            (0..self.edges.len()).map(Host::Edge).chain((0..self.nodes.len()).map(Host::Node)).collect();
+        let mut last = 0;
+        for host in hosts {
+            let lag = if slow { self.rng.within(0, 6 * SECOND) } else { self.rng.within(0, 200 * MS) };
+            last = last.max(lag);
+            self.later(host, lag, Input::View(version));
+        }
+        if !at_once {
+            self.counters.add("views", 1);
+            self.counters.add("views seen at different times", u64::from(slow));
+        }
+        self.trouble.add(now, now + last);
+    }
+
+    /// The nodes in a view.
+    pub(crate) fn members_seen_by(&self, version: Option<usize>) -> BTreeSet<usize> {
+        let view = version.and_then(|version| self.views.get(version));
+        let ids = view.iter().flat_map(|view| view.members()).map(|member| member.id.as_str());
+        ids.filter_map(|id| id.trim_start_matches('n').parse().ok()).collect()
+    }
+}

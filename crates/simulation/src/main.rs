@@ -1,0 +1,127 @@
+//! `mesh-sim`: runs simulated meshes, many seeds or one with an account of it.
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Parser;
+use signaling_simulation::{Counters, FaultKind, Size, run};
+
+/// Simulates meshes on a simulated network and clock, and checks what clients are promised.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Runs these seeds, the last one not included.
+    #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
+    seeds: Range<u64>,
+    /// Runs this seed alone, and prints an account of it.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Stops after this many seconds.
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
+    /// Goes on after a violation, and sums them up at the end.
+    #[arg(long)]
+    keep_going: bool,
+    /// Nodes at the start.
+    #[arg(long, default_value_t = 3)]
+    nodes: usize,
+    /// Edges.
+    #[arg(long, default_value_t = 2)]
+    edges: usize,
+    /// Clients.
+    #[arg(long, default_value_t = 20)]
+    clients: usize,
+    /// Messages in all.
+    #[arg(long, default_value_t = 500)]
+    messages: usize,
+    /// Faults in all.
+    #[arg(long, default_value_t = 5)]
+    faults: usize,
+    /// Only faults of these kinds.
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',', value_parser = kind)]
+    kinds: Vec<FaultKind>,
+    /// Clients that are always there and read everything.
+    #[arg(long)]
+    steady: bool,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("write A..B")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
+    Ok(number(from)?..number(to)?)
+}
+
+fn kind(text: &str) -> Result<FaultKind, String> {
+    let names = || FaultKind::ALL.map(FaultKind::name).join(", ");
+    FaultKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| format!("one of {}", names()))
+}
+
+impl Args {
+    fn size(&self) -> Size {
+        let kinds = if self.kinds.is_empty() { FaultKind::ALL.to_vec() } else { self.kinds.clone() };
+        let Self { nodes, edges, clients, messages, faults, .. } = *self;
+        Size { nodes, edges, clients, messages, faults, kinds, restless_clients: !self.steady }
+    }
+}
+
+fn main() -> ExitCode {
+    match simulate(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mesh-sim: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn simulate(args: &Args) -> anyhow::Result<()> {
+    let size = args.size();
+    if let Some(seed) = args.seed {
+        let outcome = run(seed, &size, true);
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+        print!("{}", outcome.counters);
+        return outcome.violation.map_or(Ok(()), |violation| Err(anyhow::anyhow!("seed {seed}: {violation}")));
+    }
+    many(args, &size).context("simulation")
+}
+
+fn many(args: &Args, size: &Size) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let limit = args.seconds.map(Duration::from_secs);
+    let mut counters = Counters::default();
+    let mut failed: Vec<(u64, String)> = Vec::new();
+    let mut done = 0_u64;
+    for seed in args.seeds.clone() {
+        if limit.is_some_and(|limit| started.elapsed() >= limit) {
+            break;
+        }
+        let outcome = run(seed, size, false);
+        done += 1;
+        counters.merge(&outcome.counters);
+        if let Some(violation) = outcome.violation {
+            println!("seed {seed}: {violation}");
+            failed.push((seed, violation.rule.to_owned()));
+            if !args.keep_going {
+                break;
+            }
+        }
+        if done.is_multiple_of(1_000) {
+            println!("{done} seeds, {} failed, {:.0} s\n{counters}", failed.len(), started.elapsed().as_secs_f64());
+            counters = Counters::default();
+        }
+    }
+    if !done.is_multiple_of(1_000) {
+        print!("{counters}");
+    }
+    println!("{done} seeds in {:.1} s, {} failed", started.elapsed().as_secs_f64(), failed.len());
+    let mut rules: Vec<&str> = failed.iter().map(|(_, rule)| rule.as_str()).collect();
+    rules.sort_unstable();
+    for group in rules.chunk_by(|one, other| one == other) {
+        println!("  {:>6}  {}", group.len(), group.first().unwrap_or(&""));
+    }
+    if let Some((seed, _)) = failed.first() {
+        bail!("replay with --seed {seed}");
+    }
+    Ok(())
+}

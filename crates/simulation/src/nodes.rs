@@ -1,0 +1,305 @@
+//! A node: the real core, and around it what the node's shell does.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use signaling_edge::core::Wants;
+use signaling_node::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey};
+use signaling_protocol::forward::{self, Item};
+
+use crate::agenda::{MS, Micros, SECOND};
+use crate::counters::Counters;
+use crate::event::{ConnId, Event, Host, Input};
+use crate::trunks::{End, front, seconds, short};
+use crate::world::{Pause, World};
+
+/// A batch under way.
+#[derive(Debug)]
+struct Request {
+    bytes: Rc<[u8]>,
+    /// Names the present try; none while the next one is waited for.
+    attempt: Option<u64>,
+    tries: u32,
+}
+
+pub(crate) struct NodeHost {
+    pub(crate) id: String,
+    pub(crate) alive: bool,
+    pub(crate) generation: u32,
+    pub(crate) pause: Option<Pause>,
+    pub(crate) core: NodeCore,
+    version: Option<usize>,
+    pub(crate) conns: BTreeMap<TrunkKey, ConnId>,
+    peers: BTreeMap<PeerKey, usize>,
+    requests: BTreeMap<(PeerKey, usize), Request>,
+    flush_at: BTreeMap<(PeerKey, usize), Micros>,
+}
+
+const COMPANY: Micros = 2 * MS;
+const ANSWER_WITHIN: Micros = 2 * SECOND;
+const LONGEST_BACKOFF: Micros = SECOND;
+
+pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
+    let counts = core.counts();
+    counters.add("nodes: requests", counts.requests);
+    counters.add("nodes: refused", counts.refused);
+    counters.add("nodes: delivered", counts.delivered);
+    counters.add("nodes: unavailable", counts.unavailable);
+    counters.add("nodes: forwarded", counts.forwarded);
+    counters.add("nodes: passed on", counts.passed_on);
+    counters.add("nodes: resends", counts.resends);
+    counters.add("nodes: dropped", counts.dropped);
+    counters.add("nodes: attached", counts.attached);
+    counters.add("nodes: rejected", counts.rejected);
+}
+
+impl World {
+    pub(crate) fn add_node(&mut self, index: usize) {
+        let id = format!("n{index}");
+        let Some(settings) = self.node_settings(&id) else { return };
+        self.nodes.push(NodeHost {
+            id,
+            alive: true,
+            generation: 0,
+            pause: None,
+            core: NodeCore::new(settings),
+            version: None,
+            conns: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            flush_at: BTreeMap::new(),
+        });
+        self.later(Host::Node(index), MS, Input::Sweep);
+    }
+
+    /// A new process under the same name.
+    pub(crate) fn restart_node(&mut self, index: usize) {
+        let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        node.alive = true;
+        node.core = NodeCore::new(settings);
+        node.version = None;
+        node.peers.clear();
+        self.later(Host::Node(index), MS, Input::Sweep);
+        self.later(Host::Node(index), MS, Input::View(self.views.len() - 1));
+    }
+
+    /// The process is gone, with all it knew.
+    pub(crate) fn kill_node(&mut self, index: usize) {
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        node.alive = false;
+        node.generation += 1;
+        node.pause = None;
+        node.conns.clear();
+        node.requests.clear();
+        node.flush_at.clear();
+        count(&mut self.counters, &node.core);
+        if let Some(settings) = self.node_settings("dead")
+            && let Some(node) = self.nodes.get_mut(index)
+        {
+            node.core = NodeCore::new(settings);
+        }
+        self.reset_conns(Host::Node(index));
+    }
+
+    pub(crate) fn node_input(&mut self, index: usize, input: Input) {
+        let now = self.agenda.instant();
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        match input {
+            Input::Sweep => {
+                node.core.sweep(now);
+                let every = Micros::try_from(SWEEP_INTERVAL.as_micros()).unwrap_or(SECOND);
+                let conns: Vec<_> = node.conns.values().copied().collect();
+                conns.into_iter().for_each(|conn| self.look_after(conn, End::Node));
+                self.later(Host::Node(index), every, Input::Sweep);
+            }
+            Input::FlushConn(conn) => self.flush(conn, End::Node, true),
+            Input::FlushLane(peer, lane) => self.flush_lane(index, (peer, lane), true),
+            Input::View(version) => self.node_view(index, version),
+            Input::ConnectArrives(conn) => self.node_connected(index, conn),
+            Input::Arrives(conn, bytes) => {
+                if self.arrives(conn, End::Node)
+                    && let Some(trunk) = self.conns.get(conn).and_then(|conn| conn.trunk)
+                    && let Some(node) = self.nodes.get_mut(index)
+                    && let Err(error) = node.core.trunk_frames(now, trunk, &bytes)
+                {
+                    self.ledger.broken(self.agenda.now(), "damaged", error.to_string());
+                }
+            }
+            Input::Closed(conn) => self.close_conn(conn, End::Node),
+            Input::Batch { from, generation, attempt, bytes } => {
+                self.batch_arrives(index, (from, generation), attempt, &bytes);
+            }
+            Input::Answer { attempt, bytes } => self.answer_arrives(index, attempt, bytes.as_deref()),
+            Input::Timeout { attempt } => self.try_again(index, attempt),
+            Input::Retry(peer, lane) => self.transmit(index, (peer, lane)),
+            _ => {}
+        }
+    }
+
+    /// Sends all that the core wants sent.
+    pub(crate) fn node_turn(&mut self, index: usize) {
+        let Some(node) = self.nodes.get(index) else { return };
+        let conns: Vec<_> = node.conns.values().copied().collect();
+        let peers: Vec<_> = node.peers.keys().copied().collect();
+        conns.into_iter().for_each(|conn| self.flush(conn, End::Node, false));
+        for peer in peers {
+            (0..LANES).for_each(|lane| self.flush_lane(index, (peer, lane), false));
+        }
+    }
+
+    fn node_view(&mut self, index: usize, version: usize) {
+        let Some(view) = self.views.get(version).cloned() else { return };
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        if node.version.is_some_and(|before| before >= version) {
+            return;
+        }
+        self.trace.line(now, || format!("n{index} sees {}", crate::edges::names(&view)));
+        node.version = Some(version);
+        node.core.set_view(instant, view);
+        let place = |address: &str| address.trim_start_matches('n').split(':').next()?.parse().ok();
+        node.peers = node.core.peers().filter_map(|(key, address)| Some((key, place(address)?))).collect();
+        let NodeHost { peers, requests, flush_at, .. } = node;
+        requests.retain(|(peer, _), _| peers.contains_key(peer));
+        flush_at.retain(|(peer, _), _| peers.contains_key(peer));
+    }
+
+    fn node_connected(&mut self, index: usize, id: ConnId) {
+        let now = self.agenda.now();
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        if conn.severed {
+            return;
+        }
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        let trunk = node.core.trunk_up();
+        node.conns.insert(trunk, id);
+        conn.trunk = Some(trunk);
+        let side = conn.side(End::Node);
+        side.open = true;
+        side.heard = now;
+        let edge = conn.edge;
+        self.answer_connect(id, edge);
+    }
+
+    fn flush_lane(&mut self, index: usize, lane: (PeerKey, usize), due: bool) {
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        if due {
+            node.flush_at.remove(&lane);
+        }
+        match node.core.lane_wants(lane.0, lane.1) {
+            Wants::Nothing => {}
+            Wants::Soon if !due => {
+                if let std::collections::btree_map::Entry::Vacant(entry) = node.flush_at.entry(lane) {
+                    entry.insert(now + COMPANY);
+                    self.later(Host::Node(index), COMPANY, Input::FlushLane(lane.0, lane.1));
+                }
+            }
+            Wants::Soon | Wants::Now => {
+                if let Some(batch) = node.core.take_lane_batch(instant, lane.0, lane.1) {
+                    node.requests.insert(lane, Request { bytes: Rc::from(batch), attempt: None, tries: 0 });
+                    self.transmit(index, lane);
+                }
+            }
+        }
+    }
+
+    /// Sends a batch, for the first time or again.
+    fn transmit(&mut self, index: usize, lane: (PeerKey, usize)) {
+        self.attempts += 1;
+        let attempt = self.attempts;
+        let delay = self.rng.delay();
+        let now = self.agenda.now();
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        let from = (index, node.generation);
+        let (Some(to), Some(request)) = (node.peers.get(&lane.0).copied(), node.requests.get_mut(&lane)) else { return };
+        if request.attempt.is_some() {
+            return;
+        }
+        request.attempt = Some(attempt);
+        request.tries += 1;
+        self.counters.add("nodes: batches tried again", u64::from(request.tries > 1));
+        let bytes = Rc::clone(&request.bytes);
+        let reaches = self.reaches(Host::Node(index), Host::Node(to));
+        if self.trace.is_wanted() {
+            let lost = if reaches { "" } else { " (lost)" };
+            self.trace.line(now, || format!("batch {attempt} n{index}>n{to}{lost} {}", describe(&bytes)));
+        }
+        self.later(Host::Node(index), ANSWER_WITHIN, Input::Timeout { attempt });
+        if reaches {
+            let (from, generation) = from;
+            self.later(Host::Node(to), delay, Input::Batch { from, generation, attempt, bytes });
+            if !self.is_alive(Host::Node(to)) {
+                self.later(Host::Node(index), delay, Input::Answer { attempt, bytes: None });
+            }
+        }
+    }
+
+    fn batch_arrives(&mut self, index: usize, (from, generation): (usize, u32), attempt: u64, bytes: &[u8]) {
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        let delay = self.rng.delay();
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        let answer = match node.core.batch(instant, bytes) {
+            Ok(answer) => answer,
+            Err(error) => return self.ledger.broken(now, "damaged", error.to_string()),
+        };
+        let reaches = self.reaches(Host::Node(index), Host::Node(from));
+        if self.trace.is_wanted() {
+            let lost = if reaches { "" } else { " (lost)" };
+            self.trace.line(now, || format!("answer {attempt} n{from}<n{index}{lost} {}", describe(&answer)));
+        }
+        if reaches {
+            let answer = Input::Answer { attempt, bytes: Some(answer) };
+            self.agenda.after(delay, Event::At(Host::Node(from), generation, answer));
+        }
+    }
+
+    fn lane_of(&self, index: usize, attempt: u64) -> Option<(PeerKey, usize)> {
+        let requests = &self.nodes.get(index)?.requests;
+        requests.iter().find(|(_, request)| request.attempt == Some(attempt)).map(|(lane, _)| *lane)
+    }
+
+    fn answer_arrives(&mut self, index: usize, attempt: u64, bytes: Option<&[u8]>) {
+        let Some(bytes) = bytes else { return self.try_again(index, attempt) };
+        let Some(lane) = self.lane_of(index, attempt) else { return };
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        node.requests.remove(&lane);
+        if let Err(error) = node.core.lane_answered(instant, lane.0, lane.1, bytes) {
+            self.ledger.broken(now, "damaged", error.to_string());
+        }
+    }
+
+    /// A try was refused, or nothing came in time.
+    fn try_again(&mut self, index: usize, attempt: u64) {
+        let Some(lane) = self.lane_of(index, attempt) else { return };
+        let jitter = self.rng.within(50, 100);
+        let Some(request) = self.nodes.get_mut(index).and_then(|node| node.requests.get_mut(&lane)) else { return };
+        request.attempt = None;
+        let backoff = (50 * MS << request.tries.min(6)).min(LONGEST_BACKOFF) * jitter / 100;
+        self.later(Host::Node(index), backoff, Input::Retry(lane.0, lane.1));
+    }
+}
+
+fn describe(mut bytes: &[u8]) -> String {
+    let Ok(header) = forward::open(&mut bytes) else { return "DAMAGED".to_owned() };
+    let mut text = format!("[lane {} number {}] ", header.lane, header.number);
+    while !bytes.is_empty() {
+        match Item::take(&mut bytes) {
+            Ok(Item::Envelope(envelope)) => text.push_str(&format!(
+                "Envelope to {} {}/{} prev {} left {} via {:?} {}; ",
+                envelope.to,
+                short(envelope.origin.session.0),
+                envelope.origin.number,
+                envelope.prev,
+                seconds(envelope.left.as_duration()),
+                envelope.via,
+                front(envelope.payload)
+            )),
+            Ok(other) => text.push_str(&format!("{other:?}; ")),
+            Err(_) => return text + "DAMAGED",
+        }
+    }
+    text
+}

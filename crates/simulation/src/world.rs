@@ -1,0 +1,303 @@
+//! The world: servers, wires, clients, and the loop that lets time pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use signaling_discovery::View;
+use signaling_edge::core as edge;
+use signaling_node::core as node;
+use signaling_protocol::Incarnation;
+
+use crate::agenda::{Agenda, Micros, SECOND};
+use crate::clients::{Client, Socket};
+use crate::counters::Counters;
+use crate::edges::EdgeHost;
+use crate::event::{Act, ClientIx, Event, Host, Input};
+use crate::ledger::{Ledger, Violation};
+use crate::nodes::NodeHost;
+use crate::plan::{Fault, Plan, Sending, Size};
+use crate::rng::Rng;
+use crate::spans::Spans;
+use crate::trace::Trace;
+use crate::trunks::Conn;
+
+/// What came of one run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The first broken promise, if any.
+    pub violation: Option<Violation>,
+    /// How often each thing happened.
+    pub counters: Counters,
+    /// The account of the run, if it was wanted.
+    pub trace: Vec<String>,
+}
+
+/// A paused server's inputs, as they came.
+#[derive(Debug)]
+pub(crate) struct Pause {
+    pub(crate) since: Micros,
+    pub(crate) backlog: Vec<Input>,
+}
+
+pub(crate) struct World {
+    pub(crate) agenda: Agenda<Event>,
+    pub(crate) rng: Rng,
+    pub(crate) trace: Trace,
+    pub(crate) counters: Counters,
+    pub(crate) ledger: Ledger,
+    pub(crate) edges: Vec<EdgeHost>,
+    pub(crate) nodes: Vec<NodeHost>,
+    pub(crate) conns: Vec<Conn>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) sendings: Vec<Sending>,
+    pub(crate) faults: Vec<Fault>,
+    /// What each fault that is on has hit.
+    pub(crate) undo: BTreeMap<usize, crate::faults::Undo>,
+    /// Whom no packet reaches from whom.
+    pub(crate) cut: BTreeSet<(Host, Host)>,
+    /// The nodes that discovery knows, and whether they drain.
+    pub(crate) truth: BTreeMap<usize, bool>,
+    pub(crate) views: Vec<Arc<View>>,
+    /// When something was wrong that all clients may feel.
+    pub(crate) trouble: Spans,
+    pub(crate) attempts: u64,
+    pub(crate) edge_settings: edge::Settings,
+    pub(crate) hold: Duration,
+    pub(crate) closing_down: bool,
+}
+
+/// A store that fills up with messages to absent clients empties once in a hold time.
+const MOST_ROUNDS: usize = 40;
+
+/// Runs the world of `seed` until everything has settled, or the first promise is broken.
+#[must_use]
+pub fn run(seed: u64, size: &Size, traced: bool) -> Outcome {
+    let plan = Plan::draw(&mut Rng::new(seed), size);
+    World::new(seed, size, plan, traced).run(size)
+}
+
+impl World {
+    fn new(seed: u64, size: &Size, plan: Plan, traced: bool) -> Self {
+        let Plan { takes, sendings, acts, faults, hold, store_frames, .. } = plan;
+        let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
+        let mut world = Self {
+            agenda: Agenda::new(),
+            rng: Rng::new(seed ^ 0x00c0_ffee),
+            trace: Trace::new(traced),
+            counters: Counters::default(),
+            ledger: Ledger::new(hold, store_frames),
+            edges: Vec::new(),
+            nodes: Vec::new(),
+            conns: Vec::new(),
+            clients: takes.into_iter().map(Client::new).collect(),
+            sockets: Vec::new(),
+            sendings,
+            faults,
+            undo: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            truth: BTreeMap::new(),
+            views: Vec::new(),
+            trouble: Spans::default(),
+            attempts: 0,
+            edge_settings: edge::Settings { store, ..edge::Settings::default() },
+            hold: Duration::from_micros(hold),
+            closing_down: false,
+        };
+        for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
+            world.ledger.expect(*from, *to, *ttl_ms);
+            world.agenda.schedule(*at, Event::Act(Act::Send(message)));
+        }
+        for (at, act) in acts {
+            world.agenda.schedule(at, Event::Act(act));
+        }
+        for (index, fault) in world.faults.iter().enumerate() {
+            world.agenda.schedule(fault.at, Event::Act(Act::FaultBegins(index)));
+            world.agenda.schedule(fault.at + fault.lasts, Event::Act(Act::FaultEnds(index)));
+        }
+        for index in 0..size.nodes {
+            world.add_node(index);
+            world.truth.insert(index, false);
+        }
+        for index in 0..size.edges {
+            world.add_edge(index);
+        }
+        world.publish(true);
+        world
+    }
+
+    fn run(mut self, size: &Size) -> Outcome {
+        let last_send = self.sendings.iter().map(|sending| sending.at).max().unwrap_or(0);
+        let last_fault = self.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or(0);
+        let hold = Micros::try_from(self.hold.as_micros()).unwrap_or(SECOND);
+        self.pass_until(last_send.max(last_fault) + 10 * SECOND);
+        let quiet_from = last_send.max(last_fault).max(self.trouble.last_end()) + 10 * SECOND;
+        let mut settled = quiet_from + hold + 6 * SECOND;
+        self.pass_until(settled);
+        // A sender that was not read for a while has its last messages taken late.
+        for _ in 0..MOST_ROUNDS {
+            let due = self.ledger.last_taken + hold + 6 * SECOND;
+            if due < settled && !self.unread() {
+                break;
+            }
+            settled = settled.max(due) + SECOND;
+            self.pass_until(settled);
+        }
+        if self.ledger.first_violation().is_none() {
+            self.settle(quiet_from);
+            self.hang_up();
+            self.pass_until(settled + hold + 40 * SECOND);
+            self.check_nothing_is_left();
+        }
+        self.finish(size)
+    }
+
+    fn pass_until(&mut self, end: Micros) {
+        while self.ledger.first_violation().is_none()
+            && let Some(event) = self.agenda.next_before(end)
+        {
+            match event {
+                Event::At(host, generation, input) => self.input(host, generation, input),
+                Event::Act(act) => self.act(act),
+            }
+        }
+    }
+
+    fn input(&mut self, host: Host, generation: u32, input: Input) {
+        let (alive, current, pause) = match host {
+            Host::Edge(index) => match self.edges.get_mut(index) {
+                Some(edge) => (edge.alive, edge.generation, &mut edge.pause),
+                None => return,
+            },
+            Host::Node(index) => match self.nodes.get_mut(index) {
+                Some(node) => (node.alive, node.generation, &mut node.pause),
+                None => return,
+            },
+        };
+        if !alive || current != generation {
+            self.nobody_there(host, &input);
+        } else if let Some(pause) = pause {
+            pause.backlog.push(input);
+        } else {
+            self.carry_out(host, input);
+        }
+    }
+
+    pub(crate) fn carry_out(&mut self, host: Host, input: Input) {
+        match host {
+            Host::Edge(index) => {
+                self.edge_input(index, input);
+                self.edge_turn(index);
+            }
+            Host::Node(index) => {
+                self.node_input(index, input);
+                self.node_turn(index);
+            }
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::FaultBegins(index) => self.fault_begins(index),
+            Act::FaultEnds(index) => self.fault_ends(index),
+            Act::Noticed(index, generation) => self.death_noticed(index, generation),
+            Act::DrainCheck(index, deadline) => self.drain_check(index, deadline),
+            Act::Connect(client) => self.client_connects(client),
+            Act::Disconnect(client, gone, noticed_after) => self.client_disconnects(client, gone, noticed_after),
+            Act::Stall(client, lasts) => self.client_stalls(client, lasts),
+            Act::Send(message) => self.client_sends(message),
+        }
+    }
+
+    pub(crate) fn generation(&self, host: Host) -> u32 {
+        match host {
+            Host::Edge(index) => self.edges.get(index).map_or(0, |edge| edge.generation),
+            Host::Node(index) => self.nodes.get(index).map_or(0, |node| node.generation),
+        }
+    }
+
+    pub(crate) fn is_alive(&self, host: Host) -> bool {
+        match host {
+            Host::Edge(index) => self.edges.get(index).is_some_and(|edge| edge.alive),
+            Host::Node(index) => self.nodes.get(index).is_some_and(|node| node.alive),
+        }
+    }
+
+    /// Schedules an input for a server as it is now: a later incarnation does not get it.
+    pub(crate) fn later(&mut self, host: Host, delay: Micros, input: Input) {
+        let generation = self.generation(host);
+        self.agenda.after(delay, Event::At(host, generation, input));
+    }
+
+    pub(crate) fn reaches(&self, from: Host, to: Host) -> bool {
+        !self.cut.contains(&(from, to))
+    }
+
+    pub(crate) fn node_settings(&mut self, id: &str) -> Option<node::Settings> {
+        Some(node::Settings {
+            id: signaling_protocol::NodeId::new(id).ok()?,
+            incarnation: Incarnation(self.rng.bytes()),
+            hash_seed: 0,
+            hold: self.hold,
+            resume: Duration::from_secs(30),
+            hold_limits: node::HoldLimits::default(),
+            max_message_bytes: 64 * 1024,
+            reveal_nodes: false,
+            mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),
+            epoch: (self.agenda.base(), std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+        })
+    }
+
+    /// Everything that has gone wrong and that a message to `client` may feel.
+    pub(crate) fn trouble_of(&self, client: ClientIx) -> Spans {
+        self.clients.get(client).map_or_else(Spans::default, |client| self.trouble.with(&client.away))
+    }
+
+    fn settle(&mut self, quiet_from: Micros) {
+        let now = self.agenda.now();
+        let sockets = &self.sockets;
+        self.ledger.settle(now, quiet_from, |socket| sockets.get(socket).is_some_and(Socket::can_be_told));
+    }
+
+    fn check_nothing_is_left(&mut self) {
+        let now = self.agenda.now();
+        for edge in self.edges.iter().filter(|edge| edge.alive) {
+            if !edge.core.is_empty() {
+                let what = format!("{} sessions at {}", edge.core.len(), edge.id);
+                self.ledger.broken(now, "left behind", what);
+            }
+        }
+        for node in self.nodes.iter().filter(|node| node.alive) {
+            if !node.core.is_quiet() || node.core.held_bytes() > 0 {
+                let (sessions, held) = (node.core.sessions(), node.core.held_bytes());
+                let what = format!("at {}: {sessions} sessions, {held} bytes held, or messages in custody", node.id);
+                self.ledger.broken(now, "left behind", what);
+            }
+        }
+    }
+
+    fn finish(mut self, size: &Size) -> Outcome {
+        for edge in &self.edges {
+            crate::edges::count(&mut self.counters, &edge.core);
+        }
+        for node in &self.nodes {
+            crate::nodes::count(&mut self.counters, &node.core);
+        }
+        for kind in &size.kinds {
+            self.counters.add(kind.name(), 0);
+        }
+        self.counters.add("messages taken and acked", self.ledger.acks);
+        self.counters.add("messages unavailable", self.ledger.unavailable);
+        self.counters.add("unavailable though written", self.ledger.unavailable_though_written);
+        self.counters.add("written to a slow socket after unavailable", self.ledger.written_late_to_slow);
+        self.counters.add("doubled on the recipient's next socket", self.ledger.doubled_on_next_socket);
+        self.counters.add("doubled there after an ack", self.ledger.doubled_after_ack);
+        let violation = self.ledger.first_violation().cloned();
+        if let Some(violation) = &violation {
+            let now = self.agenda.now();
+            self.trace.line(now, || format!("VIOLATION {violation}"));
+        }
+        Outcome { violation, counters: self.counters, trace: self.trace.take() }
+    }
+}
