@@ -1,1 +1,23 @@
-//! One promise per file, over real processes.
+//! What the tests in `tests/` share: a mesh of real processes, and a plain WebSocket client. One promise per file there.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+pub mod chatter;
+pub mod chromium;
+pub mod cut;
+pub mod http;
+pub mod mesh;
+pub mod metrics;
+pub mod optional;
+pub mod peer;
+pub mod python;
+pub mod raw_socket;
+pub mod wait;
+
+pub use chatter::Chatter;
+pub use chromium::{Chromium, Page};
+pub use mesh::TestMesh;
+pub use peer::Peer;
+pub use python::PythonClient;
+pub use raw_socket::RawSocket;
+pub use wait::{eventually, stays};

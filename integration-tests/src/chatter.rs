@@ -1,0 +1,78 @@
+//! A pair of well-behaved clients that talk while others misbehave.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{Peer, TestMesh};
+
+/// How often a message is sent, if the last has arrived by then.
+const PACE: Duration = Duration::from_millis(10);
+
+/// The pair, in the background: one message at a time, which must arrive, be the next, and be acknowledged.
+pub struct Chatter {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Talk>,
+}
+
+/// What the pair has seen.
+#[derive(Debug)]
+pub struct Talk {
+    /// How long each message took from its sending to its ack, in order of time.
+    pub times: Vec<Duration>,
+}
+
+impl Talk {
+    /// The longest time.
+    pub fn slowest(&self) -> Duration {
+        self.times.iter().max().copied().unwrap_or_default()
+    }
+
+    /// The time that 99 of 100 messages kept.
+    pub fn p99(&self) -> Duration {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        times.get(times.len() * 99 / 100).copied().unwrap_or_default()
+    }
+}
+
+impl Chatter {
+    /// Connects two clients of different nodes and lets them talk.
+    pub async fn start(mesh: &TestMesh) -> Self {
+        let (sender, recipient) = (mesh.id_owned_by("node-0", "chatter"), mesh.id_owned_by("node-1", "listener"));
+        let peers = (Peer::connect(&mesh.url(), &sender).await, Peer::connect(&mesh.url(), &recipient).await);
+        let (stop, stopped) = oneshot::channel();
+        Self { stop, task: tokio::spawn(talk(peers, recipient, stopped)) }
+    }
+
+    /// Ends the talk.
+    ///
+    /// # Panics
+    /// If a message was lost, doubled or swapped, or a socket closed.
+    pub async fn stop(self) -> Talk {
+        let _ = self.stop.send(());
+        self.task.await.unwrap()
+    }
+}
+
+async fn talk(peers: (Peer, Peer), recipient: String, mut stopped: oneshot::Receiver<()>) -> Talk {
+    let (mut from, mut to) = peers;
+    let mut ticks = interval(PACE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut times = Vec::new();
+    for id in 1_u64.. {
+        ticks.tick().await;
+        if stopped.try_recv() != Err(oneshot::error::TryRecvError::Empty) {
+            break;
+        }
+        let sent = Instant::now();
+        from.signal(&recipient, json!(id), Some(id)).await;
+        assert_eq!(to.recv().await["data"], id);
+        assert_eq!(from.recv().await, json!({ "type": "ack", "id": id }));
+        times.push(sent.elapsed());
+    }
+    Talk { times }
+}

@@ -1,0 +1,106 @@
+//! A headless Chromium of the test's own, told what to do over its DevTools socket.
+
+mod devtools;
+mod page;
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use self::devtools::Devtools;
+pub use self::page::Page;
+use crate::optional::{in_path, missing};
+use crate::wait::eventually;
+
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+const START_WITHIN: Duration = Duration::from_secs(30);
+
+const FLAGS: [&str; 13] = [
+    "--headless",
+    // CI runs as root.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    // A container's /dev/shm may be too small.
+    "--disable-dev-shm-usage",
+    // Peers find each other on a machine without any network, and without multicast.
+    "--allow-loopback-in-peer-connection",
+    "--disable-features=WebRtcHideLocalIpsWithMdns",
+    "--window-size=1280,1600",
+    "--remote-debugging-port=0",
+];
+
+/// A running browser with an empty profile. Dropping it ends it.
+pub struct Chromium {
+    devtools: Devtools,
+    _process: Process,
+    _profile: TempDir,
+}
+
+struct Process(Child);
+
+impl Chromium {
+    /// Starts one. `None` where no browser is installed; it is said then that the test is skipped.
+    ///
+    /// # Panics
+    /// If it does not start, and with `CI=true` if there is none.
+    pub async fn start() -> Option<Self> {
+        let Some(program) = in_path(&NAMES) else {
+            missing("chromium", "chromium");
+            return None;
+        };
+        let profile = tempfile::tempdir().unwrap();
+        let log = profile.path().join("chromium.log");
+        let child = Command::new(program)
+            .args(FLAGS)
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut process = Process(child);
+        let socket = eventually("Chromium to start", START_WITHIN, || {
+            let ended = process.0.try_wait().unwrap();
+            assert!(ended.is_none(), "Chromium has ended: {ended:?}\n{}", std::fs::read_to_string(&log).unwrap());
+            let socket = devtools_socket(profile.path());
+            async { socket }
+        })
+        .await;
+        let devtools = Devtools::connect(&socket).await;
+        Some(Self { devtools, _process: process, _profile: profile })
+    }
+
+    /// Opens a page that shares no storage with other pages. `name` says which page it is when it fails.
+    pub async fn open(&self, name: &str, url: &str) -> Page<'_> {
+        let context = self.devtools.call(None, "Target.createBrowserContext", json!({})).await;
+        let target = json!({ "url": "about:blank", "browserContextId": context["browserContextId"] });
+        let target = self.devtools.call(None, "Target.createTarget", target).await;
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = self.devtools.call(None, "Target.attachToTarget", attach).await;
+        Page::open(&self.devtools, name, session["sessionId"].as_str().unwrap(), url).await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where a browser that has started listens: it writes its port and path into its profile.
+fn devtools_socket(profile: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(profile.join("DevToolsActivePort")).ok()?;
+    let (port, path) = text.split_once('\n')?;
+    path.starts_with("/devtools/browser/").then(|| format!("ws://127.0.0.1:{port}{}", path.trim_end()))
+}

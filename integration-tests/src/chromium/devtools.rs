@@ -1,0 +1,119 @@
+//! The DevTools protocol: commands, answers and events as JSON over one WebSocket.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// The connection to a browser. One command at a time; events that come meanwhile are looked through for complaints.
+pub(super) struct Devtools(Mutex<Link>);
+
+struct Link {
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    last_id: u64,
+    complaints: Vec<Complaint>,
+}
+
+/// An error that a page has met.
+struct Complaint {
+    session: String,
+    text: String,
+}
+
+impl Devtools {
+    pub(super) async fn connect(url: &str) -> Self {
+        let (socket, _) = connect_async(url).await.unwrap();
+        Self(Mutex::new(Link { socket, last_id: 0, complaints: Vec::new() }))
+    }
+
+    /// Gives a command to the browser, or to the page of a session, and returns the answer.
+    ///
+    /// # Panics
+    /// If the browser refuses it, or does not answer.
+    pub(super) async fn call(&self, session: Option<&str>, method: &str, params: Value) -> Value {
+        let mut link = self.0.lock().await;
+        let answer = timeout(ANSWER_WITHIN, link.call(session, method, params)).await;
+        answer.unwrap_or_else(|_| panic!("Chromium does not answer {method}"))
+    }
+
+    /// The errors that the session's page has met so far.
+    pub(super) async fn complaints(&self, session: &str) -> Vec<String> {
+        let link = self.0.lock().await;
+        link.complaints.iter().filter(|it| it.session == session).map(|it| it.text.clone()).collect()
+    }
+}
+
+impl Link {
+    async fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Value {
+        self.last_id += 1;
+        let mut command = json!({ "id": self.last_id, "method": method, "params": params });
+        if let Some(session) = session {
+            command["sessionId"] = session.into();
+        }
+        self.socket.send(Message::text(command.to_string())).await.unwrap();
+        loop {
+            let mut message = self.receive().await;
+            if message["id"] == self.last_id {
+                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
+                return message["result"].take();
+            }
+            self.complaints.extend(complaint(&message));
+        }
+    }
+
+    async fn receive(&mut self) -> Value {
+        loop {
+            match self.socket.next().await {
+                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                other => panic!("instead of an answer of Chromium: {other:?}"),
+            }
+        }
+    }
+}
+
+/// What an event says of an uncaught exception, a failed load, or `console.error`.
+fn complaint(event: &Value) -> Option<Complaint> {
+    let params = &event["params"];
+    let text = match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => {
+            let details = &params["exceptionDetails"];
+            details["exception"]["description"].as_str().or(details["text"].as_str())?.to_owned()
+        }
+        "Runtime.consoleAPICalled" if params["type"] == "error" => params["args"].to_string(),
+        "Log.entryAdded" if params["entry"]["level"] == "error" => {
+            format!("{} {}", params["entry"]["text"], params["entry"]["url"])
+        }
+        _ => return None,
+    };
+    Some(Complaint { session: event["sessionId"].as_str()?.to_owned(), text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_from_other_events_of_a_page() {
+        let text = |event: Value| complaint(&event).map(|it| it.text);
+        let log = |level: &str| json!({ "level": level, "text": "404", "url": "http://x/y" });
+
+        let thrown = json!({ "exceptionDetails": { "text": "Uncaught", "exception": { "description": "Error: no" } } });
+        assert_eq!(
+            text(json!({ "method": "Runtime.exceptionThrown", "sessionId": "s", "params": thrown })),
+            Some("Error: no".to_owned())
+        );
+        let entry =
+            |level: &str| json!({ "method": "Log.entryAdded", "sessionId": "s", "params": { "entry": log(level) } });
+        assert_eq!(text(entry("error")), Some("\"404\" \"http://x/y\"".to_owned()));
+        assert_eq!(text(entry("warning")), None);
+        assert_eq!(text(json!({ "method": "Page.loadEventFired", "sessionId": "s", "params": {} })), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! One page: what it shows, and what its user does to it.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+
+use super::devtools::Devtools;
+use crate::mesh::binaries;
+use crate::wait::eventually;
+
+/// A page in a browser context of its own.
+pub struct Page<'a> {
+    devtools: &'a Devtools,
+    name: String,
+    session: String,
+}
+
+impl<'a> Page<'a> {
+    pub(super) async fn open(devtools: &'a Devtools, name: &str, session: &str, url: &str) -> Self {
+        let page = Self { devtools, name: name.to_owned(), session: session.to_owned() };
+        for domain in ["Page", "Runtime", "Log"] {
+            page.call(&format!("{domain}.enable"), json!({})).await;
+        }
+        // Else of several pages only one gets keys.
+        page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })).await;
+        let navigated = page.call("Page.navigate", json!({ "url": url })).await;
+        assert!(navigated.get("errorText").is_none(), "{url}: {navigated}");
+        page
+    }
+
+    /// What a JavaScript expression comes to.
+    ///
+    /// # Panics
+    /// If it throws.
+    pub async fn evaluate(&self, expression: &str) -> Value {
+        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let mut answer = self.call("Runtime.evaluate", params).await;
+        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {}", answer["exceptionDetails"]);
+        answer["result"]["value"].take()
+    }
+
+    /// The text of the last element that matches.
+    pub async fn text(&self, selector: &str) -> Option<String> {
+        let last = format!("[...document.querySelectorAll({})].at(-1)?.textContent", json!(selector));
+        self.evaluate(&last).await.as_str().map(str::to_owned)
+    }
+
+    /// Waits until the last element that matches has this text.
+    ///
+    /// # Panics
+    /// If it does not come to that within `limit`; a picture of the page is kept then.
+    pub async fn shows(&self, selector: &str, text: &str, limit: Duration) {
+        let look = || async { (self.text(selector).await.as_deref() == Some(text)).then_some(()) };
+        let what = format!("{} to show {text:?} as {selector}", self.name);
+        let waited = AssertUnwindSafe(eventually(&what, limit, look)).catch_unwind().await;
+        if let Err(panic) = waited {
+            self.describe_failure(selector).await;
+            resume_unwind(panic);
+        }
+    }
+
+    /// Presses and releases the mouse over an element.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn click(&self, selector: &str) {
+        let centre = format!(
+            "(() => {{
+                const element = document.querySelector({});
+                element.scrollIntoView({{ block: 'center', behavior: 'instant' }});
+                const {{ x, y, width, height }} = element.getBoundingClientRect();
+                return {{ x: x + width / 2, y: y + height / 2 }};
+            }})()",
+            json!(selector)
+        );
+        let at = self.evaluate(&centre).await;
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": at["x"], "y": at["y"], "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event).await;
+        }
+    }
+
+    /// Clicks into a field and types.
+    pub async fn type_into(&self, selector: &str, text: &str) {
+        self.click(selector).await;
+        self.call("Input.insertText", json!({ "text": text })).await;
+    }
+
+    /// The errors in the page's console so far.
+    pub async fn complaints(&self) -> Vec<String> {
+        // Events come before the answer to a later command.
+        self.evaluate("0").await;
+        self.devtools.complaints(&self.session).await
+    }
+
+    /// Keeps a picture of the page beside the binaries, and returns where.
+    pub async fn screenshot(&self) -> PathBuf {
+        let picture = self.call("Page.captureScreenshot", json!({ "format": "png" })).await;
+        let dir = binaries().join("screenshots");
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join(format!("{}-{}.png", self.name, std::process::id()));
+        std::fs::write(&path, STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()).unwrap();
+        path
+    }
+
+    async fn describe_failure(&self, selector: &str) {
+        eprintln!("{} shows {:?} as {selector}", self.name, self.text(selector).await);
+        eprintln!("its console: {:?}", self.complaints().await);
+        eprintln!("it looks like {}", self.screenshot().await.display());
+    }
+
+    async fn call(&self, method: &str, params: Value) -> Value {
+        self.devtools.call(Some(&self.session), method, params).await
+    }
+}

@@ -1,0 +1,89 @@
+//! A link between nodes that a test can cut.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::TestMesh;
+
+/// How a trunk's connection begins; all others carry forwards.
+const TRUNK: &[u8] = b"GET /internal/v1/trunk";
+
+/// A relay in front of a node's internal listener, named in the discovery file in the node's place. Trunks always pass;
+/// what other nodes send passes until it is cut. It ends when dropped.
+pub struct Forwards {
+    is_cut: watch::Sender<bool>,
+    connections: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+impl Forwards {
+    /// Puts a relay in front of a node. What changes the set of nodes later, such as a kill, undoes it.
+    pub async fn to(mesh: &TestMesh, node: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let file = mesh.dir.path().join("nodes.json");
+        let mut nodes: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();
+        let target: Arc<str> = entry["address"].as_str().unwrap().into();
+        entry["address"] = listener.local_addr().unwrap().to_string().into();
+
+        let (is_cut, cut) = watch::channel(false);
+        let connections = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&connections);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut relays = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                relays.spawn(relay(stream, Arc::clone(&target), cut.clone(), Arc::clone(&count)));
+                while relays.try_join_next().is_some() {}
+            }
+        });
+        let renewed = file.with_extension("renewed");
+        std::fs::write(&renewed, serde_json::to_vec(&nodes).unwrap()).unwrap();
+        std::fs::rename(&renewed, &file).unwrap();
+        Self { is_cut, connections, _tasks: tasks }
+    }
+
+    /// Whether another node has sent something this way.
+    pub fn is_used(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) > 0
+    }
+
+    /// From now on nothing that other nodes send arrives.
+    pub fn cut(&self) {
+        self.is_cut.send_replace(true);
+    }
+
+    /// Lets it pass again.
+    pub fn heal(&self) {
+        self.is_cut.send_replace(false);
+    }
+}
+
+async fn relay(mut near: TcpStream, target: Arc<str>, mut cut: watch::Receiver<bool>, forwards: Arc<AtomicUsize>) {
+    let mut first = [0; TRUNK.len()];
+    if near.read_exact(&mut first).await.is_err() {
+        return;
+    }
+    let carry = async {
+        let mut far = TcpStream::connect(&*target).await?;
+        far.write_all(&first).await?;
+        copy_bidirectional(&mut near, &mut far).await
+    };
+    if first == TRUNK {
+        let _ = carry.await;
+    } else {
+        forwards.fetch_add(1, Ordering::Relaxed);
+        tokio::select! {
+            biased;
+            _ = cut.wait_for(|is_cut| *is_cut) => {}
+            _ = carry => {}
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! HTTP requests as they stand on the wire, faults and all, and their answers.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The head of a request, to be spoilt at will.
+#[derive(Clone)]
+pub struct Head {
+    method: String,
+    target: String,
+    version: String,
+    lines: Vec<(String, String)>,
+}
+
+impl Head {
+    /// A plain GET. `target` is path and query.
+    pub fn get(target: &str) -> Self {
+        let head = Self { method: "GET".into(), target: target.into(), version: "HTTP/1.1".into(), lines: Vec::new() };
+        head.with("Host", "mesh.test")
+    }
+
+    /// A faultless request for a WebSocket.
+    pub fn upgrade(target: &str) -> Self {
+        Self::get(target)
+            .with("Upgrade", "websocket")
+            .with("Connection", "Upgrade")
+            .with("Sec-WebSocket-Version", "13")
+            .with("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+    }
+
+    /// A faultless request of this client.
+    pub fn connect(client_id: &str) -> Self {
+        Self::upgrade(&format!("/v1/connect?client_id={client_id}"))
+    }
+
+    /// With another method.
+    #[must_use]
+    pub fn method(self, method: &str) -> Self {
+        Self { method: method.into(), ..self }
+    }
+
+    /// With another version.
+    #[must_use]
+    pub fn version(self, version: &str) -> Self {
+        Self { version: version.into(), ..self }
+    }
+
+    /// With a further line.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.lines.push((name.into(), value.into()));
+        self
+    }
+
+    /// Without any line of this name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.lines.retain(|(other, _)| other != name);
+        self
+    }
+
+    /// With this line in place of those of its name.
+    #[must_use]
+    pub fn replace(self, name: &str, value: &str) -> Self {
+        self.without(name).with(name, value)
+    }
+
+    /// As it stands on the wire.
+    pub fn text(&self) -> String {
+        let lines: String = self.lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        format!("{} {} {}\r\n{lines}\r\n", self.method, self.target, self.version)
+    }
+}
+
+/// What a server answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// All header lines, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Answer {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The `error.code` of the body.
+    ///
+    /// # Panics
+    /// If the body is not `{"error":{"code","message"}}` and no more.
+    pub fn error_code(&self) -> String {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        let body: Value = serde_json::from_str(&self.body).unwrap();
+        let error = body["error"].as_object().unwrap();
+        assert!(body.as_object().unwrap().len() == 1 && error.len() == 2, "{self:?}");
+        assert!(error["message"].as_str().unwrap().len() > 5, "{self:?}");
+        error["code"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Sends `request` on a connection of its own. Unless it is answered by an upgrade, the server must end the connection.
+///
+/// # Panics
+/// If there is no answer in time, or the connection stays open after it.
+pub async fn ask(address: &str, request: impl AsRef<[u8]>) -> Answer {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_ref()).await.unwrap();
+    let answer = read_answer(&mut stream).await;
+    if answer.status != 101 {
+        assert!(ends(&mut stream, PATIENCE).await, "the connection stays open after {answer:?}");
+    }
+    answer
+}
+
+/// Reads one answer, and not a byte behind it.
+///
+/// # Panics
+/// If there is none in time.
+pub async fn read_answer(stream: &mut TcpStream) -> Answer {
+    timeout(PATIENCE, read(stream)).await.expect("no answer in time")
+}
+
+async fn read(stream: &mut TcpStream) -> Answer {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(
+            stream
+                .read_u8()
+                .await
+                .unwrap_or_else(|error| panic!("{error} after {:?}", head.escape_ascii().to_string())),
+        );
+    }
+    let head = String::from_utf8(head).unwrap();
+    let mut lines = head.trim_end().split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers: Vec<_> = lines
+        .map(|line| line.split_once(": ").unwrap())
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let length =
+        headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| value.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    Answer { status, headers, body: String::from_utf8(body).unwrap() }
+}
+
+/// Whether the server ends the connection within `limit`. What still comes is passed over.
+pub async fn ends(stream: &mut TcpStream, limit: Duration) -> bool {
+    let mut ignored = [0; 4096];
+    timeout(limit, async { while matches!(stream.read(&mut ignored).await, Ok(1..)) {} }).await.is_ok()
+}

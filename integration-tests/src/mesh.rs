@@ -1,0 +1,67 @@
+//! A mesh of the real binaries, in a folder of its own, on free ports; it ends with the test.
+
+use std::path::PathBuf;
+
+use signaling_devmesh::{Binaries, Mesh, MeshOptions};
+use signaling_rendezvous::{KeyHash, Ranking};
+use tempfile::TempDir;
+
+/// A running mesh.
+pub struct TestMesh {
+    /// What can be done to it.
+    pub mesh: Mesh,
+    /// Its folder: logs, secret, discovery file.
+    pub dir: TempDir,
+}
+
+impl TestMesh {
+    /// Three nodes and a balancer.
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// The same with other options.
+    pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
+        let mut options = MeshOptions::new(dir.path(), binaries);
+        change(&mut options);
+        Self { mesh: Mesh::start(options).await.unwrap(), dir }
+    }
+
+    /// Where clients connect: the first balancer.
+    pub fn url(&self) -> String {
+        self.mesh.state().balancers[0].url.clone()
+    }
+
+    /// The address of the first balancer's public listener, `HOST:PORT`.
+    pub fn address(&self) -> String {
+        self.url().trim_start_matches("ws://").to_owned()
+    }
+
+    /// The mesh secret.
+    pub fn secret(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
+    }
+
+    /// The node that owns a client, now.
+    pub fn owner(&self, client_id: &str) -> String {
+        let state = self.mesh.state();
+        let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
+        ranking.id(ranking.owner(KeyHash::of(client_id)).unwrap()).to_owned()
+    }
+
+    /// A client id with this prefix that the node owns.
+    pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
+        (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
+    }
+}
+
+/// Where the binaries are: beside the test's own, or where `SIGNALING_BIN_DIR` says.
+pub fn binaries() -> PathBuf {
+    if let Some(dir) = std::env::var_os("SIGNALING_BIN_DIR") {
+        return dir.into();
+    }
+    let exe = std::env::current_exe().unwrap();
+    exe.ancestors().nth(2).unwrap().to_owned()
+}

@@ -1,0 +1,98 @@
+//! A plain WebSocket client of the mesh, without any SDK.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connected client.
+pub struct Peer {
+    /// Its socket.
+    pub socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    /// The first message it got.
+    pub welcome: Value,
+}
+
+impl Peer {
+    /// Connects and waits for the welcome. `url` is `ws://HOST:PORT`.
+    pub async fn connect(url: &str, client_id: &str) -> Self {
+        Self::try_connect(url, client_id).await.unwrap()
+    }
+
+    /// The same, for those who expect a refusal.
+    pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, tungstenite::Error> {
+        let (socket, _) = connect_async(format!("{url}/v1/connect?client_id={client_id}")).await?;
+        let mut peer = Self { socket, welcome: Value::Null };
+        peer.welcome = peer.recv().await;
+        assert_eq!(peer.welcome["type"], "welcome");
+        Ok(peer)
+    }
+
+    /// Sends a message as it is.
+    pub async fn send(&mut self, message: &Value) {
+        self.send_text(&message.to_string()).await;
+    }
+
+    /// Sends any text.
+    pub async fn send_text(&mut self, text: &str) {
+        self.socket.send(Message::text(text)).await.unwrap();
+    }
+
+    /// Sends a signal, asking for an ack if there is an id.
+    pub async fn signal(&mut self, to: &str, data: Value, id: Option<u64>) {
+        let mut message = json!({ "type": "signal", "to": to, "data": data });
+        if let Some(id) = id {
+            message["id"] = id.into();
+        }
+        self.send(&message).await;
+    }
+
+    /// The next message.
+    ///
+    /// # Panics
+    /// If none comes in time, or the socket ends.
+    pub async fn recv(&mut self) -> Value {
+        loop {
+            match timeout(PATIENCE, self.socket.next()).await.expect("no message in time") {
+                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                other => panic!("instead of a message: {other:?}"),
+            }
+        }
+    }
+
+    /// The next message of this type; others are passed over.
+    pub async fn recv_type(&mut self, kind: &str) -> Value {
+        loop {
+            let message = self.recv().await;
+            if message["type"] == kind {
+                return message;
+            }
+        }
+    }
+
+    /// Waits until the server closes, and returns its close frame. Messages before it are passed over.
+    pub async fn closed(&mut self) -> Option<CloseFrame> {
+        loop {
+            match timeout(PATIENCE, self.socket.next()).await.expect("not closed in time") {
+                Some(Ok(Message::Close(frame))) => return frame,
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    /// Closes in good order.
+    pub async fn close(mut self) {
+        let _ = self.socket.close(None).await;
+        while let Ok(Some(Ok(_))) = timeout(PATIENCE, self.socket.next()).await {}
+    }
+}

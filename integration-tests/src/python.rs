@@ -1,0 +1,86 @@
+//! The client in Python, as a process.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::optional::{in_path, missing};
+
+/// Debian's, for which Debian packages its modules.
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// `clients/python/signaling_client.py`, connected. It ends when dropped.
+pub struct PythonClient {
+    process: Child,
+    orders: ChildStdin,
+    received: Lines<BufReader<ChildStdout>>,
+}
+
+impl PythonClient {
+    /// Starts it and waits until it is connected. `None` where Python or its module `websockets` is missing; it is
+    /// said then that the test is skipped.
+    ///
+    /// # Panics
+    /// If it does not connect, and with `CI=true` if Python or the module is missing.
+    pub async fn start(url: &str, client_id: &str, further: &[&str]) -> Option<Self> {
+        let Some(python) = python().await else {
+            missing("python3 with its module websockets", "python3-websockets");
+            return None;
+        };
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python/signaling_client.py");
+        let mut process = Command::new(python)
+            .arg(script)
+            .args([url, client_id])
+            .args(further)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let orders = process.stdin.take().unwrap();
+        let received = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut client = Self { process, orders, received };
+        assert_eq!(client.recv().await["type"], "welcome");
+        Some(client)
+    }
+
+    /// Tells it to send a signal.
+    pub async fn signal(&mut self, to: &str, data: Value) {
+        let line = json!({ "to": to, "data": data }).to_string() + "\n";
+        self.orders.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    /// The next message that it got.
+    ///
+    /// # Panics
+    /// If none comes in time, or it ends.
+    pub async fn recv(&mut self) -> Value {
+        let line = timeout(PATIENCE, self.received.next_line()).await.expect("no message in time");
+        serde_json::from_str(&line.unwrap().expect("the client in Python has ended")).unwrap()
+    }
+
+    /// Ends its input, and waits until it has ended.
+    pub async fn finish(self) -> ExitStatus {
+        let Self { mut process, orders, received: _received } = self;
+        drop(orders);
+        timeout(PATIENCE, process.wait()).await.expect("it has not ended in time").unwrap()
+    }
+}
+
+/// A Python that has the module.
+async fn python() -> Option<PathBuf> {
+    for python in [Some(PathBuf::from(SYSTEM_PYTHON)), in_path(&["python3"])].into_iter().flatten() {
+        let import = Command::new(&python).args(["-c", "import websockets"]).stderr(Stdio::null()).status().await;
+        if import.is_ok_and(|status| status.success()) {
+            return Some(python);
+        }
+    }
+    None
+}

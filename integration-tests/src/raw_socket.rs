@@ -1,0 +1,128 @@
+//! A WebSocket client that does only what it is told: it answers no ping, and sends any bytes as they are.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+use crate::http::{Answer, Head, ends, read_answer};
+
+/// Longer than anything a server waits for, but heartbeats.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Text, the whole of it.
+pub const TEXT: u8 = 0x81;
+/// The close frame.
+pub const CLOSE: u8 = 0x88;
+/// The ping frame.
+pub const PING: u8 = 0x89;
+
+/// An upgraded connection.
+pub struct RawSocket {
+    /// The connection.
+    pub stream: TcpStream,
+    /// The answer to the upgrade.
+    pub answer: Answer,
+}
+
+impl RawSocket {
+    /// Connects and reads the welcome. `address` is `HOST:PORT`.
+    pub async fn connect(address: &str, client_id: &str) -> Self {
+        let mut socket = Self::open(address, &Head::connect(client_id)).await;
+        assert_eq!(socket.message().await["type"], "welcome");
+        socket
+    }
+
+    /// Sends the head, which must be answered by an upgrade.
+    pub async fn open(address: &str, head: &Head) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.text().as_bytes()).await.unwrap();
+        let answer = read_answer(&mut stream).await;
+        assert_eq!(answer.status, 101, "{answer:?}");
+        Self { stream, answer }
+    }
+
+    /// Sends bytes as they are.
+    pub async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// The next frame: its first byte and its payload.
+    pub async fn frame(&mut self) -> (u8, Vec<u8>) {
+        timeout(PATIENCE, self.read_frame()).await.expect("no frame in time")
+    }
+
+    async fn read_frame(&mut self) -> (u8, Vec<u8>) {
+        let first = self.stream.read_u8().await.expect("the end instead of a frame");
+        let length = match self.stream.read_u8().await.unwrap() {
+            short @ 0..=125 => u64::from(short),
+            126 => u64::from(self.stream.read_u16().await.unwrap()),
+            127 => self.stream.read_u64().await.unwrap(),
+            masked => panic!("a server's frame is masked: {masked:#x}"),
+        };
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        self.stream.read_exact(&mut payload).await.unwrap();
+        (first, payload)
+    }
+
+    /// The next message; control frames are passed over.
+    pub async fn message(&mut self) -> Value {
+        loop {
+            match self.frame().await {
+                (TEXT, payload) => return serde_json::from_slice(&payload).unwrap(),
+                (CLOSE, payload) => panic!("closed instead of a message: {payload:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for the close frame, and for the end of the connection soon after it. Other frames are passed over.
+    pub async fn closed(&mut self) -> (u16, String) {
+        loop {
+            let (first, payload) = self.frame().await;
+            if first == CLOSE {
+                assert!(
+                    ends(&mut self.stream, Duration::from_secs(2)).await,
+                    "the connection outlives its close frame"
+                );
+                let code = payload.first_chunk().map_or(1005, |&code| u16::from_be_bytes(code));
+                return (code, String::from_utf8(payload.get(2..).unwrap_or_default().to_vec()).unwrap());
+            }
+        }
+    }
+}
+
+/// A frame as clients send it, masked, its length in its shortest form.
+pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+    let mut bytes = header(first, payload.len() as u64);
+    bytes.extend_from_slice(&KEY);
+    bytes.extend(payload.iter().zip(KEY.iter().cycle()).map(|(byte, key)| byte ^ key));
+    bytes
+}
+
+/// The first bytes of a masked frame: all before its key.
+pub fn header(first: u8, length: u64) -> Vec<u8> {
+    let mut bytes = vec![first];
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short @ 0..=125), _) => bytes.push(0x80 | short),
+        (_, Ok(short)) => {
+            bytes.push(0x80 | 126);
+            bytes.extend_from_slice(&short.to_be_bytes());
+        }
+        _ => {
+            bytes.push(0x80 | 127);
+            bytes.extend_from_slice(&length.to_be_bytes());
+        }
+    }
+    bytes
+}
+
+/// Connects from another of this machine's own addresses.
+pub async fn connect_from(local: [u8; 4], address: &str) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((local, 0)))?;
+    socket.connect(address.parse().unwrap()).await
+}

@@ -1,0 +1,286 @@
+//! A bad message gets an `error` and the connection lives; a broken frame closes it with the code that says why. Others do not notice.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::raw_socket::{CLOSE, PING, TEXT, frame, header};
+use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::{interval, timeout};
+
+const MAX_MESSAGE_BYTES: usize = 2048;
+/// A text that others are to continue, and a continuation that others follow.
+const OPENING: u8 = 0x01;
+const CONTINUATION: u8 = 0x00;
+const LAST_CONTINUATION: u8 = 0x80;
+const BINARY: u8 = 0x82;
+
+#[tokio::test]
+async fn a_bad_message_is_answered_by_an_error_and_the_connection_lives() {
+    let mesh = TestMesh::start().await;
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut bob = Peer::connect(&mesh.url(), "bob").await;
+    for (text, id, part) in bad_messages() {
+        alice.send_text(&text).await;
+        let answer = alice.recv().await;
+        let shown = text.chars().take(80).collect::<String>();
+        assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!("bad_message")), "{shown}: {answer}");
+        assert_eq!(answer.get("id"), id.map(|id| json!(id)).as_ref(), "{shown}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains(part), "{shown}: {answer}");
+        assert!(answer.to_string().len() < 600, "an answer quotes little: {answer}");
+    }
+    alice.signal("bob", json!("all well"), Some(99)).await;
+    assert_eq!(bob.recv().await, json!({ "type": "signal", "from": "alice", "data": "all well", "id": 99 }));
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 99 }));
+    let refused = total(&mesh, "signaling_requests_refused_total").await;
+    assert_eq!(refused, bad_messages().len() as f64);
+}
+
+/// Text, the `id` that the answer names, and what its message says.
+fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
+    let signal = |fields: &str| format!(r#"{{"type":"signal",{fields}}}"#);
+    let to = |name: &str| signal(&format!(r#""to":"{name}","data":1,"id":11"#));
+    let id = |id: &str| signal(&format!(r#""to":"bob","data":1,"id":{id}"#));
+    vec![
+        (String::new(), None, "no JSON object"),
+        ("hello".into(), None, "no JSON object"),
+        ("[1]".into(), None, "no JSON object"),
+        ("null".into(), None, "no JSON object"),
+        (r#"["signal","bob",null,null,null,1]"#.into(), None, "no JSON object"),
+        ("{".into(), None, "EOF"),
+        (r#"{"type":"ping"} {}"#.into(), None, "trailing"),
+        (r#"{"type":"ping",}"#.into(), None, "not a message"),
+        ("{}".into(), None, "type"),
+        (r#"{"type":5}"#.into(), None, "string"),
+        (r#"{"type":null}"#.into(), None, "string"),
+        (r#"{"type":"nonsense","id":7}"#.into(), Some(7), "nonsense"),
+        (r#"{"type":"SIGNAL","to":"bob","data":1}"#.into(), None, "SIGNAL"),
+        (format!(r#"{{"type":"{}"}}"#, "x".repeat(10_000)), None, "unknown"),
+        (signal(r#""to":"bob","id":8"#), Some(8), "`data`"),
+        (signal(r#""data":1,"id":9"#), Some(9), "`to`"),
+        (signal(r#""to":null,"data":1,"id":9"#), Some(9), "`to`"),
+        (signal(r#""to":7,"data":1"#), None, "string"),
+        (signal(r#""to":["bob"],"data":1"#), None, "string"),
+        (signal(r#""to":"bob","to":"eve","data":1"#), None, "duplicate"),
+        (r#"{"type":"signal","type":"ping","to":"bob","data":1}"#.into(), None, "duplicate"),
+        (signal(r#""to":"bob","data":1,"data":2"#), None, "duplicate"),
+        (id("0"), None, "`id`"),
+        (id("9007199254740992"), None, "`id`"),
+        (id("18446744073709551616"), None, "not a message"),
+        (id("-1"), None, "not a message"),
+        (id("1.5"), None, "not a message"),
+        (id(r#""7""#), None, "not a message"),
+        (to(""), Some(11), "`to`"),
+        (to("a b"), Some(11), "`to`"),
+        (to("böb"), Some(11), "`to`"),
+        (to(r"b\u0000b"), Some(11), "`to`"),
+        (to(r"\ud800"), None, "not a message"),
+        (to(&"a".repeat(129)), Some(11), "`to`"),
+        (signal(r#""to":"bob","data":1,"ttl_ms":-1"#), None, "not a message"),
+        (signal(r#""to":"bob","data":1,"ttl_ms":"1""#), None, "not a message"),
+        (signal(&format!(r#""to":"bob","data":{}"#, "[".repeat(20_000))), None, "not a message"),
+        (r#"{"type":"join","id":3}"#.into(), Some(3), "`room`"),
+        (r#"{"type":"received"}"#.into(), None, "`n`"),
+    ]
+}
+
+#[tokio::test]
+async fn a_message_to_nobody_that_may_not_wait_is_answered_at_once_wherever_nobody_would_be() {
+    let mesh = TestMesh::start().await;
+    let mut alice = Peer::connect(&mesh.url(), &mesh.id_owned_by("node-0", "alice")).await;
+    for node in ["node-0", "node-1", "node-2"] {
+        let ghost = mesh.id_owned_by(node, "ghost");
+        let start = Instant::now();
+        alice.send(&json!({ "type": "signal", "to": ghost, "data": 1, "id": 5, "ttl_ms": 0 })).await;
+        let answer = alice.recv().await;
+        assert_eq!(
+            (&answer["code"], &answer["id"], &answer["to"]),
+            (&json!("recipient_unavailable"), &json!(5), &json!(ghost)),
+            "{answer}"
+        );
+        assert!(start.elapsed() < Duration::from_secs(1), "owned by {node}: after {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_broken_frame_closes_the_socket_with_its_code_is_counted_and_disturbs_nobody() {
+    let mesh = small_messages().await;
+    let talk = Chatter::start(&mesh).await;
+    for (what, bytes, code) in broken_frames() {
+        let label = format!("code=\"{code}\"");
+        let before = violations(&mesh, &label).await;
+        let mut eve = RawSocket::connect(&mesh.address(), "eve").await;
+        eve.send(&bytes).await;
+        let (closed_with, reason) = eve.closed().await;
+        assert_eq!(closed_with, code, "{what}: {reason}");
+        assert!(!reason.is_empty(), "{what} needs a reason");
+        assert_eq!(violations(&mesh, &label).await, before + 1.0, "{what}");
+    }
+    let talk = talk.stop().await;
+    assert!(talk.times.len() > 5, "{talk:?}");
+    assert!(talk.p99() < Duration::from_millis(500), "{:?}", talk.p99());
+}
+
+fn broken_frames() -> Vec<(&'static str, Vec<u8>, u16)> {
+    let join = |frames: &[Vec<u8>]| frames.concat();
+    let unmasked = |first: u8, payload: &[u8]| [&[first, u8::try_from(payload.len()).unwrap()], payload].concat();
+    let close = |code: u16| frame(CLOSE, &code.to_be_bytes());
+    let too_big = u64::try_from(MAX_MESSAGE_BYTES).unwrap() + 1;
+    let long_form = [&[TEXT, 0x80 | 126, 0, 5][..], b"\0\0\0\0hello"].concat();
+    let mut fragments = vec![frame(OPENING, b"x")];
+    fragments.extend((1..=64).map(|_| frame(CONTINUATION, b"x")));
+    vec![
+        ("a binary message", frame(BINARY, b"{}"), 1003),
+        ("the header alone of a binary message", header(BINARY, 5), 1003),
+        ("the header alone of a message one byte too long", header(TEXT, too_big), 1009),
+        ("the header alone of a message of 2^62 bytes", header(TEXT, 1 << 62), 1009),
+        ("the header alone of a message of 2^64 - 1 bytes", header(TEXT, u64::MAX), 1009),
+        (
+            "fragments that are too long together, the last by its header alone",
+            join(&[frame(OPENING, &[b'x'; MAX_MESSAGE_BYTES]), header(LAST_CONTINUATION, 1)]),
+            1009,
+        ),
+        ("a text that is not UTF-8", frame(TEXT, b"{\"\xff\"}"), 1007),
+        ("a text cut inside a character", frame(TEXT, b"\xc3"), 1007),
+        ("a fragment that is not UTF-8", frame(OPENING, b"\xff"), 1007),
+        ("a close reason that is not UTF-8", frame(CLOSE, b"\x03\xe8\xff"), 1007),
+        ("an unmasked text", unmasked(TEXT, b"{}"), 1002),
+        ("an unmasked ping", unmasked(PING, b""), 1002),
+        ("a compressed text", frame(TEXT | 0x40, b"{}"), 1002),
+        ("the second reserved bit", frame(TEXT | 0x20, b"{}"), 1002),
+        ("the third reserved bit", frame(PING | 0x10, b""), 1002),
+        ("opcode 3", frame(0x83, b""), 1002),
+        ("opcode 11", frame(0x8b, b""), 1002),
+        ("a ping of 126 bytes", frame(PING, &[b'x'; 126]), 1002),
+        ("a fragmented ping", frame(PING & 0x0f, b"x"), 1002),
+        ("a continuation of nothing", frame(LAST_CONTINUATION, b"x"), 1002),
+        ("a message inside another", join(&[frame(OPENING, b"x"), frame(TEXT, b"{}")]), 1002),
+        ("a length not in its shortest form", long_form, 1002),
+        ("a close body of one byte", frame(CLOSE, b"\x03"), 1002),
+        ("close code 999", close(999), 1002),
+        ("close code 1005", close(1005), 1002),
+        ("close code 1006", close(1006), 1002),
+        ("close code 2999", close(2999), 1002),
+        ("close code 5000", close(5000), 1002),
+        ("65 fragments", join(&fragments), 1008),
+    ]
+}
+
+#[tokio::test]
+async fn a_message_of_the_longest_length_in_as_many_fragments_as_allowed_arrives() {
+    let mesh = small_messages().await;
+    let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
+    let (front, back) = (r#"{"type":"signal","to":"alice","id":1,"data":""#, r#""}"#);
+    let text = format!("{front}{}{back}", "x".repeat(MAX_MESSAGE_BYTES - front.len() - back.len()));
+    let pieces: Vec<_> = text.as_bytes().chunks(MAX_MESSAGE_BYTES / 64).collect();
+    assert_eq!(pieces.len(), 64);
+    for (n, piece) in pieces.iter().enumerate() {
+        let first = if n == 0 { OPENING } else { CONTINUATION } | if n == 63 { 0x80 } else { 0 };
+        alice.send(&frame(first, piece)).await;
+        alice.send(&frame(PING, b"between")).await;
+    }
+    assert_eq!(alice.message().await["data"].as_str().unwrap().len(), MAX_MESSAGE_BYTES - front.len() - back.len());
+    assert_eq!(alice.message().await, json!({ "type": "ack", "id": 1 }));
+}
+
+#[tokio::test]
+async fn a_message_that_never_ends_closes_its_socket_after_ten_seconds() {
+    let mesh = small_messages().await;
+    let talk = Chatter::start(&mesh).await;
+    let starts = [frame(OPENING, b"{\"type\":"), header(TEXT, 100), vec![TEXT]];
+    let start = Instant::now();
+    let mut sockets = Vec::new();
+    for (n, bytes) in starts.iter().enumerate() {
+        let mut socket = RawSocket::connect(&mesh.address(), &format!("slow-{n}")).await;
+        socket.send(bytes).await;
+        sockets.push(socket);
+    }
+    for socket in &mut sockets {
+        let (code, reason) = socket.closed().await;
+        assert_eq!(code, 1008, "{reason}");
+        let after = start.elapsed();
+        assert!((9_900..12_000).contains(&after.as_millis()), "after {after:?}");
+    }
+    assert_eq!(violations(&mesh, "code=\"1008\"").await, 3.0);
+    talk.stop().await;
+}
+
+#[tokio::test]
+async fn messages_that_end_in_time_may_each_arrive_in_two_reads() {
+    let mesh = small_messages().await;
+    let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
+    let message = frame(TEXT, br#"{"type":"ping"}"#);
+    let (front, back) = message.split_at(9);
+    alice.send(front).await;
+    let mut pace = interval(Duration::from_millis(250));
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(12) {
+        pace.tick().await;
+        alice.send(&[back, front].concat()).await;
+        assert_eq!(alice.message().await["type"], "pong");
+    }
+}
+
+#[tokio::test]
+async fn a_close_is_answered_in_kind() {
+    let mesh = small_messages().await;
+    for code in [1000_u16, 1001, 3000, 4321] {
+        let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
+        alice.send(&frame(CLOSE, &code.to_be_bytes())).await;
+        assert_eq!(alice.closed().await.0, code);
+    }
+    let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
+    alice.send(&frame(CLOSE, b"")).await;
+    let (code, _) = alice.closed().await;
+    assert!([1000, 1005].contains(&code), "{code}");
+    assert_eq!(violations(&mesh, "").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_client_that_asks_without_end_and_never_reads_costs_little_memory() {
+    const MOST_GROWTH: f64 = 16e6;
+    let mesh = small_messages().await;
+    let flood = [frame(PING, &[b'x'; 125]).repeat(400), frame(TEXT, br#"{"type":"ping"}"#).repeat(400)];
+    let before = resident(&mesh).await;
+    for (n, bytes) in flood.iter().enumerate() {
+        let mut eve = RawSocket::connect(&mesh.address(), &format!("eve-{n}")).await;
+        let until_refused = async { while eve.stream.write_all(bytes).await.is_ok() {} };
+        let _ = timeout(Duration::from_secs(3), until_refused).await;
+        let growth = resident(&mesh).await - before;
+        assert!(growth < MOST_GROWTH, "flood {n} made the balancer grow by {growth} bytes");
+    }
+    let closed = || async { (metric(&balancer(&mesh), "signaling_client_sockets", "").await == 0.0).then_some(()) };
+    eventually("the floods to be closed", Duration::from_secs(15), closed).await;
+}
+
+async fn small_messages() -> TestMesh {
+    let limit = format!("--max-message-bytes={MAX_MESSAGE_BYTES}");
+    TestMesh::with(|options| {
+        (options.nodes, options.balancer_args, options.node_args) = (2, vec![limit.clone()], vec![limit]);
+    })
+    .await
+}
+
+fn balancer(mesh: &TestMesh) -> String {
+    mesh.mesh.state().balancers[0].internal.clone()
+}
+
+async fn violations(mesh: &TestMesh, label: &str) -> f64 {
+    metric(&balancer(mesh), "signaling_client_violations_total", label).await
+}
+
+async fn resident(mesh: &TestMesh) -> f64 {
+    metric(&balancer(mesh), "process_resident_memory_bytes", "").await
+}
+
+/// The sum over all nodes.
+async fn total(mesh: &TestMesh, name: &str) -> f64 {
+    let mut sum = 0.0;
+    for node in mesh.mesh.state().nodes {
+        sum += metric(&node.internal, name, "").await;
+    }
+    sum
+}

@@ -1,0 +1,169 @@
+//! A value that makes no sense stops the start, and the message names the flag.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use signaling_integration_tests::mesh::binaries;
+use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+const SERVERS: [&str; 2] = ["signaling-node", "signaling-balancer"];
+/// Longer than a start takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn both_servers_refuse_values_that_make_no_sense() {
+    let start = Start::new();
+    let (short, absent) = (start.file("short", "too-short"), start.folder.path().join("absent"));
+    let (spaced, empty) = (start.file("spaced", "a secret with spaces in it"), start.file("empty", "\n"));
+    let endless = PathBuf::from("/dev/zero");
+    let files = [&short, &absent, &spaced, &empty, &endless].map(|path| path.display().to_string());
+    let mut cases: Vec<(&str, String)> = Vec::new();
+    cases.extend(["", "a b", "ä", &"a".repeat(254)].map(|id| ("--id", id.into())));
+    cases.extend(["localhost", "127.0.0.1", "127.0.0.1:99999", "198.51.100.1:0"].map(|at| ("--internal", at.into())));
+    cases.extend(
+        ["", "nonsense", "ftp:somewhere", "static:", "static:a", "static:a=", "static:a=b", "static:a b=127.0.0.1:1"]
+            .map(|source| ("--discovery", source.into())),
+    );
+    cases.extend(
+        ["static:a=127.0.0.1:1,a=127.0.0.1:2", "static:a=127.0.0.1:0", "file:"].map(|s| ("--discovery", s.into())),
+    );
+    for file in files {
+        cases.extend(["--mesh-secret-file", "--admin-token-file"].map(|flag| (flag, file.clone())));
+        cases.push(("--hash-seed-file", file));
+    }
+    cases.extend(["0", "1023", "1048577", "-1", "many"].map(|bytes| ("--max-message-bytes", bytes.into())));
+    cases.extend(["-1", "3600001", "1s"].map(|ms| ("--drain-ms", ms.into())));
+    cases.extend(["0", "-1", "1000001", "many"].map(|rate| ("--accept-rate", rate.into())));
+    cases.extend(["0", "-1", "many"].map(|count| ("--max-sockets", count.into())));
+    cases.extend(["-1", "many"].map(|count| ("--max-per-address", count.into())));
+    cases.push(("--log-format", "xml".into()));
+    cases.push(("--log", "info,[broken".into()));
+    for server in SERVERS {
+        for (flag, value) in &cases {
+            refused(&start, server, flag, value).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_server_refuses_what_its_own_flags_cannot_mean() {
+    let start = Start::new();
+    for (server, flag, values) in [
+        ("signaling-node", "--public", &["localhost", "127.0.0.1:99999", "198.51.100.1:0"][..]),
+        ("signaling-node", "--hold-ms", &["-1", "655351", "20s"]),
+        ("signaling-node", "--hold-bytes", &["-1", "64M"]),
+        ("signaling-node", "--resume-ms", &["-1", "soon"]),
+        ("signaling-balancer", "--listen", &["8080", "127.0.0.1:99999", "198.51.100.1:0"]),
+        ("signaling-balancer", "--hold-ms", &["1"]),
+        ("signaling-balancer", "--no-such-flag", &["1"]),
+    ] {
+        for value in values {
+            refused(&start, server, flag, value).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_named_with_its_flag() {
+    let start = Start::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (server, public) in SERVERS.into_iter().zip(["--public", "--listen"]) {
+        for flag in ["--internal", public] {
+            let message = refused(&start, server, flag, &taken).await;
+            assert!(message.contains(&taken) && message.contains("in use"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_must_be_given_is_asked_for() {
+    let start = Start::new();
+    for server in SERVERS {
+        for flag in ["--id", "--discovery", "--mesh-secret-file"] {
+            let arguments: Vec<_> = start.arguments(server).into_iter().filter(|(name, _)| *name != flag).collect();
+            let message = failure(server, &arguments, &[]).await;
+            assert!(message.contains(flag), "{server} without {flag}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_value_from_the_environment_is_refused_by_its_flag() {
+    let start = Start::new();
+    for server in SERVERS {
+        let message = failure(server, &start.arguments(server), &[("SIGNALING_ACCEPT_RATE", "0")]).await;
+        assert!(message.contains("--accept-rate"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_bad_secret_is_not_quoted() {
+    let start = Start::new();
+    for content in ["too-short", "a secret with spaces in it"] {
+        let file = start.file("bad", content).display().to_string();
+        for server in SERVERS {
+            let message = refused(&start, server, "--mesh-secret-file", &file).await;
+            assert!(!message.contains(content) && message.contains(&file), "{message}");
+        }
+    }
+}
+
+/// What every start needs, right as it stands.
+struct Start {
+    folder: TempDir,
+}
+
+impl Start {
+    fn new() -> Self {
+        let start = Self { folder: tempfile::tempdir().unwrap() };
+        start.file("secret", "a-mesh-secret-of-some-length\n");
+        start
+    }
+
+    fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn arguments(&self, server: &str) -> Vec<(&'static str, String)> {
+        let public = if server == "signaling-node" { "--public" } else { "--listen" };
+        let secret = self.folder.path().join("secret").display().to_string();
+        vec![
+            ("--id", "server-0".into()),
+            ("--internal", "127.0.0.1:0".into()),
+            (public, "127.0.0.1:0".into()),
+            ("--discovery", "static:node-0=127.0.0.1:1".into()),
+            ("--mesh-secret-file", secret),
+        ]
+    }
+}
+
+/// Starts a server with one value changed, which must be refused with its flag named. Returns the message.
+async fn refused(start: &Start, server: &str, flag: &'static str, value: &str) -> String {
+    let mut arguments = start.arguments(server);
+    arguments.retain(|(name, _)| *name != flag);
+    arguments.push((flag, value.to_owned()));
+    let message = failure(server, &arguments, &[]).await;
+    assert!(message.contains(flag), "{server} {flag}={value}: the message does not name the flag: {message}");
+    message
+}
+
+async fn failure(server: &str, arguments: &[(&str, String)], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(binaries().join(server));
+    command.args(arguments.iter().map(|(flag, value)| format!("{flag}={value}")));
+    command.envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
+    let ended = timeout(PATIENCE, command.output()).await;
+    let Output { status, stderr, .. } = ended.unwrap_or_else(|_| panic!("{server} {arguments:?} starts")).unwrap();
+    let message = String::from_utf8(stderr).unwrap();
+    assert!(status.code().is_some_and(|code| code != 0), "{server} {arguments:?}: {status}: {message}");
+    assert!(!message.contains("panicked"), "{server} {arguments:?}: {message}");
+    message
+}

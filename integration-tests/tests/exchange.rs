@@ -1,0 +1,79 @@
+//! Any two clients exchange messages, wherever they are attached.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use serde_json::json;
+use signaling_integration_tests::{Peer, TestMesh, eventually};
+
+#[tokio::test]
+async fn clients_of_the_same_and_of_different_nodes_exchange_signals() {
+    let mesh = TestMesh::start().await;
+    let ids = ["node-0", "node-0", "node-1", "node-2"];
+    let ids: Vec<_> = ids.iter().enumerate().map(|(n, node)| mesh.id_owned_by(node, &format!("peer{n}"))).collect();
+    let mut peers = Vec::new();
+    for id in &ids {
+        peers.push(Peer::connect(&mesh.url(), id).await);
+    }
+    for from in 0..ids.len() {
+        for to in (0..ids.len()).filter(|&to| to != from) {
+            let data = json!({ "sdp": format!("{from} to {to}"), "deep": [1, {"x": null}] });
+            peers[from].signal(&ids[to], data.clone(), Some(1 + to as u64)).await;
+            let got = peers[to].recv().await;
+            assert_eq!(got, json!({ "type": "signal", "from": ids[from], "data": data, "id": 1 + to as u64 }));
+            assert_eq!(peers[from].recv().await, json!({ "type": "ack", "id": 1 + to as u64 }));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_may_write_to_itself() {
+    let mesh = TestMesh::start().await;
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    alice.signal("alice", json!(1), Some(7)).await;
+    assert_eq!(alice.recv().await["type"], "signal");
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 7 }));
+}
+
+#[tokio::test]
+async fn direct_clients_of_any_node_are_reached_where_they_are_owned() {
+    let mesh = TestMesh::start().await;
+    let nodes = mesh.mesh.state().nodes;
+    let (direct, behind) = (mesh.id_owned_by("node-1", "direct"), mesh.id_owned_by("node-2", "behind"));
+    let mut direct_peer = Peer::connect(&nodes[1].public, &direct).await;
+    let mut behind_peer = Peer::connect(&mesh.url(), &behind).await;
+    behind_peer.signal(&direct, json!("hello"), None).await;
+    assert_eq!(direct_peer.recv().await["data"], "hello");
+    direct_peer.signal(&behind, json!("hello back"), None).await;
+    assert_eq!(behind_peer.recv().await["data"], "hello back");
+}
+
+#[tokio::test]
+async fn a_message_waits_for_a_recipient_that_comes_later() {
+    let mesh = TestMesh::start().await;
+    let (sender, late) = (mesh.id_owned_by("node-0", "sender"), mesh.id_owned_by("node-1", "late"));
+    let mut alice = Peer::connect(&mesh.url(), &sender).await;
+    for n in 0..3 {
+        alice.signal(&late, json!(n), Some(n + 1)).await;
+    }
+    let held = || async {
+        let internal = mesh.mesh.state().nodes[1].internal.clone();
+        (signaling_integration_tests::metrics::metric(&internal, "signaling_held_bytes", "").await > 0.0).then_some(())
+    };
+    eventually("the messages to wait at the recipient's node", Duration::from_secs(5), held).await;
+    let mut bob = Peer::connect(&mesh.url(), &late).await;
+    for n in 0..3 {
+        assert_eq!(bob.recv().await["data"], n);
+        assert_eq!(alice.recv().await, json!({ "type": "ack", "id": n + 1 }));
+    }
+}
+
+#[tokio::test]
+async fn who_never_comes_is_reported_after_the_hold_time() {
+    let mesh = TestMesh::with(|options| options.node_args = vec!["--hold-ms=300".to_owned()]).await;
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    alice.signal("nobody", json!(1), Some(5)).await;
+    let error = alice.recv().await;
+    assert_eq!((&error["code"], &error["id"], &error["to"]), (&json!("recipient_unavailable"), &json!(5), &json!("nobody")));
+}

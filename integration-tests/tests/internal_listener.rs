@@ -1,0 +1,178 @@
+//! Only servers of the mesh speak to a node's internal listener; and nothing of it is reachable from the public ones.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use signaling_integration_tests::http::{Answer, Head, ask, read_answer};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::raw_socket::{connect_from, frame};
+use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+const TRUNK: &str = "/internal/v1/trunk";
+const FORWARD: &str = "/internal/v1/forward";
+const REFUSED: &str = "signaling_refused_internal_total";
+const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
+const BINARY: u8 = 0x82;
+
+#[tokio::test]
+async fn without_the_mesh_secret_nobody_opens_a_trunk_or_forwards_and_each_source_is_logged_once() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let node = node(&mesh);
+    let secret = mesh.secret();
+    let mut tried = 0.0;
+    for head in
+        [trunk(), Head::get(FORWARD).method("POST").with("Content-Length", "0"), Head::get(TRUNK), Head::get(FORWARD)]
+    {
+        let with = |value: &str| head.clone().with("Authorization", value);
+        let right = format!("Bearer {secret}");
+        for head in [
+            head.clone(),
+            with("Bearer wrong-secret-of-some-length"),
+            with(&format!("Bearer {}", secret.to_uppercase())),
+            with(&format!("Bearer {secret}0")),
+            with(&format!("Bearer {}", &secret[1..])),
+            with(&format!("Basic {secret}")),
+            with(&right).with("Authorization", &right),
+            head.clone().with("Sec-WebSocket-Protocol", &format!("bearer.{secret}")),
+        ] {
+            let answer = ask(&node, head.text()).await;
+            assert_eq!((answer.status, answer.error_code().as_str()), (401, "unauthorized"), "{}", head.text());
+            tried += 1.0;
+        }
+    }
+    assert_eq!(metric(&format!("http://{node}"), REFUSED, "").await, tried);
+    assert_eq!(warnings(&mesh), 1, "{tried} requests of one source");
+
+    let mut elsewhere = connect_from([127, 0, 0, 2], &node).await.unwrap();
+    elsewhere.write_all(trunk().text().as_bytes()).await.unwrap();
+    assert_eq!(read_answer(&mut elsewhere).await.status, 401);
+    assert_eq!(warnings(&mesh), 2, "another source");
+    assert!(!log(&mesh, "node-0").contains(&secret) && !log(&mesh, "balancer-0").contains(&secret));
+}
+
+#[tokio::test]
+async fn with_the_secret_a_request_that_makes_no_sense_is_told_so_and_the_node_works_on() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let authorized = |head: Head| head.with("Authorization", &format!("Bearer {}", mesh.secret()));
+    let batch = |body: &str| {
+        let head = Head::get(FORWARD).method("POST").with("Content-Length", &body.len().to_string());
+        authorized(head).text() + body
+    };
+    let ask_node = async |request: String| ask(&node(&mesh), request).await;
+
+    let answer = ask_node(authorized(Head::get(FORWARD)).text()).await;
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));
+    assert_eq!(answer.error_code(), "method_not_allowed");
+    let answer = ask_node(authorized(trunk().method("POST")).text()).await;
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("GET")));
+    let answer = ask_node(authorized(Head::get(TRUNK)).text()).await;
+    assert_eq!((answer.status, answer.header("upgrade")), (426, Some("websocket")));
+    let answer = ask_node(authorized(Head::upgrade(TRUNK)).text()).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (400, "unknown_trunk_version"));
+
+    for body in ["", "garbage", "\u{7f}", "\u{1}", "\u{1}\u{7f}\u{7f}\u{7f}\u{7f}", "\u{1}\u{6}node-0"] {
+        let answer = ask_node(batch(body)).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (400, "bad_batch"), "{body:.20?}");
+    }
+    let answer = too_large(&mesh).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (413, "too_large"));
+
+    let mut junk = RawSocket::open(&node(&mesh), &authorized(trunk())).await;
+    junk.send(&frame(BINARY, b"\xff no trunk frames")).await;
+    assert!(signaling_integration_tests::http::ends(&mut junk.stream, Duration::from_secs(5)).await);
+    Peer::connect(&mesh.url(), "alice").await.close().await;
+}
+
+/// A batch one byte too long. The node may answer and close before it has it all.
+async fn too_large(mesh: &TestMesh) -> Answer {
+    let head = Head::get(FORWARD)
+        .method("POST")
+        .with("Authorization", &format!("Bearer {}", mesh.secret()))
+        .with("Content-Length", &(MAX_BATCH_BYTES + 1).to_string());
+    let mut stream = TcpStream::connect(node(mesh)).await.unwrap();
+    stream.write_all(head.text().as_bytes()).await.unwrap();
+    let _ = stream.write_all(&vec![1; MAX_BATCH_BYTES + 1]).await;
+    read_answer(&mut stream).await
+}
+
+#[tokio::test]
+async fn nothing_internal_is_reachable_from_a_public_listener_nor_at_a_path_that_is_none() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let state = mesh.mesh.state();
+    let authorized = |head: Head| head.with("Authorization", &format!("Bearer {}", mesh.secret()));
+    let public = [mesh.address(), state.nodes[0].public.trim_start_matches("ws://").to_owned()];
+    for address in &public {
+        let forward = Head::get(FORWARD).method("POST").with("Content-Length", "0");
+        let plain = ["/livez", "/readyz", "/metrics", "/admin", "/admin/", "/internal"].map(Head::get);
+        for head in plain.into_iter().chain([trunk(), forward]) {
+            let answer = ask(address, authorized(head.clone()).text()).await;
+            assert_eq!((answer.status, answer.error_code().as_str()), (404, "not_found"), "{}", head.text());
+        }
+    }
+    let internal = [node(&mesh), state.balancers[0].internal.trim_start_matches("http://").to_owned()];
+    for address in &internal {
+        for path in ["/", "/v1/connect?client_id=a", "/internal/v1/other", "/internal/v1/trunk/", "/metrics/x"] {
+            let answer = ask(address, authorized(Head::upgrade(path)).text()).await;
+            assert_eq!((answer.status, answer.error_code().as_str()), (404, "not_found"), "{path}");
+        }
+    }
+    assert_eq!(ask(&internal[1], authorized(trunk()).text()).await.status, 404, "a balancer takes no trunks");
+}
+
+#[tokio::test]
+async fn health_and_metrics_answer_and_admin_asks_for_its_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("admin.token");
+    std::fs::write(&file, "an-admin-token-of-ours\n").unwrap();
+    let flag = format!("--admin-token-file={}", file.display());
+    let mesh = TestMesh::with(|options| {
+        (options.nodes, options.node_args, options.balancer_args) = (1, vec![flag.clone()], vec![flag]);
+    })
+    .await;
+    let balancer = mesh.mesh.state().balancers[0].internal.trim_start_matches("http://").to_owned();
+    for (address, metric) in [(node(&mesh), "signaling_sessions"), (balancer.clone(), "signaling_client_sockets")] {
+        let get = async |path: &str| ask(&address, Head::get(path).with("Connection", "close").text()).await;
+        let (livez, readyz, page) = (get("/livez").await, get("/readyz").await, get("/metrics").await);
+        assert_eq!((livez.status, livez.body.as_str()), (200, "ok\n"));
+        assert_eq!((readyz.status, readyz.body.as_str()), (200, "ready\n"));
+        assert_eq!((page.status, page.header("content-type")), (200, Some("text/plain; version=0.0.4; charset=utf-8")));
+        for name in [metric, "process_open_fds", "process_resident_memory_bytes", REFUSED] {
+            assert!(page.body.contains(&format!("\n# TYPE {name} ")), "{name} is not in {}", page.body);
+        }
+        for token in [None, Some("another-token-of-nobody"), Some(mesh.secret().as_str())] {
+            let head = Head::get("/admin/anything");
+            let head = token.map_or(head.clone(), |token| head.with("Authorization", &format!("Bearer {token}")));
+            let answer = ask(&address, head.text()).await;
+            assert_eq!((answer.status, answer.error_code().as_str()), (401, "unauthorized"), "{token:?}");
+        }
+        let right = Head::get("/admin/anything").with("Authorization", "Bearer an-admin-token-of-ours");
+        assert_eq!(ask(&address, right.text()).await.status, 404);
+    }
+    mesh.mesh.kill("node-0").await.unwrap();
+    let unready = || async {
+        let answer = ask(&balancer, Head::get("/readyz").with("Connection", "close").text()).await;
+        (answer.status == 503).then_some(answer.body)
+    };
+    let why = eventually("a balancer without nodes to be unready", Duration::from_secs(5), unready).await;
+    assert!(why.contains("node"), "{why}");
+}
+
+fn trunk() -> Head {
+    Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", "signaling-trunk.v1")
+}
+
+/// `HOST:PORT` of the first node's internal listener.
+fn node(mesh: &TestMesh) -> String {
+    mesh.mesh.state().nodes[0].internal.trim_start_matches("http://").to_owned()
+}
+
+fn log(mesh: &TestMesh, id: &str) -> String {
+    std::fs::read_to_string(mesh.dir.path().join(format!("logs/{id}.log"))).unwrap()
+}
+
+fn warnings(mesh: &TestMesh) -> usize {
+    log(mesh, "node-0").lines().filter(|line| line.contains("without the mesh secret")).count()
+}

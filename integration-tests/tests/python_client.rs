@@ -1,0 +1,47 @@
+//! A client written from the protocol's document alone works: here in Python.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+use signaling_integration_tests::{Peer, PythonClient, TestMesh};
+
+#[tokio::test]
+async fn a_python_client_and_a_rust_one_at_different_nodes_exchange_signals() {
+    let mesh = TestMesh::start().await;
+    let (python_id, rust_id) = (mesh.id_owned_by("node-0", "python"), mesh.id_owned_by("node-1", "rust"));
+    let Some(mut python) = PythonClient::start(&mesh.url(), &python_id, &[]).await else { return };
+    let mut rust = Peer::connect(&mesh.url(), &rust_id).await;
+    let data = json!({ "sdp": "v=0\r\n\"ø 😀\"", "deep": [1.5, null, { "x": [] }] });
+
+    for n in 1..=3 {
+        python.signal(&rust_id, json!({ "n": n, "data": data })).await;
+        let got = rust.recv().await;
+        assert_eq!(got["from"], python_id.as_str());
+        assert_eq!(got["data"], json!({ "n": n, "data": data }));
+        assert_eq!(python.recv().await, json!({ "type": "ack", "id": n }));
+
+        rust.signal(&python_id, data.clone(), Some(n)).await;
+        let got = python.recv().await;
+        assert_eq!((&got["type"], &got["from"], &got["data"]), (&json!("signal"), &json!(rust_id), &data));
+        assert_eq!(rust.recv().await, json!({ "type": "ack", "id": n }));
+    }
+
+    assert!(python.finish().await.success());
+}
+
+#[tokio::test]
+async fn a_python_client_echoes_what_it_is_sent_in_order() {
+    let mesh = TestMesh::start().await;
+    let (python_id, rust_id) = (mesh.id_owned_by("node-2", "python"), mesh.id_owned_by("node-1", "rust"));
+    let Some(_python) = PythonClient::start(&mesh.url(), &python_id, &["--echo"]).await else { return };
+    let mut rust = Peer::connect(&mesh.url(), &rust_id).await;
+
+    for n in 0..100 {
+        rust.signal(&python_id, json!(n), None).await;
+    }
+
+    for n in 0..100 {
+        let got = rust.recv().await;
+        assert_eq!((&got["from"], &got["data"]), (&json!(python_id), &json!({ "echo": n })));
+    }
+}

@@ -1,0 +1,324 @@
+//! Who is not let in is told why: by status, body and headers, or by a close code where a page could not see those; and counted.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use signaling_integration_tests::http::{Answer, Head, ask, read_answer};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::raw_socket::{PING, connect_from};
+use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use tokio::io::AsyncWriteExt as _;
+use tokio::task::JoinHandle;
+
+const SUBPROTOCOL: (&str, &str) = ("Sec-WebSocket-Protocol", "signaling.v1");
+
+struct Case {
+    what: &'static str,
+    request: String,
+    status: u16,
+    code: &'static str,
+    header: Option<(&'static str, &'static str)>,
+}
+
+fn case(what: &'static str, head: &Head, status: u16, code: &'static str) -> Case {
+    Case { what, request: head.text(), status, code, header: None }
+}
+
+impl Case {
+    fn header(self, name: &'static str, value: &'static str) -> Self {
+        Self { header: Some((name, value)), ..self }
+    }
+}
+
+fn bad_queries() -> Vec<Case> {
+    let id = |id: &str| Head::connect(id);
+    let query = |query: &str| Head::upgrade(&format!("/v1/connect?{query}"));
+    vec![
+        case("no query", &Head::upgrade("/v1/connect"), 400, "bad_client_id"),
+        case("no client_id", &query("reliable=1"), 400, "bad_client_id"),
+        case("an empty client_id", &id(""), 400, "bad_client_id"),
+        case("a space in client_id", &id("a%20b"), 400, "bad_client_id"),
+        case("a line break in client_id", &id("a%0d%0aX:y"), 400, "bad_client_id"),
+        case("a client_id of 129 characters", &id(&"a".repeat(129)), 400, "bad_client_id"),
+        case("client_id twice", &query("client_id=a&client_id=b"), 400, "bad_query"),
+        case("client_id not percent-encoded", &id("%zz"), 400, "bad_query"),
+        case("client_id not UTF-8", &id("%ff"), 400, "bad_query"),
+        case("an odd reliable", &query("client_id=a&reliable=yes"), 400, "bad_query"),
+        case("a query of 9,000 bytes", &query(&format!("client_id=a&x={}", "x".repeat(9_000))), 400, "bad_query"),
+    ]
+}
+
+fn bad_heads() -> Vec<Case> {
+    let good = || Head::connect("alice");
+    let not_upgraded = |what, head: &Head| case(what, head, 426, "upgrade_required").header("upgrade", "websocket");
+    let bad = |what, head: &Head| case(what, head, 400, "bad_request");
+    let key = |key| good().replace("Sec-WebSocket-Key", key);
+    vec![
+        case("POST", &good().method("POST"), 405, "method_not_allowed").header("allow", "GET"),
+        case("a method of its own", &good().method("BREW"), 405, "method_not_allowed").header("allow", "GET"),
+        not_upgraded("HTTP/1.0", &good().version("HTTP/1.0")),
+        not_upgraded("a plain GET", &Head::get("/v1/connect?client_id=alice")),
+        not_upgraded("no Upgrade", &good().without("Upgrade")),
+        not_upgraded("no Connection", &good().without("Connection")),
+        not_upgraded("an upgrade to something else", &good().replace("Upgrade", "h2c")),
+        case("version 12", &good().replace("Sec-WebSocket-Version", "12"), 426, "upgrade_required")
+            .header("sec-websocket-version", "13"),
+        case("no version", &good().without("Sec-WebSocket-Version"), 426, "upgrade_required")
+            .header("sec-websocket-version", "13"),
+        bad("no Host", &good().without("Host")),
+        bad("two Hosts", &good().with("Host", "other.test")),
+        bad("an empty Host", &good().replace("Host", "")),
+        bad("Content-Length", &good().with("Content-Length", "0")),
+        bad("Transfer-Encoding", &good().with("Transfer-Encoding", "chunked")),
+        bad("both", &good().with("Content-Length", "3").with("Transfer-Encoding", "chunked")),
+        bad("no key", &good().without("Sec-WebSocket-Key")),
+        bad("a key of 15 bytes", &key("MTIzNDU2Nzg5MDEyMzQ1")),
+        bad("a key that is not base64", &key("!!!!!!!!!!!!!!!!!!!!!!==")),
+        bad("two keys", &good().with("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")),
+        bad("two bearer tokens", &good().with(SUBPROTOCOL.0, "bearer.a, bearer.b")),
+        bad("an empty resume token", &good().with(SUBPROTOCOL.0, "resume.")),
+    ]
+}
+
+fn absent_paths() -> Vec<Case> {
+    let paths =
+        ["/v1/other", "/v1/connect/", "/metrics", "/readyz", "/admin/", "/internal/v1/trunk", "/internal/v1/forward"];
+    paths.map(|path| case(path, &Head::get(path), 404, "not_found")).into()
+}
+
+/// What the HTTP parser refuses has no body: it is not known whether whoever sent it speaks HTTP at all.
+fn no_http() -> Vec<Case> {
+    let case = |what, request: &str, status| Case { what, request: request.into(), status, code: "", header: None };
+    let lines = (0..70).fold(Head::connect("alice"), |head, n| head.with(&format!("X-{n}"), "x"));
+    vec![
+        case("a header of 20 KB", &Head::connect("alice").with("X", &"x".repeat(20_000)).text(), 431),
+        case("75 header lines", &lines.text(), 431),
+        case("garbage", "\x01\x02\x03 nonsense\r\n\r\n", 400),
+        case("a TLS hello", "\x16\x03\x01\x02\0\x01\0\x01\u{7c}\x03\x03\r\n\r\n", 400),
+        case("a NUL in a header", &Head::connect("alice").with("X", "a\0b").text(), 400),
+        case("a folded header", &Head::connect("alice").with("X", "a\r\n b").text(), 400),
+        case("a space before a colon", &Head::connect("alice").with("X ", "a").text(), 400),
+        case(
+            "two lengths that differ",
+            &Head::connect("a").with("Content-Length", "1").with("Content-Length", "2").text(),
+            400,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn every_bad_request_is_answered_by_what_is_wrong_with_it_and_counted() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    for case in [bad_queries(), bad_heads(), absent_paths(), no_http()].into_iter().flatten() {
+        let what = case.what;
+        let reason = format!("reason=\"{}\"", case.status);
+        let before = refused(&mesh, &reason).await;
+        let answer = ask(&mesh.address(), &case.request).await;
+        assert_eq!(answer.status, case.status, "{what}: {answer:?}");
+        if case.code.is_empty() {
+            assert_eq!(answer.body, "", "{what}");
+        } else {
+            assert_eq!(answer.error_code(), case.code, "{what}: {answer:?}");
+        }
+        if let Some((name, value)) = case.header {
+            assert_eq!(answer.header(name), Some(value), "{what}: {answer:?}");
+        }
+        assert_eq!(answer.header("connection"), Some("close"), "{what}: {answer:?}");
+        counted(&mesh, what, &reason, before + 1.0).await;
+    }
+    let sockets = metric(&internal(&mesh), "signaling_client_sockets_opened_total", "").await;
+    assert_eq!(sockets, 0.0, "none of them has got a socket");
+    Peer::connect(&mesh.url(), "alice").await.close().await;
+}
+
+#[tokio::test]
+async fn who_offers_our_subprotocol_is_told_of_a_bad_query_by_close_code() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    for query in ["", "client_id=a%20b", "client_id=a&client_id=b"] {
+        let head = Head::upgrade(&format!("/v1/connect?{query}")).with(SUBPROTOCOL.0, SUBPROTOCOL.1);
+        let mut socket = RawSocket::open(&mesh.address(), &head).await;
+        assert_eq!(socket.answer.header("sec-websocket-protocol"), Some("signaling.v1"));
+        let (code, reason) = socket.closed().await;
+        assert!(code == 4400 && reason.contains("client_id"), "{query}: {code} {reason}");
+    }
+    assert_eq!(refused(&mesh, "reason=\"400\"").await, 3.0);
+}
+
+#[tokio::test]
+async fn an_id_whose_holder_answers_is_refused_and_the_holder_lives_on() {
+    let mesh = TestMesh::start().await;
+    let holder = listen(Peer::connect(&mesh.url(), "alice").await);
+
+    let start = Instant::now();
+    let answer = ask(&mesh.address(), Head::connect("alice").text()).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (409, "client_id_in_use"));
+    assert!(start.elapsed() < Duration::from_millis(2_500), "after {:?}", start.elapsed());
+
+    let head = Head::connect("alice").with(SUBPROTOCOL.0, SUBPROTOCOL.1);
+    assert_eq!(RawSocket::open(&mesh.address(), &head).await.closed().await.0, 4409);
+
+    let forged = Head::upgrade(&format!("/v1/connect?client_id=alice&resume={}", "A".repeat(75)));
+    assert_eq!(ask(&mesh.address(), forged.text()).await.status, 409);
+
+    assert_eq!(refused(&mesh, "reason=\"409\"").await, 3.0);
+    let mut bob = Peer::connect(&mesh.url(), "bob").await;
+    bob.signal("alice", json!("still there?"), Some(1)).await;
+    assert_eq!(bob.recv().await, json!({ "type": "ack", "id": 1 }));
+    let (_alice, signal) = holder.await.unwrap();
+    assert_eq!(signal["data"], "still there?");
+}
+
+#[tokio::test]
+async fn an_id_whose_holder_does_not_answer_goes_to_the_newcomer_after_two_seconds() {
+    let mesh = TestMesh::start().await;
+    let mut holder = RawSocket::connect(&mesh.address(), "alice").await;
+
+    let start = Instant::now();
+    let mut newcomer = Peer::connect(&mesh.url(), "alice").await;
+    let waited = start.elapsed();
+    assert!((1_900..3_500).contains(&waited.as_millis()), "after {waited:?}");
+
+    assert_eq!(holder.frame().await.0, PING, "the holder was asked");
+    assert_eq!(holder.closed().await.0, 4004);
+    newcomer.signal("alice", json!("mine"), Some(1)).await;
+    assert_eq!(newcomer.recv_type("signal").await["data"], "mine");
+}
+
+#[tokio::test]
+async fn the_resume_token_of_the_present_session_wins_at_once_and_the_old_socket_is_told() {
+    let mesh = TestMesh::start().await;
+    for in_query in [true, false] {
+        let id = format!("alice-{in_query}");
+        let mut old = RawSocket::open(&mesh.address(), &Head::connect(&id)).await;
+        let welcome = old.message().await;
+        let token = welcome["resume"].as_str().unwrap();
+        let head = match in_query {
+            true => Head::upgrade(&format!("/v1/connect?client_id={id}&resume={token}")),
+            false => Head::connect(&id).with(SUBPROTOCOL.0, &format!("resume.{token}")),
+        };
+
+        let start = Instant::now();
+        let mut new = RawSocket::open(&mesh.address(), &head).await;
+        assert_eq!(new.message().await["type"], "welcome");
+        assert!(start.elapsed() < Duration::from_millis(1_000), "after {:?}", start.elapsed());
+        assert_eq!(new.answer.header("sec-websocket-protocol"), None, "a token is never echoed");
+        assert_eq!(old.closed().await.0, 4410);
+    }
+}
+
+#[tokio::test]
+async fn without_a_node_clients_are_told_when_to_come_back_and_are_let_in_once_there_is_one() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    mesh.mesh.kill("node-0").await.unwrap();
+
+    let answer = ask(&mesh.address(), Head::connect("alice").text()).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_node"));
+    assert!(retry_after(&answer) >= 1);
+
+    let head = Head::connect("alice").with(SUBPROTOCOL.0, SUBPROTOCOL.1);
+    let mut socket = RawSocket::open(&mesh.address(), &head).await;
+    let goodbye = socket.message().await;
+    assert_eq!(goodbye["type"], "goodbye");
+    assert!(goodbye["retry_after_ms"].as_u64().unwrap() >= 500, "{goodbye}");
+    assert_eq!(socket.closed().await.0, 1013);
+    assert_eq!(refused(&mesh, "reason=\"503\"").await, 2.0);
+
+    mesh.mesh.restart("node-0").await.unwrap();
+    let come_back = || async { Peer::try_connect(&mesh.url(), "alice").await.ok() };
+    eventually("a client to be let in", Duration::from_secs(10), come_back).await;
+}
+
+#[tokio::test]
+async fn a_balancer_that_goes_away_refuses_newcomers_while_it_sends_its_clients_elsewhere() {
+    let mesh = TestMesh::with(|options| options.balancer_args = vec!["--drain-ms=3000".into()]).await;
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let address = mesh.address();
+    let refused = async {
+        let refused = || async {
+            let answer = ask(&address, Head::connect("bob").text()).await;
+            (answer.status == 503).then_some(answer)
+        };
+        let answer = eventually("a refusal", Duration::from_secs(2), refused).await;
+        assert_eq!(answer.error_code(), "draining");
+        assert!(retry_after(&answer) >= 1);
+        let goodbye = alice.recv_type("goodbye").await;
+        assert!(goodbye["retry_after_ms"].is_u64(), "{goodbye}");
+        assert_eq!(u16::from(alice.closed().await.unwrap().code), 1001);
+    };
+    let (drained, ()) = tokio::join!(mesh.mesh.drain("balancer-0"), refused);
+    drained.unwrap();
+}
+
+#[tokio::test]
+async fn more_sockets_than_allowed_are_refused_until_one_is_free() {
+    let mesh = with_flags(&["--max-sockets=2"]).await;
+    let (alice, _bob) = (Peer::connect(&mesh.url(), "alice").await, Peer::connect(&mesh.url(), "bob").await);
+    too_many(&mesh, "sockets").await;
+    alice.close().await;
+    let enter = || async { Peer::try_connect(&mesh.url(), "carol").await.ok() };
+    eventually("a free place to be given", Duration::from_secs(5), enter).await;
+}
+
+#[tokio::test]
+async fn more_sockets_of_one_address_than_allowed_are_refused_but_not_those_of_another() {
+    let mesh = with_flags(&["--max-per-address=1"]).await;
+    let _alice = Peer::connect(&mesh.url(), "alice").await;
+    too_many(&mesh, "address").await;
+    let mut stream = connect_from([127, 0, 0, 2], &mesh.address()).await.unwrap();
+    stream.write_all(Head::connect("bob").text().as_bytes()).await.unwrap();
+    assert_eq!(read_answer(&mut stream).await.status, 101);
+}
+
+#[tokio::test]
+async fn clients_that_come_faster_than_allowed_are_refused_until_a_second_has_passed() {
+    let mesh = with_flags(&["--accept-rate=1"]).await;
+    let _alice = Peer::connect(&mesh.url(), "alice").await;
+    too_many(&mesh, "rate").await;
+    let enter = || async { Peer::try_connect(&mesh.url(), "bob").await.ok() };
+    eventually("the next second", Duration::from_secs(5), enter).await;
+}
+
+async fn with_flags(flags: &[&str]) -> TestMesh {
+    let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    TestMesh::with(|options| (options.nodes, options.balancer_args) = (1, flags)).await
+}
+
+/// Floods are refused by status alone, whatever subprotocol they offer.
+async fn too_many(mesh: &TestMesh, reason: &str) {
+    let reason = format!("reason=\"{reason}\"");
+    let before = refused(mesh, &reason).await;
+    for head in [Head::connect("late"), Head::connect("late").with(SUBPROTOCOL.0, SUBPROTOCOL.1)] {
+        let answer = ask(&mesh.address(), head.text()).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (429, "too_many"));
+        assert!(retry_after(&answer) >= 1);
+    }
+    assert_eq!(refused(mesh, &reason).await, before + 2.0);
+}
+
+fn retry_after(answer: &Answer) -> u64 {
+    answer.header("retry-after").unwrap().parse().unwrap()
+}
+
+fn internal(mesh: &TestMesh) -> String {
+    mesh.mesh.state().balancers[0].internal.clone()
+}
+
+async fn refused(mesh: &TestMesh, reason: &str) -> f64 {
+    metric(&internal(mesh), "signaling_refused_connects_total", reason).await
+}
+
+/// An end of a connection is counted after the client has seen it.
+async fn counted(mesh: &TestMesh, what: &str, reason: &str, count: f64) {
+    let seen = || async { (refused(mesh, reason).await == count).then_some(()) };
+    eventually(&format!("{what} to be counted"), Duration::from_secs(2), seen).await;
+}
+
+/// Reads, and so answers pings, until a signal comes. Gives the client back with it.
+fn listen(mut peer: Peer) -> JoinHandle<(Peer, Value)> {
+    tokio::spawn(async move {
+        let signal = peer.recv_type("signal").await;
+        (peer, signal)
+    })
+}

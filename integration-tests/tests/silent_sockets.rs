@@ -1,0 +1,102 @@
+//! Thousands of sockets that never finish their handshake are closed within seconds, counted, and disturb nobody.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use signaling_integration_tests::http::{Head, ends};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::raw_socket::connect_from;
+use signaling_integration_tests::{Chatter, TestMesh, eventually};
+use signaling_server::limits::raise_open_files;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval};
+
+/// Several source addresses, as a crowd has.
+const ADDRESSES: u8 = 5;
+const SOCKETS_PER_ADDRESS: usize = 1_000;
+/// A handshake may take 5 s; the rest is for two cores that have 5,000 sockets to close.
+const CLOSED_AFTER: std::ops::Range<u128> = 4_900..8_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_sockets_that_say_nothing_are_closed_and_disturb_nobody() {
+    crowd("").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_half_requests_are_closed_and_disturb_nobody() {
+    let request = Head::connect("nobody").text();
+    crowd(&request[..request.len() - 2]).await;
+}
+
+#[tokio::test]
+async fn a_request_that_drips_in_is_given_no_more_time() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
+    let start = Instant::now();
+    let mut pace = interval(Duration::from_millis(200));
+    for byte in Head::connect("nobody").with("X", &"x".repeat(1_000)).text().bytes() {
+        pace.tick().await;
+        if stream.write_all(&[byte]).await.is_err() || ends(&mut stream, Duration::ZERO).await {
+            break;
+        }
+    }
+    assert!(CLOSED_AFTER.contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+}
+
+/// A crowd comes, sends `text` each, and waits.
+async fn crowd(text: &str) {
+    raise_open_files().unwrap();
+    let mesh = TestMesh::start().await;
+    let before = open_files(&mesh).await;
+    let talk = Chatter::start(&mesh).await;
+    let address = mesh.address();
+    let mut sources = JoinSet::new();
+    for n in 1..=ADDRESSES {
+        sources.spawn(source([127, 0, 0, n], address.clone(), text.to_owned()));
+    }
+    let waits: Vec<_> = sources.join_all().await.concat();
+    let talk = talk.stop().await;
+
+    assert_eq!(waits.len(), usize::from(ADDRESSES) * SOCKETS_PER_ADDRESS);
+    let (soonest, latest) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+    assert!(CLOSED_AFTER.contains(&soonest.as_millis()), "the first after {soonest:?}");
+    assert!(CLOSED_AFTER.contains(&latest.as_millis()), "the last after {latest:?}");
+
+    println!("{} messages meanwhile, p99 {:?}, slowest {:?}", talk.times.len(), talk.p99(), talk.slowest());
+    assert!(talk.times.len() > 100, "{}", talk.times.len());
+    assert!(talk.p99() < Duration::from_millis(250), "{:?}", talk.p99());
+    assert!(talk.slowest() < Duration::from_secs(2), "{:?}", talk.slowest());
+
+    let all = waits.len() as f64;
+    let counted = || async { (balancer(&mesh, "signaling_refused_connects_total").await == all).then_some(()) };
+    eventually("all to be counted", Duration::from_secs(2), counted).await;
+    let back = || async { (open_files(&mesh).await <= before).then_some(()) };
+    eventually("the balancer to have no more descriptors than before", Duration::from_secs(5), back).await;
+}
+
+/// Opens one address's sockets, and says for each how long it stayed open.
+async fn source(local: [u8; 4], address: String, text: String) -> Vec<Duration> {
+    let mut sockets = JoinSet::new();
+    for _ in 0..SOCKETS_PER_ADDRESS {
+        let mut stream = connect_from(local, &address).await.unwrap();
+        let start = Instant::now();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        sockets.spawn(async move {
+            assert!(ends(&mut stream, Duration::from_secs(30)).await, "never closed");
+            start.elapsed()
+        });
+    }
+    sockets.join_all().await
+}
+
+async fn balancer(mesh: &TestMesh, name: &str) -> f64 {
+    let label = if name.starts_with("process") { "" } else { "reason=\"timeout\"" };
+    metric(&mesh.mesh.state().balancers[0].internal, name, label).await
+}
+
+async fn open_files(mesh: &TestMesh) -> f64 {
+    balancer(mesh, "process_open_fds").await
+}
