@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
+use clap::builder::RangedU64ValueParser;
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// A signaling node: holds sessions, delivers messages, forwards those for clients of other nodes.
@@ -32,7 +33,8 @@ pub struct Args {
     pub resume_ms: u64,
 
     /// Most direct clients
-    #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_sockets: usize,
 
     /// Most direct clients of one address, 0 for no limit

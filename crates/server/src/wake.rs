@@ -27,16 +27,31 @@ impl Wake {
         self.soon.notify_one();
     }
 
-    /// Returns when something is due. Safe to cancel: a wake that was not returned for is not lost for long, since whoever
-    /// adds to the core wakes again.
+    /// Returns when something is due. Safe to cancel: a wake that was not returned for is kept.
     pub async fn due(&self) {
         tokio::select! {
             biased;
             () = self.now.notified() => {}
             () = self.soon.notified() => {
+                let mut waiting = WaitsForCompany { wake: self, over: false };
                 // Either way it is due.
                 let _ = timeout(COMPANY, self.now.notified()).await;
+                waiting.over = true;
             }
+        }
+    }
+}
+
+/// Gives the wake back if the wait for company is cancelled: nobody else may ever wake again.
+struct WaitsForCompany<'a> {
+    wake: &'a Wake,
+    over: bool,
+}
+
+impl Drop for WaitsForCompany<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.wake.soon();
         }
     }
 }
@@ -67,5 +82,14 @@ mod tests {
         wake.now();
         wake.due().await;
         assert_eq!(start.elapsed(), COMPANY, "company came at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wake_outlives_who_was_cancelled_while_it_waited_for_company() {
+        let wake = Wake::default();
+        wake.soon();
+        assert!(timeout(COMPANY / 2, wake.due()).await.is_err());
+        assert!(timeout(Duration::from_secs(9), wake.due()).await.is_ok());
+        assert!(timeout(Duration::from_secs(9), wake.due()).await.is_err(), "it counts once");
     }
 }

@@ -96,11 +96,7 @@ impl World {
                     self.close_conn(conn, End::Edge);
                 }
             }
-            Input::Arrives(conn, bytes) => {
-                if self.arrives(conn, End::Edge) && !bytes.is_empty() {
-                    self.edge_frames(index, conn, &bytes);
-                }
-            }
+            Input::Arrives(conn, bytes) => self.edge_frames(index, conn, &bytes),
             Input::Closed(conn) => self.close_conn(conn, End::Edge),
             Input::Newcomer(socket) => self.edge_newcomer(index, socket),
             Input::Text(socket, message) => self.edge_text(index, socket, message),
@@ -280,7 +276,8 @@ impl World {
 
     fn edge_frames(&mut self, index: usize, id: ConnId, bytes: &[u8]) {
         let now = self.agenda.instant();
-        let Some(conn) = self.conns.get(id) else { return };
+        let heard = self.arrives(id, End::Edge);
+        let Some(conn) = self.conns.get(id).filter(|_| heard) else { return };
         let (Some(link), Some(edge)) = (conn.link, self.edges.get_mut(index)) else { return };
         let node = conn.node;
         match edge.core.link_frames(now, link, bytes) {

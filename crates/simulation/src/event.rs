@@ -76,7 +76,7 @@ impl Input {
 }
 
 /// What happens to the world.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Act {
     FaultBegins(usize),
     FaultEnds(usize),

@@ -210,7 +210,7 @@ impl World {
         self.attempts += 1;
         let attempt = self.attempts;
         let delay = self.rng.delay();
-        let now = self.agenda.now();
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let Some(node) = self.nodes.get_mut(index) else { return };
         let from = (index, node.generation);
         let (Some(to), Some(request)) = (node.peers.get(&lane.0).copied(), node.requests.get_mut(&lane)) else { return };
@@ -219,6 +219,11 @@ impl World {
         }
         request.attempt = Some(attempt);
         request.tries += 1;
+        if request.tries > 1
+            && let Some(again) = node.core.lane_batch_again(instant, lane.0, lane.1)
+        {
+            request.bytes = Rc::from(again);
+        }
         self.counters.add("nodes: batches tried again", u64::from(request.tries > 1));
         let bytes = Rc::clone(&request.bytes);
         let reaches = self.reaches(Host::Node(index), Host::Node(to));
@@ -277,7 +282,7 @@ impl World {
         let jitter = self.rng.within(50, 100);
         let Some(request) = self.nodes.get_mut(index).and_then(|node| node.requests.get_mut(&lane)) else { return };
         request.attempt = None;
-        let backoff = (50 * MS << request.tries.min(6)).min(LONGEST_BACKOFF) * jitter / 100;
+        let backoff = ((50 * MS) << request.tries.min(6)).min(LONGEST_BACKOFF) * jitter / 100;
         self.later(Host::Node(index), backoff, Input::Retry(lane.0, lane.1));
     }
 }

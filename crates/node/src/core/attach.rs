@@ -153,6 +153,7 @@ impl NodeCore {
         trunk.session_by_slot.insert(arrival.slot, session);
         self.session_by_client.insert(arrival.client_id.clone(), session);
         self.departed.remove(&arrival.client_id);
+        self.stirred = true;
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival) } else { self.moved() };
         self.say_attached(session, &greeting);
@@ -227,6 +228,7 @@ impl NodeCore {
         let contender = session.contender.take();
         if self.session_by_client.get(&client_id) == Some(&key) {
             self.session_by_client.remove(&client_id);
+            self.stirred = true;
         }
         for parcel in owed {
             self.place(now, &client_id, parcel);

@@ -48,8 +48,8 @@ impl NodeCore {
         lane: usize,
         mut answer: &[u8],
     ) -> Result<(), DecodeError> {
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.ended(lane);
+        if let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) {
+            lane.ended();
         }
         let header = forward::open(&mut answer)?;
         self.met(now, Some(peer), header.incarnation);
@@ -61,8 +61,8 @@ impl NodeCore {
 
     /// A batch is given up: the peer refused it for good. What was in it is sent again when its time comes.
     pub fn lane_lost(&mut self, peer: PeerKey, lane: usize) {
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.ended(lane);
+        if let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) {
+            lane.ended();
         }
     }
 
@@ -83,7 +83,7 @@ impl NodeCore {
         let mut answer = Vec::with_capacity(64);
         forward::start(&mut answer, &sender.header(0, 0));
         if let Some(peer) = to.and_then(|to| peers.get_mut(to)) {
-            peer.take_lazy(&mut answer);
+            peer.lanes.iter_mut().for_each(|lane| lane.take_lazy(&mut answer));
         }
         answer
     }

@@ -12,6 +12,7 @@ mod attach;
 mod batch;
 mod fate;
 mod hold;
+mod lane;
 mod outbox;
 mod peer;
 mod request;
@@ -32,6 +33,7 @@ use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
 use self::hold::Holds;
+use self::lane::Lane;
 use self::outbox::Chain;
 use self::peer::{Peer, Received, Sender};
 use self::session::{Session, Trunk};
@@ -121,6 +123,8 @@ pub struct NodeCore {
     /// Clients that were handed off, where to, and until when that is remembered.
     departed: HashMap<ClientId, (PeerKey, Instant)>,
     ticket_salt: u64,
+    /// Clients have come or gone: messages to them may have to go elsewhere.
+    stirred: bool,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
     scratch: Vec<u8>,
@@ -148,6 +152,7 @@ impl NodeCore {
             session_by_client: HashMap::new(),
             chains: SlotMap::with_key(),
             departed: HashMap::new(),
+            stirred: false,
             contended: Vec::new(),
             scratch: Vec::new(),
             counts: Counts::default(),
@@ -226,7 +231,7 @@ impl NodeCore {
     /// How urgently a lane wants to send.
     #[must_use]
     pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> Wants {
-        self.peers.get(peer).map_or(Wants::Nothing, |peer| peer.wants(lane))
+        self.peers.get(peer).and_then(|peer| peer.lanes.get(lane)).map_or(Wants::Nothing, Lane::wants)
     }
 
     /// Takes what waits in a lane as one batch, which is then under way until [`NodeCore::lane_answered`] or
@@ -234,7 +239,15 @@ impl NodeCore {
     pub fn take_lane_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
         let Self { settings, view, peers, batches, .. } = self;
         let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
-        peers.get_mut(peer)?.take_batch(now, lane, &sender, batches)
+        peers.get_mut(peer)?.lanes.get_mut(lane)?.take_batch(now, lane, &sender, batches)
+    }
+
+    /// The batch that is under way in a lane once more, for another try: the lives of its messages have gone on.
+    #[must_use]
+    pub fn lane_batch_again(&self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
+        let Self { settings, view, peers, .. } = self;
+        let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
+        peers.get(peer)?.lanes.get(lane)?.batch_again(now, lane, &sender)
     }
 
     /// The other nodes, with the addresses of their internal listeners.

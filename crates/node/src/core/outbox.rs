@@ -36,8 +36,23 @@ pub(super) struct Sent {
     pub(super) id: Option<u64>,
     pub(super) expires: Instant,
     pub(super) payload: Rc<[u8]>,
-    first_destination: Destination,
+    /// None before it was sent anywhere.
+    first_destination: Option<Destination>,
     several_destinations: bool,
+}
+
+impl Sent {
+    /// One that is to be sent; `fresh` if no other node has had it before.
+    pub(super) fn new(
+        number: u64,
+        seq: u64,
+        id: Option<u64>,
+        expires: Instant,
+        payload: Rc<[u8]>,
+        fresh: bool,
+    ) -> Self {
+        Self { number, seq, id, expires, payload, first_destination: None, several_destinations: !fresh }
+    }
 }
 
 /// The envelopes of one session to one recipient.
@@ -76,12 +91,11 @@ impl Chain {
     }
 
     /// Takes custody. The envelope's predecessor is what [`Chain::prev`] said just before.
-    pub(super) fn push(&mut self, now: Instant, number: u64, seq: u64, id: Option<u64>, expires: Instant, payload: Rc<[u8]>) {
+    pub(super) fn push(&mut self, now: Instant, sent: Sent) {
         if self.sent.is_empty() {
             self.repeat_at = now + REPEAT_AFTER;
         }
-        let first_destination = self.destination;
-        self.sent.push_back(Sent { number, seq, id, expires, payload, first_destination, several_destinations: false });
+        self.sent.push_back(Sent { first_destination: Some(self.destination), ..sent });
     }
 
     /// The latest number that has no fate and is still alive, or 0.
@@ -151,7 +165,7 @@ impl Chain {
         let origin = self.origin;
         let mut copies = Vec::with_capacity(self.sent.len());
         for sent in &mut self.sent {
-            sent.several_destinations |= sent.first_destination != destination;
+            sent.several_destinations |= sent.first_destination != Some(destination);
             let origin = Origin { session: origin, number: sent.number };
             copies.push(Copy { origin, prev, expires: sent.expires, payload: Rc::clone(&sent.payload) });
             if sent.expires > now {
@@ -183,7 +197,7 @@ mod tests {
     }
 
     fn send(chain: &mut Chain, now: Instant, number: u64, life: Duration) {
-        chain.push(now, number, number, None, now + life, Rc::from(&b"{}"[..]));
+        chain.push(now, Sent::new(number, number, None, now + life, Rc::from(&b"{}"[..]), true));
     }
 
     const LIFE: Duration = Duration::from_secs(20);

@@ -9,7 +9,7 @@ use signaling_protocol::trunk::{Fate, Slot};
 use signaling_protocol::{ClientId, ErrorCode, Left, Origin};
 use signaling_rendezvous::KeyHash;
 
-use super::outbox::{Chain, Copy};
+use super::outbox::{Chain, Copy, Sent};
 use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 
 /// Most messages of one session that may wait for one absent recipient: a call set-up with all its candidates.
@@ -30,6 +30,8 @@ impl NodeCore {
     pub(super) fn up(&mut self, now: Instant, at: (TrunkKey, Slot), seq: u64, left: Left, payload: &[u8]) {
         let Some(key) = self.session_at(at) else { return };
         let Some(session) = self.sessions.get_mut(key) else { return };
+        // Frames up to that have been at another node, or at this one before.
+        let fresh = seq > session.seq;
         session.seq = session.seq.max(seq);
         self.counts.requests += 1;
         let refuse = |code, message, id| Refused { code, message, id, to: None, room: None };
@@ -40,7 +42,7 @@ impl NodeCore {
                 scratch.clear();
                 write_signal(&mut scratch, from.as_str(), data, id);
                 let expires = now + self.life(left, ttl_ms);
-                self.signal(now, key, seq, &to, id, expires, Rc::from(&scratch[..]));
+                self.signal(now, key, (seq, fresh), &to, id, expires, Rc::from(&scratch[..]));
                 self.scratch = scratch;
             }
             Ok(ClientMessage::Join { room, id, .. } | ClientMessage::Leave { room, id }) => {
@@ -81,7 +83,7 @@ impl NodeCore {
         &mut self,
         now: Instant,
         key: SessionKey,
-        seq: u64,
+        (seq, fresh): (u64, bool),
         to: &str,
         id: Option<u64>,
         expires: Instant,
@@ -89,7 +91,8 @@ impl NodeCore {
     ) {
         let Some(chain_key) = self.chain(now, key, to) else { return };
         let Some(chain) = self.chains.get_mut(chain_key) else { return };
-        if chain.held && chain.len() >= MAX_FOR_ABSENT {
+        // Of one that was elsewhere a copy may still arrive: it cannot be called unavailable yet.
+        if fresh && chain.held && chain.len() >= MAX_FOR_ABSENT {
             self.unavailable(key, seq, id, to);
             return;
         }
@@ -97,7 +100,7 @@ impl NodeCore {
         let number = if session.reliable { id.unwrap_or(seq) } else { seq };
         let prev = chain.prev(now);
         let origin = Origin { session: chain.origin, number };
-        chain.push(now, number, seq, id, expires, Rc::clone(&payload));
+        chain.push(now, Sent::new(number, seq, id, expires, Rc::clone(&payload), fresh));
         self.send(now, chain_key, Copy { origin, prev, expires, payload });
     }
 

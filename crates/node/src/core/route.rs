@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::forward::{Envelope, EnvelopeFate, Item, Ticket};
+use signaling_protocol::forward::{EnvelopeFate, Ticket};
 use signaling_protocol::trunk::ToEdge;
 use signaling_protocol::{ClientId, NodeId, limits};
 use signaling_rendezvous::KeyHash;
 use slotmap::{Key, KeyData};
 
 use super::hold::{Back, Parcel};
+use super::lane::Outgoing;
 use super::outbox::{Copy, Destination};
 use super::peer::LANES;
 use super::{ChainKey, NodeCore, PeerKey, SessionKey, left};
@@ -64,9 +65,8 @@ impl NodeCore {
                     return false;
                 };
                 let Copy { origin, prev, expires, payload } = copy;
-                let (to, left) = (chain.to.as_str(), left(now, expires));
-                let envelope = Envelope { to, origin, prev, left, ticket, via: Vec::new(), payload: &payload };
-                let sent = lane.push(&Item::Envelope(envelope));
+                let (to, via) = (chain.to.clone(), Box::default());
+                let sent = lane.push(Outgoing { to, origin, prev, expires, ticket, via, payload });
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
                 sent
@@ -111,6 +111,13 @@ impl NodeCore {
         if let Some(&session) = self.session_by_client.get(to) {
             return self.down(now, session, parcel);
         }
+        if let Back::Through { node, via } = &parcel.back
+            && let Some((peer, _)) = self.departed.get(to)
+            && self.peers.get(*peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
+        {
+            // It has been where the client went: the client is not there any more.
+            self.departed.remove(to);
+        }
         if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
             match &parcel.back {
                 // This node has custody: the chain itself takes the other way.
@@ -122,7 +129,7 @@ impl NodeCore {
                     return;
                 }
                 Back::Through { node, via } => {
-                    if self.pass_on(now, to.as_str(), peer, &parcel, node, via) {
+                    if self.pass_on(to, peer, &parcel, node, via) {
                         return;
                     }
                 }
@@ -134,8 +141,7 @@ impl NodeCore {
     /// Passes a parcel of another node on. Not to a node where it has been, and not for ever.
     fn pass_on(
         &mut self,
-        now: Instant,
-        to: &str,
+        to: &ClientId,
         peer: PeerKey,
         parcel: &Parcel,
         node: &NodeId,
@@ -145,12 +151,11 @@ impl NodeCore {
         if via.len() + 2 > limits::MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
             return false;
         }
-        let Some(lane) = peer.lanes.get_mut(lane_of(KeyHash::of(to).get())) else { return false };
-        let via: Vec<_> = via.iter().chain([node]).map(NodeId::as_str).collect();
-        let Parcel { origin, prev, ticket, .. } = *parcel;
-        let left = left(now, parcel.expires);
-        let envelope = Envelope { to, origin, prev, left, ticket, via, payload: &parcel.payload };
-        let passed = lane.push(&Item::Envelope(envelope));
+        let Some(lane) = peer.lanes.get_mut(lane_of(KeyHash::of(to.as_str()).get())) else { return false };
+        let via = via.iter().chain([node]).cloned().collect();
+        let (to, payload) = (to.clone(), Rc::clone(&parcel.payload));
+        let Parcel { origin, prev, expires, ticket, .. } = *parcel;
+        let passed = lane.push(Outgoing { to, origin, prev, expires, ticket, via, payload });
         self.counts.passed_on += u64::from(passed);
         passed
     }

@@ -7,7 +7,8 @@ use signaling_protocol::forward::EnvelopeFate;
 use super::NodeCore;
 use super::outbox::Chain;
 
-/// How often [`NodeCore::sweep`] wants to be called: repeats on request are due within a tenth of a second.
+/// How often [`NodeCore::sweep`] wants to be called: repeats on request are due within a tenth of a second,
+/// and messages to a client that has just moved must not wait for long.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
 impl NodeCore {
@@ -15,6 +16,9 @@ impl NodeCore {
     pub fn sweep(&mut self, now: Instant) {
         for parcel in self.holds.take_expired(now) {
             self.fate_of(now, &parcel, EnvelopeFate::Expired);
+        }
+        if std::mem::take(&mut self.stirred) {
+            self.redirect(now);
         }
         let wants = |chain: &Chain| chain.is_due(now) || chain.has_hopeless(now);
         let due: Vec<_> = self.chains.iter().filter(|(_, chain)| wants(chain)).map(|(key, _)| key).collect();

@@ -35,7 +35,8 @@ impl NodeCore {
         let ranks = 0..self.ranking.len();
         self.peer_by_rank = ranks.map(|rank| peer_by_id.get(self.ranking.id(rank)).copied()).collect();
         self.received.retain(|sender| peer_by_id.contains_key(sender));
-        self.departed.retain(|_, (peer, _)| self.peers.contains_key(*peer));
+        // Since then they may have moved again, and the view says where to.
+        self.departed.clear();
         self.redirect(now);
         self.rehouse(now);
     }

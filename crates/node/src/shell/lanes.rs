@@ -1,6 +1,7 @@
 //! The forwarder: carries what the core has for other nodes, one request a lane at a time. While a request is under way the
 //! next batch gathers in the core, so batches grow with the load and an idle lane waits for nothing.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ pub async fn follow(node: Node, mut views: watch::Receiver<Arc<View>>, secret: S
     }
 }
 
-/// Ends the carriers of peers that are gone, and starts those of new ones.
+/// Ends the carriers of peers that are gone, starts those of new ones, and tells the others where their peer is.
 fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
     let mut state = node.0.borrow_mut();
     let peers: Vec<_> = state.core.peers().map(|(peer, address)| (peer, address.to_owned())).collect();
@@ -59,13 +60,16 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
         stays
     });
     for (peer, address) in peers {
-        if state.lanes.contains_key(peer) {
-            continue;
-        }
         let Ok(url) = Url::parse(&format!("http://{address}{}", forward::PATH)) else {
             warn!(%address, "cannot forward: no usable address");
             continue;
         };
+        if let Some(lanes) = state.lanes.get(peer) {
+            // What is under way goes on to the new address.
+            lanes.url.replace(url);
+            continue;
+        }
+        let url = Rc::new(RefCell::new(url));
         let wakes: [Rc<Wake>; LANES] = std::array::from_fn(|_| Rc::default());
         let carriers = std::array::from_fn(|lane| {
             let wake = Rc::clone(&wakes[lane]);
@@ -73,14 +77,14 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
                 node: node.clone(),
                 http: http.clone(),
                 secret: secret.bearer(),
-                url: url.clone(),
+                url: Rc::clone(&url),
                 peer,
                 lane,
             };
             let span = info_span!("lane", peer = %address, lane);
             tokio::task::spawn_local(carrier.carry(wake).instrument(span)).abort_handle()
         });
-        state.lanes.insert(peer, Lanes { wakes, carriers });
+        state.lanes.insert(peer, Lanes { url, wakes, carriers });
     }
     state.wake();
 }
@@ -89,7 +93,7 @@ struct Carrier {
     node: Node,
     http: reqwest::Client,
     secret: HeaderValue,
-    url: Url,
+    url: Rc<RefCell<Url>>,
     peer: PeerKey,
     lane: usize,
 }
@@ -150,7 +154,7 @@ impl Carrier {
         let again = |error: reqwest::Error| Failure::Again(error.without_url().to_string());
         let request = self
             .http
-            .post(self.url.clone())
+            .post(self.url.borrow().clone())
             .header(header::AUTHORIZATION, self.secret.clone())
             .header(header::CONTENT_TYPE, CONTENT_TYPE)
             .body(batch);

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
+use reqwest::Url;
 use signaling_edge::core::Wants;
 use signaling_server::Wake;
 use slotmap::SecondaryMap;
@@ -37,6 +38,8 @@ struct State {
 
 /// Who carries a peer's lanes.
 struct Lanes {
+    /// Where the peer takes batches, now.
+    url: Rc<RefCell<Url>>,
     wakes: [Rc<Wake>; LANES],
     carriers: [AbortHandle; LANES],
 }

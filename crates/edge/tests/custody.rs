@@ -1,0 +1,155 @@
+//! What simulated faults showed about the edge's core, each as the shortest story that shows it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+
+use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings};
+use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
+use signaling_protocol::{ClientId, Left, SessionId};
+
+const HOLD: Left = Left::NONE;
+
+struct Edge {
+    core: EdgeCore,
+    now: Instant,
+}
+
+impl Edge {
+    fn new() -> Self {
+        Self { core: EdgeCore::new(Settings::default()), now: Instant::now() }
+    }
+
+    fn connect(&mut self) -> ClientKey {
+        let newcomer = Newcomer {
+            client_id: ClientId::new("anna").unwrap(),
+            session: SessionId([1; 16]),
+            born: 1,
+            reliable: false,
+            request: ConnectRequest::default(),
+        };
+        let client = self.core.connect(self.now, newcomer);
+        assert_eq!(self.core.next_effect(), Some(Effect::Place(client)));
+        client
+    }
+
+    /// A client with an open socket, served by way of `link` in slot 0.
+    fn open(&mut self, link: LinkKey) -> ClientKey {
+        let client = self.connect();
+        self.core.attach(self.now, client, link);
+        self.hear(link, &[attached(0)]);
+        assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
+        self.core.socket_opened(self.now, client);
+        self.said(link);
+        client
+    }
+
+    fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) {
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|frame| frame.append(&mut bytes));
+        self.core.link_frames(self.now, link, &bytes).unwrap();
+    }
+
+    fn write_all(&mut self, client: ClientKey) {
+        let count = self.core.output(client).len();
+        self.core.wrote(self.now, client, count);
+    }
+
+    fn said(&mut self, link: LinkKey) -> Vec<String> {
+        let batch = self.core.take_batch(link);
+        let mut rest = &batch[..];
+        let mut said = Vec::new();
+        while !rest.is_empty() {
+            said.push(match ToNode::take(&mut rest).unwrap() {
+                ToNode::Attach(attach) => format!("attach {} known {}", attach.slot, attach.state.is_some()),
+                ToNode::Up { slot, seq, .. } => format!("up {slot} {seq}"),
+                ToNode::Confirm { slot, up_to, .. } => format!("confirm {slot} {up_to}"),
+                ToNode::Detach { slot, .. } => format!("detach {slot}"),
+                ToNode::Release { slot, .. } => format!("release {slot}"),
+                ToNode::Alive { slot } => format!("alive {slot}"),
+            });
+        }
+        said
+    }
+}
+
+fn attached(slot: Slot) -> ToEdge<'static> {
+    let session = SessionId([1; 16]);
+    ToEdge::Attached { slot, session, resumed: false, seq: 0, hold: HOLD, greeting: &[], state: b"admitted" }
+}
+
+fn down(slot: Slot, d: u64) -> ToEdge<'static> {
+    let origin = Some(Origin { session: SessionId([2; 16]), number: 1 });
+    ToEdge::Down { slot, d, origin, prev: 0, left: Left::from_duration(Duration::from_secs(1)), payload: b"{}" }
+}
+
+#[test]
+fn confirms_follow_a_session_to_its_next_link() {
+    let mut edge = Edge::new();
+    let (old, new) = (edge.core.link_up(), edge.core.link_up());
+    let client = edge.open(old);
+    edge.hear(old, &[down(0, 1)]);
+    edge.write_all(client);
+    edge.core.link_down(old);
+    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    edge.core.attach(edge.now, client, new);
+    edge.hear(new, &[attached(0), down(0, 1)]);
+    assert_eq!(edge.said(new), ["attach 0 known true", "confirm 0 1"]);
+}
+
+#[test]
+fn a_link_carries_no_confirms_of_a_session_that_has_left_it() {
+    let mut edge = Edge::new();
+    let (old, new) = (edge.core.link_up(), edge.core.link_up());
+    let client = edge.open(old);
+    edge.core.release(client, "b");
+    edge.hear(old, &[down(0, 1)]);
+    edge.write_all(client);
+    edge.hear(old, &[ToEdge::Released { slot: 0, state: b"admitted" }]);
+    edge.core.attach(edge.now, client, new);
+    edge.hear(new, &[attached(0), down(0, 1)]);
+    assert_eq!(edge.said(old), ["release 0"]);
+    assert_eq!(edge.said(new), ["attach 0 known true", "confirm 0 1"]);
+}
+
+#[test]
+fn what_a_replaced_client_sent_last_still_finds_a_node() {
+    let mut edge = Edge::new();
+    let (old, new) = (edge.core.link_up(), edge.core.link_up());
+    let client = edge.open(old);
+    edge.core.client_text(edge.now, client, br#"{"type":"signal"}"#);
+    edge.core.link_down(old);
+    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    edge.core.attach(edge.now, client, new);
+    let (code, message) = ("replaced", "a newer connection");
+    edge.hear(new, &[ToEdge::Rejected { slot: 0, status: 409, code, message, retry_after_ms: None }]);
+    assert!(matches!(edge.core.next_effect(), Some(Effect::Close(..))));
+    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    edge.core.attach(edge.now, client, new);
+    assert_eq!(edge.said(new), ["attach 0 known true", "up 0 1", "attach 1 known true", "up 1 1"]);
+    edge.hear(new, &[ToEdge::Fates { slot: 1, first: 1, count: 1, fate: Fate::Done, reply: &[] }]);
+    assert_eq!(edge.said(new), ["detach 1"], "the node may forget it");
+    assert!(edge.core.is_empty());
+}
+
+#[test]
+fn a_newcomer_that_was_moved_before_it_was_admitted_comes_as_a_newcomer() {
+    let mut edge = Edge::new();
+    let (old, new) = (edge.core.link_up(), edge.core.link_up());
+    let client = edge.connect();
+    edge.core.attach(edge.now, client, old);
+    edge.core.release(client, "b");
+    edge.hear(old, &[ToEdge::Released { slot: 0, state: &[] }]);
+    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    edge.core.attach(edge.now, client, new);
+    assert_eq!(edge.said(new), ["attach 0 known false"]);
+}
+
+#[test]
+fn a_session_without_frames_leaves_with_its_socket() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open(link);
+    edge.core.socket_closed(client, Gone::Lost);
+    assert_eq!(edge.said(link), ["detach 0"]);
+    assert!(edge.core.is_empty());
+}
