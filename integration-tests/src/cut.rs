@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::TestMesh;
+use crate::{Peer, TestMesh};
 
 /// How a trunk's connection begins; all others carry forwards.
 const TRUNK: &[u8] = b"GET /internal/v1/trunk";
+/// Longer than the nodes take to hear of a change.
+const USED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A relay in front of a node's internal listener, named in the discovery file in the node's place. Trunks always pass;
-/// what other nodes send passes until it is cut. It ends when dropped.
+/// A relay in front of a node's internal listener. To the mesh it is the node's new address. Trunks always pass; what
+/// other nodes send passes until it is cut. It ends when dropped.
 pub struct Forwards {
+    node: String,
     is_cut: watch::Sender<bool>,
     connections: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
@@ -47,12 +52,24 @@ impl Forwards {
         let renewed = file.with_extension("renewed");
         std::fs::write(&renewed, serde_json::to_vec(&nodes).unwrap()).unwrap();
         std::fs::rename(&renewed, &file).unwrap();
-        Self { is_cut, connections, _tasks: tasks }
+        Self { node: node.to_owned(), is_cut, connections, _tasks: tasks }
     }
 
-    /// Whether another node has sent something this way.
-    pub fn is_used(&self) -> bool {
-        self.connections.load(Ordering::Relaxed) > 0
+    /// Has signals sent from one node to the other until they come this way.
+    ///
+    /// # Panics
+    /// If they never do.
+    pub async fn until_used(&self, mesh: &TestMesh, from_node: &str) {
+        let (from, to) = (mesh.id_owned_by(from_node, "probe-from"), mesh.id_owned_by(&self.node, "probe-to"));
+        let mut sender = Peer::connect(&mesh.url(), &from).await;
+        let mut recipient = Peer::connect(&mesh.url(), &to).await;
+        let start = Instant::now();
+        while self.connections.load(Ordering::Relaxed) == 0 {
+            assert!(start.elapsed() < USED_WITHIN, "{from_node} still sends to the old address of {}", self.node);
+            sender.signal(&to, Value::Null, Some(1)).await;
+            recipient.recv_type("signal").await;
+            sender.recv_type("ack").await;
+        }
     }
 
     /// From now on nothing that other nodes send arrives.

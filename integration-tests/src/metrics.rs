@@ -1,8 +1,14 @@
 //! Reading a server's metrics page.
 
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The sum of all samples of a metric whose labels contain `label` (empty: all), on the internal listener at `internal`.
 pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
-    let page = reqwest::get(format!("{internal}/metrics")).await.unwrap().text().await.unwrap();
+    // Not kept from call to call: a client's connections live on the runtime of the test that made them.
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+    let page = http.get(format!("{internal}/metrics")).send().await.unwrap().text().await.unwrap();
     let samples = page.lines().filter(|line| {
         let rest = line.strip_prefix(name);
         rest.is_some_and(|rest| rest.starts_with([' ', '{'])) && line.contains(label)

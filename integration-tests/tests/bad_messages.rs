@@ -35,8 +35,9 @@ async fn a_bad_message_is_answered_by_an_error_and_the_connection_lives() {
     alice.signal("bob", json!("all well"), Some(99)).await;
     assert_eq!(bob.recv().await, json!({ "type": "signal", "from": "alice", "data": "all well", "id": 99 }));
     assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 99 }));
-    let refused = total(&mesh, "signaling_requests_refused_total").await;
-    assert_eq!(refused, bad_messages().len() as f64);
+    let all = bad_messages().len() as f64;
+    let counted = || async { (total(&mesh, "signaling_requests_refused_total").await == all).then_some(()) };
+    eventually("all to be counted", Duration::from_secs(2), counted).await;
 }
 
 /// Text, the `id` that the answer names, and what its message says.
@@ -109,18 +110,22 @@ async fn a_message_to_nobody_that_may_not_wait_is_answered_at_once_wherever_nobo
 async fn a_broken_frame_closes_the_socket_with_its_code_is_counted_and_disturbs_nobody() {
     let mesh = small_messages().await;
     let talk = Chatter::start(&mesh).await;
-    for (what, bytes, code) in broken_frames() {
-        let label = format!("code=\"{code}\"");
-        let before = violations(&mesh, &label).await;
-        let mut eve = RawSocket::connect(&mesh.address(), "eve").await;
-        eve.send(&bytes).await;
-        let (closed_with, reason) = eve.closed().await;
-        assert_eq!(closed_with, code, "{what}: {reason}");
-        assert!(!reason.is_empty(), "{what} needs a reason");
-        assert_eq!(violations(&mesh, &label).await, before + 1.0, "{what}");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) {
+        for (what, bytes, code) in broken_frames() {
+            let label = format!("code=\"{code}\"");
+            let before = violations(&mesh, &label).await;
+            let mut eve = RawSocket::connect(&mesh.address(), "eve").await;
+            eve.send(&bytes).await;
+            let (closed_with, reason) = eve.closed().await;
+            assert_eq!(closed_with, code, "{what}: {reason}");
+            assert!(!reason.is_empty(), "{what} needs a reason");
+            assert_eq!(violations(&mesh, &label).await, before + 1.0, "{what}");
+        }
     }
     let talk = talk.stop().await;
-    assert!(talk.times.len() > 5, "{talk:?}");
+    println!("{} messages meanwhile, p99 {:?}", talk.times.len(), talk.p99());
+    assert!(talk.times.len() > 20, "{}", talk.times.len());
     assert!(talk.p99() < Duration::from_millis(500), "{:?}", talk.p99());
 }
 

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
 use signaling_integration_tests::cut::Forwards;
-use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, stays};
+use signaling_integration_tests::{Chromium, Page, TestMesh, stays};
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -43,7 +42,7 @@ async fn two_browsers_find_each_other_only_while_their_nodes_do() {
     let Some(browser) = Chromium::start().await else { return };
     let mesh = mesh().await;
     let forwards = Forwards::to(&mesh, "node-1").await;
-    until_used(&forwards, &mesh).await;
+    forwards.until_used(&mesh, "node-0").await;
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let ada_page = open(&browser, &mesh, &ada).await;
     let bob_page = open(&browser, &mesh, &bob).await;
@@ -57,9 +56,9 @@ async fn two_browsers_find_each_other_only_while_their_nodes_do() {
         ada_waits && bob_page.text("#peer-state").await.as_deref() == Some("none")
     };
     stays("no call comes through between the nodes", Duration::from_secs(5), nothing_comes).await;
-    // heal
+    forwards.heal();
     for page in [&ada_page, &bob_page] {
-        page.shows("#channel-state", "open", Duration::from_secs(4)).await;
+        page.shows("#channel-state", "open", Duration::from_secs(30)).await;
         assert_eq!(page.complaints().await, Vec::<String>::new());
     }
 }
@@ -90,15 +89,4 @@ async fn call(page: &Page<'_>, peer: &str) {
 async fn say(page: &Page<'_>, text: &str) {
     page.type_into("#message", text).await;
     page.click("#send-button").await;
-}
-
-/// Waits until the nodes have taken the way into use, which they learn from the discovery file.
-async fn until_used(forwards: &Forwards, mesh: &TestMesh) {
-    let to = mesh.id_owned_by("node-1", "to");
-    let mut from = Peer::connect(&mesh.url(), &mesh.id_owned_by("node-0", "from")).await;
-    let _to = Peer::connect(&mesh.url(), &to).await;
-    while !forwards.is_used() {
-        from.signal(&to, json!("probe"), Some(1)).await;
-        from.recv_type("ack").await;
-    }
 }
