@@ -1,3 +1,5 @@
+mod options;
+
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -10,6 +12,8 @@ use tokio::time::interval;
 
 use crate::client::Client;
 use crate::latency::{Latencies, Percentiles};
+
+pub(crate) use options::FleetOptions;
 
 /// Handshakes that may be under way at the same time.
 const MAX_OPENING: usize = 64;

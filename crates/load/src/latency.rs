@@ -64,6 +64,13 @@ impl Percentiles {
     }
 }
 
+/// The 99th percentile of times that are all at hand, exactly; `None` of none.
+pub(crate) fn p99_us(mut times_us: Vec<u32>) -> Option<u64> {
+    let rank = (times_us.len() * 99).div_ceil(100);
+    let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
+    Some(u64::from(*p99))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -84,6 +91,13 @@ mod tests {
         for (found, exact) in expected {
             assert!(found.abs_diff(exact) * 1_000 <= exact, "{found} is not {exact}");
         }
+    }
+
+    #[test]
+    fn of_times_at_hand_the_percentile_is_exact() {
+        assert_eq!(p99_us((1..=200).rev().collect()), Some(198));
+        assert_eq!(p99_us(vec![7]), Some(7));
+        assert_eq!(p99_us(vec![]), None);
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Ledger {
         is_first
     }
 
+    /// Whether a message has arrived.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        number <= self.highest && !self.missing.contains(&number)
+    }
+
     fn delivered(&self) -> u64 {
         self.highest - self.missing.len() as u64
     }
@@ -120,6 +125,16 @@ mod tests {
     fn a_swapped_one_that_comes_again_is_doubled() {
         let expected = Totals { sent: 3, delivered: 3, doubled: 1, swapped: 1, ..Totals::default() };
         assert_eq!(totals(3, &[1, 3, 2, 2]), expected);
+    }
+
+    #[test]
+    fn it_knows_what_has_arrived() {
+        let mut ledger = Ledger::default();
+        for number in [1, 4, 2] {
+            ledger.arrived(number);
+        }
+
+        assert_eq!([1, 2, 3, 4, 5].map(|number| ledger.has(number)), [true, true, false, true, false]);
     }
 
     #[test]

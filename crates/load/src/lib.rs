@@ -7,18 +7,24 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `scenarios` | one file per scenario; each returns a report and what speaks against it |
+//! | `options` | the command line |
+//! | `scenarios`, `outcome` | one file per scenario; each returns a report and what speaks against it |
+//! | `traffic` | numbered messages between pairs of clients, and the books on them; shared by scenarios |
+//! | `drill` | such traffic while something is done to the nodes; shared by scenarios |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route` | pure: which URL a client connects to |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
-//! | `ticker` | the clock that the sender follows |
+//! | `ticker`, `clock` | what the sender follows; the time of a run |
 //! | `latency`, `costs`, `procfs` | percentiles; CPU and memory of the servers' processes |
 
 pub mod options;
+pub mod outcome;
 pub mod scenarios;
 
 mod client;
+mod clock;
 mod costs;
+mod drill;
 mod fleet;
 mod latency;
 mod ledger;
@@ -29,5 +35,6 @@ mod procfs;
 mod route;
 mod schedule;
 mod ticker;
+mod traffic;
 
 pub use limits::raise_descriptor_limit;

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser as _;
-use signaling_load::options::{Cli, Scenario};
-use signaling_load::scenarios::{Outcome, idle, steady};
+use signaling_load::options::Cli;
+use signaling_load::outcome::Outcome;
+use signaling_load::scenarios::Scenario;
 use tokio::task::LocalSet;
 
 fn main() -> ExitCode {
@@ -25,10 +26,7 @@ fn main() -> ExitCode {
 }
 
 fn run(scenario: &Scenario) -> Result<Outcome> {
-    let fleet = match scenario {
-        Scenario::Steady(options) => &options.fleet,
-        Scenario::Idle(options) => &options.fleet,
-    };
+    let fleet = scenario.fleet();
     let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
     if u64::from(fleet.clients) + 50 > limit {
         anyhow::bail!(
@@ -37,12 +35,7 @@ fn run(scenario: &Scenario) -> Result<Outcome> {
         );
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = LocalSet::new().block_on(&runtime, async {
-        match scenario {
-            Scenario::Steady(options) => steady::run(options).await,
-            Scenario::Idle(options) => idle::run(options).await,
-        }
-    })?;
+    let outcome = LocalSet::new().block_on(&runtime, scenario.run())?;
     outcome.publish(fleet.json.as_deref())?;
     Ok(outcome)
 }

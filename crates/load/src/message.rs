@@ -74,8 +74,8 @@ impl Format {
         }
     }
 
-    /// Message `number` of pair `pair`, to the client `to`, to be sent at `time_us`.
-    pub(crate) fn write(&self, to: &str, pair: usize, number: u64, time_us: u64) -> String {
+    /// Message `number` of pair `pair`, to the client `to`, to be sent at `time_us`; with an `id` it asks for an `ack`.
+    pub(crate) fn write(&self, to: &str, pair: usize, number: u64, time_us: u64, id: Option<u64>) -> String {
         let (bytes, text) = match self.size {
             Size::Bytes(bytes) => (bytes, &self.ice),
             Size::Sdp => (SDP_BYTES, &self.sdp),
@@ -83,12 +83,15 @@ impl Format {
             Size::Mixed if (number + pair as u64).is_multiple_of(MIXED_RUN) => (SDP_BYTES, &self.sdp),
             Size::Ice | Size::Mixed => (ICE_BYTES, &self.ice),
         };
-        let mut message = String::with_capacity(bytes + 160);
+        let mut message = String::with_capacity(bytes + 180);
         message.push_str("{\"type\":\"signal\",\"to\":\"");
         message.push_str(to);
         message.push_str("\",");
-        let begin = message.len() + "\"data\":".len();
         // Writing to a String cannot fail.
+        if let Some(id) = id {
+            let _ = write!(message, "\"id\":{id},");
+        }
+        let begin = message.len() + "\"data\":".len();
         let _ = write!(message, "{}{number},\"t\":{time_us},\"pad\":\"", self.marker);
         let end = "\"}";
         message.push_str(pad(text, (begin + bytes).saturating_sub(message.len() + end.len())));
@@ -109,19 +112,31 @@ impl Format {
     }
 }
 
-/// What a text is that is no message of ours: an error's code, or else the type.
-pub(crate) fn describe(text: &str) -> String {
+/// A text that is no message of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The message of this `id` was delivered.
+    Ack(u64),
+    /// A request failed: the code, and which one where it had an `id`.
+    Error { code: String, id: Option<u64> },
+    /// Anything else, by its type.
+    Other(String),
+}
+
+/// What a text says that is no message of ours.
+pub(crate) fn read_answer(text: &str) -> Answer {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(rename = "type", borrow)]
         kind: std::borrow::Cow<'a, str>,
-        #[serde(default)]
         code: Option<String>,
+        id: Option<u64>,
     }
     match serde_json::from_str::<Head<'_>>(text) {
-        Ok(Head { kind, code: Some(code) }) if kind == "error" => code,
-        Ok(Head { kind, .. }) => kind.into_owned(),
-        Err(_) => "not JSON".to_owned(),
+        Ok(Head { kind, code: Some(code), id }) if kind == "error" => Answer::Error { code, id },
+        Ok(Head { kind, id: Some(id), .. }) if kind == "ack" => Answer::Ack(id),
+        Ok(Head { kind, .. }) => Answer::Other(kind.into_owned()),
+        Err(_) => Answer::Other("not JSON".to_owned()),
     }
 }
 
@@ -161,7 +176,7 @@ mod tests {
         {
             let format = Format::new(u32::MAX, size);
             for number in [1, 99, 123_456_789] {
-                assert_eq!(data_length(&format.write("bob", 0, number, 4_000_000)), bytes);
+                assert_eq!(data_length(&format.write("bob", 0, number, 4_000_000, None)), bytes);
             }
         }
     }
@@ -170,7 +185,7 @@ mod tests {
     fn a_session_description_is_json_wherever_it_is_cut() {
         let format = Format::new(1, Size::Sdp);
         for digits in 0..12 {
-            data_length(&format.write("bob", 0, 1, 10_u64.pow(digits)));
+            data_length(&format.write("bob", 0, 1, 10_u64.pow(digits), None));
         }
     }
 
@@ -178,7 +193,7 @@ mod tests {
     fn ten_candidates_go_to_one_description_in_a_mix() {
         let format = Format::new(1, Size::Mixed);
 
-        let long = (1..=110).filter(|number| data_length(&format.write("bob", 3, *number, 0)) > 1_000).count();
+        let long = (1..=110).filter(|number| data_length(&format.write("bob", 3, *number, 0, None)) > 1_000).count();
 
         assert_eq!(long, 10);
     }
@@ -186,7 +201,7 @@ mod tests {
     #[test]
     fn the_numbers_are_found_again_wherever_the_sender_stands() {
         let format = Format::new(42, Size::Ice);
-        let message = passed_on(&format.write("bob", 0, 17, 3_500));
+        let message = passed_on(&format.write("bob", 0, 17, 3_500, None));
         let arrival = Arrival { from: "alice", number: 17, time_us: 3_500 };
 
         assert_eq!(format.read(&message), Some(arrival));
@@ -198,17 +213,29 @@ mod tests {
 
     #[test]
     fn messages_of_another_run_and_other_texts_are_none_of_ours() {
-        let message = passed_on(&Format::new(41, Size::Ice).write("bob", 0, 17, 3_500));
+        let message = passed_on(&Format::new(41, Size::Ice).write("bob", 0, 17, 3_500, None));
 
         assert_eq!(Format::new(42, Size::Ice).read(&message), None);
         assert_eq!(Format::new(42, Size::Ice).read("{\"type\":\"pong\"}"), None);
     }
 
     #[test]
-    fn what_is_none_of_ours_is_named() {
-        assert_eq!(describe("{\"type\":\"error\",\"code\":\"rate_limited\",\"message\":\"slow\"}"), "rate_limited");
-        assert_eq!(describe("{\"type\":\"moved\",\"node\":\"node-1\"}"), "moved");
-        assert_eq!(describe("?"), "not JSON");
+    fn an_id_is_beside_the_data_and_does_not_count() {
+        let message = Format::new(1, Size::Ice).write("bob", 0, 1, 0, Some(77));
+
+        assert_eq!(data_length(&message), ICE_BYTES);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&message).unwrap()["id"], 77);
+    }
+
+    #[test]
+    fn answers_are_told_apart_and_the_rest_is_named() {
+        let error = |id| Answer::Error { code: "rate_limited".to_owned(), id };
+
+        assert_eq!(read_answer(r#"{"type":"ack","id":7}"#), Answer::Ack(7));
+        assert_eq!(read_answer(r#"{"type":"error","code":"rate_limited","message":"slow"}"#), error(None));
+        assert_eq!(read_answer(r#"{"type":"error","code":"rate_limited","id":3,"message":"slow"}"#), error(Some(3)));
+        assert_eq!(read_answer(r#"{"type":"moved","node":"node-1"}"#), Answer::Other("moved".to_owned()));
+        assert_eq!(read_answer("?"), Answer::Other("not JSON".to_owned()));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use clap::Parser as _;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use signaling_load::options::{Cli, Scenario};
-use signaling_load::scenarios::{Outcome, idle, steady};
+use signaling_load::options::Cli;
+use signaling_load::outcome::Outcome;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -108,12 +108,7 @@ fn steady(relay: Relay, arguments: &[&str]) -> anyhow::Result<Outcome> {
 fn run(arguments: &[&str]) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cli = Cli::parse_from([&["mesh-load"], arguments].concat());
-    LocalSet::new().block_on(&runtime, async {
-        match cli.scenario {
-            Scenario::Steady(options) => steady::run(&options).await,
-            Scenario::Idle(options) => idle::run(&options).await,
-        }
-    })
+    LocalSet::new().block_on(&runtime, cli.scenario.run())
 }
 
 fn json(outcome: &Outcome) -> serde_json::Value {

@@ -11,10 +11,9 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::costs::{self, Costs};
-use crate::fleet::{Fleet, Listener, progress};
+use crate::fleet::{Fleet, FleetOptions, Listener, progress};
 use crate::latency::Percentiles;
-use crate::options::FleetOptions;
-use crate::scenarios::Outcome;
+use crate::outcome::Outcome;
 
 /// What `mesh-load idle` takes.
 #[derive(Clone, Debug, Args)]

@@ -1,45 +1,51 @@
 //! One file per scenario.
 
+pub mod crash;
 pub mod idle;
+pub mod rescale;
 pub mod steady;
 
-use std::path::Path;
+use anyhow::Result;
+use clap::Subcommand;
 
-use anyhow::{Context, Result};
-use serde::Serialize;
+use crate::fleet::FleetOptions;
+use crate::outcome::Outcome;
 
-/// What a scenario found.
-#[derive(Debug)]
-pub struct Outcome {
-    /// For people.
-    pub table: String,
-    /// For programs.
-    pub json: String,
-    /// What speaks against the servers, or against the measurement; empty when all is well.
-    pub failures: Vec<String>,
+/// One scenario with its options.
+#[derive(Debug, Subcommand)]
+pub enum Scenario {
+    /// Pairs of clients exchange numbered messages at a fixed rate.
+    Steady(steady::Options),
+    /// Clients that only hold their sockets: what each of them costs.
+    Idle(idle::Options),
+    /// The steady load while nodes are added and taken away.
+    Rescale(rescale::Options),
+    /// The steady load while nodes are killed, paused, drained or restarted.
+    Crash(crash::Options),
 }
 
-impl Outcome {
-    fn new(table: String, report: &impl Serialize, failures: Vec<String>) -> Result<Self> {
-        Ok(Self { table, json: serde_json::to_string_pretty(report)? + "\n", failures })
+impl Scenario {
+    /// Where its clients connect.
+    #[must_use]
+    pub fn fleet(&self) -> &FleetOptions {
+        match self {
+            Self::Steady(options) => &options.fleet,
+            Self::Idle(options) => &options.fleet,
+            Self::Rescale(options) => &options.fleet,
+            Self::Crash(options) => &options.fleet,
+        }
     }
 
-    /// Prints the table, and the JSON where it was asked for; `-` prints the JSON instead of the table.
+    /// Runs it, on one thread: it has to be called within a [`tokio::task::LocalSet`].
     ///
     /// # Errors
-    /// When the file cannot be written.
-    pub fn publish(&self, json: Option<&Path>) -> Result<()> {
-        match json {
-            Some(path) if path == Path::new("-") => {
-                print!("{}", self.json);
-                return Ok(());
-            }
-            Some(path) => {
-                std::fs::write(path, &self.json).with_context(|| format!("cannot write {}", path.display()))?;
-            }
-            None => {}
+    /// When the options do not fit together, the clients cannot connect, or the mesh cannot be acted on.
+    pub async fn run(&self) -> Result<Outcome> {
+        match self {
+            Self::Steady(options) => steady::run(options).await,
+            Self::Idle(options) => idle::run(options).await,
+            Self::Rescale(options) => rescale::run(options).await,
+            Self::Crash(options) => crash::run(options).await,
         }
-        print!("{}", self.table);
-        Ok(())
     }
 }

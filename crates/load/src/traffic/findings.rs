@@ -3,18 +3,18 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Options;
-use super::run::{Run, Sending};
+use super::acks::AckTotals;
+use super::sender::Sending;
+use super::{Books, TrafficOptions};
 use crate::costs::Costs;
 use crate::fleet::Fleet;
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
 
-/// What `mesh-load steady` found.
+/// What became of the traffic, whatever the scenario.
 #[derive(Serialize)]
-pub(super) struct Report {
-    scenario: &'static str,
-    clients: u32,
+pub(crate) struct Findings {
+    clients: usize,
     rate: u64,
     seconds: u64,
     warmup: u64,
@@ -26,6 +26,9 @@ pub(super) struct Report {
     messages: Totals,
     /// Not of this run, or not for who got them.
     foreign: u64,
+    /// Messages and other requests answered by an `error`.
+    errors: u64,
+    acks: AckTotals,
     /// From the intended time of sending to arrival.
     latency_us: Percentiles,
     /// Errors by code, other frames by type.
@@ -47,12 +50,11 @@ struct Generator {
     cpu_seconds: f64,
 }
 
-impl Report {
-    pub(super) fn new(options: &Options, fleet: &Fleet, run: &Run, sending: Sending) -> Self {
+impl Findings {
+    pub(crate) fn new(options: &TrafficOptions, fleet: &Fleet, books: &Books, sending: Sending) -> Self {
         let seconds = options.seconds as f64;
         Self {
-            scenario: "steady",
-            clients: options.fleet.clients,
+            clients: fleet.clients.len(),
             rate: options.rate,
             seconds: options.seconds,
             warmup: options.warmup,
@@ -68,46 +70,55 @@ impl Report {
                 lateness_us: sending.lateness,
                 cpu_seconds: sending.own_cpu_seconds,
             },
-            messages: run.totals(),
-            foreign: run.foreign(),
-            latency_us: run.latency(),
-            other_frames: run.others(),
-            closed: run.closed(),
+            messages: books.totals(),
+            foreign: books.foreign(),
+            errors: books.errors(),
+            acks: books.ack_totals(),
+            latency_us: books.latency(),
+            other_frames: books.others(),
+            closed: books.closed(),
             costs: sending.costs,
         }
     }
 
-    /// What speaks against the servers, or against the measurement.
-    pub(super) fn failures(&self, options: &Options) -> Vec<String> {
+    pub(crate) fn latency(&self) -> &Percentiles {
+        &self.latency_us
+    }
+
+    /// What speaks against the servers, or against the measurement; closed sockets are another question.
+    pub(crate) fn failures(&self, options: &TrafficOptions) -> Vec<String> {
         let Totals { lost, doubled, swapped, .. } = self.messages;
-        let mut failures = Vec::new();
-        for (count, what) in [(lost, "lost"), (doubled, "doubled"), (swapped, "swapped")] {
-            if count > 0 {
-                failures.push(format!("{count} messages {what}"));
-            }
-        }
-        for (reason, count) in &self.closed {
-            failures.push(format!("{count} sockets closed: {reason}"));
-        }
+        let AckTotals { unanswered, untrue, repeated, stray, .. } = self.acks;
+        let counts = [
+            (lost, "messages lost"),
+            (doubled, "messages doubled"),
+            (swapped, "messages swapped"),
+            (unanswered, "messages that asked got neither ack nor error"),
+            (untrue, "messages had an ack and never arrived"),
+            (repeated, "messages were answered more than once"),
+            (stray, "answers to what was not asked"),
+        ];
+        let wrong = counts.iter().filter(|(count, _)| *count > 0);
+        let mut failures: Vec<String> = wrong.map(|(count, what)| format!("{count} {what}")).collect();
         if self.generator.sent_share < options.min_sent {
             let share = self.generator.sent_share * 100.0;
             failures.push(format!("only {share:.1}% of the schedule was sent: the rate is too high for this machine"));
         }
-        if let Some(limit) = options.max_p99_ms {
-            let p99 = self.latency_us.p99 as f64 / 1_000.0;
-            if p99 > limit {
-                failures.push(format!("p99 is {p99:.1} ms, above {limit} ms"));
-            }
-        }
         failures
     }
 
-    pub(super) fn table(&self) -> String {
+    /// Sockets that ended though we did not end them.
+    pub(crate) fn closed_failures(&self) -> impl Iterator<Item = String> + '_ {
+        self.closed.iter().map(|(reason, count)| format!("{count} sockets closed: {reason}"))
+    }
+
+    pub(crate) fn table(&self) -> String {
         let Totals { sent, delivered, lost, doubled, swapped } = self.messages;
         let generator = &self.generator;
         let mut table = format!(
             "clients     {} connected in {:.1} s, each {}\n\
-             messages    {sent} sent, {delivered} delivered, {lost} lost, {doubled} doubled, {swapped} swapped\n\
+             messages    {sent} sent, {delivered} delivered, {lost} lost, {doubled} doubled, {swapped} swapped, \
+             {} errors, {} sockets closed\n\
              rate        {:.0}/s delivered of {}/s, {:.2}% of the schedule sent\n\
              latency     {}\n\
              lateness    {} (the generator's own)\n\
@@ -115,6 +126,8 @@ impl Report {
             self.clients,
             self.connect_seconds,
             self.connect_us.line(),
+            self.errors,
+            self.closed.values().sum::<u64>(),
             generator.delivered_per_second,
             self.rate,
             generator.sent_share * 100.0,
@@ -123,6 +136,14 @@ impl Report {
             generator.cpu_seconds * 100.0 / self.seconds as f64,
         );
         // Writing to a String cannot fail.
+        if self.acks != AckTotals::default() {
+            let AckTotals { asked, acked, failed, unanswered, untrue, repeated, stray } = self.acks;
+            let _ = writeln!(
+                table,
+                "acks        {asked} asked, {acked} acked, {failed} failed, {unanswered} unanswered, {untrue} untrue, \
+                 {repeated} repeated, {stray} stray"
+            );
+        }
         for (what, count) in &self.other_frames {
             let _ = writeln!(table, "received    {count} times {what}");
         }

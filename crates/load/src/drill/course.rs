@@ -1,0 +1,163 @@
+use std::ops::Range;
+
+use super::page::Counts;
+use super::tally::Sample;
+use crate::traffic::Arrival;
+
+/// The grain at which late messages are looked for.
+const SLICE_US: u64 = 100_000;
+
+/// The course of a run, as far as it shows what an act has brought about.
+pub(super) struct Course<'a> {
+    /// In the order of their times.
+    pub(super) samples: &'a [Sample],
+    /// In the order of their times.
+    pub(super) arrivals: &'a [Arrival],
+    /// At all nodes together, when nothing is the matter.
+    pub(super) sessions: u64,
+    /// A latency above this is an outlier.
+    pub(super) late_us: u64,
+}
+
+/// What an act brought about; times from its begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effect {
+    /// What the servers counted meanwhile.
+    pub(super) counts: Counts,
+    /// Until the last session moved.
+    pub(super) last_move_us: Option<u64>,
+    /// Until all was back to normal: the last session moved, every one at a node, no more than 1 in 100 messages late;
+    /// `None` when that has not come to be.
+    pub(super) settled_us: Option<u64>,
+}
+
+impl Course<'_> {
+    /// What happened from an act to the next one.
+    pub(super) fn effect(&self, window: Range<u64>) -> Effect {
+        let from = self.samples.partition_point(|sample| sample.at_us < window.start);
+        let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);
+        // The last sample before the window, and those in it.
+        let samples = &self.samples[from.saturating_sub(1)..to];
+        let last_move_us = samples
+            .windows(2)
+            .rev()
+            .find(|pair| pair[0].counts.moved() < pair[1].counts.moved())
+            .map(|pair| pair[1].at_us - window.start);
+        let complete_us = self.complete_us(&self.samples[from..to], window.start);
+        let quiet_us = self.quiet_us(&window);
+        let counts = match (samples.first(), samples.last()) {
+            (Some(first), Some(last)) => last.counts - first.counts,
+            _ => Counts::default(),
+        };
+        let settled_us = complete_us.map(|complete| complete.max(quiet_us).max(last_move_us.unwrap_or(0)));
+        Effect { counts, last_move_us, settled_us }
+    }
+
+    /// Until every session is at a node, and stays so.
+    fn complete_us(&self, samples: &[Sample], begin_us: u64) -> Option<u64> {
+        let complete = samples.iter().rev().take_while(|sample| sample.sessions == self.sessions).count();
+        match samples.len() - complete {
+            0 => Some(0),
+            first_complete => Some(samples.get(first_complete)?.at_us - begin_us),
+        }
+    }
+
+    /// Until the end of the last slice in which more than 1 in 100 arrivals were late.
+    fn quiet_us(&self, window: &Range<u64>) -> u64 {
+        let arrivals = between(self.arrivals, window);
+        let slice_of = |arrival: &Arrival| (arrival.at_us - window.start) / SLICE_US;
+        let is_loud = |slice: &&[Arrival]| {
+            let late = slice.iter().filter(|arrival| u64::from(arrival.latency_us) > self.late_us).count();
+            late * 100 > slice.len()
+        };
+        let loud = arrivals.chunk_by(|one, next| slice_of(one) == slice_of(next)).rev().find(is_loud);
+        loud.and_then(<[Arrival]>::first).map_or(0, |arrival| (slice_of(arrival) + 1) * SLICE_US)
+    }
+}
+
+/// The arrivals within a time.
+pub(super) fn between<'a>(arrivals: &'a [Arrival], window: &Range<u64>) -> &'a [Arrival] {
+    let from = arrivals.partition_point(|arrival| arrival.at_us < window.start);
+    let to = arrivals.partition_point(|arrival| arrival.at_us < window.end).max(from);
+    &arrivals[from..to]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000;
+
+    /// A sample each 100 ms, as (sessions moved so far, sessions at the nodes).
+    fn samples(states: &[(u64, u64)]) -> Vec<Sample> {
+        let sample = |(number, (attached, sessions)): (usize, &(u64, u64))| Sample {
+            at_us: number as u64 * 100 * MS,
+            counts: Counts { attached: *attached, ..Counts::default() },
+            sessions: *sessions,
+        };
+        states.iter().enumerate().map(sample).collect()
+    }
+
+    fn effect(states: &[(u64, u64)], arrivals: &[Arrival], window_ms: Range<u64>) -> Effect {
+        let samples = samples(states);
+        let course = Course { samples: &samples, arrivals, sessions: 10, late_us: 20 * MS };
+        course.effect(window_ms.start * MS..window_ms.end * MS)
+    }
+
+    fn arrival(at_ms: u64, latency_ms: u32) -> Arrival {
+        Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000, receiver: 0 }
+    }
+
+    #[test]
+    fn nothing_happens_and_all_is_settled_at_once() {
+        let effect = effect(&[(5, 10), (5, 10), (5, 10)], &[arrival(150, 3)], 100..300);
+
+        assert_eq!(effect, Effect { counts: Counts::default(), last_move_us: None, settled_us: Some(0) });
+    }
+
+    #[test]
+    fn the_last_move_ends_it() {
+        let effect = effect(&[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500);
+
+        assert_eq!(effect.counts.attached, 4);
+        assert_eq!(effect.last_move_us, Some(250 * MS));
+        assert_eq!(effect.settled_us, Some(250 * MS));
+    }
+
+    #[test]
+    fn sessions_that_are_nowhere_or_twice_keep_it_from_being_settled() {
+        let until_the_last_is_there = effect(&[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], &[], 50..500);
+        let never = effect(&[(0, 10), (4, 10), (4, 9)], &[], 50..500);
+
+        assert_eq!(until_the_last_is_there.settled_us, Some(350 * MS));
+        assert_eq!(never.settled_us, None);
+        assert_eq!(never.last_move_us, Some(50 * MS));
+    }
+
+    #[test]
+    fn late_messages_keep_it_from_being_settled_and_one_in_a_hundred_does_not() {
+        let mut arrivals: Vec<Arrival> = (0..=100).map(|number| arrival(100 + number, 1)).collect();
+        arrivals.extend([arrival(250, 30), arrival(260, 1), arrival(410, 1)]);
+        let quiet = [(0, 10); 6];
+
+        assert_eq!(effect(&quiet, &arrivals, 0..600).settled_us, Some(300 * MS));
+        arrivals.retain(|arrival| arrival.latency_us < 30_000);
+        arrivals[50].latency_us = 30_000;
+        assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us, Some(0));
+    }
+
+    #[test]
+    fn what_happens_before_and_after_the_window_is_anothers() {
+        let arrivals = [arrival(90, 500), arrival(310, 500)];
+        let effect = effect(&[(0, 9), (1, 10), (1, 10), (2, 7)], &arrivals, 150..300);
+
+        assert_eq!(effect, Effect { counts: Counts::default(), last_move_us: None, settled_us: Some(0) });
+    }
+
+    #[test]
+    fn an_act_without_a_sample_behind_it_is_no_proof_of_anything() {
+        let effect = effect(&[(0, 10)], &[], 50..60);
+
+        assert_eq!((effect.counts, effect.last_move_us), (Counts::default(), None));
+    }
+}

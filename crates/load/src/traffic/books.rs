@@ -1,0 +1,218 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use tokio::time::sleep;
+
+use super::TrafficOptions;
+use super::acks::{AckTotals, Acks, Question, Told};
+use super::recording::Recording;
+use crate::clock::Clock;
+use crate::fleet::{FleetOptions, Listener};
+use crate::latency::{Latencies, Percentiles};
+use crate::ledger::{Ledger, Totals};
+use crate::message::{Answer, Format, read_answer};
+use crate::pairs::{partners, turns};
+
+/// After the last message, how long a repeat of one may take to show.
+const QUIET: Duration = Duration::from_millis(300);
+/// How often to look whether all has arrived.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The books of a run. Shared by the sender and all readers, on one thread.
+pub(crate) struct Books {
+    pub(crate) clock: Clock,
+    pub(super) names: Vec<String>,
+    pub(super) partner_of: Vec<usize>,
+    pub(super) turns: Vec<usize>,
+    pub(super) format: Format,
+    /// Of the pair whose receiver has this number.
+    ledgers: RefCell<Vec<Ledger>>,
+    acks: RefCell<Acks>,
+    pub(super) ack_share: f64,
+    /// Intended times of the messages whose latency counts.
+    measured_us: Cell<(u64, u64)>,
+    latencies: RefCell<Latencies>,
+    recording: Option<RefCell<Recording>>,
+    arrived: Cell<u64>,
+    foreign: Cell<u64>,
+    errors: Cell<u64>,
+    others: RefCell<BTreeMap<String, u64>>,
+    closed: RefCell<BTreeMap<String, u64>>,
+    is_over: Cell<bool>,
+}
+
+/// What a scenario wants to know beyond the ledger.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// The share of messages that ask for an `ack`.
+    pub(crate) ack_share: f64,
+    /// Whether to record each message.
+    pub(crate) recording: bool,
+}
+
+impl Books {
+    pub(crate) fn new(fleet: &FleetOptions, traffic: &TrafficOptions, wanted: Wanted) -> Result<Self> {
+        let clients = usize::try_from(fleet.clients)?;
+        // Tells this run's messages from an earlier one's that were held for clients of the same names.
+        let mark = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+        let recording = || RefCell::new(Recording::for_messages(traffic.schedule().total()));
+        Ok(Self {
+            clock: Clock::start(),
+            names: (0..clients).map(|number| fleet.client_id(number)).collect(),
+            partner_of: partners(clients, traffic.pairs, traffic.seed),
+            turns: turns(clients, traffic.seed),
+            format: Format::new(mark, traffic.size),
+            ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
+            acks: RefCell::default(),
+            ack_share: wanted.ack_share,
+            measured_us: Cell::new((0, 0)),
+            latencies: RefCell::new(Latencies::new()?),
+            recording: wanted.recording.then(recording),
+            arrived: Cell::new(0),
+            foreign: Cell::new(0),
+            errors: Cell::new(0),
+            others: RefCell::default(),
+            closed: RefCell::default(),
+            is_over: Cell::new(false),
+        })
+    }
+
+    /// The number that the next message to `receiver` has in its pair.
+    pub(super) fn next_to(&self, receiver: usize) -> u64 {
+        self.ledgers.borrow()[receiver].next()
+    }
+
+    /// That message was sent; with an id, it asked for an `ack`.
+    pub(super) fn sent(&self, question: Question, id: Option<u64>) {
+        self.ledgers.borrow_mut()[question.receiver].sent();
+        if let Some(id) = id {
+            self.acks.borrow_mut().asked(id, question);
+        }
+        self.record(|recording, now| recording.sent_us.push(now));
+    }
+
+    /// The latency of messages counts whose intended time is in this range.
+    pub(super) fn measure(&self, times_us: Range<u64>) {
+        self.measured_us.set((times_us.start, times_us.end));
+    }
+
+    /// Waits until all has arrived and is answered, at most so long, and a little more for repeats.
+    pub(crate) async fn settle(&self, at_most: Duration) {
+        let give_up = Instant::now() + at_most;
+        while (self.totals().lost > 0 || self.acks.borrow().open() > 0) && Instant::now() < give_up {
+            sleep(LOOK_EVERY).await;
+        }
+        sleep(QUIET).await;
+    }
+
+    /// From now on a socket that ends is no finding.
+    pub(crate) fn expect_endings(&self) {
+        self.is_over.set(true);
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// To whom each client writes, and from whom it hears.
+    pub(crate) fn partner_of(&self) -> &[usize] {
+        &self.partner_of
+    }
+
+    /// What was recorded so far; nothing where that was not wanted.
+    pub(crate) fn take_recording(&self) -> Recording {
+        self.recording.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        Totals::of(self.ledgers.borrow().iter())
+    }
+
+    pub(super) fn ack_totals(&self) -> AckTotals {
+        let ledgers = self.ledgers.borrow();
+        self.acks.borrow().totals(|question| ledgers[question.receiver].has(question.number))
+    }
+
+    pub(super) fn latency(&self) -> Percentiles {
+        self.latencies.borrow().percentiles()
+    }
+
+    /// Messages that have arrived so far.
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived.get()
+    }
+
+    /// Messages that were not for who got them, or not from this run.
+    pub(super) fn foreign(&self) -> u64 {
+        self.foreign.get()
+    }
+
+    pub(super) fn errors(&self) -> u64 {
+        self.errors.get()
+    }
+
+    /// Errors by code, and other frames by type.
+    pub(super) fn others(&self) -> BTreeMap<String, u64> {
+        self.others.borrow().clone()
+    }
+
+    /// Sockets that ended, by reason.
+    pub(super) fn closed(&self) -> BTreeMap<String, u64> {
+        self.closed.borrow().clone()
+    }
+
+    fn answered(&self, client: usize, answer: Answer) {
+        match answer {
+            Answer::Ack(id) => self.acks.borrow_mut().told(client, id, Told::Delivered),
+            Answer::Error { code, id } => {
+                if let Some(id) = id {
+                    self.acks.borrow_mut().told(client, id, Told::Failed);
+                }
+                add_one(&self.errors);
+                *self.others.borrow_mut().entry(code).or_default() += 1;
+                self.record(|recording, now| recording.errors_us.push(now));
+            }
+            Answer::Other(kind) if kind == "signal" => add_one(&self.foreign),
+            Answer::Other(kind) => *self.others.borrow_mut().entry(kind).or_default() += 1,
+        }
+    }
+
+    fn record(&self, write: impl FnOnce(&mut Recording, u64)) {
+        if let Some(recording) = &self.recording {
+            write(&mut recording.borrow_mut(), self.clock.now_us());
+        }
+    }
+}
+
+impl Listener for Books {
+    fn text(&self, client: usize, text: &str) {
+        let Some(arrival) = self.format.read(text) else { return self.answered(client, read_answer(text)) };
+        if arrival.from != self.names[self.partner_of[client]] {
+            return add_one(&self.foreign);
+        }
+        if !self.ledgers.borrow_mut()[client].arrived(arrival.number) {
+            return;
+        }
+        add_one(&self.arrived);
+        let latency_us = self.clock.now_us().saturating_sub(arrival.time_us);
+        let (from, to) = self.measured_us.get();
+        if (from..to).contains(&arrival.time_us) {
+            self.latencies.borrow_mut().record_us(latency_us);
+        }
+        self.record(|recording, now| recording.arrived(now, latency_us, client));
+    }
+
+    fn ended(&self, _client: usize, reason: String) {
+        if !self.is_over.get() {
+            *self.closed.borrow_mut().entry(reason).or_default() += 1;
+            self.record(|recording, now| recording.closed_us.push(now));
+        }
+    }
+}
+
+fn add_one(count: &Cell<u64>) {
+    count.set(count.get() + 1);
+}
