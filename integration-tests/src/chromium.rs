@@ -6,7 +6,7 @@ mod page;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -18,6 +18,7 @@ use crate::wait::eventually;
 
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const START_WITHIN: Duration = Duration::from_secs(30);
+const END_WITHIN: Duration = Duration::from_secs(1);
 
 const FLAGS: [&str; 13] = [
     "--headless",
@@ -42,10 +43,12 @@ const FLAGS: [&str; 13] = [
 pub struct Chromium {
     devtools: Devtools,
     _process: Process,
-    _profile: TempDir,
 }
 
-struct Process(Child);
+struct Process {
+    child: Child,
+    profile: TempDir,
+}
 
 impl Chromium {
     /// Starts one. `None` where no browser is installed; it is said then that the test is skipped.
@@ -68,16 +71,16 @@ impl Chromium {
             .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let mut process = Process(child);
+        let mut process = Process { child, profile };
         let socket = eventually("Chromium to start", START_WITHIN, || {
-            let ended = process.0.try_wait().unwrap();
+            let ended = process.child.try_wait().unwrap();
             assert!(ended.is_none(), "Chromium has ended: {ended:?}\n{}", std::fs::read_to_string(&log).unwrap());
-            let socket = devtools_socket(profile.path());
+            let socket = devtools_socket(process.profile.path());
             async { socket }
         })
         .await;
         let devtools = Devtools::connect(&socket).await;
-        Some(Self { devtools, _process: process, _profile: profile })
+        Some(Self { devtools, _process: process })
     }
 
     /// Opens a page that shares no storage with other pages. `name` says which page it is when it fails.
@@ -93,8 +96,13 @@ impl Chromium {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // The browser's own children end a little later, and write to the end.
+        let start = Instant::now();
+        while std::fs::remove_dir_all(self.profile.path()).is_err() && start.elapsed() < END_WITHIN {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -75,5 +75,8 @@ async fn who_never_comes_is_reported_after_the_hold_time() {
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     alice.signal("nobody", json!(1), Some(5)).await;
     let error = alice.recv().await;
-    assert_eq!((&error["code"], &error["id"], &error["to"]), (&json!("recipient_unavailable"), &json!(5), &json!("nobody")));
+    assert_eq!(
+        (&error["code"], &error["id"], &error["to"]),
+        (&json!("recipient_unavailable"), &json!(5), &json!("nobody"))
+    );
 }

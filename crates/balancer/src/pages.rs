@@ -11,7 +11,8 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 /// Nothing from elsewhere, no inline script.
-const POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str =
+    "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 macro_rules! pages {
     ($($path:literal $kind:ident $file:literal),* $(,)?) => {
@@ -37,9 +38,9 @@ const PAGES: &[(&str, &str, &str)] = pages![
 /// What the public listener serves beside client sockets.
 pub(crate) fn router(demo: bool) -> Router {
     let pages = if demo { PAGES } else { &[] };
-    let routed = pages.iter().fold(Router::new(), |router, &(path, kind, text)| {
-        router.route(path, get(async move || page(kind, text)))
-    });
+    let routed = pages
+        .iter()
+        .fold(Router::new(), |router, &(path, kind, text)| router.route(path, get(async move || page(kind, text))));
     routed.fallback(not_found)
 }
 

@@ -105,9 +105,8 @@ impl Placement {
     }
 
     fn reckon(&mut self) {
-        let settled = |id: &str| {
-            self.view.get(id).is_some_and(|member| !member.draining) && !self.said_draining.contains(id)
-        };
+        let settled =
+            |id: &str| self.view.get(id).is_some_and(|member| !member.draining) && !self.said_draining.contains(id);
         let links = |wanted: &dyn Fn(&str) -> bool| -> Vec<Option<LinkKey>> {
             let link = |id: &str| self.link_by_node.get(id).copied().filter(|_| wanted(id));
             self.ranking.ids().iter().map(|id| link(id)).collect()
@@ -131,8 +130,11 @@ mod tests {
     }
 
     fn view(nodes: &[usize], draining: &[usize]) -> Arc<View> {
-        let member =
-            |&n: &usize| Member { id: node(n), address: "127.0.0.1:1".parse().unwrap(), draining: draining.contains(&n) };
+        let member = |&n: &usize| Member {
+            id: node(n),
+            address: "127.0.0.1:1".parse().unwrap(),
+            draining: draining.contains(&n),
+        };
         Arc::new(View::new(nodes.iter().map(member)).unwrap())
     }
 

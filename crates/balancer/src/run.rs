@@ -47,7 +47,11 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         },
         max_message_bytes: config.common.max_message_bytes,
     };
-    let edge = Edge::new(EdgeCore::new(Settings::default()), &edge_config, Box::new(trunks.clone()));
+    let edge = Edge::new(
+        EdgeCore::new(Settings::for_messages_of(config.common.max_message_bytes)),
+        &edge_config,
+        Box::new(trunks.clone()),
+    );
     let router = health::router(health.clone(), telemetry.clone())
         .merge(admin::guarded(Router::new(), config.common.admin_token.clone()))
         .fallback(not_found);

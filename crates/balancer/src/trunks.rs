@@ -52,8 +52,7 @@ impl Trunks {
     fn rearrange(&self, edge: &Edge) {
         let now = Instant::now();
         edge.with_core(|core| {
-            let (moves, homeless) =
-                self.with(|state| (state.placement.moves(core), state.placement.take_homeless()));
+            let (moves, homeless) = self.with(|state| (state.placement.moves(core), state.placement.take_homeless()));
             if !moves.is_empty() {
                 info!(moves = moves.len(), "clients move to their new owners");
             }

@@ -4,8 +4,9 @@
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings};
+use signaling_edge::ws::encode;
 use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, Left, SessionId};
+use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
 
 const HOLD: Left = Left::NONE;
 
@@ -152,4 +153,26 @@ fn a_session_without_frames_leaves_with_its_socket() {
     edge.core.socket_closed(client, Gone::Lost);
     assert_eq!(edge.said(link), ["detach 0"]);
     assert!(edge.core.is_empty());
+}
+
+#[test]
+fn who_asks_without_end_and_reads_nothing_is_too_slow() {
+    for ask in [
+        (|core: &mut EdgeCore, now, client| {
+            core.client_text(now, client, br#"{"type":"ping"}"#);
+        }) as fn(&mut EdgeCore, Instant, ClientKey),
+        |core, _, client| core.client_control(client, |out| encode::pong(out, &[b'x'; 125])),
+    ] {
+        let mut edge = Edge::new();
+        let link = edge.core.link_up();
+        let client = edge.open(link);
+        (0..100_000).for_each(|_| ask(&mut edge.core, edge.now, client));
+        match edge.core.next_effect() {
+            Some(Effect::Close(_, code, last_words)) => {
+                assert_eq!(code, CloseCode::TOO_SLOW);
+                assert!(last_words.len() < 300 * 1024);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn run(
     let wanted = Wanted { ack_share: options.ack_share, recording: true };
     let books = Rc::new(Books::new(fleet, traffic, wanted)?);
     let fleet = Fleet::connect(fleet.plan()?.0, &books).await?;
-    let sampler = Sampler::begin(control.clone(), books.clock).await?;
+    let sampler = Sampler::begin(control.clone(), books.clock, fleet.clients.len() as u64).await?;
     let sender = Sender::new(&books, &fleet, traffic)?;
     let (measured_from_us, end_us) = (sender.measured_from_us(), sender.end_us());
     let (all_settled, stop) = oneshot::channel();

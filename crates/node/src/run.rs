@@ -67,7 +67,8 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         }
     });
     let direct = public.map(|listener| {
-        let direct = Direct::new(&node, &edge_config(&config), EdgeSettings::default());
+        let direct =
+            Direct::new(&node, &edge_config(&config), EdgeSettings::for_messages_of(config.common.max_message_bytes));
         tasks.spawn_local(direct.clone().serve(listener));
         direct
     });

@@ -131,7 +131,9 @@ fn read(mut batch: &[u8]) -> (u64, Vec<String>) {
 /// A client id that `owner` owns among `nodes`.
 fn client_of(owner: &str, nodes: &[&str]) -> String {
     let ranking = signaling_rendezvous::Ranking::new(0, nodes);
-    let owned = |id: &String| ranking.owner(signaling_rendezvous::KeyHash::of(id)).map(|index| ranking.id(index)) == Some(owner);
+    let owned = |id: &String| {
+        ranking.owner(signaling_rendezvous::KeyHash::of(id)).map(|index| ranking.id(index)) == Some(owner)
+    };
     (0..).map(|n| format!("client-{n}")).find(owned).unwrap()
 }
 
@@ -270,4 +272,34 @@ fn nothing_is_left_of_a_session_once_its_last_fate_is_told() {
     assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
     node.tell(trunk, &ToNode::Detach { slot: 1, gone: Gone::Lost });
     assert!(node.core.is_quiet());
+}
+
+#[test]
+fn a_message_that_may_not_wait_reaches_who_is_there_and_is_answered_at_once_for_who_is_not() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "alice", 0);
+    node.attach(trunk, 1, "bob", 0);
+    node.said(trunk);
+    let no_wait = |to| format!(r#"{{"type":"signal","to":"{to}","data":1,"id":1,"ttl_ms":0}}"#);
+    for (seq, to) in [(1, "bob"), (2, "nobody")] {
+        let text = no_wait(to);
+        node.tell(trunk, &ToNode::Up { slot: 0, seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+    }
+    let said = node.said(trunk);
+    assert_eq!((said.downs, said.fates), (vec![1], vec![(2, Fate::Unavailable)]));
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
+    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+}
+
+#[test]
+fn what_may_have_been_written_is_not_called_unavailable_because_it_may_not_wait() {
+    let mut node = Node::new("a");
+    let (senders, recipients) = (node.core.trunk_up(), node.core.trunk_up());
+    node.attach(senders, 0, "alice", 0);
+    node.attach(recipients, 0, "bob", 0);
+    let text = br#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
+    node.tell(senders, &ToNode::Up { slot: 0, seq: 1, left: Left::from_duration(HOLD), payload: text });
+    node.core.trunk_down(node.now, recipients);
+    assert_eq!(node.said(senders).fates, [], "its edge may have written it");
 }

@@ -44,6 +44,8 @@ pub struct Envelope<'a> {
     pub prev: u64,
     /// How long it may still be held.
     pub left: Left,
+    /// Whether it may wait for a recipient that is absent.
+    pub waits: bool,
     /// What its fate must bring back.
     pub ticket: Ticket,
     /// Nodes it has been at before the one that sent this batch, the sender's own first.

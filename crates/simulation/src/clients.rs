@@ -159,7 +159,8 @@ impl World {
     pub(crate) fn client_disconnects(&mut self, index: ClientIx, gone: Gone, noticed_after: Micros) {
         let now = self.agenda.now();
         let Some(id) = self.clients.get(index).and_then(|client| client.socket) else { return };
-        self.trace.line(now, || format!("c{index} leaves socket {id}, {gone:?}, noticed after {} ms", noticed_after / MS));
+        self.trace
+            .line(now, || format!("c{index} leaves socket {id}, {gone:?}, noticed after {} ms", noticed_after / MS));
         self.counters.add("clients: sockets left", 1);
         self.client_lost_socket(index, id, None);
         let Some(socket) = self.sockets.get(id) else { return };
@@ -423,8 +424,9 @@ impl World {
         let now = self.agenda.now();
         let message = request.unwrap_or(usize::MAX);
         let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
-        let trouble = self.trouble_of(recipient);
-        self.ledger.told(now, message, id, told, &trouble);
+        let nowhere = Spans::default();
+        let away = self.clients.get(recipient).map_or(&nowhere, |client| &client.away);
+        self.ledger.told(now, message, id, told, (&self.trouble, away));
     }
 
     /// Whether an open socket has messages that its edge has not read yet.

@@ -16,9 +16,17 @@ use crate::world::{Pause, World};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way {
     /// Next try, and how long to wait after it if it fails.
-    Down { retry_at: Micros, backoff: Micros },
-    Connecting { conn: ConnId, backoff: Micros },
-    Up { conn: ConnId },
+    Down {
+        retry_at: Micros,
+        backoff: Micros,
+    },
+    Connecting {
+        conn: ConnId,
+        backoff: Micros,
+    },
+    Up {
+        conn: ConnId,
+    },
 }
 
 pub(crate) struct EdgeHost {
@@ -91,7 +99,10 @@ impl World {
             Input::Connected(conn) => self.edge_connected(index, conn),
             Input::ConnectFailed(conn) => {
                 if let Some(edge) = self.edges.get(index)
-                    && edge.ways.values().any(|way| matches!(way, Way::Connecting { conn: other, .. } if *other == conn))
+                    && edge
+                        .ways
+                        .values()
+                        .any(|way| matches!(way, Way::Connecting { conn: other, .. } if *other == conn))
                 {
                     self.close_conn(conn, End::Edge);
                 }
@@ -127,7 +138,8 @@ impl World {
                 idle = false;
                 self.edge_effect(index, effect);
             }
-            let clients = self.edges.get_mut(index).map(|edge| edge.core.take_clients_with_output()).unwrap_or_default();
+            let clients =
+                self.edges.get_mut(index).map(|edge| edge.core.take_clients_with_output()).unwrap_or_default();
             for client in clients {
                 idle = false;
                 self.write_out(index, client);

@@ -44,11 +44,21 @@ pub(crate) enum Input {
     Closed(ConnId),
 
     /// A batch of another node.
-    Batch { from: usize, generation: u32, attempt: u64, bytes: Rc<[u8]> },
+    Batch {
+        from: usize,
+        generation: u32,
+        attempt: u64,
+        bytes: Rc<[u8]>,
+    },
     /// Its answer; none if it was refused.
-    Answer { attempt: u64, bytes: Option<Vec<u8>> },
+    Answer {
+        attempt: u64,
+        bytes: Option<Vec<u8>>,
+    },
     /// Nothing came in time.
-    Timeout { attempt: u64 },
+    Timeout {
+        attempt: u64,
+    },
     Retry(PeerKey, usize),
 
     /// A client asks for an upgrade.
@@ -68,10 +78,7 @@ pub(crate) enum Input {
 impl Input {
     /// Timers come after what has arrived when a paused server goes on.
     pub(crate) fn is_timer(&self) -> bool {
-        matches!(
-            self,
-            Self::Sweep | Self::FlushConn(_) | Self::FlushLane(..) | Self::Timeout { .. } | Self::Retry(..)
-        )
+        matches!(self, Self::Sweep | Self::FlushConn(_) | Self::FlushLane(..) | Self::Timeout { .. } | Self::Retry(..))
     }
 }
 

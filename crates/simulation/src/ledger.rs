@@ -45,6 +45,8 @@ struct Message {
 /// After a fault has ended, everything is in place again within this time: reconnects back off up to 5 s, and what a
 /// node was told is held is repeated after 5 s.
 const RECOVERY: Micros = 12 * SECOND;
+/// From about so many messages to one recipient on, it may be taken for absent because a fault hides it.
+const MANY_FOR_ONE: usize = 60;
 /// A fate comes at the latest so long after the hold time.
 const LATEST_FATE: Micros = 5 * SECOND;
 
@@ -129,7 +131,14 @@ impl Ledger {
 
     /// The recipient's socket took the message. A slow one takes what it was sent before the sender was told that it
     /// is not known to have been delivered.
-    pub(crate) fn written(&mut self, now: Micros, message: MessageId, (to, socket): (ClientIx, SocketId), slow: bool, calm: bool) {
+    pub(crate) fn written(
+        &mut self,
+        now: Micros,
+        message: MessageId,
+        (to, socket): (ClientIx, SocketId),
+        slow: bool,
+        calm: bool,
+    ) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else {
             return self.broken(now, "invented", format!("{name} was never sent"));
@@ -168,8 +177,16 @@ impl Ledger {
         }
     }
 
-    /// The sender's socket took an answer to the message. `trouble` is when nothing was promised.
-    pub(crate) fn told(&mut self, now: Micros, message: MessageId, socket: SocketId, told: Told, trouble: &Spans) {
+    /// The sender's socket took an answer to the message. `trouble` is when something was wrong in the mesh, `away` when
+    /// the recipient had no socket that takes output.
+    pub(crate) fn told(
+        &mut self,
+        now: Micros,
+        message: MessageId,
+        socket: SocketId,
+        told: Told,
+        (trouble, away): (&Spans, &Spans),
+    ) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else {
             return self.broken(now, "invented", format!("{name} has a fate and was never sent"));
@@ -180,9 +197,12 @@ impl Ledger {
         if let Some((before, _)) = entry.told.replace((told, now)) {
             return self.broken(now, "two fates", format!("{name} was told {before:?} and then {told:?}"));
         }
+        let to = entry.to;
+        let crowded = self.unfated_to(sender, to) >= MANY_FOR_ONE;
         if let Some(unfated) = self.unfated_by_socket.get_mut(&sender) {
             unfated.remove(&message);
         }
+        let Some(entry) = self.messages.get(message) else { return };
         let (life, written) = (entry.life, !entry.written.is_empty());
         match told {
             Told::Ack => {
@@ -196,8 +216,13 @@ impl Ledger {
                 self.unavailable += 1;
                 self.unavailable_though_written += u64::from(written);
                 let over = now.min(at + life);
-                let untroubled = trouble.covers_nothing(at.saturating_sub(RECOVERY), over);
-                let calm = trouble.longest_gap(at, over);
+                let (since, either) = (at.saturating_sub(RECOVERY), trouble.with(away));
+                let untroubled = either.covers_nothing(since, over);
+                let calm = either.longest_gap(at, over);
+                if now < at + life && !crowded && away.covers_nothing(since, now) {
+                    let what = format!("{name}, whose time was not over, to a recipient who was there");
+                    return self.broken(now, "given up early", what);
+                }
                 if untroubled || calm >= RECOVERY {
                     let what = format!("{name}, though all was well for {} ms of its life", calm / MS);
                     self.broken(now, "unavailable", what);
@@ -207,6 +232,11 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    fn unfated_to(&self, sender: SocketId, to: ClientIx) -> usize {
+        let unfated = self.unfated_by_socket.get(&sender).into_iter().flatten();
+        unfated.filter(|message| self.messages.get(**message).is_some_and(|message| message.to == to)).count()
     }
 
     /// Looks for messages without a fate. `answerable` says whether a sender's socket is still there to be told.

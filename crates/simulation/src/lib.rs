@@ -15,6 +15,7 @@
 //! | `trunks` | connections of edges to nodes |
 //! | `clients`, `frames` | clients and their sockets |
 //! | `faults` | what goes wrong, and views |
+//! | `mutant` | rules broken on purpose |
 //! | `ledger`, `spans` | the reference model |
 //! | `counters`, `trace` | what happened |
 //!
@@ -33,6 +34,7 @@ mod event;
 mod faults;
 mod frames;
 mod ledger;
+mod mutant;
 mod nodes;
 mod plan;
 mod rng;
@@ -43,5 +45,6 @@ mod world;
 
 pub use counters::Counters;
 pub use ledger::Violation;
+pub use mutant::Mutant;
 pub use plan::{FaultKind, Size};
 pub use world::{Outcome, run};

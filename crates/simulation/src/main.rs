@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use signaling_simulation::{Counters, FaultKind, Size, run};
+use signaling_simulation::{Counters, FaultKind, Mutant, Size, run};
 
 /// Simulates meshes on a simulated network and clock, and checks what clients are promised.
 #[derive(Debug, Parser)]
@@ -44,6 +44,9 @@ struct Args {
     /// Clients that are always there and read everything.
     #[arg(long)]
     steady: bool,
+    /// Has servers break a rule: a violation must come of it.
+    #[arg(long, value_name = "RULE", value_parser = mutant)]
+    mutant: Option<Mutant>,
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -57,11 +60,16 @@ fn kind(text: &str) -> Result<FaultKind, String> {
     FaultKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| format!("one of {}", names()))
 }
 
+fn mutant(text: &str) -> Result<Mutant, String> {
+    let names = || Mutant::ALL.map(Mutant::name).join(", ");
+    Mutant::ALL.into_iter().find(|mutant| mutant.name() == text).ok_or_else(|| format!("one of {}", names()))
+}
+
 impl Args {
     fn size(&self) -> Size {
         let kinds = if self.kinds.is_empty() { FaultKind::ALL.to_vec() } else { self.kinds.clone() };
         let Self { nodes, edges, clients, messages, faults, .. } = *self;
-        Size { nodes, edges, clients, messages, faults, kinds, restless_clients: !self.steady }
+        Size { nodes, edges, clients, messages, faults, kinds, restless_clients: !self.steady, mutant: self.mutant }
     }
 }
 

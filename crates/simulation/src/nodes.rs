@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use signaling_edge::core::Wants;
 use signaling_node::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey};
+use signaling_protocol::Left;
 use signaling_protocol::forward::{self, Item};
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -213,7 +214,9 @@ impl World {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let Some(node) = self.nodes.get_mut(index) else { return };
         let from = (index, node.generation);
-        let (Some(to), Some(request)) = (node.peers.get(&lane.0).copied(), node.requests.get_mut(&lane)) else { return };
+        let (Some(to), Some(request)) = (node.peers.get(&lane.0).copied(), node.requests.get_mut(&lane)) else {
+            return;
+        };
         if request.attempt.is_some() {
             return;
         }
@@ -225,7 +228,10 @@ impl World {
             request.bytes = Rc::from(again);
         }
         self.counters.add("nodes: batches tried again", u64::from(request.tries > 1));
-        let bytes = Rc::clone(&request.bytes);
+        let bytes = match self.mutant {
+            Some(mutant) => Rc::from(mutant.between_nodes(&request.bytes, Left::from_duration(self.hold))),
+            None => Rc::clone(&request.bytes),
+        };
         let reaches = self.reaches(Host::Node(index), Host::Node(to));
         if self.trace.is_wanted() {
             let lost = if reaches { "" } else { " (lost)" };
@@ -245,9 +251,10 @@ impl World {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let delay = self.rng.delay();
         let Some(node) = self.nodes.get_mut(index) else { return };
-        let answer = match node.core.batch(instant, bytes) {
-            Ok(answer) => answer,
-            Err(error) => return self.ledger.broken(now, "damaged", error.to_string()),
+        let answer = match (node.core.batch(instant, bytes), self.mutant) {
+            (Ok(answer), Some(mutant)) => mutant.between_nodes(&answer, Left::from_duration(self.hold)),
+            (Ok(answer), None) => answer,
+            (Err(error), _) => return self.ledger.broken(now, "damaged", error.to_string()),
         };
         let reaches = self.reaches(Host::Node(index), Host::Node(from));
         if self.trace.is_wanted() {

@@ -4,6 +4,7 @@ use signaling_protocol::trunk::Gone;
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{Act, ClientIx};
+use crate::mutant::Mutant;
 use crate::rng::Rng;
 
 /// How large the world is and what goes wrong in it.
@@ -23,12 +24,14 @@ pub struct Size {
     pub kinds: Vec<FaultKind>,
     /// Whether clients are late, absent, slow, or come and go.
     pub restless_clients: bool,
+    /// A rule that servers break.
+    pub mutant: Option<Mutant>,
 }
 
 impl Default for Size {
     fn default() -> Self {
         let kinds = FaultKind::ALL.to_vec();
-        Self { nodes: 3, edges: 2, clients: 20, messages: 500, faults: 5, kinds, restless_clients: true }
+        Self { nodes: 3, edges: 2, clients: 20, messages: 500, faults: 5, kinds, restless_clients: true, mutant: None }
     }
 }
 
@@ -103,7 +106,10 @@ pub(crate) struct Fault {
 pub(crate) enum Takes {
     All,
     /// At most so many bytes, then nothing for that time.
-    Some { bytes: usize, rest: Micros },
+    Some {
+        bytes: usize,
+        rest: Micros,
+    },
 }
 
 /// One message to come.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use signaling_edge::core::{LinkKey, Wants};
 use signaling_node::core::TrunkKey;
+use signaling_protocol::Left;
 use signaling_protocol::trunk::{ToEdge, ToNode};
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -121,7 +122,11 @@ impl World {
     }
 
     /// Puts bytes on the wire.
-    pub(crate) fn send(&mut self, id: ConnId, from: End, bytes: Vec<u8>) {
+    pub(crate) fn send(&mut self, id: ConnId, from: End, mut bytes: Vec<u8>) {
+        if let Some(mutant) = self.mutant {
+            let hold = Left::from_duration(self.hold);
+            bytes = if from == End::Edge { mutant.to_node(&bytes, hold) } else { mutant.to_edge(&bytes, hold) };
+        }
         let now = self.agenda.now();
         let delay = self.rng.delay();
         let busy = if self.rng.percent(10) { self.rng.within(MS, 20 * MS) } else { 0 };

@@ -13,8 +13,9 @@ use crate::agenda::{Agenda, Micros, SECOND};
 use crate::clients::{Client, Socket};
 use crate::counters::Counters;
 use crate::edges::EdgeHost;
-use crate::event::{Act, ClientIx, Event, Host, Input};
+use crate::event::{Act, Event, Host, Input};
 use crate::ledger::{Ledger, Violation};
+use crate::mutant::Mutant;
 use crate::nodes::NodeHost;
 use crate::plan::{Fault, Plan, Sending, Size};
 use crate::rng::Rng;
@@ -65,6 +66,7 @@ pub(crate) struct World {
     pub(crate) attempts: u64,
     pub(crate) edge_settings: edge::Settings,
     pub(crate) hold: Duration,
+    pub(crate) mutant: Option<Mutant>,
     pub(crate) closing_down: bool,
 }
 
@@ -103,6 +105,7 @@ impl World {
             attempts: 0,
             edge_settings: edge::Settings { store, ..edge::Settings::default() },
             hold: Duration::from_micros(hold),
+            mutant: size.mutant,
             closing_down: false,
         };
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
@@ -247,11 +250,6 @@ impl World {
             mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),
             epoch: (self.agenda.base(), std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
         })
-    }
-
-    /// Everything that has gone wrong and that a message to `client` may feel.
-    pub(crate) fn trouble_of(&self, client: ClientIx) -> Spans {
-        self.clients.get(client).map_or_else(Spans::default, |client| self.trouble.with(&client.away))
     }
 
     fn settle(&mut self, quiet_from: Micros) {

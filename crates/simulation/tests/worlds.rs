@@ -1,7 +1,7 @@
 //! Whole worlds: small numbers of seeds here, many by `mesh-sim`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use signaling_simulation::{FaultKind, Size, run};
+use signaling_simulation::{FaultKind, Mutant, Size, run};
 
 fn assert_kept(seeds: std::ops::Range<u64>, size: &Size) {
     for seed in seeds {
@@ -41,4 +41,14 @@ fn promises_are_kept_through_each_kind_of_fault() {
 #[test]
 fn promises_are_kept_through_five_faults_of_all_kinds() {
     assert_kept(0..20, &Size::default());
+}
+
+#[test]
+fn a_rule_that_is_broken_on_purpose_is_noticed() {
+    // The other two cost time or a fate's certainty, which no promise here is sharp enough to see.
+    let noticed = Mutant::ALL.into_iter().filter(|mutant| !matches!(mutant, Mutant::Again | Mutant::Question));
+    for mutant in noticed {
+        let size = Size { mutant: Some(mutant), ..Size::default() };
+        assert!((0..1_000).any(|seed| run(seed, &size, false).violation.is_some()), "{}", mutant.name());
+    }
 }

@@ -50,7 +50,9 @@ impl Seen {
 
     fn was_written(&self, number: u64) -> bool {
         let (word, bit) = self.place(number);
-        number >= self.base && self.last - number < self.window() && self.written.get(word).is_some_and(|bits| bits & bit != 0)
+        number >= self.base
+            && self.last - number < self.window()
+            && self.written.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
     fn mark(&mut self, number: u64, written: bool) {
@@ -199,8 +201,7 @@ mod tests {
             assert_eq!(filter.judge(now, origin(number), 0, alive()), Verdict::Write);
             let oldest = number.saturating_sub(WINDOW - 1).max(1);
             for earlier in (oldest..number).step_by(37) {
-                let expected =
-                    if written(earlier) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
+                let expected = if written(earlier) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
                 assert_eq!(filter.judge(now, origin(earlier), 0, alive()), expected, "{earlier} seen from {number}");
             }
         }

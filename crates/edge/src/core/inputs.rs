@@ -63,7 +63,7 @@ impl EdgeCore {
             EdgeMessage::Ping => {
                 let pong = ServerMessage::Pong.to_json();
                 session.output.append(&mut self.pool, |out| encode::text(out, &pong));
-                list_output(&mut self.clients_with_output, client, session);
+                self.check_output(client);
             }
             EdgeMessage::Received { .. } => {}
             EdgeMessage::Other => {
@@ -76,6 +76,7 @@ impl EdgeCore {
                 }
             }
         }
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.store.is_full(&self.settings.store) && session.socket == (Socket::Open { paused: false }) {
             self.counts.full_stores += 1;
             session.socket = Socket::Open { paused: true };
@@ -89,7 +90,7 @@ impl EdgeCore {
     pub fn client_control(&mut self, client: ClientKey, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.output.append(&mut self.pool, write);
-        list_output(&mut self.clients_with_output, client, session);
+        self.check_output(client);
     }
 
     /// The socket took `count` bytes of [`EdgeCore::output`].

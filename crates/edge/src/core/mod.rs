@@ -31,8 +31,8 @@ use self::session::{Place, Session, Socket};
 use crate::ws::encode;
 
 pub use self::filter::{Filter, Verdict};
-pub use self::session::{ConnectRequest, Newcomer};
 pub use self::inputs::FromNode;
+pub use self::session::{ConnectRequest, Newcomer};
 pub use self::store::{Store, StoreLimits};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 
@@ -58,6 +58,15 @@ pub struct Settings {
     pub heartbeat_answer: Duration,
     /// Until a node has told its own.
     pub hold_until_told: Duration,
+}
+
+impl Settings {
+    /// The defaults, with room for messages of this size.
+    #[must_use]
+    pub fn for_messages_of(max_message_bytes: usize) -> Self {
+        let defaults = Self::default();
+        Self { max_output_bytes: defaults.max_output_bytes.max(4 * max_message_bytes), ..defaults }
+    }
 }
 
 impl Default for Settings {

@@ -112,12 +112,7 @@ async fn admit(
     }
 }
 
-fn newcomer(
-    query: Query,
-    peer: SocketAddr,
-    request: &Request<Incoming>,
-    accept: &Accept,
-) -> Result<Newcomer, Refusal> {
+fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept: &Accept) -> Result<Newcomer, Refusal> {
     let mut session = [0; 16];
     getrandom::fill(&mut session).map_err(|error| {
         let message = format!("no random numbers to be had: {error}");

@@ -37,8 +37,14 @@ impl EdgeMetrics {
         describe_counter!("signaling_gaps_total", "Messages sent back because one before them was missing, or passed.");
         describe_counter!("signaling_edge_resends_total", "Uplink frames sent again to another node.");
         describe_counter!("signaling_handoffs_total", "Sessions moved to another node behind their open socket.");
-        describe_counter!("signaling_full_stores_total", "Times that a client was not read because its store was full.");
-        describe_counter!(REFUSED, "Connections and requests of clients that were refused, by HTTP status or kind of limit.");
+        describe_counter!(
+            "signaling_full_stores_total",
+            "Times that a client was not read because its store was full."
+        );
+        describe_counter!(
+            REFUSED,
+            "Connections and requests of clients that were refused, by HTTP status or kind of limit."
+        );
         describe_counter!(VIOLATIONS, "Sockets closed because the client broke the protocol, by close code.");
         Self {
             sockets: gauge!("signaling_client_sockets"),

@@ -13,9 +13,11 @@ pub(super) struct Course<'a> {
     pub(super) samples: &'a [Sample],
     /// In the order of their times.
     pub(super) arrivals: &'a [Arrival],
+    /// When the harness stood still, in the order of their times.
+    pub(super) stalls: &'a [Range<u64>],
     /// At all nodes together, when nothing is the matter.
     pub(super) sessions: u64,
-    /// A latency above this is an outlier.
+    /// A latency above this is an outlier; the harness's own stalls are not counted in.
     pub(super) late_us: u64,
 }
 
@@ -67,11 +69,23 @@ impl Course<'_> {
         let arrivals = between(self.arrivals, window);
         let slice_of = |arrival: &Arrival| (arrival.at_us - window.start) / SLICE_US;
         let is_loud = |slice: &&[Arrival]| {
-            let late = slice.iter().filter(|arrival| u64::from(arrival.latency_us) > self.late_us).count();
+            let late = slice.iter().filter(|arrival| self.is_late(arrival)).count();
             late * 100 > slice.len()
         };
         let loud = arrivals.chunk_by(|one, next| slice_of(one) == slice_of(next)).rev().find(is_loud);
         loud.and_then(<[Arrival]>::first).map_or(0, |arrival| (slice_of(arrival) + 1) * SLICE_US)
+    }
+
+    fn is_late(&self, arrival: &Arrival) -> bool {
+        let latency_us = u64::from(arrival.latency_us);
+        if latency_us <= self.late_us {
+            return false;
+        }
+        let sent_us = arrival.at_us.saturating_sub(latency_us);
+        let first = self.stalls.partition_point(|stall| stall.end <= sent_us);
+        let stalls = self.stalls[first..].iter().take_while(|stall| stall.start < arrival.at_us);
+        let stalled_us: u64 = stalls.map(|stall| stall.end.min(arrival.at_us) - stall.start.max(sent_us)).sum();
+        latency_us - stalled_us > self.late_us
     }
 }
 
@@ -100,7 +114,8 @@ mod tests {
 
     fn effect(states: &[(u64, u64)], arrivals: &[Arrival], window_ms: Range<u64>) -> Effect {
         let samples = samples(states);
-        let course = Course { samples: &samples, arrivals, sessions: 10, late_us: 20 * MS };
+        let stalls = [700 * MS..710 * MS, 720 * MS..725 * MS];
+        let course = Course { samples: &samples, arrivals, stalls: &stalls, sessions: 10, late_us: 20 * MS };
         course.effect(window_ms.start * MS..window_ms.end * MS)
     }
 
@@ -144,6 +159,17 @@ mod tests {
         arrivals.retain(|arrival| arrival.latency_us < 30_000);
         arrivals[50].latency_us = 30_000;
         assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us, Some(0));
+    }
+
+    #[test]
+    fn a_message_that_was_late_because_the_harness_stood_still_is_not_late() {
+        let settled = |at_ms, latency_ms| effect(&[(0, 10); 9], &[arrival(at_ms, latency_ms)], 0..900).settled_us;
+
+        assert_eq!(settled(705, 25), Some(0));
+        assert_eq!(settled(730, 35), Some(0));
+        assert_eq!(settled(730, 36), Some(800 * MS));
+        assert_eq!(settled(744, 25), Some(0));
+        assert_eq!(settled(760, 34), Some(800 * MS));
     }
 
     #[test]

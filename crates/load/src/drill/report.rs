@@ -132,6 +132,7 @@ impl Evidence<'_> {
         Course {
             samples: &self.samples,
             arrivals,
+            stalls: &self.recording.stalls,
             sessions: self.samples[..calm].last().map_or(0, |sample| sample.sessions),
             late_us: FINE_US.max(2 * before.unwrap_or(0)),
         }

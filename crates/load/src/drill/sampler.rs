@@ -29,8 +29,8 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Returns once every server has answered.
-    pub(super) async fn begin(control: Control, clock: Clock) -> Result<Self> {
+    /// Returns once every server has answered, and so many sessions are at the nodes.
+    pub(super) async fn begin(control: Control, clock: Clock, sessions: u64) -> Result<Self> {
         let http = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build();
         let mut sampler = Self {
             control,
@@ -46,13 +46,13 @@ impl Sampler {
             tokio::select! {
                 _ = ticks.tick() => {
                     let running = sampler.ask_all();
-                    if !running.is_empty() && sampler.tally.knows(&running) {
+                    if !running.is_empty() && sampler.tally.is_complete(&running, sessions) {
                         sampler.tally.begin();
                         return Ok(sampler);
                     }
                 }
                 Some(answer) = sampler.asking.join_next() => sampler.heard(answer.ok()),
-                () = sleep_until(deadline) => bail!("not all servers of the mesh show their metrics"),
+                () = sleep_until(deadline) => bail!("the metrics pages of the mesh do not show {sessions} sessions"),
             }
         }
     }

@@ -36,9 +36,10 @@ impl Tally {
         (self.counts, self.has_begun) = (Counts::default(), true);
     }
 
-    /// Whether all of these have been heard.
-    pub(super) fn knows(&self, servers: &[ServerRun]) -> bool {
-        servers.iter().all(|server| self.last_by_run.contains_key(server))
+    /// Whether all of these have been heard, and so many sessions are at them.
+    pub(super) fn is_complete(&self, servers: &[ServerRun], sessions: u64) -> bool {
+        let pages = servers.iter().map(|server| self.last_by_run.get(server));
+        pages.map(|page| Some(page?.0.sessions)).sum::<Option<u64>>() >= Some(sessions)
     }
 
     /// A server has answered.
@@ -67,6 +68,18 @@ mod tests {
 
     fn page(attached: u64, sessions: u64) -> Page {
         Page { counts: Counts { attached, ..Counts::default() }, sessions }
+    }
+
+    #[test]
+    fn it_is_complete_once_all_servers_are_heard_and_all_sessions_there() {
+        let (mut tally, servers) = (Tally::default(), [run("node-0", 1), run("node-1", 1)]);
+        tally.heard(run("node-0", 1), page(10, 10), 10);
+        assert!(!tally.is_complete(&servers, 10));
+
+        tally.heard(run("node-1", 1), page(2, 2), 10);
+
+        assert!(tally.is_complete(&servers, 12));
+        assert!(!tally.is_complete(&servers, 13));
     }
 
     #[test]

@@ -94,6 +94,11 @@ impl Books {
         self.record(|recording, now| recording.sent_us.push(now));
     }
 
+    /// The harness did not have its turn in this time.
+    pub(super) fn stalled(&self, time_us: Range<u64>) {
+        self.record(|recording, _| recording.stalls.push(time_us));
+    }
+
     /// The latency of messages counts whose intended time is in this range.
     pub(super) fn measure(&self, times_us: Range<u64>) {
         self.measured_us.set((times_us.start, times_us.end));

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 /// What happened when, message by message, for scenarios that look at the course of a run. 24 bytes per message.
 /// All times are those of the run's clock.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +12,8 @@ pub(crate) struct Recording {
     pub(crate) errors_us: Vec<u64>,
     /// Sockets that ended though we did not end them, in the order of their times.
     pub(crate) closed_us: Vec<u64>,
+    /// When the harness itself stood still, in the order of their times: no fault of the servers.
+    pub(crate) stalls: Vec<Range<u64>>,
 }
 
 /// A message that has arrived.

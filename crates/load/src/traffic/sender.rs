@@ -22,6 +22,9 @@ const MAX_BATCH: u64 = 500;
 /// How long the sender may lag behind the end of its schedule.
 const OVERTIME_US: u64 = 250_000;
 
+/// The sender has its turn at each tick; when it had none for so much longer, the whole harness stood still.
+const STALL_US: u64 = 3_000;
+
 /// How the sending went.
 pub(crate) struct Sending {
     pub(super) planned: u64,
@@ -114,8 +117,13 @@ impl<'a> Sender<'a> {
     }
 
     async fn send_until(&mut self, end_us: u64, bar: &ProgressBar) -> Result<()> {
+        let mut turn_us = self.elapsed_us();
         loop {
             let now = self.elapsed_us();
+            if now > turn_us + self.schedule.tick_us + STALL_US {
+                self.books.stalled(self.start_us + turn_us..self.start_us + now);
+            }
+            turn_us = now;
             self.send_due(now.min(end_us)).await;
             if now >= end_us {
                 return Ok(());

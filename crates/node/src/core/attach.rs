@@ -6,6 +6,8 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Attach, Slot, ToEdge};
 use signaling_protocol::{ClientId, CloseCode, Left, SessionId, limits, resume};
 
+use super::hold::Parcel;
+use super::life::Life;
 use super::session::{Arrival, Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
 
@@ -167,7 +169,15 @@ impl NodeCore {
         let hold = Left::from_duration(self.settings.hold);
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
             let (slot, id, seq) = (session.slot, session.id, session.seq);
-            trunk.send(&ToEdge::Attached { slot, session: id, resumed: false, seq, hold, greeting, state: b"admitted" });
+            trunk.send(&ToEdge::Attached {
+                slot,
+                session: id,
+                resumed: false,
+                seq,
+                hold,
+                greeting,
+                state: b"admitted",
+            });
         }
     }
 
@@ -221,7 +231,9 @@ impl NodeCore {
         if !std::mem::replace(&mut session.gone, true) {
             self.counts.detached += 1;
         }
-        let mut owed: Vec<_> = session.take_unconfirmed().collect();
+        // What went down may have been written: it waits for an answer, even if it may not wait for the client.
+        let asked = |parcel: Parcel| Parcel { life: Life { waits: true, ..parcel.life }, ..parcel };
+        let mut owed: Vec<_> = session.take_unconfirmed().map(asked).collect();
         if std::mem::take(&mut session.has_backlog) {
             owed.extend(self.holds.take(client_id.as_str()));
         }

@@ -7,6 +7,7 @@ use signaling_protocol::forward::{self, Envelope, Item};
 use signaling_protocol::{ClientId, DecodeError, NodeId};
 
 use super::hold::{Back, Parcel};
+use super::life::Life;
 use super::outbox::Destination;
 use super::peer::{Novelty, Sender};
 use super::{NodeCore, PeerKey};
@@ -89,11 +90,11 @@ impl NodeCore {
     }
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>) {
-        let Envelope { to, origin, prev, left, ticket, ref via, payload } = *envelope;
+        let Envelope { to, origin, prev, left, waits, ticket, ref via, payload } = *envelope;
         let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect::<Result<Box<[_]>, _>>() else { return };
-        let expires = now + left.as_duration();
+        let life = Life { expires: now + left.as_duration(), waits };
         let back = Back::Through { node: sender.clone(), via };
-        let parcel = Parcel { origin, prev, expires, ticket, back, payload: Rc::from(payload) };
+        let parcel = Parcel { origin, prev, life, ticket, back, payload: Rc::from(payload) };
         match self.session_by_client.get(to) {
             Some(&session) => self.down(now, session, parcel),
             None => {

@@ -15,13 +15,7 @@ use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 
 impl NodeCore {
     /// The recipient's edge answers for what went down to it.
-    pub(super) fn confirm(
-        &mut self,
-        now: Instant,
-        at: (TrunkKey, Slot),
-        up_to: u64,
-        exceptions: &[(u64, Unwritten)],
-    ) {
+    pub(super) fn confirm(&mut self, now: Instant, at: (TrunkKey, Slot), up_to: u64, exceptions: &[(u64, Unwritten)]) {
         let Some(key) = self.session_at(at) else { return };
         while let Some((d, parcel)) = self.sessions.get_mut(key).and_then(|session| session.confirmed(up_to)) {
             let fate = match exceptions.iter().find(|(exception, _)| *exception == d) {

@@ -9,6 +9,8 @@ use signaling_protocol::{ClientId, NodeId, Origin};
 use signaling_rendezvous::KeyHash;
 use slotmap::{SlotMap, new_key_type};
 
+use super::life::Life;
+
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldLimits {
@@ -41,7 +43,7 @@ pub(super) enum Back {
 pub(super) struct Parcel {
     pub(super) origin: Origin,
     pub(super) prev: u64,
-    pub(super) expires: Instant,
+    pub(super) life: Life,
     pub(super) ticket: Ticket,
     pub(super) back: Back,
     pub(super) payload: Rc<[u8]>,
@@ -138,7 +140,7 @@ impl Holds {
         let mut emptied = Vec::new();
         for (key, held) in &mut self.held {
             let before = expired.len();
-            while let Some(at) = held.parcels.iter().position(|parcel| parcel.expires <= now) {
+            while let Some(at) = held.parcels.iter().position(|parcel| parcel.life.is_over(now)) {
                 expired.extend(held.parcels.remove(at));
             }
             let freed: usize = expired.iter().skip(before).map(Parcel::cost).sum();
@@ -180,7 +182,7 @@ mod tests {
         Parcel {
             origin: Origin { session: SessionId([1; 16]), number },
             prev: 0,
-            expires,
+            life: Life { expires, waits: true },
             ticket: Ticket(0),
             back: Back::Here,
             payload: Rc::from(&[0_u8; 40][..]),

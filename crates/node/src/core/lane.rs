@@ -8,7 +8,7 @@ use signaling_edge::core::Wants;
 use signaling_protocol::forward::{self, Envelope, Item, Ticket};
 use signaling_protocol::{ClientId, NodeId, Origin, limits};
 
-use super::left;
+use super::life::Life;
 use super::peer::Sender;
 
 /// Most bytes that wait in a lane; past this envelopes are left to their senders' repeats.
@@ -24,7 +24,7 @@ pub(super) struct Outgoing {
     pub(super) to: ClientId,
     pub(super) origin: Origin,
     pub(super) prev: u64,
-    pub(super) expires: Instant,
+    pub(super) life: Life,
     pub(super) ticket: Ticket,
     pub(super) via: Box<[NodeId]>,
     pub(super) payload: Rc<[u8]>,
@@ -36,10 +36,11 @@ impl Outgoing {
     }
 
     fn append(&self, now: Instant, out: &mut Vec<u8>) {
-        let Self { to, origin, prev, expires, ticket, via, payload } = self;
+        let Self { to, origin, prev, life, ticket, via, payload } = self;
         let via = via.iter().map(NodeId::as_str).collect();
-        let (to, left) = (to.as_str(), left(now, *expires));
-        Item::Envelope(Envelope { to, origin: *origin, prev: *prev, left, ticket: *ticket, via, payload }).append(out);
+        let (to, left, waits) = (to.as_str(), life.left(now), life.waits);
+        let (origin, prev, ticket) = (*origin, *prev, *ticket);
+        Item::Envelope(Envelope { to, origin, prev, left, waits, ticket, via, payload }).append(out);
     }
 }
 
@@ -162,7 +163,7 @@ mod tests {
             to: ClientId::new("bob").unwrap(),
             origin: Origin { session: SessionId([1; 16]), number },
             prev: 0,
-            expires,
+            life: Life { expires, waits: true },
             ticket: Ticket(1),
             via: Box::default(),
             payload: Rc::from(&b"{}"[..]),
@@ -223,7 +224,8 @@ mod tests {
     fn a_batch_has_an_end_however_much_waits() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
-        (1..=10).for_each(|number| assert!(lane.push(Outgoing { payload: Rc::clone(&payload), ..envelope(number, now) })));
+        (1..=10)
+            .for_each(|number| assert!(lane.push(Outgoing { payload: Rc::clone(&payload), ..envelope(number, now) })));
         let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         assert!(batch.len() <= limits::MAX_BATCH_BYTES, "{}", batch.len());
         lane.ended();

@@ -13,6 +13,7 @@ mod batch;
 mod fate;
 mod hold;
 mod lane;
+mod life;
 mod outbox;
 mod peer;
 mod request;
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant, SystemTime};
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
 use signaling_protocol::trunk::{Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, DecodeError, Incarnation, Left, NodeId, limits};
+use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, limits};
 use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
@@ -289,8 +290,4 @@ impl NodeCore {
     fn session_at(&self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
         self.trunks.get(trunk)?.session_by_slot.get(&slot).copied()
     }
-}
-
-fn left(now: Instant, expires: Instant) -> Left {
-    Left::from_duration(expires.saturating_duration_since(now))
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::{ClientId, Origin, SessionId};
 use signaling_rendezvous::KeyHash;
 
+use super::life::Life;
 use super::{PeerKey, SessionKey};
 
 /// After this long without a fate everything of the queue is sent again.
@@ -34,7 +35,7 @@ pub(super) struct Sent {
     pub(super) seq: u64,
     /// The client asked for an `ack` under this id.
     pub(super) id: Option<u64>,
-    pub(super) expires: Instant,
+    pub(super) life: Life,
     pub(super) payload: Rc<[u8]>,
     /// None before it was sent anywhere.
     first_destination: Option<Destination>,
@@ -43,15 +44,8 @@ pub(super) struct Sent {
 
 impl Sent {
     /// One that is to be sent; `fresh` if no other node has had it before.
-    pub(super) fn new(
-        number: u64,
-        seq: u64,
-        id: Option<u64>,
-        expires: Instant,
-        payload: Rc<[u8]>,
-        fresh: bool,
-    ) -> Self {
-        Self { number, seq, id, expires, payload, first_destination: None, several_destinations: !fresh }
+    pub(super) fn new(number: u64, seq: u64, id: Option<u64>, life: Life, payload: Rc<[u8]>, fresh: bool) -> Self {
+        Self { number, seq, id, life, payload, first_destination: None, several_destinations: !fresh }
     }
 }
 
@@ -100,7 +94,7 @@ impl Chain {
 
     /// The latest number that has no fate and is still alive, or 0.
     pub(super) fn prev(&self, now: Instant) -> u64 {
-        self.sent.iter().rev().find(|sent| sent.expires > now).map_or(0, |sent| sent.number)
+        self.sent.iter().rev().find(|sent| !sent.life.is_over(now)).map_or(0, |sent| sent.number)
     }
 
     /// Ends custody of one.
@@ -111,15 +105,19 @@ impl Chain {
         self.sent.remove(at)
     }
 
-    /// The destination says that this one's time was over. Gives it up if nobody else ever had it.
+    /// The destination says that this one's time was over, or that it may not wait. Gives it up if nobody else ever had it.
     pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<Sent> {
         let sent = self.sent.iter().find(|sent| sent.number == number)?;
-        if sent.several_destinations || sent.expires > now { None } else { self.remove(now, number) }
+        if sent.several_destinations || (sent.life.waits && !sent.life.is_over(now)) {
+            None
+        } else {
+            self.remove(now, number)
+        }
     }
 
     /// One whose time is over so long that no fate can come any more.
     pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<Sent> {
-        let at = self.sent.iter().position(|sent| now >= sent.expires + LAST_WORD)?;
+        let at = self.sent.iter().position(|sent| now >= sent.life.expires + LAST_WORD)?;
         self.sent.remove(at)
     }
 
@@ -148,7 +146,7 @@ impl Chain {
 
     /// Whether the time of any is over so long that no fate can come any more.
     pub(super) fn has_hopeless(&self, now: Instant) -> bool {
-        self.sent.iter().any(|sent| now >= sent.expires + LAST_WORD)
+        self.sent.iter().any(|sent| now >= sent.life.expires + LAST_WORD)
     }
 
     /// The way stands: the next look is later.
@@ -167,8 +165,8 @@ impl Chain {
         for sent in &mut self.sent {
             sent.several_destinations |= sent.first_destination != Some(destination);
             let origin = Origin { session: origin, number: sent.number };
-            copies.push(Copy { origin, prev, expires: sent.expires, payload: Rc::clone(&sent.payload) });
-            if sent.expires > now {
+            copies.push(Copy { origin, prev, life: sent.life, payload: Rc::clone(&sent.payload) });
+            if !sent.life.is_over(now) {
                 prev = sent.number;
             }
         }
@@ -181,7 +179,7 @@ impl Chain {
 pub(super) struct Copy {
     pub(super) origin: Origin,
     pub(super) prev: u64,
-    pub(super) expires: Instant,
+    pub(super) life: Life,
     pub(super) payload: Rc<[u8]>,
 }
 
@@ -197,7 +195,8 @@ mod tests {
     }
 
     fn send(chain: &mut Chain, now: Instant, number: u64, life: Duration) {
-        chain.push(now, Sent::new(number, number, None, now + life, Rc::from(&b"{}"[..]), true));
+        let life = Life { expires: now + life, waits: true };
+        chain.push(now, Sent::new(number, number, None, life, Rc::from(&b"{}"[..]), true));
     }
 
     const LIFE: Duration = Duration::from_secs(20);

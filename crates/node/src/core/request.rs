@@ -9,6 +9,7 @@ use signaling_protocol::trunk::{Fate, Slot};
 use signaling_protocol::{ClientId, ErrorCode, Left, Origin};
 use signaling_rendezvous::KeyHash;
 
+use super::life::Life;
 use super::outbox::{Chain, Copy, Sent};
 use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 
@@ -41,8 +42,8 @@ impl NodeCore {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 write_signal(&mut scratch, from.as_str(), data, id);
-                let expires = now + self.life(left, ttl_ms);
-                self.signal(now, key, (seq, fresh), &to, id, expires, Rc::from(&scratch[..]));
+                let life = Life::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
+                self.signal(now, key, (seq, fresh), &to, id, life, Rc::from(&scratch[..]));
                 self.scratch = scratch;
             }
             Ok(ClientMessage::Join { room, id, .. } | ClientMessage::Leave { room, id }) => {
@@ -70,14 +71,6 @@ impl NodeCore {
         }
     }
 
-    /// What is left of a message's life: no more than the edge says, and no more than its own time allows.
-    fn life(&self, left: Left, ttl_ms: Option<u64>) -> Duration {
-        let left = left.as_duration().min(self.settings.hold);
-        let Some(ttl) = ttl_ms.map(Duration::from_millis) else { return left };
-        let age = self.settings.hold - left;
-        ttl.saturating_sub(age).min(left)
-    }
-
     #[expect(clippy::too_many_arguments, reason = "the parts of one message")]
     fn signal(
         &mut self,
@@ -86,7 +79,7 @@ impl NodeCore {
         (seq, fresh): (u64, bool),
         to: &str,
         id: Option<u64>,
-        expires: Instant,
+        life: Life,
         payload: Rc<[u8]>,
     ) {
         let Some(chain_key) = self.chain(now, key, to) else { return };
@@ -100,8 +93,8 @@ impl NodeCore {
         let number = if session.reliable { id.unwrap_or(seq) } else { seq };
         let prev = chain.prev(now);
         let origin = Origin { session: chain.origin, number };
-        chain.push(now, Sent::new(number, seq, id, expires, Rc::clone(&payload), fresh));
-        self.send(now, chain_key, Copy { origin, prev, expires, payload });
+        chain.push(now, Sent::new(number, seq, id, life, Rc::clone(&payload), fresh));
+        self.send(now, chain_key, Copy { origin, prev, life, payload });
     }
 
     /// The session's queue for a recipient.

@@ -13,7 +13,7 @@ use super::hold::{Back, Parcel};
 use super::lane::Outgoing;
 use super::outbox::{Copy, Destination};
 use super::peer::LANES;
-use super::{ChainKey, NodeCore, PeerKey, SessionKey, left};
+use super::{ChainKey, NodeCore, PeerKey, SessionKey};
 
 pub(super) fn lane_of(hash: u64) -> usize {
     (hash % LANES as u64) as usize
@@ -53,9 +53,9 @@ impl NodeCore {
         let Some(chain) = self.chains.get(chain_key) else { return false };
         match chain.destination {
             Destination::Here => {
-                let Copy { origin, prev, expires, payload } = copy;
+                let Copy { origin, prev, life, payload } = copy;
                 let to = chain.to.clone();
-                let parcel = Parcel { origin, prev, expires, ticket, back: Back::Here, payload };
+                let parcel = Parcel { origin, prev, life, ticket, back: Back::Here, payload };
                 self.place(now, &to, parcel);
                 true
             }
@@ -64,9 +64,9 @@ impl NodeCore {
                 let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) else {
                     return false;
                 };
-                let Copy { origin, prev, expires, payload } = copy;
+                let Copy { origin, prev, life, payload } = copy;
                 let (to, via) = (chain.to.clone(), Box::default());
-                let sent = lane.push(Outgoing { to, origin, prev, expires, ticket, via, payload });
+                let sent = lane.push(Outgoing { to, origin, prev, life, ticket, via, payload });
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
                 sent
@@ -139,14 +139,7 @@ impl NodeCore {
     }
 
     /// Passes a parcel of another node on. Not to a node where it has been, and not for ever.
-    fn pass_on(
-        &mut self,
-        to: &ClientId,
-        peer: PeerKey,
-        parcel: &Parcel,
-        node: &NodeId,
-        via: &[NodeId],
-    ) -> bool {
+    fn pass_on(&mut self, to: &ClientId, peer: PeerKey, parcel: &Parcel, node: &NodeId, via: &[NodeId]) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         if via.len() + 2 > limits::MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
             return false;
@@ -154,15 +147,15 @@ impl NodeCore {
         let Some(lane) = peer.lanes.get_mut(lane_of(KeyHash::of(to.as_str()).get())) else { return false };
         let via = via.iter().chain([node]).cloned().collect();
         let (to, payload) = (to.clone(), Rc::clone(&parcel.payload));
-        let Parcel { origin, prev, expires, ticket, .. } = *parcel;
-        let passed = lane.push(Outgoing { to, origin, prev, expires, ticket, via, payload });
+        let Parcel { origin, prev, life, ticket, .. } = *parcel;
+        let passed = lane.push(Outgoing { to, origin, prev, life, ticket, via, payload });
         self.counts.passed_on += u64::from(passed);
         passed
     }
 
     /// Keeps a parcel for an absent recipient, as long as it lives.
     fn keep(&mut self, now: Instant, to: &str, parcel: Parcel) {
-        if parcel.expires <= now {
+        if parcel.life.is_over(now) || !parcel.life.waits {
             return self.fate_of(now, &parcel, EnvelopeFate::Expired);
         }
         let note = parcel.clone();
@@ -196,7 +189,7 @@ impl NodeCore {
             return self.send_down(now, session_key, parcel);
         }
         // Of one that is over by now the sender's node knows itself.
-        if parcel.expires > now && self.holds.push(session.client_id.as_str(), parcel) {
+        if !parcel.life.is_over(now) && self.holds.push(session.client_id.as_str(), parcel) {
             session.has_backlog = true;
         } else {
             self.counts.dropped += 1;
@@ -208,7 +201,7 @@ impl NodeCore {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let d = session.next_d();
-        let (origin, prev, left) = (Some(parcel.origin), parcel.prev, left(now, parcel.expires));
+        let (origin, prev, left) = (Some(parcel.origin), parcel.prev, parcel.life.left(now));
         let payload = Rc::clone(&parcel.payload);
         trunk.send(&ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &payload });
         session.went_down(d, parcel);

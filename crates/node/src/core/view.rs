@@ -6,8 +6,8 @@ use std::time::Instant;
 use signaling_discovery::View;
 use signaling_rendezvous::Ranking;
 
-use super::peer::Peer;
 use super::NodeCore;
+use super::peer::Peer;
 
 impl NodeCore {
     /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless only such are left.
@@ -18,8 +18,12 @@ impl NodeCore {
         let settled = members().filter(|member| !member.draining).count() > 0;
         let candidates = members().filter(|member| !settled || !member.draining);
         self.ranking = Ranking::new(self.settings.hash_seed, candidates.map(|member| member.id.as_str()));
-        let gone: Vec<_> =
-            self.peers.iter().filter(|(_, peer)| self.view.get(peer.id.as_str()).is_none()).map(|(key, _)| key).collect();
+        let gone: Vec<_> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| self.view.get(peer.id.as_str()).is_none())
+            .map(|(key, _)| key)
+            .collect();
         for key in gone {
             if let Some(peer) = self.peers.remove(key) {
                 self.peer_by_id.remove(&peer.id);

@@ -55,7 +55,11 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         let message = "this needs the mesh secret as bearer token";
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
     }
-    if path == trunk::PATH { trunks::answer(&internal.node, peer, request) } else { batch(&internal.node, request).await }
+    if path == trunk::PATH {
+        trunks::answer(&internal.node, peer, request)
+    } else {
+        batch(&internal.node, request).await
+    }
 }
 
 async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {

@@ -110,29 +110,33 @@ impl Carrier {
     async fn carry(self, wake: Rc<Wake>) {
         loop {
             wake.due().await;
-            while let Some(batch) = self.node.with_core(|core| core.take_lane_batch(Instant::now(), self.peer, self.lane)) {
-                self.deliver(batch.into()).await;
+            while let Some(batch) =
+                self.node.with_core(|core| core.take_lane_batch(Instant::now(), self.peer, self.lane))
+            {
+                self.deliver(batch).await;
             }
         }
     }
 
-    /// Sends a batch until it is answered. The peer's leaving the view ends the attempts.
-    async fn deliver(&self, batch: Bytes) {
+    /// Sends a batch until it is answered, its lives counted down each time. The peer's leaving the view ends the attempts.
+    async fn deliver(&self, mut batch: Vec<u8>) {
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.post(batch.clone()).await {
+            let bytes = batch.len();
+            match self.post(batch).await {
                 Ok(answer) => {
                     if pause > FIRST_PAUSE {
                         info!("the peer answers again");
                     }
-                    let taken = self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
+                    let taken =
+                        self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
                     if let Err(error) = taken {
                         warn!(%error, "the peer's answer makes no sense");
                     }
                     return;
                 }
                 Err(Failure::Never(why)) => {
-                    warn!(why, bytes = batch.len(), "the peer refuses a batch; its messages will be sent again");
+                    warn!(why, bytes, "the peer refuses a batch; its messages will be sent again");
                     self.node.with_core(|core| core.lane_lost(self.peer, self.lane));
                     sleep(LONGEST_PAUSE).await;
                     return;
@@ -145,12 +149,15 @@ impl Carrier {
                     }
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
+                    let again = self.node.with_core(|core| core.lane_batch_again(Instant::now(), self.peer, self.lane));
+                    let Some(again) = again else { return };
+                    batch = again;
                 }
             }
         }
     }
 
-    async fn post(&self, batch: Bytes) -> Result<Bytes, Failure> {
+    async fn post(&self, batch: Vec<u8>) -> Result<Bytes, Failure> {
         let again = |error: reqwest::Error| Failure::Again(error.without_url().to_string());
         let request = self
             .http

@@ -49,12 +49,7 @@ impl Node {
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
         let metrics = NodeMetrics::new();
-        Self(Rc::new(RefCell::new(State {
-            core,
-            trunks: SecondaryMap::new(),
-            lanes: SecondaryMap::new(),
-            metrics,
-        })))
+        Self(Rc::new(RefCell::new(State { core, trunks: SecondaryMap::new(), lanes: SecondaryMap::new(), metrics })))
     }
 
     /// Tells the core something, then wakes whoever carries what it has to say.

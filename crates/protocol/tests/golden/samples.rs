@@ -107,7 +107,8 @@ pub(crate) fn header() -> Header<'static> {
 pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
     let ticket = Ticket(0x0123_4567_89ab_cdef);
     let via = || vec!["signaling-node-0", "signaling-node-1"];
-    let envelope = Envelope { to: "bob", origin: ORIGIN, prev: 1, left: hold(), ticket, via: via(), payload: SIGNAL };
+    let envelope =
+        Envelope { to: "bob", origin: ORIGIN, prev: 1, left: hold(), waits: true, ticket, via: via(), payload: SIGNAL };
     let fate = |fate| Item::Fate { ticket, number: 70_000, fate, via: via() };
     vec![
         ("envelope", Item::Envelope(envelope)),

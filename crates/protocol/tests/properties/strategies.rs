@@ -121,9 +121,9 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
         Just(EnvelopeFate::Expired)
     ];
     prop_oneof![
-        (text(), origin(), any::<u64>(), left(), ticket(), via(), bytes()).prop_map(
-            |(to, origin, prev, left, ticket, via, payload)| {
-                Item::Envelope(Envelope { to, origin, prev, left, ticket, via, payload })
+        (text(), origin(), any::<u64>(), left(), any::<bool>(), ticket(), via(), bytes()).prop_map(
+            |(to, origin, prev, left, waits, ticket, via, payload)| {
+                Item::Envelope(Envelope { to, origin, prev, left, waits, ticket, via, payload })
             }
         ),
         (ticket(), any::<u64>(), fate, via()).prop_map(|(ticket, number, fate, via)| Item::Fate {

@@ -1,0 +1,68 @@
+//! How long a message lives.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::Left;
+
+/// A message that may not wait still needs some time to get to a recipient that is there.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+/// Until when a message may be delivered, and whether it may wait for an absent recipient meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) expires: Instant,
+    pub(super) waits: bool,
+}
+
+impl Life {
+    /// The life of a message of which the edge says that `left` of the hold time is left, and for which the sender may have
+    /// asked for less: 0 means that it does not wait at all.
+    pub(super) fn new(now: Instant, left: Left, hold: Duration, ttl: Option<Duration>) -> Self {
+        let left = left.as_duration().min(hold);
+        let age = hold - left;
+        let whole = match ttl {
+            None => hold,
+            Some(Duration::ZERO) => SHORTEST.min(hold),
+            Some(ttl) => ttl.min(hold),
+        };
+        Self { expires: now + whole.saturating_sub(age), waits: ttl != Some(Duration::ZERO) }
+    }
+
+    pub(super) fn is_over(self, now: Instant) -> bool {
+        self.expires <= now
+    }
+
+    pub(super) fn left(self, now: Instant) -> Left {
+        Left::from_duration(self.expires.saturating_duration_since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLD: Duration = Duration::from_secs(20);
+
+    fn seconds(left: u64, ttl: Option<u64>) -> (u64, bool) {
+        let now = Instant::now();
+        let left = Left::from_duration(Duration::from_secs(left));
+        let life = Life::new(now, left, HOLD, ttl.map(Duration::from_secs));
+        (life.expires.duration_since(now).as_secs(), life.waits)
+    }
+
+    #[test]
+    fn a_life_counts_from_the_edges_first_sight_and_is_no_longer_than_asked() {
+        assert_eq!(seconds(20, None), (20, true));
+        assert_eq!(seconds(15, None), (15, true));
+        assert_eq!(seconds(99, None), (20, true), "another node may have another hold time");
+        assert_eq!(seconds(15, Some(8)), (3, true));
+        assert_eq!(seconds(10, Some(8)), (0, true));
+        assert_eq!(seconds(20, Some(99)), (20, true));
+    }
+
+    #[test]
+    fn what_may_not_wait_still_has_time_to_arrive() {
+        assert_eq!(seconds(20, Some(0)), (2, false));
+        assert_eq!(seconds(17, Some(0)), (0, false));
+    }
+}
