@@ -303,3 +303,31 @@ fn what_may_have_been_written_is_not_called_unavailable_because_it_may_not_wait(
     node.core.trunk_down(node.now, recipients);
     assert_eq!(node.said(senders).fates, [], "its edge may have written it");
 }
+
+#[test]
+fn a_fate_for_a_node_that_the_view_does_not_name_yet_goes_with_the_answer_to_its_next_batch() {
+    let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
+    sender.sees(&["a", "b"]);
+    holder.sees(&["b"]);
+    let (senders, recipients) = (sender.core.trunk_up(), holder.core.trunk_up());
+    sender.attach(senders, 0, "alice", 0);
+    let bob = (0..).map(|n| format!("bob-{n}")).find(|id| owned_by_b(id)).unwrap();
+    holder.attach(recipients, 0, &bob, 0);
+    for seq in 1..=2 {
+        sender.up(senders, 0, seq, &bob, 0);
+        for (lane, batch) in sender.take_batches().into_iter().enumerate() {
+            let answer = holder.core.batch(holder.now, &batch).unwrap();
+            (0..LANES).for_each(|lane| {
+                sender.core.lane_answered(sender.now, sender.peer(), lane, &answer).unwrap();
+            });
+            assert!(lane < LANES);
+        }
+        holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: seq, exceptions: vec![] });
+    }
+    assert_eq!(sender.said(senders).fates, [(1, Fate::Done)]);
+}
+
+fn owned_by_b(client_id: &str) -> bool {
+    let ranking = signaling_rendezvous::Ranking::new(0, ["a", "b"]);
+    ranking.owner(signaling_rendezvous::KeyHash::of(client_id)) == Some(1)
+}

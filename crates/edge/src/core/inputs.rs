@@ -63,7 +63,7 @@ impl EdgeCore {
             EdgeMessage::Ping => {
                 let pong = ServerMessage::Pong.to_json();
                 session.output.append(&mut self.pool, |out| encode::text(out, &pong));
-                self.check_output(client);
+                return self.check_output(client);
             }
             EdgeMessage::Received { .. } => {}
             EdgeMessage::Other => {
@@ -76,7 +76,6 @@ impl EdgeCore {
                 }
             }
         }
-        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.store.is_full(&self.settings.store) && session.socket == (Socket::Open { paused: false }) {
             self.counts.full_stores += 1;
             session.socket = Socket::Open { paused: true };
@@ -264,12 +263,14 @@ impl EdgeCore {
     }
 
     /// Lists the client for writing, or closes it if it has too much unwritten.
-    fn check_output(&mut self, client: ClientKey) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
+    fn check_output(&mut self, client: ClientKey) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.output.pending().len() > self.settings.max_output_bytes {
             self.close(client, CloseCode::TOO_SLOW, "too much waits for you to read it");
+            Reading::Paused
         } else {
             list_output(&mut self.clients_with_output, client, session);
+            Reading::On
         }
     }
 

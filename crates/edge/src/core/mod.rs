@@ -388,12 +388,14 @@ impl EdgeCore {
         session.socket = Socket::Closed(gone);
         session.filter = Filter::default();
         session.output.take();
-        if let Some(confirms) = session.confirms() {
-            *confirms = Confirms::default();
-        }
+        // What was written before the end was delivered.
+        let written = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
         if let Some((link, slot)) = session.at()
             && let Some(link) = self.links.get_mut(link)
         {
+            if let Some((up_to, exceptions)) = written {
+                link.send(&ToNode::Confirm { slot, up_to, exceptions });
+            }
             link.send(&ToNode::Detach { slot, gone });
         }
         if session.store.is_empty() {

@@ -28,9 +28,18 @@ pub(super) struct Effect {
     pub(super) counts: Counts,
     /// Until the last session moved.
     pub(super) last_move_us: Option<u64>,
-    /// Until all was back to normal: the last session moved, every one at a node, no more than 1 in 100 messages late;
-    /// `None` when that has not come to be.
-    pub(super) settled_us: Option<u64>,
+    /// Until every session was at one node, and stayed so; `None` when that has not come to be.
+    pub(super) complete_us: Option<u64>,
+    /// Until the last tenth of a second in which more than 1 in 100 messages were late; 0 when there was none, `None`
+    /// when that was the last one.
+    pub(super) quiet_us: Option<u64>,
+}
+
+impl Effect {
+    /// Until all of that was over; `None` when it is not.
+    pub(super) fn settled_us(&self) -> Option<u64> {
+        Some(self.complete_us?.max(self.quiet_us?).max(self.last_move_us.unwrap_or(0)))
+    }
 }
 
 impl Course<'_> {
@@ -45,14 +54,12 @@ impl Course<'_> {
             .rev()
             .find(|pair| pair[0].counts.moved() < pair[1].counts.moved())
             .map(|pair| pair[1].at_us - window.start);
-        let complete_us = self.complete_us(&self.samples[from..to], window.start);
-        let quiet_us = self.quiet_us(&window);
         let counts = match (samples.first(), samples.last()) {
             (Some(first), Some(last)) => last.counts - first.counts,
             _ => Counts::default(),
         };
-        let settled_us = complete_us.map(|complete| complete.max(quiet_us).max(last_move_us.unwrap_or(0)));
-        Effect { counts, last_move_us, settled_us }
+        let complete_us = self.complete_us(&self.samples[from..to], window.start);
+        Effect { counts, last_move_us, complete_us, quiet_us: self.quiet_us(&window) }
     }
 
     /// Until every session is at a node, and stays so.
@@ -64,16 +71,27 @@ impl Course<'_> {
         }
     }
 
-    /// Until the end of the last slice in which more than 1 in 100 arrivals were late.
-    fn quiet_us(&self, window: &Range<u64>) -> u64 {
-        let arrivals = between(self.arrivals, window);
-        let slice_of = |arrival: &Arrival| (arrival.at_us - window.start) / SLICE_US;
-        let is_loud = |slice: &&[Arrival]| {
-            let late = slice.iter().filter(|arrival| self.is_late(arrival)).count();
-            late * 100 > slice.len()
-        };
-        let loud = arrivals.chunk_by(|one, next| slice_of(one) == slice_of(next)).rev().find(is_loud);
-        loud.and_then(<[Arrival]>::first).map_or(0, |arrival| (slice_of(arrival) + 1) * SLICE_US)
+    /// Until the end of the last slice in which more than 1 in 100 messages arrived late, or became late unarrived.
+    fn quiet_us(&self, window: &Range<u64>) -> Option<u64> {
+        let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
+        let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
+        let (mut arrived, mut overdue) = (vec![Share::default(); slices], vec![Share::default(); slices]);
+        // What arrives after the window may have been missed in it.
+        let first = self.arrivals.partition_point(|arrival| arrival.at_us < window.start);
+        for arrival in &self.arrivals[first..] {
+            let is_late = self.is_late(arrival);
+            let due_us = arrival.at_us.saturating_sub(u64::from(arrival.latency_us)) + self.late_us;
+            for (shares, at_us) in [(&mut arrived, arrival.at_us), (&mut overdue, due_us)] {
+                if window.contains(&at_us) {
+                    shares[slice_of(at_us)].add(is_late);
+                }
+            }
+        }
+        match arrived.iter().zip(&overdue).rposition(|(arrived, overdue)| arrived.is_loud() || overdue.is_loud()) {
+            None => Some(0),
+            Some(last) if last + 1 == slices => None,
+            Some(last) => Some((last as u64 + 1) * SLICE_US),
+        }
     }
 
     fn is_late(&self, arrival: &Arrival) -> bool {
@@ -89,6 +107,24 @@ impl Course<'_> {
     }
 }
 
+/// How many messages of a slice were late.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    late: u64,
+    all: u64,
+}
+
+impl Share {
+    fn add(&mut self, is_late: bool) {
+        self.late += u64::from(is_late);
+        self.all += 1;
+    }
+
+    fn is_loud(self) -> bool {
+        self.late * 100 > self.all
+    }
+}
+
 /// The arrivals within a time.
 pub(super) fn between<'a>(arrivals: &'a [Arrival], window: &Range<u64>) -> &'a [Arrival] {
     let from = arrivals.partition_point(|arrival| arrival.at_us < window.start);
@@ -101,6 +137,8 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000;
+    const NO_COUNTS: Counts = Counts { handoffs: 0, attached: 0, resends: 0, edge_resends: 0, filtered_repeats: 0 };
+    const NOTHING: Effect = Effect { counts: NO_COUNTS, last_move_us: None, complete_us: Some(0), quiet_us: Some(0) };
 
     /// A sample each 100 ms, as (sessions moved so far, sessions at the nodes).
     fn samples(states: &[(u64, u64)]) -> Vec<Sample> {
@@ -127,7 +165,7 @@ mod tests {
     fn nothing_happens_and_all_is_settled_at_once() {
         let effect = effect(&[(5, 10), (5, 10), (5, 10)], &[arrival(150, 3)], 100..300);
 
-        assert_eq!(effect, Effect { counts: Counts::default(), last_move_us: None, settled_us: Some(0) });
+        assert_eq!(effect, NOTHING);
     }
 
     #[test]
@@ -136,7 +174,7 @@ mod tests {
 
         assert_eq!(effect.counts.attached, 4);
         assert_eq!(effect.last_move_us, Some(250 * MS));
-        assert_eq!(effect.settled_us, Some(250 * MS));
+        assert_eq!(effect.settled_us(), Some(250 * MS));
     }
 
     #[test]
@@ -144,8 +182,8 @@ mod tests {
         let until_the_last_is_there = effect(&[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], &[], 50..500);
         let never = effect(&[(0, 10), (4, 10), (4, 9)], &[], 50..500);
 
-        assert_eq!(until_the_last_is_there.settled_us, Some(350 * MS));
-        assert_eq!(never.settled_us, None);
+        assert_eq!(until_the_last_is_there.settled_us(), Some(350 * MS));
+        assert_eq!(never.settled_us(), None);
         assert_eq!(never.last_move_us, Some(50 * MS));
     }
 
@@ -155,15 +193,30 @@ mod tests {
         arrivals.extend([arrival(250, 30), arrival(260, 1), arrival(410, 1)]);
         let quiet = [(0, 10); 6];
 
-        assert_eq!(effect(&quiet, &arrivals, 0..600).settled_us, Some(300 * MS));
+        assert_eq!(effect(&quiet, &arrivals, 0..600).settled_us(), Some(300 * MS));
         arrivals.retain(|arrival| arrival.latency_us < 30_000);
         arrivals[50].latency_us = 30_000;
-        assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us, Some(0));
+        assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us(), Some(0));
+    }
+
+    #[test]
+    fn messages_that_ought_to_have_arrived_keep_it_from_being_settled_though_the_others_do() {
+        // Sent at 150 and 350, and both delivered when all is over.
+        let arrivals = [arrival(160, 1), arrival(370, 1), arrival(900, 750), arrival(900, 550)];
+        let quiet = [(0, 10); 8];
+
+        assert_eq!(effect(&quiet, &arrivals, 100..400).settled_us(), None);
+        assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us(), Some(300 * MS));
+    }
+
+    #[test]
+    fn a_message_that_is_caught_by_the_next_act_is_no_effect_of_this_one() {
+        assert_eq!(effect(&[(0, 10); 8], &[arrival(900, 505)], 100..400), NOTHING);
     }
 
     #[test]
     fn a_message_that_was_late_because_the_harness_stood_still_is_not_late() {
-        let settled = |at_ms, latency_ms| effect(&[(0, 10); 9], &[arrival(at_ms, latency_ms)], 0..900).settled_us;
+        let settled = |at_ms, latency_ms| effect(&[(0, 10); 9], &[arrival(at_ms, latency_ms)], 0..900).settled_us();
 
         assert_eq!(settled(705, 25), Some(0));
         assert_eq!(settled(730, 35), Some(0));
@@ -177,7 +230,7 @@ mod tests {
         let arrivals = [arrival(90, 500), arrival(310, 500)];
         let effect = effect(&[(0, 9), (1, 10), (1, 10), (2, 7)], &arrivals, 150..300);
 
-        assert_eq!(effect, Effect { counts: Counts::default(), last_move_us: None, settled_us: Some(0) });
+        assert_eq!(effect, NOTHING);
     }
 
     #[test]

@@ -2,6 +2,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::latency::p99_us;
+
 /// The messages whose senders asked for an `ack`, by the id they gave it, and what they were told.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
@@ -20,12 +22,20 @@ pub(crate) struct Question {
     pub(crate) receiver: usize,
     /// Its number in their pair.
     pub(crate) number: u64,
+    /// When it was to be sent.
+    pub(crate) time_us: u64,
 }
 
 #[derive(Debug)]
 struct Asked {
     question: Question,
-    told: Option<Told>,
+    answer: Option<Answer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    told: Told,
+    after_us: u32,
 }
 
 /// What a sender was told of a message.
@@ -37,7 +47,7 @@ pub(crate) enum Told {
     Failed,
 }
 
-/// How the answers agree with what arrived. The last four ought to be 0.
+/// How the answers agree with what arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct AckTotals {
     /// Messages that asked.
@@ -46,7 +56,7 @@ pub(crate) struct AckTotals {
     pub(crate) acked: u64,
     /// Answered by an `error`.
     pub(crate) failed: u64,
-    /// Not answered.
+    /// Not answered. This one and the next three ought to be 0.
     pub(crate) unanswered: u64,
     /// Answered by an `ack` though they never arrived.
     pub(crate) untrue: u64,
@@ -54,22 +64,26 @@ pub(crate) struct AckTotals {
     pub(crate) repeated: u64,
     /// Answers to what nobody asked, or somebody else did.
     pub(crate) stray: u64,
+    /// From the intended time of sending to the answer.
+    pub(crate) p99_us: Option<u64>,
+    pub(crate) max_us: Option<u64>,
 }
 
 impl Acks {
     /// A message was sent with this id, which no other has.
     pub(crate) fn asked(&mut self, id: u64, question: Question) {
-        self.asked_by_id.insert(id, Asked { question, told: None });
+        self.asked_by_id.insert(id, Asked { question, answer: None });
         self.open += 1;
     }
 
     /// `sender` was told what became of the message of this id.
-    pub(crate) fn told(&mut self, sender: usize, id: u64, told: Told) {
+    pub(crate) fn told(&mut self, sender: usize, id: u64, told: Told, now_us: u64) {
         match self.asked_by_id.get_mut(&id).filter(|asked| asked.question.sender == sender) {
             None => self.stray += 1,
-            Some(Asked { told: Some(_), .. }) => self.repeated += 1,
+            Some(Asked { answer: Some(_), .. }) => self.repeated += 1,
             Some(asked) => {
-                asked.told = Some(told);
+                let after_us = now_us.saturating_sub(asked.question.time_us);
+                asked.answer = Some(Answer { told, after_us: u32::try_from(after_us).unwrap_or(u32::MAX) });
                 self.open -= 1;
             }
         }
@@ -82,7 +96,11 @@ impl Acks {
 
     /// Closes the books: compares what was told with what has arrived.
     pub(crate) fn totals(&self, has_arrived: impl Fn(&Question) -> bool) -> AckTotals {
+        let answers = self.asked_by_id.values().filter_map(|asked| asked.answer);
+        let times_us: Vec<u32> = answers.map(|answer| answer.after_us).collect();
         let mut totals = AckTotals {
+            max_us: times_us.iter().max().copied().map(u64::from),
+            p99_us: p99_us(times_us),
             asked: self.asked_by_id.len() as u64,
             unanswered: self.open,
             repeated: self.repeated,
@@ -90,7 +108,7 @@ impl Acks {
             ..AckTotals::default()
         };
         for asked in self.asked_by_id.values() {
-            match asked.told {
+            match asked.answer.map(|answer| answer.told) {
                 Some(Told::Delivered) => {
                     totals.acked += 1;
                     totals.untrue += u64::from(!has_arrived(&asked.question));
@@ -110,7 +128,7 @@ mod tests {
     fn asked(ids: &[u64]) -> Acks {
         let mut acks = Acks::default();
         for id in ids {
-            acks.asked(*id, Question { sender: 0, receiver: 1, number: *id });
+            acks.asked(*id, Question { sender: 0, receiver: 1, number: *id, time_us: 1_000 });
         }
         acks
     }
@@ -118,19 +136,31 @@ mod tests {
     #[test]
     fn each_question_wants_one_answer() {
         let mut acks = asked(&[1, 2, 3]);
-        acks.told(0, 1, Told::Delivered);
-        acks.told(0, 2, Told::Failed);
+        acks.told(0, 1, Told::Delivered, 1_500);
+        acks.told(0, 2, Told::Failed, 9_000);
 
-        let expected = AckTotals { asked: 3, acked: 1, failed: 1, unanswered: 1, ..AckTotals::default() };
+        let totals = acks.totals(|_| true);
+
         assert_eq!(acks.open(), 1);
-        assert_eq!(acks.totals(|_| true), expected);
+        assert_eq!((totals.asked, totals.acked, totals.failed, totals.unanswered), (3, 1, 1, 1));
+    }
+
+    #[test]
+    fn the_time_of_an_answer_counts_from_that_of_sending() {
+        let mut acks = asked(&[1, 2, 3]);
+        acks.told(0, 1, Told::Delivered, 1_500);
+        acks.told(0, 2, Told::Failed, 9_000);
+
+        let totals = acks.totals(|_| true);
+
+        assert_eq!((totals.p99_us, totals.max_us), (Some(8_000), Some(8_000)));
     }
 
     #[test]
     fn an_ack_for_what_never_arrived_is_untrue_and_an_error_for_it_is_not() {
         let mut acks = asked(&[1, 2]);
-        acks.told(0, 1, Told::Delivered);
-        acks.told(0, 2, Told::Failed);
+        acks.told(0, 1, Told::Delivered, 1_500);
+        acks.told(0, 2, Told::Failed, 9_000);
 
         assert_eq!(acks.totals(|_| false).untrue, 1);
         assert_eq!(acks.totals(|question| question.number == 1).untrue, 0);
@@ -139,17 +169,19 @@ mod tests {
     #[test]
     fn a_second_answer_is_a_repeat_and_the_first_one_counts() {
         let mut acks = asked(&[1]);
-        acks.told(0, 1, Told::Delivered);
-        acks.told(0, 1, Told::Failed);
+        acks.told(0, 1, Told::Delivered, 1_500);
+        acks.told(0, 1, Told::Failed, 9_000);
 
-        assert_eq!(acks.totals(|_| true), AckTotals { asked: 1, acked: 1, repeated: 1, ..AckTotals::default() });
+        let totals = acks.totals(|_| true);
+
+        assert_eq!((totals.acked, totals.failed, totals.repeated), (1, 0, 1));
     }
 
     #[test]
     fn an_answer_to_nobodys_question_or_to_somebody_elses_is_stray() {
         let mut acks = asked(&[1]);
-        acks.told(0, 9, Told::Delivered);
-        acks.told(1, 1, Told::Delivered);
+        acks.told(0, 9, Told::Delivered, 1_500);
+        acks.told(1, 1, Told::Delivered, 1_500);
 
         assert_eq!(acks.totals(|_| true), AckTotals { asked: 1, unanswered: 1, stray: 2, ..AckTotals::default() });
     }

@@ -170,11 +170,12 @@ impl Books {
     }
 
     fn answered(&self, client: usize, answer: Answer) {
+        let told = |id, told| self.acks.borrow_mut().told(client, id, told, self.clock.now_us());
         match answer {
-            Answer::Ack(id) => self.acks.borrow_mut().told(client, id, Told::Delivered),
+            Answer::Ack(id) => told(id, Told::Delivered),
             Answer::Error { code, id } => {
                 if let Some(id) = id {
-                    self.acks.borrow_mut().told(client, id, Told::Failed);
+                    told(id, Told::Failed);
                 }
                 add_one(&self.errors);
                 *self.others.borrow_mut().entry(code).or_default() += 1;
@@ -220,4 +221,68 @@ impl Listener for Books {
 
 fn add_one(count: &Cell<u64>) {
     count.set(count.get() + 1);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        fleet: FleetOptions,
+        #[command(flatten)]
+        traffic: TrafficOptions,
+    }
+
+    /// Of two clients, the first of which has sent a message and asked for an ack.
+    fn books() -> Books {
+        let command = Command::parse_from(["mesh-load", "--clients=2", "--rate=1"]);
+        let wanted = Wanted { ack_share: 1.0, recording: true };
+        let books = Books::new(&command.fleet, &command.traffic, wanted).unwrap();
+        books.sent(Question { sender: 0, receiver: 1, number: 1, time_us: 0 }, Some(1));
+        books
+    }
+
+    fn arrive(books: &Books) {
+        let message = books.format.write("load-1", 0, 1, 0, Some(1));
+        books.text(1, &message.replacen("\"to\":\"load-1\"", "\"from\":\"load-0\"", 1));
+    }
+
+    #[test]
+    fn a_message_that_arrives_and_is_acked_balances() {
+        let books = books();
+        arrive(&books);
+        books.text(0, r#"{"type":"ack","id":1}"#);
+
+        let (messages, acks) = (books.totals(), books.ack_totals());
+
+        assert_eq!((messages.sent, messages.delivered), (1, 1));
+        assert_eq!((acks.acked, acks.unanswered, acks.untrue), (1, 0, 0));
+        assert_eq!(books.take_recording().arrivals.len(), 1);
+    }
+
+    #[test]
+    fn an_ack_for_a_message_that_has_not_arrived_is_untrue_for_as_long() {
+        let books = books();
+        books.text(0, r#"{"type":"ack","id":1}"#);
+        assert_eq!(books.ack_totals().untrue, 1);
+
+        arrive(&books);
+
+        assert_eq!(books.ack_totals().untrue, 0);
+    }
+
+    #[test]
+    fn an_error_answers_the_question_and_is_counted_by_its_code() {
+        let books = books();
+        books.text(0, r#"{"type":"error","code":"recipient_unavailable","id":1,"to":"load-1","message":"gone"}"#);
+
+        assert_eq!((books.ack_totals().failed, books.errors()), (1, 1));
+        assert_eq!(books.others()["recipient_unavailable"], 1);
+        assert_eq!(books.take_recording().errors_us.len(), 1);
+    }
 }

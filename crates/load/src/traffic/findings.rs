@@ -137,11 +137,14 @@ impl Findings {
         );
         // Writing to a String cannot fail.
         if self.acks != AckTotals::default() {
-            let AckTotals { asked, acked, failed, unanswered, untrue, repeated, stray } = self.acks;
+            let AckTotals { asked, acked, failed, unanswered, untrue, repeated, stray, p99_us, max_us } = self.acks;
+            let ms = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3}", us as f64 / 1_000.0));
             let _ = writeln!(
                 table,
                 "acks        {asked} asked, {acked} acked, {failed} failed, {unanswered} unanswered, {untrue} untrue, \
-                 {repeated} repeated, {stray} stray"
+                 {repeated} repeated, {stray} stray; p99 {}  max {} ms",
+                ms(p99_us),
+                ms(max_us),
             );
         }
         for (what, count) in &self.other_frames {

@@ -167,7 +167,7 @@ impl<'a> Sender<'a> {
         let sender = books.turns[turn];
         let receiver = books.partner_of[sender];
         let time_us = self.start_us + self.schedule.time_us(number);
-        let question = Question { sender, receiver, number: books.next_to(receiver) };
+        let question = Question { sender, receiver, number: books.next_to(receiver), time_us };
         let id = (books.ack_share > 0.0 && self.random.random_bool(books.ack_share)).then_some(number + 1);
         let text = books.format.write(&books.names[receiver], sender, question.number, time_us, id);
         let sent = self.fleet.clients[sender].send(text, &mut TaskContext::from_waker(Waker::noop()));

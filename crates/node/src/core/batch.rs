@@ -25,7 +25,7 @@ impl NodeCore {
             Novelty::Stale => return Ok(self.answer(None)),
             Novelty::New => {}
         }
-        let peer = self.peer_by_id.get(&sender).copied();
+        let peer = Some(self.peer_of(&sender));
         self.met(now, peer, header.incarnation);
         while !bytes.is_empty() {
             match Item::take(&mut bytes)? {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use signaling_discovery::View;
+use signaling_protocol::NodeId;
 use signaling_rendezvous::Ranking;
 
-use super::NodeCore;
+use super::{NodeCore, PeerKey};
 use super::peer::Peer;
 
 impl NodeCore {
@@ -29,11 +30,9 @@ impl NodeCore {
                 self.peer_by_id.remove(&peer.id);
             }
         }
-        for member in self.view.members() {
-            if member.id != *own && !self.peer_by_id.contains_key(&member.id) {
-                let key = self.peers.insert(Peer::new(member.id.clone()));
-                self.peer_by_id.insert(member.id.clone(), key);
-            }
+        let others: Vec<_> = members().map(|member| member.id.clone()).filter(|id| id != own).collect();
+        for id in &others {
+            self.peer_of(id);
         }
         let peer_by_id = &self.peer_by_id;
         let ranks = 0..self.ranking.len();
@@ -43,6 +42,17 @@ impl NodeCore {
         self.departed.clear();
         self.redirect(now);
         self.rehouse(now);
+    }
+
+    /// Another node, made if need be: one may hear from a node before the view names it, and its fates wait here until it
+    /// does, or until it sends again and takes them with the answer.
+    pub(super) fn peer_of(&mut self, id: &NodeId) -> PeerKey {
+        if let Some(peer) = self.peer_by_id.get(id) {
+            return *peer;
+        }
+        let key = self.peers.insert(Peer::new(id.clone()));
+        self.peer_by_id.insert(id.clone(), key);
+        key
     }
 
     /// Looks again at what waits for clients that another node owns now.
