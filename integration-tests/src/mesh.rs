@@ -1,10 +1,14 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports; it ends with the test.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use signaling_devmesh::{Binaries, Mesh, MeshOptions};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
+
+use crate::eventually;
+use crate::metrics::metric;
 
 /// A running mesh.
 pub struct TestMesh {
@@ -26,7 +30,20 @@ impl TestMesh {
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
         let mut options = MeshOptions::new(dir.path(), binaries);
         change(&mut options);
-        Self { mesh: Mesh::start(options).await.unwrap(), dir }
+        let mesh = Self { mesh: Mesh::start(options).await.unwrap(), dir };
+        mesh.agrees().await;
+        mesh
+    }
+
+    /// Waits until every server has seen every node.
+    pub async fn agrees(&self) {
+        let state = self.mesh.state();
+        let nodes = state.nodes.len() as f64;
+        let servers = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|b| &b.internal));
+        for internal in servers {
+            let sees = || async { (metric(internal, "signaling_view_nodes", "").await == nodes).then_some(()) };
+            eventually("a server to see every node", Duration::from_secs(5), sees).await;
+        }
     }
 
     /// Where clients connect: the first balancer.

@@ -87,11 +87,10 @@ impl Course<'_> {
                 }
             }
         }
-        match arrived.iter().zip(&overdue).rposition(|(arrived, overdue)| arrived.is_loud() || overdue.is_loud()) {
-            None => Some(0),
-            Some(last) if last + 1 == slices => None,
-            Some(last) => Some((last as u64 + 1) * SLICE_US),
-        }
+        let is_loud = |(arrived, overdue): (&Share, &Share)| arrived.is_loud() || overdue.is_loud();
+        let quiet_us = arrived.iter().zip(&overdue).rposition(is_loud).map_or(0, |last| (last as u64 + 1) * SLICE_US);
+        // It takes a whole quiet slice to tell.
+        (quiet_us == 0 || window.start + quiet_us + SLICE_US <= window.end).then_some(quiet_us)
     }
 
     fn is_late(&self, arrival: &Arrival) -> bool {
@@ -189,7 +188,7 @@ mod tests {
 
     #[test]
     fn late_messages_keep_it_from_being_settled_and_one_in_a_hundred_does_not() {
-        let mut arrivals: Vec<Arrival> = (0..=100).map(|number| arrival(100 + number, 1)).collect();
+        let mut arrivals: Vec<Arrival> = (0..200).map(|number| arrival(100 + number / 2, 1)).collect();
         arrivals.extend([arrival(250, 30), arrival(260, 1), arrival(410, 1)]);
         let quiet = [(0, 10); 6];
 

@@ -214,7 +214,7 @@ impl ActReport {
         let _ = writeln!(
             text,
             "{:<16} at {:.1} s, took {:.0} ms: {} to move, {} moved\n\
-             {:<16} last move {}, all at a node {}, last late messages {}: settled {}\n\
+             {:<16} last move {}, all at a node {}, messages late {}: settled {}\n\
              {:<16} p99 of the unmoved {} ms before, {} ms then",
             self.act,
             self.at_s,
@@ -224,7 +224,7 @@ impl ActReport {
             "",
             after(self.last_move_ms),
             after(self.complete_ms),
-            after(self.quiet_ms),
+            self.quiet_ms.map_or_else(|| "to the end".to_owned(), |ms| format!("until {ms:.0} ms")),
             after(self.settled_ms),
             "",
             p99(self.unmoved_p99_before_us),
