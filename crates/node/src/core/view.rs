@@ -7,8 +7,8 @@ use signaling_discovery::View;
 use signaling_protocol::NodeId;
 use signaling_rendezvous::Ranking;
 
-use super::{NodeCore, PeerKey};
 use super::peer::Peer;
+use super::{NodeCore, PeerKey};
 
 impl NodeCore {
     /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless only such are left.
