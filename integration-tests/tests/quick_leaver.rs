@@ -12,9 +12,9 @@ async fn a_message_that_was_written_is_acknowledged_though_its_reader_leaves_at_
         bob.signal("alice", json!(1), Some(id)).await;
         alice.recv_type("signal").await;
         if id % 2 == 0 {
-            drop(alice)
+            drop(alice);
         } else {
-            alice.close().await
+            alice.close().await;
         }
         assert_eq!(bob.recv().await, json!({ "type": "ack", "id": id }));
     }
