@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use clap::Parser;
-use clap::builder::{FalseyValueParser, RangedU64ValueParser};
+use clap::builder::FalseyValueParser;
+use signaling_edge::shell::{AdmissionArgs, AdmissionLimits};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// The balancer: holds clients' sockets, and moves them between nodes behind their sockets.
@@ -22,19 +23,9 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_DEMO", value_parser = FalseyValueParser::new())]
     pub demo: bool,
 
-    /// Most clients
-    #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    pub max_sockets: usize,
-
-    /// Most clients of one address, 0 for no limit
-    #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
-    pub max_per_address: usize,
-
-    /// Most new clients a second
-    #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub accept_rate: u32,
+    /// How many clients are let in, and how fast.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
 }
 
 /// What a balancer is told, checked.
@@ -46,12 +37,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Whether to serve the demo page.
     pub demo: bool,
-    /// Most clients.
-    pub max_sockets: usize,
-    /// Most clients of one address.
-    pub max_per_address: Option<usize>,
-    /// Most new clients a second.
-    pub accept_rate: u32,
+    /// How many clients are let in, and how fast.
+    pub admission: AdmissionLimits,
 }
 
 impl Args {
@@ -64,9 +51,7 @@ impl Args {
             common: self.common.check()?,
             listen: self.listen,
             demo: self.demo,
-            max_sockets: self.max_sockets,
-            max_per_address: Some(self.max_per_address).filter(|&limit| limit > 0),
-            accept_rate: self.accept_rate,
+            admission: self.admission.limits(),
         })
     }
 }

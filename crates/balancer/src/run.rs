@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::watch;
 use signaling_edge::core::{EdgeCore, Settings};
-use signaling_edge::shell::{AdmissionLimits, Edge, EdgeConfig};
+use signaling_edge::shell::{Edge, EdgeConfig};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -39,14 +39,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     );
 
     let trunks = Trunks::new(config.common.hash_seed.get());
-    let edge_config = EdgeConfig {
-        admission: AdmissionLimits {
-            sockets: config.max_sockets,
-            per_address: config.max_per_address,
-            rate: config.accept_rate,
-        },
-        max_message_bytes: config.common.max_message_bytes,
-    };
+    let edge_config = EdgeConfig { admission: config.admission, max_message_bytes: config.common.max_message_bytes };
     let edge = Edge::new(
         EdgeCore::new(Settings::for_messages_of(config.common.max_message_bytes)),
         &edge_config,

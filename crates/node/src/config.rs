@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
-use clap::builder::RangedU64ValueParser;
+use signaling_edge::shell::{AdmissionArgs, AdmissionLimits};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// A signaling node: holds sessions, delivers messages, forwards those for clients of other nodes.
@@ -32,19 +32,9 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000)]
     pub resume_ms: u64,
 
-    /// Most direct clients
-    #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    pub max_sockets: usize,
-
-    /// Most direct clients of one address, 0 for no limit
-    #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
-    pub max_per_address: usize,
-
-    /// Most new direct clients a second
-    #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub accept_rate: u32,
+    /// How many direct clients are let in, and how fast.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
 }
 
 /// What a node is told, checked.
@@ -60,12 +50,8 @@ pub struct Config {
     pub hold_bytes: usize,
     /// How long a resume token is good.
     pub resume: Duration,
-    /// Most direct clients.
-    pub max_sockets: usize,
-    /// Most direct clients of one address.
-    pub max_per_address: Option<usize>,
-    /// Most new direct clients a second.
-    pub accept_rate: u32,
+    /// How many direct clients are let in, and how fast.
+    pub admission: AdmissionLimits,
 }
 
 impl Args {
@@ -80,9 +66,7 @@ impl Args {
             hold: Duration::from_millis(self.hold_ms),
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
-            max_sockets: self.max_sockets,
-            max_per_address: Some(self.max_per_address).filter(|&limit| limit > 0),
-            accept_rate: self.accept_rate,
+            admission: self.admission.limits(),
         })
     }
 }

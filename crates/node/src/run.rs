@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::watch;
 use signaling_edge::core::Settings as EdgeSettings;
-use signaling_edge::shell::{AdmissionLimits, EdgeConfig};
+use signaling_edge::shell::EdgeConfig;
 use signaling_protocol::Incarnation;
 use signaling_server::http::not_found;
 use signaling_server::{Health, Listener, Shutdown, Telemetry, admin, health, limits};
@@ -114,12 +114,5 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
 }
 
 fn edge_config(config: &Config) -> EdgeConfig {
-    EdgeConfig {
-        admission: AdmissionLimits {
-            sockets: config.max_sockets,
-            per_address: config.max_per_address,
-            rate: config.accept_rate,
-        },
-        max_message_bytes: config.common.max_message_bytes,
-    }
+    EdgeConfig { admission: config.admission, max_message_bytes: config.common.max_message_bytes }
 }

@@ -7,28 +7,28 @@
 //! once [`EdgeCore::wrote`] says that the socket took it, a `Confirm` rides along with the next batch.
 
 mod confirms;
+mod endings;
 mod filter;
 mod inputs;
 mod link;
 mod output;
+mod places;
 mod session;
 mod store;
 mod sweep;
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Attach, Gone, ToNode};
-use signaling_protocol::{ClientId, CloseCode, DecodeError, Left, SessionId, limits};
+use signaling_protocol::trunk::ToNode;
+use signaling_protocol::{ClientId, CloseCode, DecodeError, SessionId, limits};
 use signaling_rendezvous::KeyHash;
 use slotmap::{SlotMap, new_key_type};
 
 use self::confirms::Confirms;
 use self::link::Link;
 use self::output::Pool;
-use self::session::{Place, Session, Socket};
-use crate::ws::encode;
+use self::session::{Session, Socket};
 
 pub use self::filter::{Filter, Verdict};
 pub use self::inputs::FromNode;
@@ -167,118 +167,6 @@ impl EdgeCore {
         }
     }
 
-    /// Adds a link that is up.
-    pub fn link_up(&mut self) -> LinkKey {
-        self.links.insert(Link::default())
-    }
-
-    /// Removes a link: its sessions need a new place.
-    pub fn link_down(&mut self, link: LinkKey) {
-        let Some(link) = self.links.remove(link) else { return };
-        let mut clients: Vec<_> = link.client_by_slot.into_values().collect();
-        clients.sort_unstable();
-        for client in clients {
-            self.displace(client);
-        }
-    }
-
-    /// A client asks to be let in: [`Effect::Place`] follows.
-    pub fn connect(&mut self, now: Instant, newcomer: Newcomer) -> ClientKey {
-        let client = self.sessions.insert(Session::new(now, newcomer, &self.settings));
-        self.effects.push_back(Effect::Place(client));
-        client
-    }
-
-    /// Gives the client a place: attaches it, and sends again what has no fate.
-    pub fn attach(&mut self, now: Instant, client: ClientKey, link_key: LinkKey) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        let Some(link) = self.links.get_mut(link_key) else { return };
-        if session.at().is_some() {
-            return;
-        }
-        let Some(slot) = link.assign(client) else { return };
-        let none = ConnectRequest::default();
-        link.send(&ToNode::Attach(Attach {
-            slot,
-            session: session.id,
-            client_id: session.client_id.as_str(),
-            born: session.born,
-            reliable: session.reliable,
-            seq: session.store.last(),
-            request: session.request.as_deref().unwrap_or(&none).as_wire(),
-            state: session.state.as_deref(),
-            gone: if let Socket::Closed(gone) = session.socket { Some(gone) } else { None },
-        }));
-        for (seq, kept) in session.store.iter() {
-            let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
-            link.send(&ToNode::Up { slot, seq, left: Left::from_duration(left), payload: &kept.payload });
-            self.counts.resends += 1;
-        }
-        session.place = Place::At { link: link_key, slot, confirms: Confirms::default() };
-    }
-
-    /// Starts a handoff: the node is told, [`Effect::Place`] follows once it has let go.
-    pub fn release(&mut self, client: ClientKey, to: &str) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        let place = std::mem::replace(&mut session.place, Place::Nowhere);
-        let Place::At { link, slot, confirms } = place else {
-            session.place = place;
-            return;
-        };
-        session.place = Place::Leaving { link, slot, confirms };
-        if let Some(link) = self.links.get_mut(link) {
-            link.send(&ToNode::Release { slot, to });
-            self.counts.handoffs += 1;
-        }
-    }
-
-    /// Refuses a client that still waits for its upgrade.
-    pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
-        if self.sessions.get(client).is_some_and(|session| session.socket == Socket::Waiting) {
-            self.effects.push_back(Effect::Refuse(client, refusal));
-            self.remove(client);
-        }
-    }
-
-    /// Closes a client's socket with a close frame.
-    pub fn close(&mut self, client: ClientKey, code: CloseCode, reason: &str) {
-        self.end(client, code, reason, Gone::Closed);
-    }
-
-    /// The client has closed its socket with `code`, which is answered in kind.
-    pub fn client_left(&mut self, client: ClientKey, code: CloseCode) {
-        self.end(client, code, "", Gone::Left);
-    }
-
-    fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        match session.socket {
-            Socket::Waiting => {
-                let message = reason.to_owned();
-                let code = "unavailable".to_owned();
-                self.refuse(client, Refusal { status: 503, code, message, retry_after_ms: Some(1000) });
-            }
-            Socket::Open { .. } => {
-                let mut last_words = session.output.take();
-                encode::close(&mut last_words, code.0, reason);
-                self.counts.closes += 1;
-                self.effects.push_back(Effect::Close(client, code, last_words));
-                self.end_socket(client, gone);
-            }
-            Socket::Closed(_) => {}
-        }
-    }
-
-    /// Says goodbye, and closes the client's socket so that it comes back to another server.
-    pub fn send_away(&mut self, client: ClientKey, reason: &str, retry_after_ms: u64) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        if matches!(session.socket, Socket::Open { .. }) {
-            let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
-            session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
-        }
-        self.close(client, CloseCode::GOING_AWAY, reason);
-    }
-
     /// What the shell has to do next.
     pub fn next_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
@@ -368,48 +256,6 @@ impl EdgeCore {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
-    }
-
-    /// The session has lost its place, if it had one.
-    fn displace(&mut self, client: ClientKey) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        session.place = Place::Nowhere;
-        session.confirm_is_listed = false;
-        if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() {
-            self.remove(client);
-        } else {
-            self.effects.push_back(Effect::Place(client));
-        }
-    }
-
-    /// The socket is gone; the session goes too, unless frames of it still have no fate.
-    fn end_socket(&mut self, client: ClientKey, gone: Gone) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        session.socket = Socket::Closed(gone);
-        session.filter = Filter::default();
-        session.output.take();
-        // What was written before the end was delivered.
-        let written = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
-        if let Some((link, slot)) = session.at()
-            && let Some(link) = self.links.get_mut(link)
-        {
-            if let Some((up_to, exceptions)) = written {
-                link.send(&ToNode::Confirm { slot, up_to, exceptions });
-            }
-            link.send(&ToNode::Detach { slot, gone });
-        }
-        if session.store.is_empty() {
-            self.remove(client);
-        }
-    }
-
-    fn remove(&mut self, client: ClientKey) {
-        if let Some(session) = self.sessions.remove(client)
-            && let Some((link, slot)) = session.at()
-            && let Some(link) = self.links.get_mut(link)
-        {
-            link.client_by_slot.remove(&slot);
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! [`Edge::with_core`], and at the end of that turn `state` flushes every client that got something, once.
 
 mod admission;
+mod args;
 mod closing;
 mod connect;
 mod metrics;
@@ -31,6 +32,7 @@ use self::state::State;
 use crate::core::{ClientKey, EdgeCore, SWEEP_INTERVAL};
 
 pub use self::admission::AdmissionLimits;
+pub use self::args::AdmissionArgs;
 pub use self::connect::refuse_upgrade;
 
 /// What stands behind an edge: who finds clients a place, and who carries its links.

@@ -1,0 +1,89 @@
+//! How sockets and sessions end.
+
+use signaling_protocol::CloseCode;
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::trunk::{Gone, ToNode};
+
+use super::filter::Filter;
+use super::session::Socket;
+use super::{ClientKey, EdgeCore, Effect, Refusal};
+use crate::ws::encode;
+
+impl EdgeCore {
+    /// Refuses a client that still waits for its upgrade.
+    pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
+        if self.sessions.get(client).is_some_and(|session| session.socket == Socket::Waiting) {
+            self.effects.push_back(Effect::Refuse(client, refusal));
+            self.remove(client);
+        }
+    }
+
+    /// Closes a client's socket with a close frame.
+    pub fn close(&mut self, client: ClientKey, code: CloseCode, reason: &str) {
+        self.end(client, code, reason, Gone::Closed);
+    }
+
+    /// The client has closed its socket with `code`, which is answered in kind.
+    pub fn client_left(&mut self, client: ClientKey, code: CloseCode) {
+        self.end(client, code, "", Gone::Left);
+    }
+
+    fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        match session.socket {
+            Socket::Waiting => {
+                let message = reason.to_owned();
+                let code = "unavailable".to_owned();
+                self.refuse(client, Refusal { status: 503, code, message, retry_after_ms: Some(1000) });
+            }
+            Socket::Open { .. } => {
+                let mut last_words = session.output.take();
+                encode::close(&mut last_words, code.0, reason);
+                self.counts.closes += 1;
+                self.effects.push_back(Effect::Close(client, code, last_words));
+                self.end_socket(client, gone);
+            }
+            Socket::Closed(_) => {}
+        }
+    }
+
+    /// Says goodbye, and closes the client's socket so that it comes back to another server.
+    pub fn send_away(&mut self, client: ClientKey, reason: &str, retry_after_ms: u64) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        if matches!(session.socket, Socket::Open { .. }) {
+            let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
+            session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
+        }
+        self.close(client, CloseCode::GOING_AWAY, reason);
+    }
+
+    /// The socket is gone; the session goes too, unless frames of it still have no fate.
+    pub(super) fn end_socket(&mut self, client: ClientKey, gone: Gone) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.socket = Socket::Closed(gone);
+        session.filter = Filter::default();
+        session.output.take();
+        // What was written before the end was delivered.
+        let written = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
+        if let Some((link, slot)) = session.at()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            if let Some((up_to, exceptions)) = written {
+                link.send(&ToNode::Confirm { slot, up_to, exceptions });
+            }
+            link.send(&ToNode::Detach { slot, gone });
+        }
+        if session.store.is_empty() {
+            self.remove(client);
+        }
+    }
+
+    pub(super) fn remove(&mut self, client: ClientKey) {
+        if let Some(session) = self.sessions.remove(client)
+            && let Some((link, slot)) = session.at()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.client_by_slot.remove(&slot);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where sessions are served: links, placement and handoff.
+
+use std::time::Instant;
+
+use signaling_protocol::Left;
+use signaling_protocol::trunk::{Attach, ToNode};
+
+use super::confirms::Confirms;
+use super::link::Link;
+use super::session::{Place, Session, Socket};
+use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
+
+impl EdgeCore {
+    /// Adds a link that is up.
+    pub fn link_up(&mut self) -> LinkKey {
+        self.links.insert(Link::default())
+    }
+
+    /// Removes a link: its sessions need a new place.
+    pub fn link_down(&mut self, link: LinkKey) {
+        let Some(link) = self.links.remove(link) else { return };
+        let mut clients: Vec<_> = link.client_by_slot.into_values().collect();
+        clients.sort_unstable();
+        for client in clients {
+            self.displace(client);
+        }
+    }
+
+    /// A client asks to be let in: [`Effect::Place`] follows.
+    pub fn connect(&mut self, now: Instant, newcomer: Newcomer) -> ClientKey {
+        let client = self.sessions.insert(Session::new(now, newcomer, &self.settings));
+        self.effects.push_back(Effect::Place(client));
+        client
+    }
+
+    /// Gives the client a place: attaches it, and sends again what has no fate.
+    pub fn attach(&mut self, now: Instant, client: ClientKey, link_key: LinkKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        let Some(link) = self.links.get_mut(link_key) else { return };
+        if session.at().is_some() {
+            return;
+        }
+        let Some(slot) = link.assign(client) else { return };
+        let none = ConnectRequest::default();
+        link.send(&ToNode::Attach(Attach {
+            slot,
+            session: session.id,
+            client_id: session.client_id.as_str(),
+            born: session.born,
+            reliable: session.reliable,
+            seq: session.store.last(),
+            request: session.request.as_deref().unwrap_or(&none).as_wire(),
+            state: session.state.as_deref(),
+            gone: if let Socket::Closed(gone) = session.socket { Some(gone) } else { None },
+        }));
+        for (seq, kept) in session.store.iter() {
+            let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
+            link.send(&ToNode::Up { slot, seq, left: Left::from_duration(left), payload: &kept.payload });
+            self.counts.resends += 1;
+        }
+        session.place = Place::At { link: link_key, slot, confirms: Confirms::default() };
+    }
+
+    /// Starts a handoff: the node is told, [`Effect::Place`] follows once it has let go.
+    pub fn release(&mut self, client: ClientKey, to: &str) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        let place = std::mem::replace(&mut session.place, Place::Nowhere);
+        let Place::At { link, slot, confirms } = place else {
+            session.place = place;
+            return;
+        };
+        session.place = Place::Leaving { link, slot, confirms };
+        if let Some(link) = self.links.get_mut(link) {
+            link.send(&ToNode::Release { slot, to });
+            self.counts.handoffs += 1;
+        }
+    }
+
+    /// The session has lost its place, if it had one.
+    pub(super) fn displace(&mut self, client: ClientKey) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        session.place = Place::Nowhere;
+        session.confirm_is_listed = false;
+        if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() {
+            self.remove(client);
+        } else {
+            self.effects.push_back(Effect::Place(client));
+        }
+    }
+}
