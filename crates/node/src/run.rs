@@ -60,12 +60,8 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     tasks.spawn_local(shell::serve(served, internal));
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(node.clone().sweep());
-    let forwarder = shell::follow(node.clone(), discovery.subscribe(), secret);
-    tasks.spawn_local(async move {
-        if let Err(error) = forwarder.await {
-            tracing::error!(%error, "cannot forward to other nodes");
-        }
-    });
+    let http = shell::client().context("cannot forward to other nodes")?;
+    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secret));
     let direct = public.map(|listener| {
         let direct =
             Direct::new(&node, &edge_config(&config), EdgeSettings::for_messages_of(config.common.max_message_bytes));

@@ -331,3 +331,25 @@ fn owned_by_b(client_id: &str) -> bool {
     let ranking = signaling_rendezvous::Ranking::new(0, ["a", "b"]);
     ranking.owner(signaling_rendezvous::KeyHash::of(client_id)) == Some(1)
 }
+
+#[test]
+fn messages_are_told_apart_by_their_edges_numbers_whatever_ids_a_client_gives_them() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    let alice = Attach { reliable: true, state: Some(b"admitted"), ..newcomer(0, "alice", 1) };
+    node.tell(trunk, &ToNode::Attach(alice));
+    node.attach(trunk, 1, "bob", 0);
+    for (seq, id) in [(1, 7), (2, 7), (3, 2)] {
+        let text = format!(r#"{{"type":"signal","to":"bob","data":1,"id":{id}}}"#);
+        node.tell(trunk, &ToNode::Up { slot: 0, seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+    }
+    let batch = node.core.take_trunk_batch(trunk);
+    let mut rest = &batch[..];
+    let mut numbers = Vec::new();
+    while !rest.is_empty() {
+        if let ToEdge::Down { origin: Some(origin), .. } = ToEdge::take(&mut rest).unwrap() {
+            numbers.push(origin.number);
+        }
+    }
+    assert_eq!(numbers, [1, 2, 3]);
+}

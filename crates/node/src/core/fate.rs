@@ -68,11 +68,10 @@ impl NodeCore {
     }
 
     fn send_back(&mut self, node: &str, ticket: Ticket, item: &Item<'_>) {
-        if let Some(peer) = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer))
-            && let Some(lane) = peer.lanes.get_mut(lane_of(ticket.0))
-        {
-            lane.push_lazy(item);
-        }
+        let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
+        let lane = peer.and_then(|peer| peer.lanes.get_mut(lane_of(ticket.0)));
+        let sent = lane.is_some_and(|lane| lane.push_lazy(item));
+        self.counts.dropped += u64::from(!sent);
     }
 
     fn held(&mut self, now: Instant, ticket: Ticket) {

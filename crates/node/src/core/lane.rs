@@ -73,10 +73,13 @@ impl Lane {
         true
     }
 
-    pub(super) fn push_lazy(&mut self, item: &Item<'_>) {
-        if self.lazy.len() < MAX_WAITING {
-            item.append(&mut self.lazy);
+    /// Adds a fate or note. Says whether there was room.
+    pub(super) fn push_lazy(&mut self, item: &Item<'_>) -> bool {
+        if self.lazy.len() >= MAX_WAITING {
+            return false;
         }
+        item.append(&mut self.lazy);
+        true
     }
 
     /// Takes the fates that wait, for an answer to carry.
@@ -191,7 +194,7 @@ mod tests {
     fn one_batch_is_under_way_at_a_time_and_fates_ride_behind() {
         let (now, mut batches, mut lane) = (Instant::now(), 4, Lane::default());
         assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
-        lane.push_lazy(&fate(1));
+        assert!(lane.push_lazy(&fate(1)));
         assert_eq!(lane.wants(), Wants::Soon);
         assert!(lane.push(envelope(2, now)));
         assert_eq!(lane.wants(), Wants::Now);

@@ -94,7 +94,7 @@ pub struct Counts {
     pub passed_on: u64,
     /// Envelopes sent again.
     pub resends: u64,
-    /// Envelopes for which there was no room.
+    /// Envelopes and fates for which there was no room, or no node any more.
     pub dropped: u64,
     /// Sessions attached.
     pub attached: u64,

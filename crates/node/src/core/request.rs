@@ -89,11 +89,9 @@ impl NodeCore {
             self.unavailable(key, seq, id, to);
             return;
         }
-        let Some(session) = self.sessions.get(key) else { return };
-        let number = if session.reliable { id.unwrap_or(seq) } else { seq };
         let prev = chain.prev(now);
-        let origin = Origin { session: chain.origin, number };
-        chain.push(now, Sent::new(number, seq, id, life, Rc::clone(&payload), fresh));
+        let origin = Origin { session: chain.origin, number: seq };
+        chain.push(now, Sent::new(seq, seq, id, life, Rc::clone(&payload), fresh));
         self.send(now, chain_key, Copy { origin, prev, life, payload });
     }
 

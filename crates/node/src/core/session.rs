@@ -64,7 +64,6 @@ pub(super) struct Arrival {
     pub(super) client_id: ClientId,
     pub(super) session: SessionId,
     pub(super) born: u64,
-    pub(super) reliable: bool,
     pub(super) seq: u64,
     /// No node has admitted it before.
     pub(super) newcomer: bool,
@@ -79,7 +78,6 @@ impl Arrival {
             client_id,
             session: attach.session,
             born: attach.born,
-            reliable: attach.reliable,
             seq: attach.seq,
             newcomer: attach.state.is_none(),
             gone: attach.gone.is_some(),
@@ -93,7 +91,6 @@ pub(super) struct Session {
     pub(super) client_id: ClientId,
     pub(super) id: SessionId,
     pub(super) born: u64,
-    pub(super) reliable: bool,
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
     /// Number of the latest uplink frame.
@@ -119,7 +116,6 @@ impl Session {
             client_id: arrival.client_id.clone(),
             id: arrival.session,
             born: arrival.born,
-            reliable: arrival.reliable,
             trunk,
             slot: arrival.slot,
             seq: arrival.seq,

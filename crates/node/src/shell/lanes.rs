@@ -26,9 +26,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// Routes by each view that comes, and carries the lanes of the peers in it. Ends when dropped, or when views end.
-pub async fn follow(node: Node, mut views: watch::Receiver<Arc<View>>, secret: Secret) -> Result<(), reqwest::Error> {
-    let http = reqwest::Client::builder()
+/// What batches are sent with.
+///
+/// # Errors
+/// If the system refuses what it needs.
+pub fn client() -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
         .no_proxy()
         .http1_only()
         .tcp_nodelay(true)
@@ -36,14 +39,18 @@ pub async fn follow(node: Node, mut views: watch::Receiver<Arc<View>>, secret: S
         .timeout(REQUEST_TIMEOUT)
         .pool_max_idle_per_host(LANES)
         .redirect(reqwest::redirect::Policy::none())
-        .build()?;
+        .build()
+}
+
+/// Routes by each view that comes, and carries the lanes of the peers in it. Ends when dropped, or when views end.
+pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secret: Secret) {
     loop {
         let view = views.borrow_and_update().clone();
         info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
         node.with_core(|core| core.set_view(Instant::now(), view));
         renew_carriers(&node, &http, &secret);
         if views.changed().await.is_err() {
-            return Ok(());
+            return;
         }
     }
 }

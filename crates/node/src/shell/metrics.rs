@@ -35,7 +35,7 @@ impl NodeMetrics {
         describe_counter!("signaling_forwarded_total", "Envelopes sent to other nodes, repeats included.");
         describe_counter!("signaling_passed_on_total", "Envelopes of other nodes sent on to a third.");
         describe_counter!("signaling_resends_total", "Envelopes sent again.");
-        describe_counter!("signaling_dropped_total", "Envelopes without room: their senders' nodes repeat them.");
+        describe_counter!("signaling_dropped_total", "Envelopes and fates without room or way: repeats bring them.");
         Self {
             sessions: gauge!("signaling_sessions"),
             held_bytes: gauge!("signaling_held_bytes"),

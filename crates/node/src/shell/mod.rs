@@ -23,7 +23,7 @@ use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey};
 
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
-pub use self::lanes::follow;
+pub use self::lanes::{client, follow};
 
 /// A node. A cheap clone shares it; it stays on its thread.
 #[derive(Clone)]
