@@ -2,7 +2,7 @@
 //!
 //! A [`View`] is one immutable set of nodes with a hash of its content; a newer one replaces it whole. A [`Source`] says
 //! where views come from, [`watch()`] follows it, and whoever needs the present view takes it from the [`Discovery`] handle.
-//! Who owns a client in a view, and which nodes are suspect, is decided elsewhere.
+//! Who owns a client in a view is decided elsewhere.
 //!
 //! A source that fails, or is suddenly empty, never takes the mesh down: the last view stays, and logs and metrics say so.
 //!
@@ -12,6 +12,7 @@
 //! | [`view`] | members, views, and the difference between two |
 //! | [`source`] | `static:...` and `file:...` as text |
 //! | [`trouble`] | what can be wrong with a reading |
+//! | [`trust`] | what this server itself thinks of a member |
 //! | `file` | from a file's bytes to a view |
 //! | `verdict` | what to publish, given the last view and a reading |
 //! | [`watch`](mod@watch) | the task that follows a source |
@@ -31,6 +32,7 @@ mod file;
 mod metrics;
 pub mod source;
 pub mod trouble;
+pub mod trust;
 mod verdict;
 pub mod view;
 pub mod watch;
@@ -38,5 +40,6 @@ pub mod watch;
 pub use address::{Address, AddressError};
 pub use source::{Source, SourceError};
 pub use trouble::Trouble;
+pub use trust::Trust;
 pub use view::{Diff, Member, View, ViewError};
 pub use watch::{Discovery, watch};
