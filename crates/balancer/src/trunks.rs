@@ -223,7 +223,7 @@ impl Terminal for LinkGuard<'_> {
         Ok(())
     }
 
-    fn give_out(&self) -> Vec<u8> {
-        self.follower.edge.take_batch(self.link)
+    fn give_out(&self) -> Option<Vec<u8>> {
+        Some(self.follower.edge.take_batch(self.link))
     }
 }

@@ -15,6 +15,8 @@ const LIVED_DOWN: Duration = Duration::from_secs(60);
 /// What is thought of one member. Starts out trusting.
 #[derive(Debug, Clone)]
 pub struct Trust {
+    /// It has answered before. One that never has is only starting: its first answer is enough.
+    known: bool,
     suspect: bool,
     /// Since when a suspect has answered without a failure.
     answering_since: Option<Instant>,
@@ -26,7 +28,7 @@ impl Trust {
     /// A member of which nothing bad is known.
     #[must_use]
     pub fn new(now: Instant) -> Self {
-        Self { suspect: false, answering_since: None, trusted_since: now, probation: Duration::ZERO }
+        Self { known: false, suspect: false, answering_since: None, trusted_since: now, probation: Duration::ZERO }
     }
 
     /// Whether the member is to be skipped where there are others.
@@ -37,6 +39,7 @@ impl Trust {
 
     /// The member has answered.
     pub fn answered(&mut self, now: Instant) {
+        self.known = true;
         if self.suspect {
             self.answering_since.get_or_insert(now);
         }
@@ -49,7 +52,11 @@ impl Trust {
             return false;
         }
         let flaps = now.saturating_duration_since(self.trusted_since) < LIVED_DOWN;
-        self.probation = if flaps { (self.probation * 2).clamp(PROBATION, LONGEST_PROBATION) } else { PROBATION };
+        self.probation = match self.known {
+            false => Duration::ZERO,
+            true if flaps => (self.probation * 2).clamp(PROBATION, LONGEST_PROBATION),
+            true => PROBATION,
+        };
         self.suspect = true;
         true
     }
@@ -72,10 +79,26 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn known(now: Instant) -> Trust {
+        let mut trust = Trust::new(now);
+        trust.answered(now);
+        trust
+    }
+
+    #[test]
+    fn one_that_is_only_starting_is_trusted_at_its_first_answer() {
+        let start = Instant::now();
+        let mut trust = Trust::new(start);
+        assert!(trust.failed(start));
+        assert!(!trust.look(start + SECOND));
+        trust.answered(start + SECOND);
+        assert!(trust.look(start + SECOND));
+    }
+
     #[test]
     fn a_suspect_is_trusted_again_after_answers_without_a_failure_between() {
         let start = Instant::now();
-        let mut trust = Trust::new(start);
+        let mut trust = known(start);
         assert!(trust.failed(start));
         assert!(!trust.failed(start), "it is suspect already");
         trust.answered(start + SECOND);
@@ -99,7 +122,7 @@ mod tests {
     #[test]
     fn a_flapping_member_waits_longer_each_time_until_it_has_lived_it_down() {
         let mut now = Instant::now();
-        let mut trust = Trust::new(now);
+        let mut trust = known(now);
         let mut probation = |trust: &mut Trust| {
             trust.failed(now);
             trust.answered(now);

@@ -76,7 +76,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     if let Some(direct) = &direct {
         direct.drain();
     }
-    node.with_core(NodeCore::drain);
+    node.with_core(|core| core.drain(Instant::now()));
     info!(sessions = node.with_core(|core| core.sessions()), "drains");
     let drained = async {
         sleep(DRAIN_AT_LEAST).await;

@@ -17,7 +17,8 @@ const CONFIG: Config = bincode::config::standard().with_limit::<MAX_FRAME_BYTES>
 pub struct DecodeError(Box<str>);
 
 impl DecodeError {
-    pub(crate) fn new(why: impl Into<Box<str>>) -> Self {
+    /// An error with its reason, for people.
+    pub fn new(why: impl Into<Box<str>>) -> Self {
         Self(why.into())
     }
 }

@@ -6,7 +6,7 @@
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
-use crate::{Incarnation, Left, Origin};
+use crate::{Incarnation, Left, Origin, SessionId};
 
 /// Path of the endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/forward";
@@ -46,6 +46,8 @@ pub struct Envelope<'a> {
     pub left: Left,
     /// Whether it may wait for a recipient that is absent.
     pub waits: bool,
+    /// Whether it may have been sent before: then a fate that is on its way back already answers it.
+    pub repeat: bool,
     /// What its fate must bring back.
     pub ticket: Ticket,
     /// Nodes it has been at before the one that sent this batch, the sender's own first.
@@ -89,6 +91,37 @@ pub enum Item<'a> {
         ticket: Ticket,
         /// Nodes still ahead, as for a fate.
         via: Vec<&'a str>,
+    },
+    /// The sender of this batch sends that queue elsewhere now: what of it still waits here is not wanted any more.
+    Forget {
+        /// The recipient.
+        to: &'a str,
+        /// The queue.
+        ticket: Ticket,
+    },
+    /// A client of whom the receiver of this batch may think that it owns it is attached at the sender, or is no longer.
+    Located {
+        /// The client.
+        client_id: &'a str,
+        /// Its session.
+        session: SessionId,
+        /// When that session's socket was accepted: of two sessions the later stays.
+        born: u64,
+        /// Whether it is there now.
+        here: bool,
+    },
+    /// A session without a socket, for the node that owns its client now.
+    Lingering {
+        /// The client.
+        client_id: &'a str,
+        /// Its session.
+        session: SessionId,
+        /// When its last socket was accepted.
+        born: u64,
+        /// Number of its latest uplink frame.
+        seq: u64,
+        /// How much longer it can be resumed.
+        left: Left,
     },
 }
 

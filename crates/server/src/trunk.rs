@@ -21,6 +21,8 @@ use crate::{Secret, Wake};
 const PING_AFTER: Duration = Duration::from_millis(500);
 /// After this silence it is given up.
 const DEAD_AFTER: Duration = Duration::from_secs(2);
+/// How often silence is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// One read takes many frames.
 const READ_BUFFER_BYTES: usize = 32 * 1024;
 
@@ -32,8 +34,8 @@ pub trait Terminal {
     /// If they are none, in the terminal's words: the trunk is then closed.
     fn take_in(&self, frames: &[u8]) -> Result<(), String>;
 
-    /// Gives out all that waits to be carried.
-    fn give_out(&self) -> Vec<u8>;
+    /// Gives out all that waits to be carried; none if the trunk must be closed.
+    fn give_out(&self) -> Option<Vec<u8>>;
 }
 
 /// Why a trunk ended.
@@ -51,6 +53,9 @@ pub enum TrunkEnd {
     /// The other end sent what is no frame of this protocol.
     #[error("{0}")]
     Nonsense(String),
+    /// This end has closed it.
+    #[error("closed from here")]
+    Given,
 }
 
 /// How trunks use WebSocket: bounded, and no write held back.
@@ -132,17 +137,22 @@ async fn write(
     heard: &Cell<Instant>,
     terminal: &impl Terminal,
 ) -> TrunkEnd {
-    let mut ticks = interval(PING_AFTER);
+    let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pinged = Instant::now();
     loop {
         let message = tokio::select! {
             () = wake.due() => match terminal.give_out() {
-                batch if batch.is_empty() => continue,
-                batch => Message::Binary(batch.into()),
+                None => return TrunkEnd::Given,
+                Some(batch) if batch.is_empty() => continue,
+                Some(batch) => Message::Binary(batch.into()),
             },
             _ = ticks.tick() => match heard.get().elapsed() {
                 silence if silence >= DEAD_AFTER => return TrunkEnd::Silent,
-                silence if silence >= PING_AFTER => Message::Ping(Bytes::new()),
+                silence if silence >= PING_AFTER && pinged.elapsed() >= PING_AFTER => {
+                    pinged = Instant::now();
+                    Message::Ping(Bytes::new())
+                }
                 _ => continue,
             },
         };

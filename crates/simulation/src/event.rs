@@ -55,6 +55,10 @@ pub(crate) enum Input {
         attempt: u64,
         bytes: Option<Vec<u8>>,
     },
+    /// It is to be sent again: whoever got it was paused.
+    Busy {
+        attempt: u64,
+    },
     /// Nothing came in time.
     Timeout {
         attempt: u64,

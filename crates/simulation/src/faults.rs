@@ -147,6 +147,12 @@ impl World {
         let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(Input::is_timer);
         if jumped {
             self.counters.add("clock jumps", 1);
+            let instant = self.agenda.instant();
+            if let Host::Node(index) = host
+                && let Some(node) = self.nodes.get_mut(index)
+            {
+                node.core.jumped(instant);
+            }
             for id in 0..self.conns.len() {
                 let end = match (host, self.conns.get(id)) {
                     (Host::Edge(index), Some(conn)) if conn.edge == index => crate::trunks::End::Edge,
@@ -159,8 +165,7 @@ impl World {
         for input in arrived {
             match input {
                 Input::Batch { from, generation, attempt, .. } if jumped => {
-                    let refused = Input::Answer { attempt, bytes: None };
-                    self.agenda.after(MS, Event::At(Host::Node(from), generation, refused));
+                    self.agenda.after(MS, Event::At(Host::Node(from), generation, Input::Busy { attempt }));
                 }
                 input => self.carry_out(host, input),
             }
@@ -201,10 +206,11 @@ impl World {
     }
 
     fn drain(&mut self) -> Option<Undo> {
+        let instant = self.agenda.instant();
         let node = self.spare()?;
         self.truth.insert(node, true);
         if let Some(host) = self.nodes.get_mut(node) {
-            host.core.drain();
+            host.core.drain(instant);
         }
         self.node_turn(node);
         self.publish(false);

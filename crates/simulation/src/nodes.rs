@@ -52,6 +52,10 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("nodes: dropped", counts.dropped);
     counters.add("nodes: attached", counts.attached);
     counters.add("nodes: rejected", counts.rejected);
+    counters.add("nodes: sessions resumed", counts.resumed);
+    counters.add("nodes: lingering sessions moved", counts.lingering_moved);
+    counters.add("nodes: holds expired", counts.expired);
+    counters.add("nodes: detours", counts.detours);
 }
 
 impl World {
@@ -132,7 +136,7 @@ impl World {
                 self.batch_arrives(index, (from, generation), attempt, &bytes);
             }
             Input::Answer { attempt, bytes } => self.answer_arrives(index, attempt, bytes.as_deref()),
-            Input::Timeout { attempt } => self.try_again(index, attempt),
+            Input::Timeout { attempt } | Input::Busy { attempt } => self.try_again(index, attempt),
             Input::Retry(peer, lane) => self.transmit(index, (peer, lane)),
             _ => {}
         }
@@ -273,10 +277,13 @@ impl World {
     }
 
     fn answer_arrives(&mut self, index: usize, attempt: u64, bytes: Option<&[u8]>) {
-        let Some(bytes) = bytes else { return self.try_again(index, attempt) };
         let Some(lane) = self.lane_of(index, attempt) else { return };
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let Some(node) = self.nodes.get_mut(index) else { return };
+        let Some(bytes) = bytes else {
+            node.core.refused(instant, lane.0);
+            return self.try_again(index, attempt);
+        };
         node.requests.remove(&lane);
         if let Err(error) = node.core.lane_answered(instant, lane.0, lane.1, bytes) {
             self.ledger.broken(now, "damaged", error.to_string());

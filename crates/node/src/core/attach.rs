@@ -3,26 +3,26 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Attach, Slot, ToEdge};
+use signaling_protocol::trunk::{Attach, Gone, Slot, ToEdge};
 use signaling_protocol::{ClientId, CloseCode, Left, SessionId, limits, resume};
 
-use super::hold::Parcel;
-use super::life::Life;
+use super::linger::Lingering;
 use super::session::{Arrival, Contender, Session};
+use super::takeover::{REPLACED_BY_NEWER, owed_by};
 use super::{NodeCore, SessionKey, TrunkKey};
 
-/// How long it is remembered where a client was handed off to: longer than views differ.
-pub(super) const DEPARTED: Duration = Duration::from_secs(30);
+/// A resume token can be shown for so long: whether there still is a session to resume, the nodes know.
+const TOKEN_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Why a session is not served.
-struct Rejection {
+pub(super) struct Rejection {
     status: u16,
     code: &'static str,
     message: &'static str,
     retry_after_ms: Option<u32>,
 }
 
-const IN_USE: Rejection = Rejection {
+pub(super) const IN_USE: Rejection = Rejection {
     status: 409,
     code: "client_id_in_use",
     message: "another connection holds this client_id and answers; take another id, or close that connection",
@@ -42,34 +42,55 @@ impl NodeCore {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
         let arrival = Arrival::new(attach, client_id);
         if arrival.gone {
-            self.settle(trunk, &arrival);
-            return;
+            return self.settle(trunk, &arrival);
         }
-        let Some((holder_key, holder)) = self.holder(&arrival.client_id) else {
-            return self.admit(now, trunk, &arrival);
+        let proven = attach.request.resume.filter(|_| arrival.newcomer);
+        let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
+        let lingering = self.lingering.remove(&arrival.client_id);
+        let Some((key, holder)) = self.holder(&arrival.client_id) else {
+            return self.arrive(now, trunk, arrival, proven, lingering);
         };
-        let same_session = holder.id == arrival.session;
-        let outlived = (holder.born, holder.id) > (arrival.born, arrival.session);
-        if arrival.newcomer && !same_session {
-            let proven = attach.request.resume.and_then(|token| self.proven_session(now, &arrival.client_id, token));
-            if proven.is_some() {
-                self.replace(now, holder_key);
-                self.admit(now, trunk, &arrival);
-            } else {
-                self.contend(holder_key, Contender { trunk, arrival, since: now });
-            }
+        let (id, seq) = (holder.id, holder.seq);
+        let outlived = (holder.born, id) > (arrival.born, arrival.session);
+        if arrival.newcomer && proven == Some(id) {
+            let former = self.supersede(now, key, REPLACED_BY_NEWER);
+            self.admit(now, trunk, &resumed(arrival, id, seq), former, true);
+        } else if arrival.newcomer && id != arrival.session {
+            self.contend(key, Contender { trunk, arrival, since: now });
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
+        } else if id == arrival.session {
+            // The same socket: its edge knows what it wrote.
+            self.leave(now, key);
+            self.admit(now, trunk, &arrival, None, false);
         } else {
-            if !same_session {
-                self.replace(now, holder_key);
-            }
-            self.leave(now, holder_key);
-            self.admit(now, trunk, &arrival);
+            let former = self.supersede(now, key, REPLACED_BY_NEWER);
+            self.admit(now, trunk, &arrival, former, false);
         }
     }
 
-    fn holder(&self, client_id: &ClientId) -> Option<(SessionKey, &Session)> {
+    /// Nobody holds the id.
+    fn arrive(
+        &mut self,
+        now: Instant,
+        trunk: TrunkKey,
+        arrival: Arrival,
+        proven: Option<SessionId>,
+        lingering: Option<Lingering>,
+    ) {
+        let Some(known) = lingering else { return self.admit(now, trunk, &arrival, None, false) };
+        if arrival.newcomer && proven == Some(known.session) {
+            self.counts.resumed += 1;
+            self.admit(now, trunk, &resumed(arrival, known.session, known.seq()), None, true);
+        } else if !arrival.newcomer && (known.born, known.session) > (arrival.born, arrival.session) {
+            self.lingering.insert(arrival.client_id, known);
+            self.reject(trunk, arrival.slot, &REPLACED);
+        } else {
+            self.admit(now, trunk, &arrival, None, false);
+        }
+    }
+
+    pub(super) fn holder(&self, client_id: &ClientId) -> Option<(SessionKey, &Session)> {
         let key = *self.session_by_client.get(client_id)?;
         Some((key, self.sessions.get(key)?))
     }
@@ -79,52 +100,7 @@ impl NodeCore {
         resume::verify(&self.settings.mesh_secret, client, token, wall + now.saturating_duration_since(instant))
     }
 
-    /// Two want one id, and the newcomer has no proof: the holder's socket is asked for a sign of life.
-    fn contend(&mut self, holder: SessionKey, contender: Contender) {
-        let (trunk, slot) = (contender.trunk, contender.arrival.slot);
-        let Some(session) = self.sessions.get_mut(holder) else { return };
-        if session.contender.is_some() {
-            return self.reject(trunk, slot, &IN_USE);
-        }
-        session.contender = Some(Box::new(contender));
-        self.contended.push(holder);
-        let slot = session.slot;
-        if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            trunk.send(&ToEdge::Probe { slot });
-        }
-    }
-
-    /// The holder of a contended id lives.
-    pub(super) fn alive(&mut self, at: (TrunkKey, Slot)) {
-        let Some(session) = self.session_at(at).and_then(|key| self.sessions.get_mut(key)) else { return };
-        if let Some(contender) = session.contender.take() {
-            self.reject(contender.trunk, contender.arrival.slot, &IN_USE);
-        }
-    }
-
-    /// The holder of a contended id has said nothing in time: the newcomer gets it.
-    pub(super) fn give_up_silent_holders(&mut self, now: Instant) {
-        for holder in std::mem::take(&mut self.contended) {
-            let contender = self.sessions.get(holder).and_then(|session| session.contender.as_ref());
-            let Some(since) = contender.map(|contender| contender.since) else { continue };
-            if now.saturating_duration_since(since) < limits::TAKEOVER_ANSWER {
-                self.contended.push(holder);
-            } else {
-                self.close(holder, CloseCode::HEARTBEAT_MISSED, "no answer to a ping");
-                self.leave(now, holder);
-            }
-        }
-    }
-
-    fn replace(&mut self, now: Instant, holder: SessionKey) {
-        if let Some(contender) = self.sessions.get_mut(holder).and_then(|session| session.contender.take()) {
-            self.reject(contender.trunk, contender.arrival.slot, &IN_USE);
-        }
-        self.close(holder, CloseCode::REPLACED, "a newer connection has taken your client_id");
-        self.leave(now, holder);
-    }
-
-    fn close(&mut self, session: SessionKey, code: CloseCode, reason: &str) {
+    pub(super) fn close(&mut self, session: SessionKey, code: CloseCode, reason: &str) {
         if let Some(session) = self.sessions.get(session)
             && let Some(trunk) = self.trunks.get_mut(session.trunk)
         {
@@ -132,7 +108,7 @@ impl NodeCore {
         }
     }
 
-    fn reject(&mut self, trunk: TrunkKey, slot: Slot, why: &Rejection) {
+    pub(super) fn reject(&mut self, trunk: TrunkKey, slot: Slot, why: &Rejection) {
         let Rejection { status, code, message, retry_after_ms } = *why;
         self.counts.rejected += 1;
         if let Some(trunk) = self.trunks.get_mut(trunk) {
@@ -145,50 +121,52 @@ impl NodeCore {
         let Some(trunk) = self.trunks.get_mut(trunk_key) else { return };
         let session = self.sessions.insert(Session::new(trunk_key, arrival));
         trunk.session_by_slot.insert(arrival.slot, session);
-        self.say_attached(session, &[]);
+        self.say_attached(session, false, &[]);
     }
 
-    /// Serves the session from now on, and gives it what waits.
-    fn admit(&mut self, now: Instant, trunk_key: TrunkKey, arrival: &Arrival) {
+    /// Serves the session from now on, and gives it what waits, after the `former` one's last word.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        trunk_key: TrunkKey,
+        arrival: &Arrival,
+        former: Option<SessionKey>,
+        resumed: bool,
+    ) {
         let Some(trunk) = self.trunks.get_mut(trunk_key) else { return };
-        let session = self.sessions.insert(Session::new(trunk_key, arrival));
-        trunk.session_by_slot.insert(arrival.slot, session);
-        self.session_by_client.insert(arrival.client_id.clone(), session);
-        self.departed.remove(&arrival.client_id);
+        let mut session = Session::new(trunk_key, arrival);
+        session.waits_for = former;
+        let key = self.sessions.insert(session);
+        trunk.session_by_slot.insert(arrival.slot, key);
+        self.session_by_client.insert(arrival.client_id.clone(), key);
+        self.locations.remove(&arrival.client_id);
         self.stirred = true;
         self.counts.attached += 1;
-        let greeting = if arrival.newcomer { self.welcome(now, arrival) } else { self.moved() };
-        self.say_attached(session, &greeting);
+        let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
+        self.say_attached(key, resumed, &greeting);
         for parcel in self.holds.take(arrival.client_id.as_str()) {
-            self.down(now, session, parcel);
+            self.down(now, key, parcel);
         }
+        self.tell_owners(key);
     }
 
-    fn say_attached(&mut self, session: SessionKey, greeting: &[u8]) {
+    fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
         let Some(session) = self.sessions.get(session) else { return };
         let hold = Left::from_duration(self.settings.hold);
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
             let (slot, id, seq) = (session.slot, session.id, session.seq);
-            trunk.send(&ToEdge::Attached {
-                slot,
-                session: id,
-                resumed: false,
-                seq,
-                hold,
-                greeting,
-                state: b"admitted",
-            });
+            trunk.send(&ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: b"admitted" });
         }
     }
 
-    fn welcome(&self, now: Instant, arrival: &Arrival) -> Vec<u8> {
+    fn welcome(&self, now: Instant, arrival: &Arrival, resumed: bool) -> Vec<u8> {
         let (instant, wall) = self.settings.epoch;
-        let expiry = wall + now.saturating_duration_since(instant) + self.settings.resume;
+        let expiry = wall + now.saturating_duration_since(instant) + TOKEN_LIFE;
         let token = resume::issue(&self.settings.mesh_secret, &arrival.client_id, arrival.session, expiry);
         let message = ServerMessage::Welcome {
             client_id: arrival.client_id.as_str(),
             resume: &token,
-            resumed: false,
+            resumed,
             heartbeat_ms: u64::try_from(limits::HEARTBEAT.as_millis()).unwrap_or(u64::MAX),
             max_message_bytes: self.settings.max_message_bytes,
             ice_servers: &[],
@@ -205,35 +183,35 @@ impl NodeCore {
         ServerMessage::Moved { node: self.settings.id.as_str() }.to_json()
     }
 
-    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot)) {
-        if let Some(key) = self.session_at(at) {
-            if let Some(session) = self.sessions.get_mut(key) {
-                session.detached = true;
-            }
-            return self.leave(now, key);
+    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), gone: Gone) {
+        let Some(key) = self.session_at(at) else {
+            drop(self.withdraw(at));
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.detached = true;
         }
-        drop(self.withdraw(at));
+        self.lose(now, key, gone);
     }
 
-    /// Ends a newcomer's wait for a contended id.
-    fn withdraw(&mut self, at: (TrunkKey, Slot)) -> Option<Box<Contender>> {
-        let waits = |session: &Session| {
-            session.contender.as_ref().is_some_and(|contender| (contender.trunk, contender.arrival.slot) == at)
-        };
-        let holder = self.contended.iter().copied().find(|holder| self.sessions.get(*holder).is_some_and(waits))?;
-        self.sessions.get_mut(holder)?.contender.take()
+    /// The session's socket is gone: it lingers, unless its client has said goodbye.
+    pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: Gone) {
+        if gone != Gone::Left {
+            self.linger(now, key);
+        }
+        self.leave(now, key);
     }
 
     /// The session has no socket here any more. What it is owed waits; what it sent runs on.
     pub(super) fn leave(&mut self, now: Instant, key: SessionKey) {
+        self.parted(now, key);
+        self.untell(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
         let client_id = session.client_id.clone();
         if !std::mem::replace(&mut session.gone, true) {
             self.counts.detached += 1;
         }
-        // What went down may have been written: it waits for an answer, even if it may not wait for the client.
-        let asked = |parcel: Parcel| Parcel { life: Life { waits: true, ..parcel.life }, ..parcel };
-        let mut owed: Vec<_> = session.take_unconfirmed().map(asked).collect();
+        let mut owed = owed_by(session);
         if std::mem::take(&mut session.has_backlog) {
             owed.extend(self.holds.take(client_id.as_str()));
         }
@@ -246,7 +224,7 @@ impl NodeCore {
             self.place(now, &client_id, parcel);
         }
         if let Some(contender) = contender {
-            self.admit(now, contender.trunk, &contender.arrival);
+            self.admit(now, contender.trunk, &contender.arrival, None, false);
         }
         self.remove_if_done(key);
     }
@@ -275,11 +253,11 @@ impl NodeCore {
             return;
         };
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let client_id = session.client_id.clone();
+        let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
         let chains: Vec<_> = session.chain_by_recipient.drain().map(|(_, chain)| chain).collect();
         chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
-        if let Some(&peer) = self.peer_by_id.get(to) {
-            self.departed.insert(client_id.clone(), (peer, now + DEPARTED));
+        if let Some(&peer) = self.peer_by_id.get(to).filter(|_| was_here) {
+            self.released_to(now, client_id, id, peer);
         }
         if let Some(session) = self.sessions.get_mut(key) {
             session.fates = None;
@@ -291,4 +269,10 @@ impl NodeCore {
         }
         self.sessions.remove(key);
     }
+}
+
+/// The arrival of a client that goes on with an earlier session.
+fn resumed(arrival: Arrival, session: SessionId, seq: u64) -> Arrival {
+    let seq = Lingering::goes_on_after(seq, arrival.born);
+    Arrival { session, seq, ..arrival }
 }

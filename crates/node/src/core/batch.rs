@@ -4,9 +4,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::forward::{self, Envelope, Item};
-use signaling_protocol::{ClientId, DecodeError, NodeId};
+use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId};
 
 use super::hold::{Back, Parcel};
+use super::lane::Returning;
 use super::life::Life;
 use super::outbox::Destination;
 use super::peer::{Novelty, Sender};
@@ -19,23 +20,38 @@ impl NodeCore {
     /// If the bytes are no batch of a version that this node speaks; items in front of the fault have been carried out.
     pub fn batch(&mut self, now: Instant, mut bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         let header = forward::open(&mut bytes)?;
-        let Ok(sender) = NodeId::new(header.sender) else { return Ok(self.answer(None)) };
+        let sender = NodeId::new(header.sender).map_err(|error| DecodeError::new(error.to_string()))?;
         match self.received.novelty(&sender, &header) {
             Novelty::Retry(answer) => return Ok(answer),
-            Novelty::Stale => return Ok(self.answer(None)),
+            Novelty::Stale => return Ok(self.answer(None).0),
             Novelty::New => {}
         }
-        let peer = Some(self.peer_of(&sender));
+        let peer = self.peer_of(now, &sender);
         self.met(now, peer, header.incarnation);
         while !bytes.is_empty() {
-            match Item::take(&mut bytes)? {
-                Item::Envelope(envelope) => self.envelope(now, &sender, &envelope),
-                item => self.returning(now, &item),
+            self.item(now, peer, &sender, &Item::take(&mut bytes)?);
+        }
+        let (answer, fates) = self.answer(Some(peer));
+        self.received.answered(&sender, &header, &answer, fates);
+        Ok(answer)
+    }
+
+    fn item(&mut self, now: Instant, peer: PeerKey, sender: &NodeId, item: &Item<'_>) {
+        match item {
+            Item::Envelope(envelope) => self.envelope(now, sender, envelope),
+            Item::Fate { .. } | Item::Held { .. } => self.returning(now, item),
+            Item::Forget { to, ticket } => self.holds.forget(to, *ticket),
+            Item::Located { client_id, session, born, here } => {
+                if let Ok(client) = ClientId::new(client_id) {
+                    self.located(now, peer, client, (*session, *born), *here);
+                }
+            }
+            Item::Lingering { client_id, session, born, seq, left } => {
+                if let Ok(client) = ClientId::new(client_id) {
+                    self.lingering_comes(now, client, (*session, *born, *seq), left.as_duration());
+                }
             }
         }
-        let answer = self.answer(peer);
-        self.received.answered(&sender, &header, &answer);
-        Ok(answer)
     }
 
     /// A peer has answered a batch: its fates are taken in, the lane is free.
@@ -53,9 +69,11 @@ impl NodeCore {
             lane.ended();
         }
         let header = forward::open(&mut answer)?;
-        self.met(now, Some(peer), header.incarnation);
+        let Some(sender) = self.peers.get(peer).map(|peer| peer.id.clone()) else { return Ok(()) };
+        self.answered(now, peer);
+        self.met(now, peer, header.incarnation);
         while !answer.is_empty() {
-            self.returning(now, &Item::take(&mut answer)?);
+            self.item(now, peer, &sender, &Item::take(&mut answer)?);
         }
         Ok(())
     }
@@ -67,34 +85,37 @@ impl NodeCore {
         }
     }
 
-    /// A peer that was restarted has forgotten what it was sent.
-    fn met(&mut self, now: Instant, key: Option<PeerKey>, incarnation: signaling_protocol::Incarnation) {
-        let Some(key) = key else { return };
+    /// A peer that was restarted has forgotten what it was sent and told.
+    fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
         if self.peers.get_mut(key).is_some_and(|peer| peer.met(incarnation)) {
             let there = Destination::Peer(key);
             let chains: Vec<_> =
                 self.chains.iter().filter(|(_, chain)| chain.destination == there).map(|(key, _)| key).collect();
             chains.into_iter().for_each(|chain| self.repeat(now, chain));
+            self.tell_all_owners(now);
         }
     }
 
-    fn answer(&mut self, to: Option<PeerKey>) -> Vec<u8> {
+    fn answer(&mut self, to: Option<PeerKey>) -> (Vec<u8>, Vec<Returning>) {
         let Self { settings, view, peers, .. } = self;
         let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
         let mut answer = Vec::with_capacity(64);
         forward::start(&mut answer, &sender.header(0, 0));
-        if let Some(peer) = to.and_then(|to| peers.get_mut(to)) {
-            peer.lanes.iter_mut().for_each(|lane| lane.take_lazy(&mut answer));
-        }
-        answer
+        let lanes = to.and_then(|to| peers.get_mut(to)).into_iter().flat_map(|peer| &mut peer.lanes);
+        let fates = lanes.flat_map(|lane| lane.take_lazy(&mut answer)).collect();
+        (answer, fates)
     }
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>) {
-        let Envelope { to, origin, prev, left, waits, ticket, ref via, payload } = *envelope;
+        let Envelope { to, origin, prev, left, waits, repeat, ticket, ref via, payload } = *envelope;
         let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect::<Result<Box<[_]>, _>>() else { return };
         let life = Life { expires: now + left.as_duration(), waits };
         let back = Back::Through { node: sender.clone(), via };
-        let parcel = Parcel { origin, prev, life, ticket, back, payload: Rc::from(payload) };
+        let payload = Rc::from(payload);
+        let parcel = Parcel { origin, prev, life, repeat, shared: false, ticket, back, payload };
+        if repeat && let Some(fate) = self.fate_on_its_way(origin) {
+            return self.fate_of(now, &parcel, fate);
+        }
         match self.session_by_client.get(to) {
             Some(&session) => self.down(now, session, parcel),
             None => {

@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use signaling_protocol::NodeId;
 use signaling_protocol::forward::{EnvelopeFate, Item, Ticket};
 use signaling_protocol::server::write_ack;
 use signaling_protocol::trunk::{Fate, Slot, ToEdge, Unwritten};
+use signaling_protocol::{NodeId, Origin};
 
 use super::hold::{Back, Parcel};
+use super::lane::Returning;
 use super::outbox::Sent;
 use super::route::lane_of;
 use super::session::FateRun;
@@ -25,6 +26,11 @@ impl NodeCore {
             };
             self.fate_of(now, &parcel, fate);
         }
+        if self.parting.iter().any(|(former, _)| *former == key)
+            && self.sessions.get(key).is_some_and(|session| !session.has_unconfirmed())
+        {
+            self.parted(now, key);
+        }
         self.refill(now, key);
     }
 
@@ -33,11 +39,17 @@ impl NodeCore {
         match &parcel.back {
             Back::Here => self.fate(now, parcel.ticket, parcel.origin.number, fate),
             Back::Through { node, via } => {
-                let via = via.iter().map(NodeId::as_str).collect();
-                let number = parcel.origin.number;
-                self.send_back(node.as_str(), parcel.ticket, &Item::Fate { ticket: parcel.ticket, number, fate, via });
+                let Parcel { origin, ticket, .. } = *parcel;
+                let fate = Returning { origin: Some(origin), ticket, number: origin.number, fate, via: via.clone() };
+                self.send_back(&node.clone(), fate);
             }
         }
+    }
+
+    /// What a repeat of this message is to be told, since that is on its way back already.
+    pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
+        let lanes = self.peers.values().flat_map(|peer| &peer.lanes);
+        lanes.filter_map(|lane| lane.fate_on_its_way(origin)).next().or_else(|| self.received.fate_on_its_way(origin))
     }
 
     /// Tells a parcel's sender that it waits here.
@@ -46,32 +58,48 @@ impl NodeCore {
             Back::Here => self.held(now, parcel.ticket),
             Back::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
-                self.send_back(node.as_str(), parcel.ticket, &Item::Held { ticket: parcel.ticket, via });
+                self.note_back(node.as_str(), &Item::Held { ticket: parcel.ticket, via });
             }
         }
     }
 
     /// A fate or note from another node: for a session here, or to be sent on along its way.
     pub(super) fn returning(&mut self, now: Instant, item: &Item<'_>) {
-        let (Item::Fate { ticket, via, .. } | Item::Held { ticket, via }) = item else { return };
-        match (via.split_last(), item) {
-            (Some((next, rest)), Item::Fate { ticket, number, fate, .. }) => {
-                let item = Item::Fate { ticket: *ticket, number: *number, fate: *fate, via: rest.to_vec() };
-                self.send_back(next, *ticket, &item);
-            }
-            (Some((next, rest)), _) => {
-                self.send_back(next, *ticket, &Item::Held { ticket: *ticket, via: rest.to_vec() });
-            }
-            (None, Item::Fate { ticket, number, fate, .. }) => self.fate(now, *ticket, *number, *fate),
-            (None, _) => self.held(now, *ticket),
+        match item {
+            Item::Fate { ticket, number, fate, via } => match via.split_last() {
+                None => self.fate(now, *ticket, *number, *fate),
+                // The sender's node may have sent copies to others than this one sent them on to: its clock decides.
+                Some(_) if *fate == EnvelopeFate::Expired => {}
+                Some((next, rest)) => {
+                    let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
+                    let (Ok(next), Ok(via)) = names else { return };
+                    self.send_back(
+                        &next,
+                        Returning { origin: None, ticket: *ticket, number: *number, fate: *fate, via },
+                    );
+                }
+            },
+            Item::Held { ticket, via } => match via.split_last() {
+                None => self.held(now, *ticket),
+                Some((next, rest)) => self.note_back(next, &Item::Held { ticket: *ticket, via: rest.to_vec() }),
+            },
+            _ => {}
         }
     }
 
-    fn send_back(&mut self, node: &str, ticket: Ticket, item: &Item<'_>) {
+    fn send_back(&mut self, node: &NodeId, fate: Returning) {
         let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let lane = peer.and_then(|peer| peer.lanes.get_mut(lane_of(ticket.0)));
-        let sent = lane.is_some_and(|lane| lane.push_lazy(item));
+        let lane = peer.and_then(|peer| peer.lanes.get_mut(lane_of(fate.ticket.0)));
+        let sent = lane.is_some_and(|lane| lane.push_fate(fate));
         self.counts.dropped += u64::from(!sent);
+    }
+
+    fn note_back(&mut self, node: &str, note: &Item<'_>) {
+        let Item::Held { ticket, .. } = note else { return };
+        let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
+        if let Some(lane) = peer.and_then(|peer| peer.lanes.get_mut(lane_of(ticket.0))) {
+            lane.note(note);
+        }
     }
 
     fn held(&mut self, now: Instant, ticket: Ticket) {

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use signaling_protocol::forward::Ticket;
 use signaling_protocol::{ClientId, NodeId, Origin};
-use signaling_rendezvous::KeyHash;
 use slotmap::{SlotMap, new_key_type};
 
 use super::life::Life;
@@ -44,6 +43,10 @@ pub(super) struct Parcel {
     pub(super) origin: Origin,
     pub(super) prev: u64,
     pub(super) life: Life,
+    /// It may have been sent before.
+    pub(super) repeat: bool,
+    /// Other copies may be on their way to the recipient: this node does not know that it was never delivered.
+    pub(super) shared: bool,
     pub(super) ticket: Ticket,
     pub(super) back: Back,
     pub(super) payload: Rc<[u8]>,
@@ -157,9 +160,22 @@ impl Holds {
     }
 
     /// The recipients that `wanted` picks, for whom something waits.
-    pub(super) fn recipients(&self, wanted: impl Fn(KeyHash) -> bool) -> Vec<ClientId> {
+    pub(super) fn recipients(&self, wanted: impl Fn(&str) -> bool) -> Vec<ClientId> {
         let recipients = self.held.values().map(|held| &held.to);
-        recipients.filter(|to| wanted(KeyHash::of(to.as_str()))).cloned().collect()
+        recipients.filter(|to| wanted(to.as_str())).cloned().collect()
+    }
+
+    /// Takes away what waits of one queue for one recipient.
+    pub(super) fn forget(&mut self, to: &str, ticket: Ticket) {
+        let Some(&key) = self.key_by_recipient.get(to) else { return };
+        let Some(held) = self.held.get_mut(key) else { return };
+        let before = held.bytes;
+        held.parcels.retain(|parcel| parcel.ticket != ticket);
+        held.bytes = held.parcels.iter().map(Parcel::cost).sum();
+        self.bytes -= before - held.bytes;
+        if held.parcels.is_empty() {
+            self.remove(key);
+        }
     }
 
     fn remove(&mut self, key: HoldKey) -> Option<Held> {
@@ -183,6 +199,8 @@ mod tests {
             origin: Origin { session: SessionId([1; 16]), number },
             prev: 0,
             life: Life { expires, waits: true },
+            repeat: false,
+            shared: false,
             ticket: Ticket(0),
             back: Back::Here,
             payload: Rc::from(&[0_u8; 40][..]),
@@ -200,6 +218,18 @@ mod tests {
         let numbers: Vec<_> = holds.take("bob").iter().map(|parcel| parcel.origin.number).collect();
         assert_eq!(numbers, [1, 2, 3]);
         assert!(holds.take("bob").is_empty());
+        assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_queue_that_was_sent_elsewhere_is_forgotten_alone() {
+        let soon = Instant::now() + Duration::from_secs(1);
+        let mut holds = Holds::new(HoldLimits::default());
+        assert!(holds.push("bob", parcel(1, soon)));
+        assert!(holds.push("bob", Parcel { ticket: Ticket(7), ..parcel(2, soon) }));
+        holds.forget("bob", Ticket(7));
+        assert_eq!((holds.bytes(), holds.held.len()), (200, 1));
+        holds.forget("bob", Ticket(0));
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
     }
 

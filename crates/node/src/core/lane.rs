@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::Wants;
-use signaling_protocol::forward::{self, Envelope, Item, Ticket};
+use signaling_protocol::forward::{self, Envelope, EnvelopeFate, Item, Ticket};
 use signaling_protocol::{ClientId, NodeId, Origin, limits};
 
 use super::life::Life;
@@ -17,6 +17,10 @@ const MAX_WAITING: usize = 8 * 1024 * 1024;
 const STANDS_AFTER: Duration = Duration::from_secs(1);
 /// What an envelope costs beside its payload.
 const OVERHEAD: usize = 160;
+/// Most fates that wait in a lane; past this they are left to their senders' repeats.
+const MAX_FATES: usize = 128 * 1024;
+/// What a fate usually takes in a batch.
+const FATE_BYTES: usize = 16;
 
 /// An envelope that waits for its batch. It is written when the batch is sent, each time anew: its life goes on meanwhile.
 #[derive(Debug, Clone)]
@@ -25,6 +29,7 @@ pub(super) struct Outgoing {
     pub(super) origin: Origin,
     pub(super) prev: u64,
     pub(super) life: Life,
+    pub(super) repeat: bool,
     pub(super) ticket: Ticket,
     pub(super) via: Box<[NodeId]>,
     pub(super) payload: Rc<[u8]>,
@@ -36,11 +41,35 @@ impl Outgoing {
     }
 
     fn append(&self, now: Instant, out: &mut Vec<u8>) {
-        let Self { to, origin, prev, life, ticket, via, payload } = self;
+        let Self { to, origin, prev, life, repeat, ticket, via, payload } = self;
         let via = via.iter().map(NodeId::as_str).collect();
         let (to, left, waits) = (to.as_str(), life.left(now), life.waits);
-        let (origin, prev, ticket) = (*origin, *prev, *ticket);
-        Item::Envelope(Envelope { to, origin, prev, left, waits, ticket, via, payload }).append(out);
+        let (origin, prev, repeat, ticket) = (*origin, *prev, *repeat, *ticket);
+        Item::Envelope(Envelope { to, origin, prev, left, waits, repeat, ticket, via, payload }).append(out);
+    }
+}
+
+/// A fate on its way back. It is kept until the peer is known to have it: meanwhile it answers repeats of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Returning {
+    /// The message, where its recipient is or should be here; none on its further way.
+    pub(super) origin: Option<Origin>,
+    pub(super) ticket: Ticket,
+    pub(super) number: u64,
+    pub(super) fate: EnvelopeFate,
+    /// Nodes still ahead behind the peer, the sender's own first.
+    pub(super) via: Box<[NodeId]>,
+}
+
+impl Returning {
+    fn append(&self, out: &mut Vec<u8>) {
+        let Self { ticket, number, fate, .. } = *self;
+        let via = self.via.iter().map(NodeId::as_str).collect();
+        Item::Fate { ticket, number, fate, via }.append(out);
+    }
+
+    pub(super) fn is_final(fate: &EnvelopeFate) -> bool {
+        matches!(fate, EnvelopeFate::Written | EnvelopeFate::Passed)
     }
 }
 
@@ -49,7 +78,8 @@ struct UnderWay {
     since: Instant,
     number: u64,
     envelopes: Vec<Outgoing>,
-    lazy: Vec<u8>,
+    fates: Vec<Returning>,
+    notes: Vec<u8>,
 }
 
 /// What goes to a peer in one order.
@@ -57,8 +87,10 @@ struct UnderWay {
 pub(super) struct Lane {
     envelopes: VecDeque<Outgoing>,
     bytes: usize,
-    /// Fates and notes: they wait for company, a little.
-    lazy: Vec<u8>,
+    /// These and notes wait for company, a little.
+    fates: Vec<Returning>,
+    notes: Vec<u8>,
+    ping: bool,
     under_way: Option<UnderWay>,
 }
 
@@ -73,18 +105,59 @@ impl Lane {
         true
     }
 
-    /// Adds a fate or note. Says whether there was room.
-    pub(super) fn push_lazy(&mut self, item: &Item<'_>) -> bool {
-        if self.lazy.len() >= MAX_WAITING {
-            return false;
+    /// Adds a fate. Says whether there was room.
+    pub(super) fn push_fate(&mut self, fate: Returning) -> bool {
+        let room = self.fates.len() < MAX_FATES;
+        if room {
+            self.fates.push(fate);
         }
-        item.append(&mut self.lazy);
-        true
+        room
     }
 
-    /// Takes the fates that wait, for an answer to carry.
-    pub(super) fn take_lazy(&mut self, answer: &mut Vec<u8>) {
-        answer.append(&mut self.lazy);
+    /// Adds what is neither envelope nor fate. Says whether there was room.
+    pub(super) fn note(&mut self, note: &Item<'_>) -> bool {
+        let room = self.notes.len() < MAX_WAITING;
+        if room {
+            note.append(&mut self.notes);
+        }
+        room
+    }
+
+    /// Asks the peer for a sign of life, by an empty batch if there is nothing else to say.
+    pub(super) fn ping(&mut self) {
+        self.ping = true;
+    }
+
+    /// Takes the fates and notes that wait, for an answer to carry.
+    pub(super) fn take_lazy(&mut self, answer: &mut Vec<u8>) -> Vec<Returning> {
+        let fates = std::mem::take(&mut self.fates);
+        fates.iter().for_each(|fate| fate.append(answer));
+        answer.append(&mut self.notes);
+        fates
+    }
+
+    /// The fate of a message that has not left, or of which it is not known that it has come.
+    pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
+        let fates = self.fates.iter().chain(self.under_way.iter().flat_map(|way| &way.fates));
+        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(Returning::is_final)
+    }
+
+    /// Sends no more of a queue that goes elsewhere now.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.envelopes.retain(|envelope| envelope.ticket != ticket);
+        self.bytes = self.envelopes.iter().map(Outgoing::cost).sum();
+        if let Some(way) = &mut self.under_way {
+            way.envelopes.retain(|envelope| envelope.ticket != ticket);
+        }
+    }
+
+    /// Whether it has nothing to say, but for pings.
+    pub(super) fn is_idle(&self) -> bool {
+        let says_nothing = |way: &UnderWay| way.envelopes.is_empty() && way.fates.is_empty() && way.notes.is_empty();
+        self.under_way.as_ref().is_none_or(says_nothing)
+            && self.envelopes.is_empty()
+            && self.fates.is_empty()
+            && self.notes.is_empty()
     }
 
     pub(super) fn stands(&self, now: Instant) -> bool {
@@ -95,9 +168,9 @@ impl Lane {
     pub(super) fn wants(&self) -> Wants {
         if self.under_way.is_some() {
             Wants::Nothing
-        } else if !self.envelopes.is_empty() {
+        } else if !self.envelopes.is_empty() || self.ping {
             Wants::Now
-        } else if !self.lazy.is_empty() {
+        } else if !self.fates.is_empty() || !self.notes.is_empty() {
             Wants::Soon
         } else {
             Wants::Nothing
@@ -125,19 +198,21 @@ impl Lane {
             envelopes.push(envelope);
         }
         self.bytes -= bytes;
-        let lazy = std::mem::take(&mut self.lazy);
-        self.under_way = Some(UnderWay { since: now, number: *batches, envelopes, lazy });
+        self.ping = false;
+        let (fates, notes) = (std::mem::take(&mut self.fates), std::mem::take(&mut self.notes));
+        self.under_way = Some(UnderWay { since: now, number: *batches, envelopes, fates, notes });
         self.batch_again(now, index, sender)
     }
 
     /// The batch under way once more.
     pub(super) fn batch_again(&self, now: Instant, index: usize, sender: &Sender<'_>) -> Option<Vec<u8>> {
-        let UnderWay { number, envelopes, lazy, .. } = self.under_way.as_ref()?;
+        let UnderWay { number, envelopes, fates, notes, .. } = self.under_way.as_ref()?;
         let bytes: usize = envelopes.iter().map(Outgoing::cost).sum();
-        let mut batch = Vec::with_capacity(bytes + lazy.len() + 64);
+        let mut batch = Vec::with_capacity(bytes + fates.len() * FATE_BYTES + notes.len() + 64);
         forward::start(&mut batch, &sender.header(index, *number));
         envelopes.iter().for_each(|envelope| envelope.append(now, &mut batch));
-        batch.extend_from_slice(lazy);
+        fates.iter().for_each(|fate| fate.append(&mut batch));
+        batch.extend_from_slice(notes);
         Some(batch)
     }
 
@@ -150,15 +225,16 @@ impl Lane {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
-    use signaling_protocol::forward::EnvelopeFate;
     use signaling_protocol::{Incarnation, SessionId};
 
     use super::*;
 
     const SENDER: Sender<'static> = Sender { id: "a", incarnation: Incarnation([1; 8]), view: 7 };
 
-    fn fate(number: u64) -> Item<'static> {
-        Item::Fate { ticket: Ticket(1), number, fate: EnvelopeFate::Written, via: vec![] }
+    fn fate(number: u64) -> Returning {
+        let origin = Origin { session: SessionId([1; 16]), number };
+        let (ticket, fate) = (Ticket(1), EnvelopeFate::Written);
+        Returning { origin: Some(origin), ticket, number, fate, via: Box::default() }
     }
 
     fn envelope(number: u64, expires: Instant) -> Outgoing {
@@ -167,6 +243,7 @@ mod tests {
             origin: Origin { session: SessionId([1; 16]), number },
             prev: 0,
             life: Life { expires, waits: true },
+            repeat: false,
             ticket: Ticket(1),
             via: Box::default(),
             payload: Rc::from(&b"{}"[..]),
@@ -194,7 +271,7 @@ mod tests {
     fn one_batch_is_under_way_at_a_time_and_fates_ride_behind() {
         let (now, mut batches, mut lane) = (Instant::now(), 4, Lane::default());
         assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
-        assert!(lane.push_lazy(&fate(1)));
+        assert!(lane.push_fate(fate(1)));
         assert_eq!(lane.wants(), Wants::Soon);
         assert!(lane.push(envelope(2, now)));
         assert_eq!(lane.wants(), Wants::Now);
@@ -221,6 +298,43 @@ mod tests {
         assert_eq!((lives(&again), items(&again).0), (vec![second], 1));
         let late = lane.batch_again(start + 9 * second, 0, &SENDER).unwrap();
         assert_eq!(lives(&late), [Duration::ZERO]);
+    }
+
+    #[test]
+    fn a_fate_answers_repeats_until_it_is_known_to_have_come() {
+        let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
+        let origin = fate(1).origin.unwrap();
+        assert!(lane.push_fate(fate(1)));
+        assert_eq!(lane.fate_on_its_way(origin), Some(EnvelopeFate::Written));
+        lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
+        assert_eq!(lane.fate_on_its_way(origin), Some(EnvelopeFate::Written));
+        lane.ended();
+        assert_eq!(lane.fate_on_its_way(origin), None);
+        assert!(lane.push_fate(Returning { fate: EnvelopeFate::Again, ..fate(1) }));
+        assert_eq!(lane.fate_on_its_way(origin), None, "a repeat is what it asks for");
+    }
+
+    #[test]
+    fn a_ping_is_an_empty_batch() {
+        let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
+        lane.ping();
+        assert_eq!(lane.wants(), Wants::Now);
+        let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
+        assert_eq!(items(&batch).1, []);
+        lane.ended();
+        assert_eq!(lane.wants(), Wants::Nothing);
+    }
+
+    #[test]
+    fn what_goes_elsewhere_is_taken_out_of_the_batch_that_is_tried_again() {
+        let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
+        assert!(lane.push(envelope(1, now)));
+        lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
+        assert!(lane.push(envelope(2, now)));
+        lane.forget(Ticket(1));
+        assert_eq!(items(&lane.batch_again(now, 0, &SENDER).unwrap()).1, []);
+        lane.ended();
+        assert!(lane.is_idle());
     }
 
     #[test]

@@ -14,12 +14,16 @@ mod fate;
 mod hold;
 mod lane;
 mod life;
+mod linger;
+mod location;
 mod outbox;
 mod peer;
 mod request;
 mod route;
 mod session;
+mod suspicion;
 mod sweep;
+mod takeover;
 mod view;
 
 use std::collections::HashMap;
@@ -28,13 +32,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
-use signaling_protocol::trunk::{Slot, ToEdge, ToNode};
+use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, limits};
 use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
 use self::hold::Holds;
 use self::lane::Lane;
+use self::linger::Lingering;
+use self::location::Location;
 use self::outbox::Chain;
 use self::peer::{Peer, Received, Sender};
 use self::session::{Session, Trunk};
@@ -63,7 +69,7 @@ pub struct Settings {
     pub hash_seed: u64,
     /// How long a message waits for an absent recipient.
     pub hold: Duration,
-    /// How long a resume token is good.
+    /// How long a session without a socket can be resumed.
     pub resume: Duration,
     /// How much may wait.
     pub hold_limits: HoldLimits,
@@ -102,6 +108,14 @@ pub struct Counts {
     pub detached: u64,
     /// Sessions refused.
     pub rejected: u64,
+    /// Sessions that went on on another socket.
+    pub resumed: u64,
+    /// Sessions without a socket that came from another node.
+    pub lingering_moved: u64,
+    /// Messages whose hold time ran out here.
+    pub expired: u64,
+    /// Copies sent round by another node, because the owner could not be relied on.
+    pub detours: u64,
 }
 
 /// The node's state.
@@ -121,8 +135,15 @@ pub struct NodeCore {
     session_by_client: HashMap<ClientId, SessionKey>,
     chains: SlotMap<ChainKey, Chain>,
     holds: Holds,
-    /// Clients that were handed off, where to, and until when that is remembered.
-    departed: HashMap<ClientId, (PeerKey, Instant)>,
+    /// Clients that are elsewhere than the ranking says.
+    locations: HashMap<ClientId, Location>,
+    /// When owners are told again of clients that are here.
+    tell_again_at: Instant,
+    lingering: HashMap<ClientId, Lingering>,
+    /// Sessions that lost their id to another socket, and until when their edges may say what they wrote.
+    parting: Vec<(SessionKey, Instant)>,
+    /// How many nodes of the ranking cannot be relied on now.
+    suspects: usize,
     ticket_salt: u64,
     /// Clients have come or gone: messages to them may have to go elsewhere.
     stirred: bool,
@@ -141,7 +162,6 @@ impl NodeCore {
             ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
             holds: Holds::new(settings.hold_limits),
             ticket_salt: u64::from_le_bytes(settings.incarnation.0),
-            settings,
             view: Arc::default(),
             peer_by_rank: Vec::new(),
             peers: SlotMap::with_key(),
@@ -152,18 +172,37 @@ impl NodeCore {
             sessions: SlotMap::with_key(),
             session_by_client: HashMap::new(),
             chains: SlotMap::with_key(),
-            departed: HashMap::new(),
+            locations: HashMap::new(),
+            tell_again_at: settings.epoch.0,
+            lingering: HashMap::new(),
+            parting: Vec::new(),
+            suspects: 0,
             stirred: false,
             contended: Vec::new(),
             scratch: Vec::new(),
             counts: Counts::default(),
             draining: false,
+            settings,
         }
     }
 
     /// An edge has connected.
     pub fn trunk_up(&mut self) -> TrunkKey {
-        let mut trunk = Trunk::default();
+        self.add_trunk(Trunk::default())
+    }
+
+    /// The edge of this process has connected: its connection cannot be lost.
+    pub fn local_trunk_up(&mut self) -> TrunkKey {
+        self.add_trunk(Trunk { local: true, ..Trunk::default() })
+    }
+
+    /// Whether the trunk is up, for all that this node knows.
+    #[must_use]
+    pub fn has_trunk(&self, trunk: TrunkKey) -> bool {
+        self.trunks.contains_key(trunk)
+    }
+
+    fn add_trunk(&mut self, mut trunk: Trunk) -> TrunkKey {
         if self.draining {
             trunk.send(&ToEdge::Draining);
         }
@@ -180,7 +219,7 @@ impl NodeCore {
                 session.detached = true;
                 session.fates = None;
             }
-            self.leave(now, key);
+            self.lose(now, key, Gone::Lost);
         }
     }
 
@@ -194,7 +233,7 @@ impl NodeCore {
                 ToNode::Attach(attach) => self.attach(now, trunk, &attach),
                 ToNode::Up { slot, seq, left, payload } => self.up(now, (trunk, slot), seq, left, payload),
                 ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
-                ToNode::Detach { slot, .. } => self.detach(now, (trunk, slot)),
+                ToNode::Detach { slot, gone } => self.detach(now, (trunk, slot), gone),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
             }
@@ -262,10 +301,20 @@ impl NodeCore {
         self.session_by_client.len()
     }
 
-    /// Whether nothing here waits for anything.
+    /// Whether nothing here waits for anything, and nothing is under way to nodes that can be reached.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.sessions.is_empty() && self.chains.is_empty() && self.holds.bytes() == 0
+        let idle = |peer: &Peer| peer.trust.is_suspect() || peer.lanes.iter().all(Lane::is_idle);
+        self.sessions.is_empty()
+            && self.chains.is_empty()
+            && self.holds.bytes() == 0
+            && self.peers.values().filter(|peer| self.view.get(peer.id.as_str()).is_some()).all(idle)
+    }
+
+    /// Sessions without a socket that can be resumed.
+    #[must_use]
+    pub fn lingering(&self) -> usize {
+        self.lingering.len()
     }
 
     /// Bytes that wait for absent recipients.
@@ -281,9 +330,10 @@ impl NodeCore {
     }
 
     /// Tells all edges, now and later, that this node will stop.
-    pub fn drain(&mut self) {
+    pub fn drain(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.draining, true) {
             self.trunks.values_mut().for_each(|trunk| trunk.send(&ToEdge::Draining));
+            self.rank(now);
         }
     }
 

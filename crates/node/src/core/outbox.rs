@@ -12,8 +12,9 @@ use super::{PeerKey, SessionKey};
 
 /// After this long without a fate everything of the queue is sent again.
 const REPEAT_AFTER: Duration = Duration::from_secs(2);
-/// The same once the destination has said that it holds them.
+/// The same once the destination has said that it holds them: it would have to lose them unseen. Doubles each time.
 const REPEAT_HELD_AFTER: Duration = Duration::from_secs(5);
+const REPEAT_HELD_AT_LEAST_EVERY: Duration = Duration::from_secs(20);
 /// At most ten repeats a second on request.
 const REPEAT_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 /// Once a message's time is over, so long may a fate still come from one of several destinations.
@@ -61,6 +62,7 @@ pub(super) struct Chain {
     sent: VecDeque<Sent>,
     repeat_at: Instant,
     repeated: Instant,
+    held_patience: Duration,
 }
 
 impl Chain {
@@ -73,7 +75,18 @@ impl Chain {
         destination: Destination,
     ) -> Self {
         let repeat_at = now + REPEAT_AFTER;
-        Self { session, origin, to, key, destination, held: false, sent: VecDeque::new(), repeat_at, repeated: now }
+        Self {
+            session,
+            origin,
+            to,
+            key,
+            destination,
+            held: false,
+            sent: VecDeque::new(),
+            repeat_at,
+            repeated: now,
+            held_patience: REPEAT_HELD_AFTER,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -100,8 +113,7 @@ impl Chain {
     /// Ends custody of one.
     pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<Sent> {
         let at = self.sent.iter().position(|sent| sent.number == number)?;
-        self.repeat_at = now + REPEAT_AFTER;
-        self.held = false;
+        self.not_held(now);
         self.sent.remove(at)
     }
 
@@ -124,7 +136,7 @@ impl Chain {
     /// The destination holds them.
     pub(super) fn told_held(&mut self, now: Instant) {
         self.held = true;
-        self.repeat_at = now + REPEAT_HELD_AFTER;
+        self.repeat_at = now + self.held_patience;
     }
 
     /// A repeat was asked for: at once, or a little later if there was one just now.
@@ -132,11 +144,16 @@ impl Chain {
         self.repeat_at = now.max(self.repeated + REPEAT_AT_MOST_EVERY);
     }
 
-    /// Sends go elsewhere from now on, and all again at once.
-    pub(super) fn redirect(&mut self, now: Instant, destination: Destination) {
-        self.destination = destination;
-        self.held = false;
+    /// The destination is another now: all goes there at once.
+    pub(super) fn redirected(&mut self, now: Instant) {
+        self.not_held(now);
         self.repeat_at = now;
+    }
+
+    fn not_held(&mut self, now: Instant) {
+        self.held = false;
+        self.held_patience = REPEAT_HELD_AFTER;
+        self.repeat_at = now + REPEAT_AFTER;
     }
 
     /// Whether it is time to send everything again.
@@ -157,7 +174,12 @@ impl Chain {
     /// All envelopes again, in order, with predecessors reckoned anew.
     pub(super) fn repeat(&mut self, now: Instant) -> Vec<Copy> {
         self.repeated = now;
-        self.repeat_at = now + if self.held { REPEAT_HELD_AFTER } else { REPEAT_AFTER };
+        if self.held {
+            self.held_patience = (self.held_patience * 2).min(REPEAT_HELD_AT_LEAST_EVERY);
+            self.repeat_at = now + self.held_patience;
+        } else {
+            self.repeat_at = now + REPEAT_AFTER;
+        }
         let destination = self.destination;
         let mut prev = 0;
         let origin = self.origin;
@@ -165,7 +187,7 @@ impl Chain {
         for sent in &mut self.sent {
             sent.several_destinations |= sent.first_destination != Some(destination);
             let origin = Origin { session: origin, number: sent.number };
-            copies.push(Copy { origin, prev, life: sent.life, payload: Rc::clone(&sent.payload) });
+            copies.push(Copy { origin, prev, life: sent.life, repeat: true, payload: Rc::clone(&sent.payload) });
             if !sent.life.is_over(now) {
                 prev = sent.number;
             }
@@ -180,6 +202,8 @@ pub(super) struct Copy {
     pub(super) origin: Origin,
     pub(super) prev: u64,
     pub(super) life: Life,
+    /// It may have been sent before.
+    pub(super) repeat: bool,
     pub(super) payload: Rc<[u8]>,
 }
 
@@ -233,7 +257,8 @@ mod tests {
         assert!(chain.is_due(now + Duration::from_secs(2)));
         chain.told_held(now);
         assert!(!chain.is_due(now + Duration::from_millis(4999)));
-        chain.redirect(now, Destination::Peer(PeerKey::default()));
+        chain.destination = Destination::Peer(PeerKey::default());
+        chain.redirected(now);
         assert!(chain.is_due(now));
         chain.repeat(now);
         chain.again(now);
@@ -250,7 +275,8 @@ mod tests {
         send(&mut chain, now, 2, LIFE);
         assert!(chain.expired(now, 1).is_none(), "its time is not over by our clock");
         assert!(chain.expired(over, 1).is_some());
-        chain.redirect(now, Destination::Peer(PeerKey::default()));
+        chain.destination = Destination::Peer(PeerKey::default());
+        chain.redirected(now);
         chain.repeat(now);
         assert!(chain.expired(over, 2).is_none(), "another destination may have delivered it");
         assert!(chain.take_hopeless(over + Duration::from_millis(2999)).is_none());

@@ -1,25 +1,38 @@
 //! What waits for other nodes, and what they sent before.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
-use signaling_protocol::forward::Header;
-use signaling_protocol::{Incarnation, NodeId};
+use signaling_discovery::Trust;
+use signaling_protocol::forward::{EnvelopeFate, Header};
+use signaling_protocol::{Incarnation, NodeId, Origin};
 
-use super::lane::Lane;
+use super::lane::{Lane, Returning};
 
 /// Requests to one peer that may be under way at once. Order holds within a lane.
 pub const LANES: usize = 2;
+
 /// Another node of the view.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) id: NodeId,
     pub(super) lanes: [Lane; LANES],
+    pub(super) trust: Trust,
+    /// When it last answered.
+    pub(super) heard: Instant,
     incarnation: Option<Incarnation>,
 }
 
 impl Peer {
-    pub(super) fn new(id: NodeId) -> Self {
-        Self { id, lanes: Default::default(), incarnation: None }
+    pub(super) fn new(now: Instant, id: NodeId) -> Self {
+        Self { id, lanes: Default::default(), trust: Trust::new(now), heard: now, incarnation: None }
+    }
+
+    /// Has it asked for a sign of life, unless it is asked something already.
+    pub(super) fn ping(&mut self) {
+        if let Some(lane) = self.lanes.first_mut() {
+            lane.ping();
+        }
     }
 
     /// Notes which incarnation speaks. Says whether it is another than before.
@@ -49,6 +62,8 @@ struct Last {
     incarnation: Incarnation,
     number: u64,
     answer: Vec<u8>,
+    /// The fates in the answer: on their way until the next batch of the lane says that it has come.
+    fates: Vec<Returning>,
 }
 
 /// What other nodes sent before, so that a retry is told from news.
@@ -78,9 +93,15 @@ impl Received {
         }
     }
 
-    pub(super) fn answered(&mut self, sender: &NodeId, header: &Header<'_>, answer: &[u8]) {
-        let last = Last { incarnation: header.incarnation, number: header.number, answer: answer.to_vec() };
+    pub(super) fn answered(&mut self, sender: &NodeId, header: &Header<'_>, answer: &[u8], fates: Vec<Returning>) {
+        let last = Last { incarnation: header.incarnation, number: header.number, answer: answer.to_vec(), fates };
         self.last_by_lane.insert((sender.clone(), header.lane), last);
+    }
+
+    /// The fate of a message that is on its way back in an answer.
+    pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
+        let fates = self.last_by_lane.values().flat_map(|last| &last.fates);
+        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(Returning::is_final)
     }
 
     /// Forgets nodes that are not in the view any more.
@@ -105,7 +126,7 @@ mod tests {
         let sender = sender();
         let header = sender.header(0, 5);
         assert_eq!(received.novelty(&a, &header), Novelty::New);
-        received.answered(&a, &header, b"answer");
+        received.answered(&a, &header, b"answer", Vec::new());
         assert_eq!(received.novelty(&a, &header), Novelty::Retry(b"answer".to_vec()));
         assert_eq!(received.novelty(&a, &sender.header(0, 4)), Novelty::Stale);
         assert_eq!(received.novelty(&a, &sender.header(0, 6)), Novelty::New);
@@ -118,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_restart_is_seen_by_the_incarnation() {
-        let mut peer = Peer::new(NodeId::new("b").unwrap());
+        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap());
         assert!(!peer.met(Incarnation([1; 8])));
         assert!(!peer.met(Incarnation([1; 8])));
         assert!(peer.met(Incarnation([2; 8])));

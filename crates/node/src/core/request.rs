@@ -92,7 +92,7 @@ impl NodeCore {
         let prev = chain.prev(now);
         let origin = Origin { session: chain.origin, number: seq };
         chain.push(now, Sent::new(seq, seq, id, life, Rc::clone(&payload), fresh));
-        self.send(now, chain_key, Copy { origin, prev, life, payload });
+        self.send(now, chain_key, Copy { origin, prev, life, repeat: !fresh, payload });
     }
 
     /// The session's queue for a recipient.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::forward::{EnvelopeFate, Ticket};
+use signaling_protocol::forward::{EnvelopeFate, Item, Ticket};
 use signaling_protocol::trunk::ToEdge;
 use signaling_protocol::{ClientId, NodeId, limits};
 use signaling_rendezvous::KeyHash;
@@ -25,17 +25,10 @@ impl NodeCore {
         if self.session_by_client.contains_key(to) {
             return Destination::Here;
         }
-        if let Some((peer, _)) = self.departed.get(to)
-            && self.peers.contains_key(*peer)
-        {
-            return Destination::Peer(*peer);
+        if let Some(peer) = self.location(to) {
+            return Destination::Peer(peer);
         }
         self.owner(key).map_or(Destination::Here, Destination::Peer)
-    }
-
-    /// The other node that owns the key; none if this one does, or no view has come yet.
-    pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
-        self.ranking.owner(key).and_then(|rank| self.peer_by_rank.get(rank).copied().flatten())
     }
 
     pub(super) fn ticket(&self, chain: ChainKey) -> Ticket {
@@ -53,9 +46,9 @@ impl NodeCore {
         let Some(chain) = self.chains.get(chain_key) else { return false };
         match chain.destination {
             Destination::Here => {
-                let Copy { origin, prev, life, payload } = copy;
+                let Copy { origin, prev, life, repeat, payload } = copy;
                 let to = chain.to.clone();
-                let parcel = Parcel { origin, prev, life, ticket, back: Back::Here, payload };
+                let parcel = Parcel { origin, prev, life, repeat, shared: false, ticket, back: Back::Here, payload };
                 self.place(now, &to, parcel);
                 true
             }
@@ -64,9 +57,9 @@ impl NodeCore {
                 let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) else {
                     return false;
                 };
-                let Copy { origin, prev, life, payload } = copy;
+                let Copy { origin, prev, life, repeat, payload } = copy;
                 let (to, via) = (chain.to.clone(), Box::default());
-                let sent = lane.push(Outgoing { to, origin, prev, life, ticket, via, payload });
+                let sent = lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
                 sent
@@ -96,13 +89,31 @@ impl NodeCore {
         for chain_key in chains {
             let Some(chain) = self.chains.get(chain_key) else { continue };
             let destination = self.destination(chain.to.as_str(), chain.key);
-            if destination != chain.destination
-                && let Some(chain) = self.chains.get_mut(chain_key)
-            {
-                chain.redirect(now, destination);
+            if destination != chain.destination {
+                self.send_elsewhere(now, chain_key, destination);
                 self.repeat(now, chain_key);
             }
         }
+    }
+
+    /// Gives a chain another destination. The old one is told to forget what it has not sent down, once it can be.
+    fn send_elsewhere(&mut self, now: Instant, chain_key: ChainKey, destination: Destination) {
+        let ticket = self.ticket(chain_key);
+        let Some(chain) = self.chains.get_mut(chain_key).filter(|chain| chain.destination != destination) else {
+            return;
+        };
+        let to = chain.to.as_str();
+        match std::mem::replace(&mut chain.destination, destination) {
+            Destination::Here => self.holds.forget(to, ticket),
+            Destination::Peer(peer) => {
+                let lane = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane_of(chain.key.get())));
+                if let Some(lane) = lane {
+                    lane.forget(ticket);
+                    lane.note(&Item::Forget { to, ticket });
+                }
+            }
+        }
+        chain.redirected(now);
     }
 
     /// The last leg: to the client if it is attached here, on to another node if it is known or owned there and the
@@ -112,19 +123,18 @@ impl NodeCore {
             return self.down(now, session, parcel);
         }
         if let Back::Through { node, via } = &parcel.back
-            && let Some((peer, _)) = self.departed.get(to)
-            && self.peers.get(*peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
+            && let Some(known) = self.locations.get(to)
+            && self.peers.get(known.peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
         {
             // It has been where the client went: the client is not there any more.
-            self.departed.remove(to);
+            self.locations.remove(to);
         }
         if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
             match &parcel.back {
                 // This node has custody: the chain itself takes the other way.
                 Back::Here => {
-                    let chain = self.chain_of(parcel.ticket).and_then(|chain| self.chains.get_mut(chain));
-                    if let Some(chain) = chain {
-                        chain.redirect(now, Destination::Peer(peer));
+                    if let Some(chain) = self.chain_of(parcel.ticket) {
+                        self.send_elsewhere(now, chain, Destination::Peer(peer));
                     }
                     return;
                 }
@@ -147,16 +157,17 @@ impl NodeCore {
         let Some(lane) = peer.lanes.get_mut(lane_of(KeyHash::of(to.as_str()).get())) else { return false };
         let via = via.iter().chain([node]).cloned().collect();
         let (to, payload) = (to.clone(), Rc::clone(&parcel.payload));
-        let Parcel { origin, prev, life, ticket, .. } = *parcel;
-        let passed = lane.push(Outgoing { to, origin, prev, life, ticket, via, payload });
+        let Parcel { origin, prev, life, repeat, ticket, .. } = *parcel;
+        let passed = lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
         self.counts.passed_on += u64::from(passed);
         passed
     }
 
     /// Keeps a parcel for an absent recipient, as long as it lives.
     fn keep(&mut self, now: Instant, to: &str, parcel: Parcel) {
+        let parcel = self.send_round(to, parcel);
         if parcel.life.is_over(now) || !parcel.life.waits {
-            return self.fate_of(now, &parcel, EnvelopeFate::Expired);
+            return self.expired(now, &parcel);
         }
         let note = parcel.clone();
         if self.holds.push(to, parcel) {
@@ -166,11 +177,39 @@ impl NodeCore {
         }
     }
 
+    /// Also sends a copy to the next candidate if this node keeps the parcel only because it cannot rely on the owner.
+    fn send_round(&mut self, to: &str, parcel: Parcel) -> Parcel {
+        let key = KeyHash::of(to);
+        let came_by = match &parcel.back {
+            Back::Here => Vec::new(),
+            Back::Through { node, via } => via.iter().chain([node]).cloned().collect(),
+        };
+        let Some(peer) = self.detour(key, |id| came_by.contains(id)) else { return parcel };
+        let (Ok(to), Some(peer)) = (ClientId::new(to), self.peers.get_mut(peer)) else { return parcel };
+        if came_by.len() + 1 > limits::MAX_HOPS {
+            return parcel;
+        }
+        if let Some(lane) = peer.lanes.get_mut(lane_of(key.get())) {
+            let payload = Rc::clone(&parcel.payload);
+            let Parcel { origin, prev, life, repeat, ticket, .. } = parcel;
+            lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via: came_by.into(), payload });
+            self.counts.detours += 1;
+        }
+        Parcel { shared: true, ..parcel }
+    }
+
+    /// A parcel's time is over here. Where others may have it, its sender's node decides.
+    pub(super) fn expired(&mut self, now: Instant, parcel: &Parcel) {
+        if !parcel.shared {
+            self.fate_of(now, parcel, EnvelopeFate::Expired);
+        }
+    }
+
     /// Sends what waits behind a full window down, as far as there is room now.
     pub(super) fn refill(&mut self, now: Instant, session_key: SessionKey) {
         while let Some(session) = self.sessions.get_mut(session_key)
             && session.has_backlog
-            && !session.is_crowded()
+            && session.takes()
         {
             match self.holds.take_first(session.client_id.as_str()) {
                 Some(parcel) => self.send_down(now, session_key, parcel),
@@ -182,10 +221,12 @@ impl NodeCore {
     /// Sends a parcel down to its recipient's edge, or lets it wait behind those that are on their way there.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, parcel: Parcel) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
-        if session.awaits(&parcel) {
+        let former = session.waits_for;
+        if session.awaits(&parcel) || former.is_some_and(|former| self.awaits(former, &parcel)) {
             return;
         }
-        if !session.has_backlog && !session.is_crowded() {
+        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        if !session.has_backlog && session.takes() {
             return self.send_down(now, session_key, parcel);
         }
         // Of one that is over by now the sender's node knows itself.
@@ -194,6 +235,10 @@ impl NodeCore {
         } else {
             self.counts.dropped += 1;
         }
+    }
+
+    fn awaits(&mut self, session: SessionKey, parcel: &Parcel) -> bool {
+        self.sessions.get_mut(session).is_some_and(|session| session.awaits(parcel))
     }
 
     /// Sends a parcel down, and keeps it until the edge confirms.

@@ -6,9 +6,10 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 use signaling_protocol::trunk::{Attach, Fate, Slot, ToEdge};
 use signaling_protocol::{ClientId, SessionId};
+use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
-use super::{ChainKey, SessionKey, TrunkKey};
+use super::{ChainKey, PeerKey, SessionKey, TrunkKey};
 
 /// Most messages that are down at an edge without a confirm: more than the edge lets wait for one socket.
 const MAX_UNCONFIRMED: usize = 1024;
@@ -19,6 +20,8 @@ const MAX_UNCONFIRMED_BYTES: usize = 128 * 1024;
 /// An edge's connection.
 #[derive(Debug, Default)]
 pub(super) struct Trunk {
+    /// Its edge is in this process: it cannot be lost.
+    pub(super) local: bool,
     pub(super) out: Vec<u8>,
     /// Fates and their replies: they wait for company, a little.
     pub(super) lazy: Vec<u8>,
@@ -62,6 +65,7 @@ pub(super) struct Contender {
 pub(super) struct Arrival {
     pub(super) slot: Slot,
     pub(super) client_id: ClientId,
+    pub(super) key: KeyHash,
     pub(super) session: SessionId,
     pub(super) born: u64,
     pub(super) seq: u64,
@@ -75,6 +79,7 @@ impl Arrival {
     pub(super) fn new(attach: &Attach<'_>, client_id: ClientId) -> Self {
         Self {
             slot: attach.slot,
+            key: KeyHash::of(client_id.as_str()),
             client_id,
             session: attach.session,
             born: attach.born,
@@ -89,6 +94,7 @@ impl Arrival {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) client_id: ClientId,
+    pub(super) key: KeyHash,
     pub(super) id: SessionId,
     pub(super) born: u64,
     pub(super) trunk: TrunkKey,
@@ -101,6 +107,10 @@ pub(super) struct Session {
     pub(super) detached: bool,
     /// More waits for it in the hold than may be down at once.
     pub(super) has_backlog: bool,
+    /// The id's former session, whose edge has not said yet what it wrote of what went down: all else waits for that.
+    pub(super) waits_for: Option<SessionKey>,
+    /// Peers that were told that the client is here.
+    pub(super) told: Vec<PeerKey>,
     pub(super) chain_by_recipient: HashMap<ClientId, ChainKey>,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
@@ -114,6 +124,7 @@ impl Session {
     pub(super) fn new(trunk: TrunkKey, arrival: &Arrival) -> Self {
         Self {
             client_id: arrival.client_id.clone(),
+            key: arrival.key,
             id: arrival.session,
             born: arrival.born,
             trunk,
@@ -122,6 +133,8 @@ impl Session {
             gone: arrival.gone,
             detached: false,
             has_backlog: false,
+            waits_for: None,
+            told: Vec::new(),
             chain_by_recipient: HashMap::new(),
             fates: None,
             contender: None,
@@ -142,10 +155,28 @@ impl Session {
         self.unconfirmed.len() >= MAX_UNCONFIRMED || self.unconfirmed_bytes >= MAX_UNCONFIRMED_BYTES
     }
 
-    /// Whether the same message is down already, so that its confirm answers for this copy too.
-    pub(super) fn awaits(&self, parcel: &Parcel) -> bool {
-        let same = |down: &Parcel| down.origin == parcel.origin && (down.prev == parcel.prev || self.is_crowded());
-        self.unconfirmed.iter().any(|(_, down)| same(down))
+    /// Whether the same message is down already, so that its confirm answers for this copy too: the fate then goes back
+    /// the way that this one came.
+    pub(super) fn awaits(&mut self, parcel: &Parcel) -> bool {
+        let crowded = self.is_crowded();
+        let same = |down: &Parcel| down.origin == parcel.origin && (down.prev == parcel.prev || crowded);
+        match self.unconfirmed.iter_mut().find(|(_, down)| same(down)) {
+            Some((_, down)) => {
+                down.ticket = parcel.ticket;
+                down.back = parcel.back.clone();
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn has_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty()
+    }
+
+    /// Whether a parcel may go down now.
+    pub(super) fn takes(&self) -> bool {
+        self.waits_for.is_none() && !self.is_crowded()
     }
 
     /// The parcel went down as `d`.

@@ -1,8 +1,6 @@
-//! What time alone brings: repeats, expiry, silent holders of contended ids.
+//! What time alone brings: repeats, expiry, silent peers and silent holders of contended ids.
 
 use std::time::{Duration, Instant};
-
-use signaling_protocol::forward::EnvelopeFate;
 
 use super::NodeCore;
 use super::outbox::Chain;
@@ -14,12 +12,25 @@ pub const INTERVAL: Duration = Duration::from_millis(50);
 impl NodeCore {
     /// Looks once at everything that waits.
     pub fn sweep(&mut self, now: Instant) {
+        self.watch_peers(now);
         for parcel in self.holds.take_expired(now) {
-            self.fate_of(now, &parcel, EnvelopeFate::Expired);
+            self.counts.expired += 1;
+            self.expired(now, &parcel);
         }
         if std::mem::take(&mut self.stirred) {
             self.redirect(now);
         }
+        self.look_at_chains(now);
+        self.give_up_silent_holders(now);
+        self.give_up_partings(now);
+        self.forget_old_locations(now);
+        self.forget_lingering(now);
+        if now >= self.tell_again_at {
+            self.tell_all_owners(now);
+        }
+    }
+
+    fn look_at_chains(&mut self, now: Instant) {
         let wants = |chain: &Chain| chain.is_due(now) || chain.has_hopeless(now);
         let due: Vec<_> = self.chains.iter().filter(|(_, chain)| wants(chain)).map(|(key, _)| key).collect();
         for chain_key in due {
@@ -30,7 +41,5 @@ impl NodeCore {
                 self.repeat(now, chain_key);
             }
         }
-        self.give_up_silent_holders(now);
-        self.departed.retain(|_, (_, until)| *until > now);
     }
 }

@@ -11,7 +11,7 @@ use signaling_server::{Listener, Wake};
 use tracing::error;
 
 use super::Node;
-use crate::core::TrunkKey;
+use crate::core::{NodeCore, TrunkKey};
 
 /// The node's own edge.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Direct {
     /// An edge for the node's direct clients.
     #[must_use]
     pub fn new(node: &Node, config: &EdgeConfig, settings: Settings) -> Self {
-        let (trunk, wake) = node.trunk_up();
+        let (trunk, wake) = node.trunk_up(NodeCore::local_trunk_up);
         let mut core = EdgeCore::new(settings);
         let link = core.link_up();
         let backend = OneLink { link, wake: Rc::clone(&wake) };

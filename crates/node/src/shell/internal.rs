@@ -69,6 +69,10 @@ async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return response;
     }
+    if node.refuses() {
+        let message = "this node was paused and takes no request that may have waited; send it again";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "paused", message, None);
+    }
     let Ok(body) = Limited::new(request.into_body(), MAX_FORWARD_BYTES).collect().await else {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the batch is too large, or was cut short", None);
     };

@@ -107,6 +107,8 @@ struct Carrier {
 
 /// What to do with a batch that was not answered.
 enum Failure {
+    /// Nobody takes connections there.
+    Refused(String),
     /// It may go through later.
     Again(String),
     /// It never will.
@@ -148,7 +150,11 @@ impl Carrier {
                     sleep(LONGEST_PAUSE).await;
                     return;
                 }
-                Err(Failure::Again(why)) => {
+                Err(failure @ (Failure::Refused(_) | Failure::Again(_))) => {
+                    if matches!(failure, Failure::Refused(_)) {
+                        self.node.with_core(|core| core.refused(Instant::now(), self.peer));
+                    }
+                    let (Failure::Refused(why) | Failure::Again(why) | Failure::Never(why)) = failure;
                     if pause == FIRST_PAUSE {
                         warn!(why, "the peer does not answer");
                     } else {
@@ -165,7 +171,10 @@ impl Carrier {
     }
 
     async fn post(&self, batch: Vec<u8>) -> Result<Bytes, Failure> {
-        let again = |error: reqwest::Error| Failure::Again(error.without_url().to_string());
+        let again = |error: reqwest::Error| match (error.is_connect(), error.without_url().to_string()) {
+            (true, why) => Failure::Refused(why),
+            (false, why) => Failure::Again(why),
+        };
         let request = self
             .http
             .post(self.url.borrow().clone())

@@ -9,7 +9,7 @@ mod trunks;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reqwest::Url;
 use signaling_edge::core::Wants;
@@ -17,6 +17,7 @@ use signaling_server::Wake;
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
+use tracing::warn;
 
 use self::metrics::NodeMetrics;
 use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey};
@@ -29,8 +30,16 @@ pub use self::lanes::{client, follow};
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
+/// A pause of this process past which others have given it up.
+const JUMP: Duration = Duration::from_secs(2);
+/// After such a pause, so long requests are refused: they may have waited for its end.
+const REFUSE_FOR: Duration = Duration::from_millis(200);
+
 struct State {
     core: NodeCore,
+    /// When the core was told anything last: every few milliseconds, but for pauses.
+    told: Instant,
+    refuse_until: Option<Instant>,
     trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
     lanes: SecondaryMap<PeerKey, Lanes>,
     metrics: NodeMetrics,
@@ -49,15 +58,31 @@ impl Node {
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
         let metrics = NodeMetrics::new();
-        Self(Rc::new(RefCell::new(State { core, trunks: SecondaryMap::new(), lanes: SecondaryMap::new(), metrics })))
+        Self(Rc::new(RefCell::new(State {
+            core,
+            told: Instant::now(),
+            refuse_until: None,
+            trunks: SecondaryMap::new(),
+            lanes: SecondaryMap::new(),
+            metrics,
+        })))
     }
 
     /// Tells the core something, then wakes whoever carries what it has to say.
     pub fn with_core<R>(&self, tell: impl FnOnce(&mut NodeCore) -> R) -> R {
         let mut state = self.0.borrow_mut();
+        state.look_for_jump(Instant::now());
         let result = tell(&mut state.core);
         state.wake();
         result
+    }
+
+    /// Whether requests are refused now because they may be as old as a pause that this process has just made.
+    fn refuses(&self) -> bool {
+        let mut state = self.0.borrow_mut();
+        let now = Instant::now();
+        state.look_for_jump(now);
+        state.refuse_until.is_some_and(|until| now < until)
     }
 
     /// Lets the core look at the time, at its interval. Ends when dropped.
@@ -73,10 +98,10 @@ impl Node {
     }
 
     /// Adds an edge's connection, whose batches the wake announces.
-    fn trunk_up(&self) -> (TrunkKey, Rc<Wake>) {
+    fn trunk_up(&self, add: impl FnOnce(&mut NodeCore) -> TrunkKey) -> (TrunkKey, Rc<Wake>) {
         let wake = Rc::new(Wake::default());
         let mut state = self.0.borrow_mut();
-        let trunk = state.core.trunk_up();
+        let trunk = add(&mut state.core);
         state.trunks.insert(trunk, Rc::clone(&wake));
         state.wake();
         (trunk, wake)
@@ -89,6 +114,18 @@ impl Node {
 }
 
 impl State {
+    /// Notices that this process did nothing for a while (it was stopped, or starved): what waits unread is as old.
+    fn look_for_jump(&mut self, now: Instant) {
+        let paused = now.saturating_duration_since(std::mem::replace(&mut self.told, now));
+        if paused < JUMP {
+            return;
+        }
+        warn!(?paused, "this process was paused: its trunks are closed and waiting requests refused");
+        self.core.jumped(now);
+        self.refuse_until = Some(now + REFUSE_FOR);
+        self.trunks.values().for_each(|wake| wake.now());
+    }
+
     fn wake(&self) {
         for (trunk, wake) in &self.trunks {
             wake_for(wake, self.core.trunk_wants(trunk));

@@ -14,7 +14,7 @@ use signaling_server::trunk::{Terminal, accepted, carry};
 use tracing::{Instrument as _, info, info_span, warn};
 
 use super::Node;
-use crate::core::TrunkKey;
+use crate::core::{NodeCore, TrunkKey};
 
 /// Answers an edge that wants a trunk; its secret has been checked.
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
@@ -39,7 +39,7 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
                 let socket = accepted(stream, early).await;
-                let (key, wake) = node.trunk_up();
+                let (key, wake) = node.trunk_up(NodeCore::trunk_up);
                 info!("an edge has connected");
                 let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
@@ -67,11 +67,15 @@ struct NodeEnd<'a> {
 
 impl Terminal for NodeEnd<'_> {
     fn take_in(&self, frames: &[u8]) -> Result<(), String> {
-        let taken = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, frames));
-        taken.map_err(|error| error.to_string())
+        self.node.with_core(|core| {
+            if !core.has_trunk(self.trunk) {
+                return Err("it was given up here".to_owned());
+            }
+            core.trunk_frames(Instant::now(), self.trunk, frames).map_err(|error| error.to_string())
+        })
     }
 
-    fn give_out(&self) -> Vec<u8> {
-        self.node.with_core(|core| core.take_trunk_batch(self.trunk))
+    fn give_out(&self) -> Option<Vec<u8>> {
+        self.node.with_core(|core| core.has_trunk(self.trunk).then(|| core.take_trunk_batch(self.trunk)))
     }
 }

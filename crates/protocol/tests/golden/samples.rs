@@ -107,8 +107,18 @@ pub(crate) fn header() -> Header<'static> {
 pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
     let ticket = Ticket(0x0123_4567_89ab_cdef);
     let via = || vec!["signaling-node-0", "signaling-node-1"];
-    let envelope =
-        Envelope { to: "bob", origin: ORIGIN, prev: 1, left: hold(), waits: true, ticket, via: via(), payload: SIGNAL };
+    let envelope = Envelope {
+        to: "bob",
+        origin: ORIGIN,
+        prev: 1,
+        left: hold(),
+        waits: true,
+        repeat: false,
+        ticket,
+        via: via(),
+        payload: SIGNAL,
+    };
+    let located = |here| Item::Located { client_id: "bob", session: SESSION, born: 1_800_000_000_000_000, here };
     let fate = |fate| Item::Fate { ticket, number: 70_000, fate, via: via() };
     vec![
         ("envelope", Item::Envelope(envelope)),
@@ -117,5 +127,9 @@ pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
         ("fate_again", fate(EnvelopeFate::Again)),
         ("fate_expired", fate(EnvelopeFate::Expired)),
         ("held", Item::Held { ticket, via: via() }),
+        ("forget", Item::Forget { to: "bob", ticket }),
+        ("located", located(true)),
+        ("located_no_more", located(false)),
+        ("lingering", Item::Lingering { client_id: "bob", session: SESSION, born: 1, seq: 70_000, left: hold() }),
     ]
 }

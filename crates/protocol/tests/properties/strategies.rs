@@ -121,9 +121,9 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
         Just(EnvelopeFate::Expired)
     ];
     prop_oneof![
-        (text(), origin(), any::<u64>(), left(), any::<bool>(), ticket(), via(), bytes()).prop_map(
-            |(to, origin, prev, left, waits, ticket, via, payload)| {
-                Item::Envelope(Envelope { to, origin, prev, left, waits, ticket, via, payload })
+        (text(), origin(), any::<u64>(), left(), any::<[bool; 2]>(), ticket(), via(), bytes()).prop_map(
+            |(to, origin, prev, left, [waits, repeat], ticket, via, payload)| {
+                Item::Envelope(Envelope { to, origin, prev, left, waits, repeat, ticket, via, payload })
             }
         ),
         (ticket(), any::<u64>(), fate, via()).prop_map(|(ticket, number, fate, via)| Item::Fate {
@@ -133,5 +133,15 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
             via
         }),
         (ticket(), via()).prop_map(|(ticket, via)| Item::Held { ticket, via }),
+        (text(), ticket()).prop_map(|(to, ticket)| Item::Forget { to, ticket }),
+        (text(), session(), any::<u64>(), any::<bool>()).prop_map(|(client_id, session, born, here)| Item::Located {
+            client_id,
+            session,
+            born,
+            here
+        }),
+        (text(), session(), any::<u64>(), any::<u64>(), left()).prop_map(|(client_id, session, born, seq, left)| {
+            Item::Lingering { client_id, session, born, seq, left }
+        }),
     ]
 }

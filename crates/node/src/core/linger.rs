@@ -1,0 +1,87 @@
+//! Sessions without a socket: they wait for their clients to come back, at the node that owns them.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::forward::Item;
+use signaling_protocol::{ClientId, Left, SessionId};
+use signaling_rendezvous::KeyHash;
+
+use super::route::lane_of;
+use super::session::Session;
+use super::{NodeCore, SessionKey};
+
+/// Most sessions that linger: past that the next one cannot be resumed. Some 10 MB.
+const MOST: usize = 100_000;
+/// A resumed session numbers on from so far above what is known of it that nothing its old edge may still have is met.
+const NUMBERS_AHEAD: u64 = 4096;
+
+/// What is left of a session whose socket is gone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lingering {
+    pub(super) session: SessionId,
+    pub(super) born: u64,
+    seq: u64,
+    until: Instant,
+}
+
+impl Lingering {
+    /// The number after which a socket accepted at `born` goes on: above all that was ever used, even if this node knows
+    /// an old state of the session only. No client sends a message a microsecond.
+    pub(super) fn goes_on_after(seq: u64, born: u64) -> u64 {
+        (seq + NUMBERS_AHEAD).max(born)
+    }
+
+    /// The latest number known of it.
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
+    }
+}
+
+impl NodeCore {
+    /// Keeps what a client needs to resume.
+    pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
+        let until = now + self.settings.resume;
+        let Some(session) = self.sessions.get(key).filter(|session| !session.gone) else { return };
+        if until > now && self.lingering.len() < MOST {
+            let Session { id, born, seq, .. } = *session;
+            self.lingering.insert(session.client_id.clone(), Lingering { session: id, born, seq, until });
+        }
+    }
+
+    /// A session comes from the node that served it.
+    pub(super) fn lingering_comes(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        (session, born, seq): (SessionId, u64, u64),
+        left: Duration,
+    ) {
+        let newer = self.lingering.get(&client).is_some_and(|known| (known.born, known.seq) > (born, seq));
+        if newer || self.session_by_client.contains_key(&client) || self.lingering.len() >= MOST {
+            return;
+        }
+        self.lingering.insert(client, Lingering { session, born, seq, until: now + left.min(self.settings.resume) });
+        self.counts.lingering_moved += 1;
+    }
+
+    /// Hands lingering sessions that other nodes own now to those.
+    pub(super) fn hand_over_lingering(&mut self, now: Instant) {
+        let elsewhere = |client: &&ClientId| self.owner(KeyHash::of(client.as_str())).is_some();
+        let mut moving: Vec<_> = self.lingering.keys().filter(elsewhere).cloned().collect();
+        moving.sort_unstable();
+        for client in moving {
+            let key = KeyHash::of(client.as_str());
+            let Some(owner) = self.owner(key).filter(|owner| !self.is_suspect(*owner)) else { continue };
+            let Some(lane) = self.peers.get_mut(owner).and_then(|peer| peer.lanes.get_mut(lane_of(key.get()))) else {
+                continue;
+            };
+            let Some(Lingering { session, born, seq, until }) = self.lingering.remove(&client) else { continue };
+            let left = Left::from_duration(until.saturating_duration_since(now));
+            lane.note(&Item::Lingering { client_id: client.as_str(), session, born, seq, left });
+        }
+    }
+
+    pub(super) fn forget_lingering(&mut self, now: Instant) {
+        self.lingering.retain(|_, known| known.until > now);
+    }
+}

@@ -1,0 +1,136 @@
+//! Clients that are not where the ranking says: who has them, and who must be told.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::forward::Item;
+use signaling_protocol::{ClientId, SessionId};
+use signaling_rendezvous::KeyHash;
+
+use super::route::lane_of;
+use super::takeover::REPLACED_BY_NEWER;
+use super::{NodeCore, PeerKey, SessionKey};
+
+/// How long it is remembered where a client is, unless that is said again.
+const LASTS: Duration = Duration::from_secs(30);
+/// How often it is said again.
+pub(super) const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Where a client is.
+#[derive(Debug)]
+pub(super) struct Location {
+    pub(super) peer: PeerKey,
+    session: SessionId,
+    until: Instant,
+    /// It was handed off to there from here: true until the next view, which says who owns it.
+    released: bool,
+}
+
+impl NodeCore {
+    /// Where the client is, if not where the ranking says.
+    pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
+        let location = self.locations.get(client)?;
+        (!self.is_suspect(location.peer)).then_some(location.peer)
+    }
+
+    /// The client was handed off from here.
+    pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
+        self.locations.insert(client, Location { peer, session, until: now + LASTS, released: true });
+    }
+
+    /// A peer has the client, or no longer.
+    pub(super) fn located(
+        &mut self,
+        now: Instant,
+        peer: PeerKey,
+        client: ClientId,
+        (session, born): (SessionId, u64),
+        here: bool,
+    ) {
+        if !here {
+            if self.locations.get(&client).is_some_and(|known| known.peer == peer && known.session == session) {
+                self.locations.remove(&client);
+                self.stirred = true;
+            }
+            return;
+        }
+        let known = Location { peer, session, until: now + LASTS, released: false };
+        if let Some((key, holder)) = self.holder(&client) {
+            if holder.id == session {
+                // It counts once its edge is known to be gone from here, if it is not taken back before.
+                self.locations.insert(client, known);
+                return;
+            }
+            if (holder.born, holder.id) > (born, session) {
+                return self.say_where(key, peer, true);
+            }
+            self.supersede(now, key, REPLACED_BY_NEWER);
+        }
+        if self.lingering.get(&client).is_some_and(|known| known.session == session || known.born < born) {
+            self.lingering.remove(&client);
+        }
+        if self.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
+            self.stirred = true;
+            self.replace_held(now, &client);
+        }
+    }
+
+    /// Tells the owners of a client that is here, by the ranking with and without suspects, if this node is not one.
+    pub(super) fn tell_owners(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let (owner, stand_in) = (self.owner_by_view(session.key), self.owner(session.key));
+        let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
+        let told: Vec<_> = owners.into_iter().flatten().filter(|owner| !self.is_suspect(*owner)).collect();
+        told.iter().for_each(|owner| self.say_where(key, *owner, true));
+        if let Some(session) = self.sessions.get_mut(key) {
+            let no_more = std::mem::replace(&mut session.told, told.clone());
+            no_more.into_iter().filter(|peer| !told.contains(peer)).for_each(|peer| self.say_where(key, peer, false));
+        }
+    }
+
+    /// The same for all clients here.
+    pub(super) fn tell_all_owners(&mut self, now: Instant) {
+        self.tell_again_at = now + TELL_EVERY;
+        let here: Vec<_> = self.sessions.iter().filter(|(_, session)| !session.gone).map(|(key, _)| key).collect();
+        here.into_iter().for_each(|session| self.tell_owners(session));
+    }
+
+    /// Takes back what was told of a client that leaves.
+    pub(super) fn untell(&mut self, key: SessionKey) {
+        let told = self.sessions.get_mut(key).map(|session| std::mem::take(&mut session.told));
+        told.into_iter().flatten().for_each(|peer| self.say_where(key, peer, false));
+    }
+
+    fn say_where(&mut self, key: SessionKey, peer: PeerKey, here: bool) {
+        let (Some(session), Some(peer)) = (self.sessions.get(key), self.peers.get_mut(peer)) else { return };
+        let client_id = session.client_id.as_str();
+        let item = Item::Located { client_id, session: session.id, born: session.born, here };
+        if let Some(lane) = peer.lanes.get_mut(lane_of(session.key.get())) {
+            lane.note(&item);
+        }
+    }
+
+    /// Looks again at what waits for a client.
+    pub(super) fn replace_held(&mut self, now: Instant, client: &ClientId) {
+        for parcel in self.holds.take(client.as_str()) {
+            self.place(now, client, parcel);
+        }
+    }
+
+    /// A new view says where the clients are that were handed off before it.
+    pub(super) fn forget_released(&mut self) {
+        self.locations.retain(|_, known| !known.released);
+    }
+
+    pub(super) fn forget_old_locations(&mut self, now: Instant) {
+        self.locations.retain(|_, known| known.until > now);
+    }
+
+    /// What waits for clients that other nodes serve or own now goes there.
+    pub(super) fn rehouse(&mut self, now: Instant) {
+        let elsewhere = self.holds.recipients(|to| {
+            let key = KeyHash::of(to);
+            self.location(to).is_some() || self.owner(key).is_some() || self.detour(key, |_| false).is_some()
+        });
+        elsewhere.iter().for_each(|to| self.replace_held(now, to));
+    }
+}

@@ -1,0 +1,106 @@
+//! Which nodes can be relied on, by what this one has seen of them, and who owns what if suspects are left out.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::NodeId;
+use signaling_rendezvous::KeyHash;
+
+use super::{NodeCore, PeerKey};
+
+/// After this silence a peer is pinged.
+const PING_AFTER: Duration = Duration::from_millis(500);
+/// After this silence it is suspect.
+const SUSPECT_AFTER: Duration = Duration::from_secs(2);
+
+impl NodeCore {
+    /// The other node that owns the key, suspects left out as long as anybody else is there; none if this one does, or no
+    /// view has come yet.
+    pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
+        if self.suspects == 0 {
+            return self.owner_by_view(key);
+        }
+        match self.ranking.owner_where(key, |rank| self.peer_at(rank).is_none_or(|peer| !self.is_suspect(peer))) {
+            Some(rank) => self.peer_at(rank),
+            None => self.owner_by_view(key),
+        }
+    }
+
+    /// The same, whatever is thought of that node.
+    pub(super) fn owner_by_view(&self, key: KeyHash) -> Option<PeerKey> {
+        self.ranking.owner(key).and_then(|rank| self.peer_at(rank))
+    }
+
+    /// Where a copy goes round by, if this node owns the key only because it cannot rely on the owner: others may reach it.
+    pub(super) fn detour(&self, key: KeyHash, avoid: impl Fn(&NodeId) -> bool) -> Option<PeerKey> {
+        if self.suspects == 0 || !self.owner_by_view(key).is_some_and(|owner| self.is_suspect(owner)) {
+            return None;
+        }
+        let is_open =
+            |peer: PeerKey| !self.is_suspect(peer) && self.peers.get(peer).is_some_and(|peer| !avoid(&peer.id));
+        let rank = self.ranking.owner_where(key, |rank| self.peer_at(rank).is_some_and(is_open))?;
+        self.peer_at(rank)
+    }
+
+    pub(super) fn is_suspect(&self, peer: PeerKey) -> bool {
+        self.peers.get(peer).is_none_or(|peer| peer.trust.is_suspect())
+    }
+
+    fn peer_at(&self, rank: usize) -> Option<PeerKey> {
+        self.peer_by_rank.get(rank).copied().flatten()
+    }
+
+    /// The nodes that this one does not rely on now.
+    pub fn suspects(&self) -> impl Iterator<Item = &NodeId> {
+        self.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
+    }
+
+    /// A peer does not take connections.
+    pub fn refused(&mut self, now: Instant, peer: PeerKey) {
+        if self.peers.get_mut(peer).is_some_and(|peer| peer.trust.failed(now)) {
+            self.trust_changed(now);
+        }
+    }
+
+    /// A peer has answered, whatever it said.
+    pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.heard = now;
+            peer.trust.answered(now);
+        }
+    }
+
+    /// Pings peers that are silent, and gives up relying on those that stay so.
+    pub(super) fn watch_peers(&mut self, now: Instant) {
+        let Self { peers, view, .. } = self;
+        let mut changed = false;
+        for peer in peers.values_mut().filter(|peer| view.get(peer.id.as_str()).is_some()) {
+            let silence = now.saturating_duration_since(peer.heard);
+            if silence >= PING_AFTER {
+                peer.ping();
+            }
+            if silence >= SUSPECT_AFTER {
+                changed |= peer.trust.failed(now);
+            }
+            changed |= peer.trust.look(now);
+        }
+        if changed {
+            self.trust_changed(now);
+        }
+    }
+
+    /// This server did nothing for so long that others have given it up: what it thinks of them is as old.
+    pub fn jumped(&mut self, now: Instant) {
+        self.peers.values_mut().for_each(|peer| peer.heard = now);
+        let trunks: Vec<_> = self.trunks.iter().filter(|(_, trunk)| !trunk.local).map(|(key, _)| key).collect();
+        trunks.into_iter().for_each(|trunk| self.trunk_down(now, trunk));
+    }
+
+    fn trust_changed(&mut self, now: Instant) {
+        self.count_suspects();
+        self.rearrange(now);
+    }
+
+    pub(super) fn count_suspects(&mut self) {
+        self.suspects = self.peer_by_rank.iter().flatten().filter(|peer| self.is_suspect(**peer)).count();
+    }
+}
