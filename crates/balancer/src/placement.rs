@@ -60,6 +60,12 @@ impl Placement {
         self.reckon();
     }
 
+    /// All trunks are given up, through no fault of their nodes.
+    pub fn forget_links(&mut self) {
+        self.link_by_node.clear();
+        self.reckon();
+    }
+
     /// The node has said that it will stop.
     pub fn said_draining(&mut self, node: NodeId) {
         self.said_draining.insert(node);

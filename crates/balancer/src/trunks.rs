@@ -91,6 +91,16 @@ impl Backend for Trunks {
         self.find_place(now, core, client);
     }
 
+    fn jumped(&mut self, _: Instant, core: &mut EdgeCore) {
+        self.with(|state| {
+            state.placement.forget_links();
+            for (link, wake) in &state.wakes {
+                core.link_down(link);
+                wake.now();
+            }
+        });
+    }
+
     fn wake(&mut self, core: &EdgeCore) {
         self.with(|state| {
             for (link, wake) in &state.wakes {
@@ -213,8 +223,12 @@ impl Drop for LinkGuard<'_> {
 
 impl Terminal for LinkGuard<'_> {
     fn take_in(&self, frames: &[u8]) -> Result<(), String> {
-        let taken = self.follower.edge.with_core(|core| core.link_frames(Instant::now(), self.link, frames));
-        let from_node = taken.map_err(|error| error.to_string())?;
+        let from_node = self.follower.edge.with_core(|core| {
+            if !core.has_link(self.link) {
+                return Err("it was given up here".to_owned());
+            }
+            core.link_frames(Instant::now(), self.link, frames).map_err(|error| error.to_string())
+        })?;
         if from_node.draining {
             info!("the node drains: its clients move");
             self.follower.trunks.with(|state| state.placement.said_draining(self.node.clone()));
@@ -224,6 +238,6 @@ impl Terminal for LinkGuard<'_> {
     }
 
     fn give_out(&self) -> Option<Vec<u8>> {
-        Some(self.follower.edge.take_batch(self.link))
+        self.follower.edge.take_batch(self.link)
     }
 }

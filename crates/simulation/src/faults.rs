@@ -153,6 +153,11 @@ impl World {
             {
                 node.core.jumped(instant);
             }
+            if let Host::Edge(index) = host
+                && let Some(edge) = self.edges.get_mut(index)
+            {
+                edge.core.jumped(instant);
+            }
             for id in 0..self.conns.len() {
                 let end = match (host, self.conns.get(id)) {
                     (Host::Edge(index), Some(conn)) if conn.edge == index => crate::trunks::End::Edge,

@@ -46,6 +46,11 @@ impl Confirms {
         self.up_to > self.confirmed
     }
 
+    /// Whether a `Down` is written once the client's output has been written up to just here.
+    pub(super) fn ends_at(&self, mark: u64) -> bool {
+        self.pending.iter().any(|pending| pending.mark == mark && pending.unwritten.is_none())
+    }
+
     /// What a `Confirm` has to say now, if anything: last number and exceptions.
     pub(super) fn take(&mut self) -> Option<(u64, Vec<(u64, Unwritten)>)> {
         if self.up_to == self.confirmed {

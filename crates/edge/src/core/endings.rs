@@ -5,7 +5,8 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Gone, ToNode};
 
 use super::filter::Filter;
-use super::session::Socket;
+use super::output::Output;
+use super::session::{Session, Socket};
 use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
 
@@ -23,9 +24,11 @@ impl EdgeCore {
         self.end(client, code, reason, Gone::Closed);
     }
 
-    /// The client has closed its socket with `code`, which is answered in kind.
+    /// The client has closed its socket with `code`, which is answered in kind. Only 1000 is a goodbye for good: a page
+    /// that is reloaded closes with another.
     pub fn client_left(&mut self, client: ClientKey, code: CloseCode) {
-        self.end(client, code, "", Gone::Left);
+        let gone = if code == CloseCode::NORMAL { Gone::Left } else { Gone::Lost };
+        self.end(client, code, "", gone);
     }
 
     fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {
@@ -36,8 +39,12 @@ impl EdgeCore {
                 let code = "unavailable".to_owned();
                 self.refuse(client, Refusal { status: 503, code, message, retry_after_ms: Some(1000) });
             }
+            // The answer to its upgrade is on its way: what is said now is said once that has gone.
+            Socket::Accepted => session.last_words = Some((code, reason.into())),
             Socket::Open { .. } => {
-                let mut last_words = session.output.take();
+                // A message that is not written goes to the client's next socket.
+                let Session { output, place, .. } = session;
+                let mut last_words = output.take(|end| place.confirms().is_some_and(|confirms| confirms.ends_at(end)));
                 encode::close(&mut last_words, code.0, reason);
                 self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
@@ -62,7 +69,7 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.socket = Socket::Closed(gone);
         session.filter = Filter::default();
-        session.output.take();
+        session.output = Output::default();
         // What was written before the end was delivered.
         let written = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
         if let Some((link, slot)) = session.at()

@@ -28,10 +28,14 @@ impl EdgeCore {
     /// The client's upgrade has been answered: its socket may be written and read.
     pub fn socket_opened(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if session.socket == Socket::Waiting {
-            session.socket = Socket::Open { paused: false };
-            session.heard = now;
-            list_output(&mut self.clients_with_output, client, session);
+        if session.socket != Socket::Accepted {
+            return;
+        }
+        session.socket = Socket::Open { paused: false };
+        session.heard = now;
+        list_output(&mut self.clients_with_output, client, session);
+        if let Some((code, reason)) = session.last_words.take() {
+            self.close(client, code, &reason);
         }
     }
 
@@ -142,6 +146,7 @@ impl EdgeCore {
                     session.store = Store::starting_after(seq);
                 }
                 if session.socket == Socket::Waiting {
+                    session.socket = Socket::Accepted;
                     self.effects.push_back(Effect::Accept(client));
                 }
                 if !greeting.is_empty() && !matches!(session.socket, Socket::Closed(_)) {
@@ -297,7 +302,7 @@ pub struct FromNode {
 }
 
 pub(super) fn list_output(listed: &mut Vec<ClientKey>, client: ClientKey, session: &mut Session) {
-    if !session.output_is_listed && session.socket != Socket::Waiting {
+    if !session.output_is_listed && matches!(session.socket, Socket::Open { .. }) {
         session.output_is_listed = true;
         listed.push(client);
     }

@@ -212,7 +212,7 @@ impl EdgeCore {
     #[must_use]
     pub fn output(&self, client: ClientKey) -> &[u8] {
         match self.sessions.get(client) {
-            Some(session) if session.socket != Socket::Waiting => session.output.pending(),
+            Some(session) if matches!(session.socket, Socket::Open { .. }) => session.output.pending(),
             _ => &[],
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::ws::encode;
+
 /// Largest buffer that is kept for another client once it is empty.
 const POOLED_BYTES: usize = 16 * 1024;
 /// Most buffers kept: as many clients as one turn usually writes to.
@@ -18,6 +20,8 @@ pub(super) struct Output {
     written_of_bytes: usize,
     written: u64,
     blocked_since: Option<Instant>,
+    /// Since when there was always something that the socket had not taken.
+    behind_since: Option<Instant>,
 }
 
 impl Output {
@@ -50,9 +54,23 @@ impl Output {
         self.written_of_bytes += count;
         if self.pending().is_empty() {
             self.release(pool);
-        } else if count > 0 || self.blocked_since.is_none() {
-            self.blocked_since = Some(now);
+        } else {
+            self.behind_since.get_or_insert(now);
+            if count > 0 || self.blocked_since.is_none() {
+                self.blocked_since = Some(now);
+            }
         }
+    }
+
+    /// Time that nobody could use does not count.
+    pub(super) fn jumped(&mut self, now: Instant) {
+        self.blocked_since = self.blocked_since.map(|_| now);
+        self.behind_since = self.behind_since.map(|_| now);
+    }
+
+    /// Whether the socket has not once taken everything for `limit`.
+    pub(super) fn lags(&self, now: Instant, limit: Duration) -> bool {
+        self.behind_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
     /// Whether the socket has taken nothing for `limit` though something waits.
@@ -60,18 +78,28 @@ impl Output {
         self.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
-    /// Takes all that is pending.
-    pub(super) fn take(&mut self) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.drain(..self.written_of_bytes.min(bytes.len()));
-        *self = Self::default();
-        bytes
+    /// Takes what is pending to its end: the rest of the frame that has begun, and those behind it but for the ones that
+    /// `drop` picks by the offset of their end.
+    pub(super) fn take(&mut self, drop: impl Fn(u64) -> bool) -> Vec<u8> {
+        let Self { bytes, written_of_bytes, written, .. } = std::mem::take(self);
+        let mut last_words = Vec::new();
+        let mut at = 0;
+        while let Some(frame) = bytes.get(at..).and_then(encode::frame_len) {
+            let end = at + frame;
+            let begun = at < written_of_bytes;
+            if begun || !drop(written + (end - written_of_bytes) as u64) {
+                last_words.extend_from_slice(bytes.get(at.max(written_of_bytes)..end).unwrap_or_default());
+            }
+            at = end;
+        }
+        last_words
     }
 
     fn release(&mut self, pool: &mut Pool) {
         let mut bytes = std::mem::take(&mut self.bytes);
         self.written_of_bytes = 0;
         self.blocked_since = None;
+        self.behind_since = None;
         if bytes.capacity() <= POOLED_BYTES && pool.0.len() < POOLED_BUFFERS {
             bytes.clear();
             pool.0.push(bytes);
@@ -84,6 +112,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn last_words_are_whole_frames_without_those_that_somebody_else_must_say() {
+        let (mut pool, mut output, now) = (Pool::default(), Output::default(), Instant::now());
+        let mut say = |output: &mut Output, text: &str| {
+            output.append(&mut pool, |out| encode::text(out, text.as_bytes()));
+            output.end()
+        };
+        say(&mut output, "gone");
+        say(&mut output, "begun");
+        let (message, _) = (say(&mut output, "message"), say(&mut output, "ack"));
+        output.wrote(now, 6 + 3, &mut pool);
+        assert_eq!(output.take(|end| end == message), [&b"egun"[..], &[0x81, 3], b"ack"].concat());
+    }
+
+    #[test]
     fn a_drained_output_gives_its_buffer_back() {
         let (mut pool, mut output, now) = (Pool::default(), Output::default(), Instant::now());
         output.append(&mut pool, |out| out.extend_from_slice(b"hello"));
@@ -91,7 +133,9 @@ mod tests {
         output.wrote(now, 2, &mut pool);
         assert_eq!((output.pending(), output.written(), output.end()), (&b"llo"[..], 2, 5));
         assert!(output.is_stuck(now + Duration::from_secs(1), Duration::from_secs(1)));
+        assert!(output.lags(now + Duration::from_secs(1), Duration::from_secs(1)), "a trickle is not enough");
         output.wrote(now, 3, &mut pool);
+        assert!(!output.lags(now + Duration::from_secs(9), Duration::from_secs(1)));
         assert_eq!((output.bytes.capacity(), pool.0.len()), (0, 1));
         assert!(!output.is_stuck(now + Duration::from_secs(9), Duration::from_secs(1)));
         output.append(&mut pool, |out| out.push(b'!'));

@@ -16,6 +16,12 @@ impl EdgeCore {
         self.links.insert(Link::default())
     }
 
+    /// Whether the link is up, for all that this edge knows.
+    #[must_use]
+    pub fn has_link(&self, link: LinkKey) -> bool {
+        self.links.contains_key(link)
+    }
+
     /// Removes a link: its sessions need a new place.
     pub fn link_down(&mut self, link: LinkKey) {
         let Some(link) = self.links.remove(link) else { return };

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::trunk::{Gone, Request, Slot};
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::{ClientId, CloseCode, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::confirms::Confirms;
@@ -68,11 +68,22 @@ pub(super) enum Place {
     Leaving { link: LinkKey, slot: Slot, confirms: Confirms },
 }
 
+impl Place {
+    pub(super) fn confirms(&self) -> Option<&Confirms> {
+        match self {
+            Self::Nowhere => None,
+            Self::At { confirms, .. } | Self::Leaving { confirms, .. } => Some(confirms),
+        }
+    }
+}
+
 /// The client's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Socket {
-    /// Its upgrade has not been answered.
+    /// No node has admitted it.
     Waiting,
+    /// One has; its upgrade is being answered.
+    Accepted,
     /// Open; `paused` while the store is full.
     Open { paused: bool },
     /// Closed; the session stays until its store is empty.
@@ -102,6 +113,8 @@ pub(super) struct Session {
     pub(super) last_pong: Instant,
     /// The node has asked whether the socket still answers.
     pub(super) probed: bool,
+    /// What ends the socket as soon as it is open.
+    pub(super) last_words: Option<(CloseCode, Box<str>)>,
 }
 
 impl Session {
@@ -126,6 +139,7 @@ impl Session {
             pinged: None,
             last_pong: now,
             probed: false,
+            last_words: None,
         }
     }
 

@@ -16,6 +16,15 @@ pub const INTERVAL: Duration = Duration::from_millis(500);
 const PAUSED_PONG: Duration = Duration::from_secs(5);
 
 impl EdgeCore {
+    /// This server did nothing for a while: clients had no chance to show life meanwhile, nor to take what they were sent.
+    pub fn jumped(&mut self, now: Instant) {
+        for session in self.sessions.values_mut() {
+            session.heard = now;
+            session.pinged = None;
+            session.output.jumped(now);
+        }
+    }
+
     /// Looks at every session once.
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
@@ -25,7 +34,10 @@ impl EdgeCore {
             if !session.filter.is_empty() {
                 session.filter.forget_idle(now, session.hold);
             }
-            if session.output.is_stuck(now, settings.write_timeout) {
+            // Past the hold time senders are told that what waits was not delivered.
+            if session.output.is_stuck(now, settings.write_timeout)
+                || session.output.lags(now, session.hold.max(settings.write_timeout))
+            {
                 closing.push((client, CloseCode::TOO_SLOW, "you have read nothing for too long"));
                 continue;
             }

@@ -29,7 +29,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::admission::Admission;
 use self::state::State;
-use crate::core::{ClientKey, EdgeCore, SWEEP_INTERVAL};
+use crate::core::{ClientKey, EdgeCore, LinkKey, SWEEP_INTERVAL};
 
 pub use self::admission::AdmissionLimits;
 pub use self::args::AdmissionArgs;
@@ -42,6 +42,9 @@ pub trait Backend {
 
     /// A turn has ended: links may have something to carry.
     fn wake(&mut self, core: &EdgeCore);
+
+    /// This process was paused for so long that nodes have given it up: what its links bring now is as old.
+    fn jumped(&mut self, now: Instant, core: &mut EdgeCore);
 }
 
 /// What an edge is told at its start.
@@ -71,10 +74,10 @@ impl Edge {
         self.with(|state, _| tell(&mut state.core))
     }
 
-    /// Takes what a link has to carry.
+    /// Takes what a link has to carry; none if the link is down.
     #[must_use]
-    pub fn take_batch(&self, link: crate::core::LinkKey) -> Vec<u8> {
-        self.with_quietly(|state| state.core.take_batch(link))
+    pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
+        self.with_quietly(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
     /// Refuses newcomers from now on.
@@ -114,6 +117,7 @@ impl Edge {
 
     fn with<R>(&self, act: impl FnOnce(&mut State, &Self) -> R) -> R {
         let mut state = self.0.borrow_mut();
+        state.look_for_jump(Instant::now());
         let result = act(&mut state, self);
         state.turn(self);
         result

@@ -11,7 +11,7 @@ use slotmap::SecondaryMap;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
-use tracing::{debug, trace};
+use tracing::{debug, trace, warn};
 
 use super::admission::Admission;
 use super::metrics::{self, EdgeMetrics};
@@ -21,6 +21,8 @@ use crate::ws::{Decoder, Event, Limits, encode};
 
 /// A message that is begun must end within this time.
 const UNFINISHED: Duration = Duration::from_secs(10);
+/// A pause of this process past which nodes have given it up.
+const JUMP: Duration = Duration::from_secs(2);
 /// Largest read: of one client that sends a lot, the others must not wait for more than this.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
@@ -52,6 +54,8 @@ pub(super) struct State {
     pub(super) ws_limits: Limits,
     pub(super) metrics: EdgeMetrics,
     pub(super) draining: bool,
+    /// When anything happened last: at least every sweep, but for pauses.
+    acted: Instant,
     clients: SecondaryMap<ClientKey, Client>,
     scratch: Vec<u8>,
 }
@@ -65,6 +69,7 @@ impl State {
             ws_limits,
             metrics: EdgeMetrics::new(),
             draining: false,
+            acted: Instant::now(),
             clients: SecondaryMap::new(),
             scratch: vec![0; SCRATCH_BYTES],
         }
@@ -151,6 +156,16 @@ impl State {
             socket.unfinished_since = (reading == Reading::On && decoder.unfinished()).then_some(since);
         }
         reading
+    }
+
+    /// Notices that this process did nothing for a while: it was stopped, or starved.
+    pub(super) fn look_for_jump(&mut self, now: Instant) {
+        let paused = now.saturating_duration_since(std::mem::replace(&mut self.acted, now));
+        if paused >= JUMP {
+            warn!(?paused, "this process was paused");
+            self.core.jumped(now);
+            self.backend.jumped(now, &mut self.core);
+        }
     }
 
     /// Carries out what the core wants, until it wants nothing more.

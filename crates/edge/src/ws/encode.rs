@@ -47,6 +47,18 @@ pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
     out.extend_from_slice(reason.as_bytes());
 }
 
+/// How long the whole frame is that `bytes` starts with, if its header is there.
+#[must_use]
+pub fn frame_len(bytes: &[u8]) -> Option<usize> {
+    let short = usize::from(*bytes.get(1)?);
+    let (header, payload): (usize, usize) = match short {
+        126 => (4, usize::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?))),
+        127 => (10, usize::try_from(u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?)).ok()?),
+        _ => (2, short),
+    };
+    header.checked_add(payload)
+}
+
 fn message(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     header(out, first, payload.len());
     out.extend_from_slice(payload);
@@ -121,5 +133,16 @@ mod tests {
     fn a_control_frame_never_carries_more_than_125_bytes() {
         assert_eq!(encoded(|out| ping(out, &[0; 200])).len(), 127);
         assert_eq!(encoded(|out| pong(out, &[0; 126])).len(), 127);
+    }
+
+    #[test]
+    fn the_length_of_a_frame_stands_in_its_header() {
+        for length in [0, 125, 126, 65_535, 65_536] {
+            let mut out = Vec::new();
+            text(&mut out, &vec![b'x'; length]);
+            let whole = out.len();
+            assert_eq!(frame_len(&out), Some(whole));
+            assert_eq!(frame_len(&out[..1]), None);
+        }
     }
 }

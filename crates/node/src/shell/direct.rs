@@ -34,6 +34,9 @@ impl Backend for OneLink {
         core.attach(now, client, self.link);
     }
 
+    /// Its one link is in this process, and paused with it.
+    fn jumped(&mut self, _: Instant, _: &mut EdgeCore) {}
+
     fn wake(&mut self, core: &EdgeCore) {
         match core.wants(self.link) {
             Wants::Nothing => {}
@@ -69,7 +72,7 @@ impl Direct {
     async fn carry(&self) {
         loop {
             self.wake.due().await;
-            let up = self.edge.take_batch(self.link);
+            let up = self.edge.take_batch(self.link).unwrap_or_default();
             if !up.is_empty()
                 && let Err(error) = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, &up))
             {
