@@ -426,7 +426,8 @@ impl World {
         let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
         let nowhere = Spans::default();
         let away = self.clients.get(recipient).map_or(&nowhere, |client| &client.away);
-        self.ledger.told(now, message, id, told, (&self.trouble, away));
+        let slow = self.sockets.get(id).is_some_and(|socket| socket.slow);
+        self.ledger.told(now, message, id, told, (&self.trouble, away), slow);
     }
 
     /// Whether an open socket has messages that its edge has not read yet.

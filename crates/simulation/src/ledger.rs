@@ -44,7 +44,9 @@ struct Message {
 
 /// After a fault has ended, everything is in place again within this time: reconnects back off up to 5 s, and what a
 /// node was told is held is repeated after 5 s.
-const RECOVERY: Micros = 12 * SECOND;
+const RECOVERY: Micros = 7 * SECOND;
+/// With nothing wrong, an `ack` comes without any repeat.
+const LATEST_ACK: Micros = SECOND;
 /// From about so many messages to one recipient on, it may be taken for absent because a fault hides it.
 const MANY_FOR_ONE: usize = 60;
 /// A fate comes at the latest so long after the hold time.
@@ -178,7 +180,7 @@ impl Ledger {
     }
 
     /// The sender's socket took an answer to the message. `trouble` is when something was wrong in the mesh, `away` when
-    /// the recipient had no socket that takes output.
+    /// the recipient had no socket that takes output, `slow` whether the sender takes its answers late.
     pub(crate) fn told(
         &mut self,
         now: Micros,
@@ -186,6 +188,7 @@ impl Ledger {
         socket: SocketId,
         told: Told,
         (trouble, away): (&Spans, &Spans),
+        slow: bool,
     ) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else {
@@ -207,9 +210,15 @@ impl Ledger {
         match told {
             Told::Ack => {
                 self.acks += 1;
-                self.slowest_ack = self.slowest_ack.max(now - at);
                 if !written {
-                    self.broken(now, "ack without writing", name);
+                    return self.broken(now, "ack without writing", name);
+                }
+                let untroubled = trouble.with(away).covers_nothing(at.saturating_sub(RECOVERY), now);
+                if untroubled {
+                    self.slowest_ack = self.slowest_ack.max(now - at);
+                }
+                if untroubled && !slow && now - at > LATEST_ACK {
+                    self.broken(now, "late ack", format!("{name} after {} ms", (now - at) / MS));
                 }
             }
             Told::Unavailable => {
