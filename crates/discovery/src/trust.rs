@@ -37,12 +37,20 @@ impl Trust {
         self.suspect
     }
 
-    /// The member has answered.
-    pub fn answered(&mut self, now: Instant) {
+    /// Whether the member answers now, be it suspect or not.
+    #[must_use]
+    pub fn is_answering(&self) -> bool {
+        !self.suspect || self.answering_since.is_some()
+    }
+
+    /// The member has answered. Says whether it had stopped to.
+    pub fn answered(&mut self, now: Instant) -> bool {
         self.known = true;
-        if self.suspect {
-            self.answering_since.get_or_insert(now);
+        let is_news = !self.is_answering();
+        if is_news {
+            self.answering_since = Some(now);
         }
+        is_news
     }
 
     /// The member has refused, or been silent for too long. Says whether it was trusted until now.

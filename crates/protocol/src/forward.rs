@@ -69,6 +69,14 @@ pub enum EnvelopeFate {
     Expired,
 }
 
+impl EnvelopeFate {
+    /// Whether nothing else can become of the message.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Written | Self::Passed)
+    }
+}
+
 /// One entry of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 pub enum Item<'a> {

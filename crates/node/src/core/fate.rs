@@ -71,6 +71,12 @@ impl NodeCore {
                 // The sender's node may have sent copies to others than this one sent them on to: its clock decides.
                 Some(_) if *fate == EnvelopeFate::Expired => {}
                 Some((next, rest)) => {
+                    if self.suspects > 0
+                        && fate.is_final()
+                        && let Some(to) = self.holds.recipient_of_shared(*ticket, *number)
+                    {
+                        self.holds.forget_one(to.as_str(), *ticket, *number);
+                    }
                     let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
                     let (Ok(next), Ok(via)) = names else { return };
                     self.send_back(
@@ -121,6 +127,9 @@ impl NodeCore {
             }
         };
         if let Some(sent) = ended {
+            if let Some(chain) = self.chains.get(chain_key) {
+                self.holds.forget_one(chain.to.as_str(), ticket, number);
+            }
             self.end(chain_key, &sent, fate == EnvelopeFate::Written);
         }
     }

@@ -167,10 +167,25 @@ impl Holds {
 
     /// Takes away what waits of one queue for one recipient.
     pub(super) fn forget(&mut self, to: &str, ticket: Ticket) {
+        self.discard(to, |parcel| parcel.ticket == ticket);
+    }
+
+    /// Takes away one message whose fate has come another way.
+    pub(super) fn forget_one(&mut self, to: &str, ticket: Ticket, number: u64) {
+        self.discard(to, |parcel| parcel.ticket == ticket && parcel.origin.number == number);
+    }
+
+    /// The recipient for whom a copy of this message waits here while others are under way.
+    pub(super) fn recipient_of_shared(&self, ticket: Ticket, number: u64) -> Option<ClientId> {
+        let is_it = |parcel: &Parcel| parcel.shared && parcel.ticket == ticket && parcel.origin.number == number;
+        self.held.values().find(|held| held.parcels.iter().any(is_it)).map(|held| held.to.clone())
+    }
+
+    fn discard(&mut self, to: &str, unwanted: impl Fn(&Parcel) -> bool) {
         let Some(&key) = self.key_by_recipient.get(to) else { return };
         let Some(held) = self.held.get_mut(key) else { return };
         let before = held.bytes;
-        held.parcels.retain(|parcel| parcel.ticket != ticket);
+        held.parcels.retain(|parcel| !unwanted(parcel));
         held.bytes = held.parcels.iter().map(Parcel::cost).sum();
         self.bytes -= before - held.bytes;
         if held.parcels.is_empty() {

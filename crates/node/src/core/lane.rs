@@ -67,10 +67,6 @@ impl Returning {
         let via = self.via.iter().map(NodeId::as_str).collect();
         Item::Fate { ticket, number, fate, via }.append(out);
     }
-
-    pub(super) fn is_final(fate: &EnvelopeFate) -> bool {
-        matches!(fate, EnvelopeFate::Written | EnvelopeFate::Passed)
-    }
 }
 
 #[derive(Debug)]
@@ -139,7 +135,7 @@ impl Lane {
     /// The fate of a message that has not left, or of which it is not known that it has come.
     pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
         let fates = self.fates.iter().chain(self.under_way.iter().flat_map(|way| &way.fates));
-        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(Returning::is_final)
+        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
     /// Sends no more of a queue that goes elsewhere now.

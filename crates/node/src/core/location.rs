@@ -79,11 +79,15 @@ impl NodeCore {
         let Some(session) = self.sessions.get(key) else { return };
         let (owner, stand_in) = (self.owner_by_view(session.key), self.owner(session.key));
         let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
-        let told: Vec<_> = owners.into_iter().flatten().filter(|owner| !self.is_suspect(*owner)).collect();
-        told.iter().for_each(|owner| self.say_where(key, *owner, true));
+        let owners: Vec<_> = owners.into_iter().flatten().collect();
+        for &owner in &owners {
+            if self.peers.get(owner).is_some_and(|peer| peer.trust.is_answering()) {
+                self.say_where(key, owner, true);
+            }
+        }
         if let Some(session) = self.sessions.get_mut(key) {
-            let no_more = std::mem::replace(&mut session.told, told.clone());
-            no_more.into_iter().filter(|peer| !told.contains(peer)).for_each(|peer| self.say_where(key, peer, false));
+            let before = std::mem::replace(&mut session.told, owners.clone());
+            before.into_iter().filter(|peer| !owners.contains(peer)).for_each(|peer| self.say_where(key, peer, false));
         }
     }
 

@@ -101,7 +101,7 @@ impl Received {
     /// The fate of a message that is on its way back in an answer.
     pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
         let fates = self.last_by_lane.values().flat_map(|last| &last.fates);
-        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(Returning::is_final)
+        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
     /// Forgets nodes that are not in the view any more.

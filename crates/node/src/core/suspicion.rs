@@ -30,13 +30,14 @@ impl NodeCore {
         self.ranking.owner(key).and_then(|rank| self.peer_at(rank))
     }
 
-    /// Where a copy goes round by, if this node owns the key only because it cannot rely on the owner: others may reach it.
+    /// Where a copy goes too, if this node owns the key only because it cannot rely on the owner: to the owner itself if that
+    /// answers by now, else to somebody who may reach it.
     pub(super) fn detour(&self, key: KeyHash, avoid: impl Fn(&NodeId) -> bool) -> Option<PeerKey> {
         if self.suspects == 0 || !self.owner_by_view(key).is_some_and(|owner| self.is_suspect(owner)) {
             return None;
         }
         let is_open =
-            |peer: PeerKey| !self.is_suspect(peer) && self.peers.get(peer).is_some_and(|peer| !avoid(&peer.id));
+            |peer: PeerKey| self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering() && !avoid(&peer.id));
         let rank = self.ranking.owner_where(key, |rank| self.peer_at(rank).is_some_and(is_open))?;
         self.peer_at(rank)
     }
@@ -63,9 +64,11 @@ impl NodeCore {
 
     /// A peer has answered, whatever it said.
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) {
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.heard = now;
-            peer.trust.answered(now);
+        let Some(peer) = self.peers.get_mut(peer) else { return };
+        peer.heard = now;
+        if peer.trust.answered(now) {
+            self.rehouse(now);
+            self.tell_all_owners(now);
         }
     }
 
