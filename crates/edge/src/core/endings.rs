@@ -5,6 +5,7 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Gone, ToNode};
 
 use super::filter::Filter;
+use super::receipts::Receipts;
 use super::session::Socket;
 use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
@@ -62,13 +63,16 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.socket = Socket::Closed(gone);
         session.filter = Filter::default();
+        if let Some(receipts) = &mut session.receipts {
+            **receipts = Receipts::default();
+        }
         session.output.take();
-        // What was written before the end was delivered.
-        let written = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
+        // What was delivered before the end has its fate.
+        let delivered = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
         if let Some((link, slot)) = session.at()
             && let Some(link) = self.links.get_mut(link)
         {
-            if let Some((up_to, exceptions)) = written {
+            if let Some((up_to, exceptions)) = delivered {
                 link.send(&ToNode::Confirm { slot, up_to, exceptions });
             }
             link.send(&ToNode::Detach { slot, gone });
