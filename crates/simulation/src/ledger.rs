@@ -52,6 +52,8 @@ struct Message {
     life: Micros,
     /// The sender's latest socket whose edge took the message, and when.
     taken: Option<(SocketId, Micros)>,
+    /// When an edge took it first: what is over then may be over for good, however often its sender asks.
+    first_taken: Option<Micros>,
     place: Option<Place>,
     written: Vec<(SocketId, Micros)>,
     /// When a reliable recipient's application got it.
@@ -124,6 +126,7 @@ impl Ledger {
             to,
             life,
             taken: None,
+            first_taken: None,
             place: None,
             written: Vec::new(),
             got: None,
@@ -159,6 +162,7 @@ impl Ledger {
                 return;
             }
             entry.taken = Some((socket, now));
+            entry.first_taken.get_or_insert(now);
             entry.place = Some(place);
             if let Some(unfated) = before.and_then(|(before, _)| self.unfated_by_socket.get_mut(&before)) {
                 unfated.remove(&message);
@@ -264,7 +268,7 @@ impl Ledger {
             unfated.remove(&message);
         }
         let Some(entry) = self.messages.get(message) else { return };
-        let (life, written) = (entry.life, !entry.written.is_empty());
+        let (life, written, first_taken) = (entry.life, !entry.written.is_empty(), entry.first_taken);
         let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
         match told {
             Told::Ack => {
@@ -278,6 +282,7 @@ impl Ledger {
             }
             Told::Unavailable => {
                 self.unavailable += 1;
+                let at = first_taken.unwrap_or(at);
                 self.unavailable_though_written += u64::from(written);
                 let over = now.min(at + life);
                 let (since, either) = (at.saturating_sub(RECOVERY), trouble.with(away));
