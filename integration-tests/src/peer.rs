@@ -27,9 +27,18 @@ impl Peer {
         Self::try_connect(url, client_id).await.unwrap()
     }
 
-    /// The same, for those who expect a refusal.
+    /// The same, as a client that takes part in custody.
+    pub async fn connect_reliable(url: &str, client_id: &str) -> Self {
+        Self::open(url, &format!("client_id={client_id}&reliable=1")).await.unwrap()
+    }
+
+    /// Connects, for those who expect a refusal.
     pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, tungstenite::Error> {
-        let (socket, _) = connect_async(format!("{url}/v1/connect?client_id={client_id}")).await?;
+        Self::open(url, &format!("client_id={client_id}")).await
+    }
+
+    async fn open(url: &str, query: &str) -> Result<Self, tungstenite::Error> {
+        let (socket, _) = connect_async(format!("{url}/v1/connect?{query}")).await?;
         let mut peer = Self { socket, welcome: Value::Null };
         peer.welcome = peer.recv().await;
         assert_eq!(peer.welcome["type"], "welcome");
@@ -53,6 +62,17 @@ impl Peer {
             message["id"] = id.into();
         }
         self.send(&message).await;
+    }
+
+    /// Says that everything up to `n` has come.
+    pub async fn received(&mut self, n: u64) {
+        self.send(&json!({ "type": "received", "n": n })).await;
+    }
+
+    /// Whether everything that the server had for it before a `ping` is this: nothing.
+    pub async fn has_nothing(&mut self) -> bool {
+        self.send(&json!({ "type": "ping" })).await;
+        self.recv().await["type"] == "pong"
     }
 
     /// The next message.

@@ -21,11 +21,15 @@ impl Edge {
     }
 
     fn connect(&mut self) -> ClientKey {
+        self.connect_as(false)
+    }
+
+    fn connect_as(&mut self, reliable: bool) -> ClientKey {
         let newcomer = Newcomer {
             client_id: ClientId::new("anna").unwrap(),
             session: SessionId([1; 16]),
             born: 1,
-            reliable: false,
+            reliable,
             request: ConnectRequest::default(),
         };
         let client = self.core.connect(self.now, newcomer);
@@ -36,12 +40,42 @@ impl Edge {
     /// A client with an open socket, served by way of `link` in slot 0.
     fn open(&mut self, link: LinkKey) -> ClientKey {
         let client = self.connect();
+        self.let_in(client, link);
+        client
+    }
+
+    /// The same, reliable.
+    fn open_reliable(&mut self, link: LinkKey) -> ClientKey {
+        let client = self.connect_as(true);
+        self.let_in(client, link);
+        client
+    }
+
+    fn let_in(&mut self, client: ClientKey, link: LinkKey) {
         self.core.attach(self.now, client, link);
         self.hear(link, &[attached(0)]);
         assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
         self.core.socket_opened(self.now, client);
         self.said(link);
-        client
+    }
+
+    fn received(&mut self, client: ClientKey, n: u64) {
+        let text = format!(r#"{{"type":"received","n":{n}}}"#);
+        self.core.client_text(self.now, client, text.as_bytes());
+    }
+
+    /// What waits to be written, as far as it is text.
+    fn output(&self, client: ClientKey) -> String {
+        String::from_utf8_lossy(self.core.output(client)).into_owned()
+    }
+
+    /// Lets time pass, with a look at everything every half second.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += Duration::from_millis(500);
+            self.core.sweep(self.now);
+        }
     }
 
     fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) {
@@ -79,7 +113,11 @@ fn attached(slot: Slot) -> ToEdge<'static> {
 }
 
 fn down(slot: Slot, d: u64) -> ToEdge<'static> {
-    let origin = Some(Origin { session: SessionId([2; 16]), number: 1 });
+    message(slot, d, 1)
+}
+
+fn message(slot: Slot, d: u64, number: u64) -> ToEdge<'static> {
+    let origin = Some(Origin { session: SessionId([2; 16]), number });
     ToEdge::Down { slot, d, origin, prev: 0, left: Left::from_duration(Duration::from_secs(1)), payload: b"{}" }
 }
 
@@ -175,4 +213,116 @@ fn who_asks_without_end_and_reads_nothing_is_too_slow() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn what_a_reliable_client_was_sent_is_confirmed_once_it_has_said_so() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open_reliable(link);
+    edge.hear(link, &[message(0, 1, 1), message(0, 2, 2), message(0, 3, 3)]);
+    assert!(edge.output(client).contains(r#""n":2,"m":"AgICAgICAgICAgICAgICAg-2""#), "{}", edge.output(client));
+    edge.write_all(client);
+    assert!(edge.said(link).is_empty(), "written is not received");
+    edge.received(client, 2);
+    assert_eq!(edge.said(link), ["confirm 0 2"]);
+    edge.received(client, 1);
+    assert!(edge.said(link).is_empty());
+    edge.received(client, 3);
+    assert_eq!(edge.said(link), ["confirm 0 3"]);
+}
+
+#[test]
+fn a_repeat_is_confirmed_with_the_receipt_of_its_first_copy_also_at_the_next_node() {
+    let mut edge = Edge::new();
+    let (old, new) = (edge.core.link_up(), edge.core.link_up());
+    let client = edge.open_reliable(old);
+    edge.hear(old, &[message(0, 1, 1), message(0, 2, 2)]);
+    edge.write_all(client);
+    edge.received(client, 1);
+    edge.core.link_down(old);
+    edge.core.attach(edge.now, client, new);
+    edge.hear(new, &[attached(0), message(0, 1, 1), message(0, 2, 2), message(0, 3, 3)]);
+    assert_eq!(edge.said(new), ["attach 0 known true", "confirm 0 1"]);
+    assert!(edge.output(client).contains(r#""n":3,"#), "numbers go on on one socket");
+    edge.write_all(client);
+    edge.received(client, 2);
+    assert_eq!(edge.said(new), ["confirm 0 2"]);
+}
+
+#[test]
+fn what_a_reliable_client_has_not_received_when_its_socket_ends_goes_back_to_the_node() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open_reliable(link);
+    edge.hear(link, &[message(0, 1, 1), message(0, 2, 2)]);
+    edge.write_all(client);
+    edge.received(client, 1);
+    edge.core.socket_closed(client, Gone::Lost);
+    assert_eq!(edge.said(link), ["confirm 0 1", "detach 0"]);
+}
+
+/// V15.
+#[test]
+fn a_reliable_client_that_never_says_received_is_closed_as_too_slow() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open_reliable(link);
+    edge.hear(link, &[message(0, 1, 1)]);
+    edge.pass(Duration::from_secs(9));
+    assert_eq!(edge.core.next_effect(), None, "its socket has not taken it yet");
+    edge.write_all(client);
+    edge.pass(Duration::from_secs(4));
+    edge.received(client, 1);
+    edge.hear(link, &[message(0, 2, 2)]);
+    edge.write_all(client);
+    edge.pass(Duration::from_millis(4_500));
+    assert_eq!(edge.core.next_effect(), None);
+    edge.pass(Duration::from_secs(1));
+    assert!(matches!(edge.core.next_effect(), Some(Effect::Close(_, CloseCode::TOO_SLOW, _))));
+    assert_eq!(edge.said(link), ["confirm 0 1", "detach 0"]);
+}
+
+#[test]
+fn a_receipt_that_was_read_late_because_the_edge_was_paused_is_in_time() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open_reliable(link);
+    edge.hear(link, &[message(0, 1, 1)]);
+    edge.write_all(client);
+    edge.now += Duration::from_secs(60);
+    edge.core.sweep(edge.now);
+    edge.core.heard(edge.now, client);
+    edge.received(client, 1);
+    edge.pass(Duration::from_secs(2));
+    assert_eq!(edge.core.next_effect(), None);
+}
+
+#[test]
+fn a_receipt_for_what_was_never_sent_is_an_error_and_the_connection_lives() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open_reliable(link);
+    edge.hear(link, &[message(0, 1, 1)]);
+    edge.write_all(client);
+    edge.received(client, 2);
+    assert!(edge.output(client).contains(r#""code":"bad_message""#), "{}", edge.output(client));
+    assert!(edge.said(link).is_empty());
+    edge.received(client, 1);
+    assert_eq!(edge.said(link), ["confirm 0 1"]);
+    assert_eq!(edge.core.next_effect(), None);
+}
+
+#[test]
+fn a_plain_client_gets_no_numbers_and_its_receipts_mean_nothing() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open(link);
+    edge.hear(link, &[message(0, 1, 1)]);
+    assert!(edge.output(client).ends_with("{}"));
+    edge.received(client, 9);
+    assert!(edge.output(client).ends_with("{}"), "no answer");
+    assert!(edge.said(link).is_empty());
+    edge.write_all(client);
+    assert_eq!(edge.said(link), ["confirm 0 1"]);
 }

@@ -71,6 +71,25 @@ pub enum ClientMessage<'a> {
     Ping,
 }
 
+impl ClientMessage<'_> {
+    /// The request's `id`, if it has one.
+    #[must_use]
+    pub fn id(&self) -> Option<u64> {
+        match self {
+            Self::Signal { id, .. } | Self::Join { id, .. } | Self::Leave { id, .. } | Self::Broadcast { id, .. } => {
+                *id
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it may have an `id`, and of a reliable client must.
+    #[must_use]
+    pub fn takes_id(&self) -> bool {
+        matches!(self, Self::Signal { .. } | Self::Join { .. } | Self::Leave { .. } | Self::Broadcast { .. })
+    }
+}
+
 /// Why a message was not understood, with what of it could be read, so that the answer can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadMessage {

@@ -25,6 +25,8 @@ pub const MAX_QUERY_BYTES: usize = 8 * 1024 + 512;
 pub const DEFAULT_HOLD: Duration = Duration::from_secs(20);
 /// Longest hold time: what [`Left`](crate::Left) can express.
 pub const MAX_HOLD: Duration = Duration::from_millis(u16::MAX as u64 * 10);
+/// How long a session waits for its client to come back, unless a setting says otherwise.
+pub const DEFAULT_RESUME: Duration = Duration::from_secs(30);
 /// After this silence of a client the edge pings it. Shorter than the 30 s at which mobile carriers drop idle flows.
 pub const HEARTBEAT: Duration = Duration::from_secs(25);
 /// How long a client has to answer that ping.

@@ -3,6 +3,10 @@
 //! Each binary WebSocket message is a run of frames. An edge speaks [`ToNode`], a node [`ToEdge`]. Variants are
 //! only ever appended, so a decoder of this release reads what the previous one wrote.
 
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
@@ -25,6 +29,17 @@ pub struct Origin {
     pub session: SessionId,
     /// The sender's own `id` for reliable clients, else the number its edge gave the frame.
     pub number: u64,
+}
+
+impl Origin {
+    /// The message's name for reliable clients: 22 characters of base64url for the session, `-`, the number in hexadecimal.
+    #[must_use]
+    pub fn message_name(&self) -> String {
+        let mut name = URL_SAFE_NO_PAD.encode(self.session.0);
+        // Writing to a string cannot fail.
+        let _ = write!(name, "-{:x}", self.number);
+        name
+    }
 }
 
 /// What the node must know of the HTTP request that opened the client's socket.

@@ -6,6 +6,7 @@ use signaling_node::core::PeerKey;
 use signaling_protocol::trunk::Gone;
 
 use crate::agenda::Micros;
+use crate::ledger::Place;
 
 /// A server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,8 +70,8 @@ pub(crate) enum Input {
 
     /// A client asks for an upgrade.
     Newcomer(SocketId),
-    /// A client's message; none for a pong.
-    Text(SocketId, Option<MessageId>),
+    /// What a client says; none for a pong.
+    Text(SocketId, Option<Said>),
     /// The edge sees that a socket is gone.
     SocketGone(SocketId, Gone),
     /// A socket takes output again.
@@ -96,6 +97,15 @@ impl Input {
     }
 }
 
+/// What a client says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Said {
+    /// A message, under the place that its sender gives it.
+    Request(MessageId, Place),
+    /// A reliable client has everything up to that.
+    Received(u64),
+}
+
 /// What happens to the world.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act {
@@ -111,6 +121,8 @@ pub(crate) enum Act {
     /// The client's socket takes nothing for that time.
     Stall(ClientIx, Micros),
     Send(MessageId),
+    /// A reliable client says what it has received on a socket.
+    SayReceived(ClientIx, SocketId),
 }
 
 #[derive(Debug)]

@@ -31,14 +31,33 @@ pub(crate) enum Told {
     Unavailable,
 }
 
+/// What order and once-only hold for: a plain client's socket, a reliable client's session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stream {
+    Socket(SocketId),
+    Session(ClientIx, u64),
+}
+
+/// Where a message stands among its sender's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) stream: Stream,
+    pub(crate) number: u64,
+}
+
 #[derive(Debug)]
 struct Message {
     from: ClientIx,
     to: ClientIx,
     life: Micros,
-    /// The sender's socket, and when its edge took the message.
+    /// The sender's latest socket whose edge took the message, and when.
     taken: Option<(SocketId, Micros)>,
+    /// When an edge took it first: what is over then may be over for good, however often its sender asks.
+    first_taken: Option<Micros>,
+    place: Option<Place>,
     written: Vec<(SocketId, Micros)>,
+    /// When a reliable recipient's application got it.
+    got: Option<Micros>,
     told: Option<(Told, Micros)>,
 }
 
@@ -55,8 +74,12 @@ const LATEST_FATE: Micros = 5 * SECOND;
 #[derive(Debug)]
 pub(crate) struct Ledger {
     messages: Vec<Message>,
-    /// The last message of a sender's socket that was written to a recipient's socket.
-    last_written: BTreeMap<(SocketId, SocketId), MessageId>,
+    /// The last message of a sender that was written to a recipient's socket.
+    last_written: BTreeMap<(Stream, SocketId), u64>,
+    /// The last message of a sender that a reliable recipient's application got.
+    last_got: BTreeMap<(Stream, ClientIx), u64>,
+    /// By client.
+    reliable: Vec<bool>,
     unfated_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
     /// Twice what an edge keeps: fates make room before their replies are written.
     most_unfated: usize,
@@ -67,6 +90,7 @@ pub(crate) struct Ledger {
     pub(crate) doubled_on_next_socket: u64,
     pub(crate) doubled_after_ack: u64,
     pub(crate) written_late_to_slow: u64,
+    pub(crate) got: u64,
     pub(crate) acks: u64,
     pub(crate) unavailable: u64,
     pub(crate) unavailable_though_written: u64,
@@ -74,10 +98,12 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(hold: Micros, store_frames: usize) -> Self {
+    pub(crate) fn new(hold: Micros, store_frames: usize, reliable: Vec<bool>) -> Self {
         Self {
             messages: Vec::new(),
             last_written: BTreeMap::new(),
+            last_got: BTreeMap::new(),
+            reliable,
             unfated_by_socket: BTreeMap::new(),
             most_unfated: 2 * store_frames,
             hold,
@@ -86,6 +112,7 @@ impl Ledger {
             doubled_on_next_socket: 0,
             doubled_after_ack: 0,
             written_late_to_slow: 0,
+            got: 0,
             acks: 0,
             unavailable: 0,
             unavailable_though_written: 0,
@@ -93,10 +120,20 @@ impl Ledger {
         }
     }
 
-    /// A message that a client may send; its id is its number from 1 on in all that the ledger knows.
+    /// A message that a client may send, the next in all that the ledger knows.
     pub(crate) fn expect(&mut self, from: ClientIx, to: ClientIx, ttl_ms: Option<u64>) {
         let life = ttl_ms.map_or(self.hold, |ttl| self.hold.min(ttl * MS));
-        self.messages.push(Message { from, to, life, taken: None, written: Vec::new(), told: None });
+        self.messages.push(Message {
+            from,
+            to,
+            life,
+            taken: None,
+            first_taken: None,
+            place: None,
+            written: Vec::new(),
+            got: None,
+            told: None,
+        });
     }
 
     pub(crate) fn broken(&mut self, at: Micros, rule: &'static str, what: String) {
@@ -117,10 +154,21 @@ impl Ledger {
         )
     }
 
-    /// An edge has taken the message from its sender. A slow sender is told its fates late: that bounds nothing.
-    pub(crate) fn taken(&mut self, now: Micros, message: MessageId, socket: SocketId, slow: bool) {
+    /// An edge has taken the message from its sender, who may have said it before on an earlier socket. A slow sender is
+    /// told its fates late: that bounds nothing.
+    pub(crate) fn taken(&mut self, now: Micros, message: MessageId, (socket, place): (SocketId, Place), slow: bool) {
         if let Some(entry) = self.messages.get_mut(message) {
+            let before = entry.taken;
+            // What is read last may have been said first.
+            if before.is_some_and(|(before, _)| before >= socket) {
+                return;
+            }
             entry.taken = Some((socket, now));
+            entry.first_taken.get_or_insert(now);
+            entry.place = Some(place);
+            if let Some(unfated) = before.and_then(|(before, _)| self.unfated_by_socket.get_mut(&before)) {
+                unfated.remove(&message);
+            }
             let unfated = self.unfated_by_socket.entry(socket).or_default();
             unfated.insert(message);
             self.last_taken = now;
@@ -145,7 +193,7 @@ impl Ledger {
         let Some(entry) = self.messages.get_mut(message) else {
             return self.broken(now, "invented", format!("{name} was never sent"));
         };
-        let Some((sender, _)) = entry.taken else {
+        let Some(Place { stream, number }) = entry.place else {
             return self.broken(now, "invented", format!("{name} was written before its edge took it"));
         };
         if entry.to != to {
@@ -169,13 +217,30 @@ impl Ledger {
             Some(Told::Unavailable) => self.broken(now, "written after unavailable", name),
             Some(Told::Ack) if calm => self.broken(now, "doubled after ack", format!("{name}, with no fault on")),
             _ => {
-                let last = self.last_written.entry((sender, socket)).or_insert(message);
-                let before = std::mem::replace(last, (*last).max(message));
-                if before > message {
-                    let what = format!("{name} was written to socket {socket} behind m{before}");
+                let last = self.last_written.entry((stream, socket)).or_insert(number);
+                let before = std::mem::replace(last, (*last).max(number));
+                if before > number {
+                    let what = format!("{name}, its {number}th, was written to socket {socket} behind the {before}th");
                     self.broken(now, "swapped", what);
                 }
             }
+        }
+    }
+
+    /// A reliable client has given its application a message whose name it had not seen.
+    pub(crate) fn application_got(&mut self, now: Micros, message: MessageId, client: ClientIx) {
+        let name = self.name(message);
+        let Some(entry) = self.messages.get_mut(message) else { return };
+        let Some(Place { stream, number }) = entry.place else { return };
+        self.got += 1;
+        if entry.got.replace(now).is_some() {
+            return self.broken(now, "doubled to an application", format!("c{client} got {name} twice"));
+        }
+        let last = self.last_got.entry((stream, client)).or_insert(number);
+        let before = std::mem::replace(last, (*last).max(number));
+        if before > number {
+            let what = format!("c{client} got {name}, its {number}th, behind the {before}th");
+            self.broken(now, "swapped to an application", what);
         }
     }
 
@@ -206,12 +271,16 @@ impl Ledger {
             unfated.remove(&message);
         }
         let Some(entry) = self.messages.get(message) else { return };
-        let (life, written) = (entry.life, !entry.written.is_empty());
+        let (life, written, first_taken) = (entry.life, !entry.written.is_empty(), entry.first_taken);
+        let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
         match told {
             Told::Ack => {
                 self.acks += 1;
                 if !written {
                     return self.broken(now, "ack without writing", name);
+                }
+                if !got {
+                    return self.broken(now, "ack without the application", name);
                 }
                 let untroubled = trouble.with(away).covers_nothing(at.saturating_sub(RECOVERY), now);
                 if untroubled {
@@ -223,6 +292,7 @@ impl Ledger {
             }
             Told::Unavailable => {
                 self.unavailable += 1;
+                let at = first_taken.unwrap_or(at);
                 self.unavailable_though_written += u64::from(written);
                 let over = now.min(at + life);
                 let (since, either) = (at.saturating_sub(RECOVERY), trouble.with(away));

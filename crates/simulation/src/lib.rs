@@ -13,7 +13,7 @@
 //! | `world` | the loop, and what must hold at the end |
 //! | `edges`, `nodes` | servers: a real core each, and what its shell does |
 //! | `trunks` | connections of edges to nodes |
-//! | `clients`, `frames` | clients and their sockets |
+//! | `clients`, `frames` | clients, plain and reliable, and their sockets |
 //! | `faults` | what goes wrong, and views |
 //! | `mutant` | rules broken on purpose |
 //! | `ledger`, `spans` | the reference model |

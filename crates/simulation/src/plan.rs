@@ -112,6 +112,14 @@ pub(crate) enum Takes {
     },
 }
 
+/// What sort of client one is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traits {
+    pub(crate) takes: Takes,
+    /// It takes part in custody.
+    pub(crate) reliable: bool,
+}
+
 /// One message to come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sending {
@@ -124,7 +132,7 @@ pub(crate) struct Sending {
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) takes: Vec<Takes>,
+    pub(crate) traits: Vec<Traits>,
     pub(crate) sendings: Vec<Sending>,
     pub(crate) acts: Vec<(Micros, Act)>,
     pub(crate) faults: Vec<Fault>,
@@ -139,11 +147,12 @@ const LAST_SEND: Micros = 30 * SECOND;
 const FAULTS_FROM: Micros = 3 * SECOND;
 const FAULTS_UNTIL: Micros = 26 * SECOND;
 const LONGEST_FAULT: Micros = 8 * SECOND;
+const RELIABLE_PERCENT: u64 = 30;
 
 impl Plan {
     pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
         let mut plan = Self {
-            takes: vec![Takes::All; size.clients],
+            traits: vec![Traits { takes: Takes::All, reliable: false }; size.clients],
             sendings: Vec::new(),
             acts: Vec::new(),
             faults: Vec::new(),
@@ -168,6 +177,9 @@ impl Plan {
 
     fn client(&mut self, rng: &mut Rng, client: ClientIx, size: &Size) {
         let early = rng.within(100 * MS, 800 * MS);
+        if let Some(traits) = self.traits.get_mut(client) {
+            traits.reliable = rng.percent(RELIABLE_PERCENT);
+        }
         // The first three are always there: what happens to the others must not be all there is to see.
         let kind = if size.restless_clients && client >= 3 { rng.within(0, 100) } else { 0 };
         match kind {
@@ -180,8 +192,8 @@ impl Plan {
                 if rng.percent(50) {
                     let bytes = rng.index(4_000) + 200;
                     let rest = rng.within(MS, 20 * MS);
-                    if let Some(takes) = self.takes.get_mut(client) {
-                        *takes = Takes::Some { bytes, rest };
+                    if let Some(traits) = self.traits.get_mut(client) {
+                        traits.takes = Takes::Some { bytes, rest };
                     }
                 }
                 for _ in 0..rng.within(1, 4) {

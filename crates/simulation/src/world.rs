@@ -82,18 +82,18 @@ pub fn run(seed: u64, size: &Size, traced: bool) -> Outcome {
 
 impl World {
     fn new(seed: u64, size: &Size, plan: Plan, traced: bool) -> Self {
-        let Plan { takes, sendings, acts, faults, hold, store_frames, .. } = plan;
+        let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
         let mut world = Self {
             agenda: Agenda::new(),
             rng: Rng::new(seed ^ 0x00c0_ffee),
             trace: Trace::new(traced),
             counters: Counters::default(),
-            ledger: Ledger::new(hold, store_frames),
+            ledger: Ledger::new(hold, store_frames, traits.iter().map(|traits| traits.reliable).collect()),
             edges: Vec::new(),
             nodes: Vec::new(),
             conns: Vec::new(),
-            clients: takes.into_iter().map(Client::new).collect(),
+            clients: traits.into_iter().map(|traits| Client::new(traits, store_frames)).collect(),
             sockets: Vec::new(),
             sendings,
             faults,
@@ -210,6 +210,7 @@ impl World {
             Act::Disconnect(client, gone, noticed_after) => self.client_disconnects(client, gone, noticed_after),
             Act::Stall(client, lasts) => self.client_stalls(client, lasts),
             Act::Send(message) => self.client_sends(message),
+            Act::SayReceived(client, socket) => self.reliable_says_received(client, socket),
         }
     }
 
@@ -291,6 +292,7 @@ impl World {
         self.counters.add("written to a slow socket after unavailable", self.ledger.written_late_to_slow);
         self.counters.add("doubled on the recipient's next socket", self.ledger.doubled_on_next_socket);
         self.counters.add("doubled there after an ack", self.ledger.doubled_after_ack);
+        self.counters.add("messages that applications of reliable clients got", self.ledger.got);
         let violation = self.ledger.first_violation().cloned();
         if let Some(violation) = &violation {
             let now = self.agenda.now();

@@ -7,7 +7,7 @@ use signaling_protocol::trunk::Unwritten;
 #[derive(Debug)]
 struct Pending {
     d: u64,
-    /// The client's output must have been written up to here.
+    /// Delivery must have come up to here.
     mark: u64,
     unwritten: Option<Unwritten>,
 }
@@ -22,8 +22,8 @@ pub(super) struct Confirms {
 }
 
 impl Confirms {
-    /// A `Down` that is written once the client's output has been written up to `mark`.
-    pub(super) fn written_at(&mut self, d: u64, mark: u64) {
+    /// A `Down` that is delivered once delivery has come up to `mark`.
+    pub(super) fn delivered_at(&mut self, d: u64, mark: u64) {
         self.pending.push_back(Pending { d, mark, unwritten: None });
     }
 
@@ -32,8 +32,8 @@ impl Confirms {
         self.pending.push_back(Pending { d, mark: 0, unwritten: Some(why) });
     }
 
-    /// The client's output has been written up to `mark`. Says whether there is something new to confirm.
-    pub(super) fn wrote(&mut self, mark: u64) -> bool {
+    /// Delivery has come up to `mark`. Says whether there is something new to confirm.
+    pub(super) fn delivered(&mut self, mark: u64) -> bool {
         while let Some(first) = self.pending.front()
             && first.mark <= mark
         {
@@ -66,17 +66,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_confirmed_before_it_is_written() {
+    fn nothing_is_confirmed_before_it_is_delivered() {
         let mut confirms = Confirms::default();
-        confirms.written_at(1, 100);
+        confirms.delivered_at(1, 100);
         confirms.unwritten(2, Unwritten::Gap);
-        confirms.written_at(3, 200);
-        assert!(!confirms.wrote(99));
+        confirms.delivered_at(3, 200);
+        assert!(!confirms.delivered(99));
         assert_eq!(confirms.take(), None);
-        assert!(confirms.wrote(100));
+        assert!(confirms.delivered(100));
         assert_eq!(confirms.take(), Some((2, vec![(2, Unwritten::Gap)])));
         assert_eq!(confirms.take(), None);
-        assert!(confirms.wrote(200));
+        assert!(confirms.delivered(200));
         assert_eq!(confirms.take(), Some((3, vec![])));
     }
 }

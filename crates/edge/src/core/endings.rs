@@ -6,6 +6,7 @@ use signaling_protocol::trunk::{Gone, ToNode};
 
 use super::filter::Filter;
 use super::output::Output;
+use super::receipts::Receipts;
 use super::session::{Session, Socket};
 use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
@@ -42,9 +43,10 @@ impl EdgeCore {
             // The answer to its upgrade is on its way: what is said now is said once that has gone.
             Socket::Accepted => session.last_words = Some((code, reason.into())),
             Socket::Open { .. } => {
-                // A message that is not written goes to the client's next socket.
-                let Session { output, place, .. } = session;
-                let mut last_words = output.take(|end| place.confirms().is_some_and(|confirms| confirms.ends_at(end)));
+                // A message that is not written goes to the client's next socket; a reliable client would know it again.
+                let Session { output, place, receipts, .. } = session;
+                let confirms = place.confirms().filter(|_| receipts.is_none());
+                let mut last_words = output.take(|end| confirms.is_some_and(|confirms| confirms.ends_at(end)));
                 encode::close(&mut last_words, code.0, reason);
                 self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
@@ -69,13 +71,16 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.socket = Socket::Closed(gone);
         session.filter = Filter::default();
+        if let Some(receipts) = &mut session.receipts {
+            **receipts = Receipts::default();
+        }
         session.output = Output::default();
-        // What was written before the end was delivered.
-        let written = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
+        // What was delivered before the end has its fate.
+        let delivered = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
         if let Some((link, slot)) = session.at()
             && let Some(link) = self.links.get_mut(link)
         {
-            if let Some((up_to, exceptions)) = written {
+            if let Some((up_to, exceptions)) = delivered {
                 link.send(&ToNode::Confirm { slot, up_to, exceptions });
             }
             link.send(&ToNode::Detach { slot, gone });

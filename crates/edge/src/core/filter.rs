@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use signaling_protocol::trunk::Unwritten;
-use signaling_protocol::{Left, Origin, SessionId};
+use signaling_protocol::{Left, Origin, SessionId, limits};
 
 /// How many of a sender's latest numbers are remembered; its edge never has more than this under way.
 const WINDOW: u64 = 1024;
@@ -12,6 +12,10 @@ const WINDOW: u64 = 1024;
 const MAX_ORIGINS: usize = 1024;
 /// Past the hold time no copy of a message lives longer than this.
 const AFTERLIFE: Duration = Duration::from_secs(5);
+/// So long after a message a reliable sender may send it again: its socket broke with the `ack` unread, that was noticed
+/// by the heartbeat, and it came back just in time to resume.
+const LATEST_REPEAT: Duration =
+    limits::HEARTBEAT.saturating_add(limits::HEARTBEAT_ANSWER).saturating_add(limits::DEFAULT_RESUME);
 
 /// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,9 +118,9 @@ impl Filter {
         Verdict::Write
     }
 
-    /// Forgets senders that have been silent so long that no copy of theirs can still be under way.
+    /// Forgets senders that have been silent so long that no copy of what they sent can still come.
     pub fn forget_idle(&mut self, now: Instant, hold: Duration) {
-        let age = hold + AFTERLIFE;
+        let age = LATEST_REPEAT + hold + AFTERLIFE;
         self.seen_by_origin.retain(|_, seen| now.saturating_duration_since(seen.touched) < age);
         if self.seen_by_origin.is_empty() {
             self.seen_by_origin = FxHashMap::default();
@@ -218,7 +222,10 @@ mod tests {
             assert_eq!(filter.judge(start + Duration::from_millis(n), origin, 0, alive()), Verdict::Write);
         }
         assert_eq!(filter.len(), MAX_ORIGINS);
-        filter.forget_idle(start + Duration::from_secs(27), Duration::from_secs(20));
+        let hold = Duration::from_secs(20);
+        filter.forget_idle(start + LATEST_REPEAT + hold + Duration::from_secs(4), hold);
+        assert_eq!(filter.len(), MAX_ORIGINS);
+        filter.forget_idle(start + LATEST_REPEAT + hold + Duration::from_secs(7), hold);
         assert!(filter.is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use signaling_protocol::client::{EdgeMessage, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Gone, Origin, Slot, ToEdge, ToNode};
-use signaling_protocol::{CloseCode, Left};
+use signaling_protocol::{CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
 use super::filter::Verdict;
@@ -69,7 +69,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::text(out, &pong));
                 return self.check_output(client);
             }
-            EdgeMessage::Received { .. } => {}
+            EdgeMessage::Received { n } => return self.receipt(client, n),
             EdgeMessage::Other => {
                 let seq = session.store.push(text, now);
                 self.counts.ups += 1;
@@ -100,7 +100,25 @@ impl EdgeCore {
     pub fn wrote(&mut self, now: Instant, client: ClientKey, count: usize) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.output.wrote(now, count, &mut self.pool);
+        if let Some(receipts) = &mut session.receipts {
+            receipts.wrote(now, session.output.written());
+        }
         self.confirm(client);
+    }
+
+    /// The client says that it has everything up to `n`; of a plain one that means nothing.
+    fn receipt(&mut self, client: ClientKey, n: u64) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        let Some(receipts) = &mut session.receipts else { return Reading::On };
+        if receipts.say(n).is_err() {
+            let message = format!("`received` names {n}, and you were sent {} so far", receipts.sent());
+            let (code, message) = (ErrorCode::BadMessage, message.as_str());
+            let error = ServerMessage::Error { code, message, id: None, to: None, room: None, retry_after_ms: None };
+            session.output.append(&mut self.pool, |out| encode::text(out, &error.to_json()));
+            return self.check_output(client);
+        }
+        self.confirm(client);
+        Reading::On
     }
 
     /// A run of frames from the node.
@@ -248,18 +266,23 @@ impl EdgeCore {
             None => Verdict::Write,
         };
         if verdict == Verdict::Write {
-            session.output.append(&mut self.pool, |out| encode::text(out, down.payload));
+            match (&mut session.receipts, down.origin) {
+                (Some(receipts), Some(origin)) => {
+                    receipts.write(&mut session.output, &mut self.pool, origin, down.payload);
+                }
+                _ => session.output.append(&mut self.pool, |out| encode::text(out, down.payload)),
+            }
             self.counts.downs += u64::from(down.origin.is_some());
         }
-        let mark = session.output.end();
+        let mark = session.mark(down.origin);
         let Some(confirms) = session.confirms() else { return };
         match verdict {
             Verdict::Write => {
-                confirms.written_at(down.d, mark);
+                confirms.delivered_at(down.d, mark);
                 self.check_output(client);
             }
             Verdict::Repeat => {
-                confirms.written_at(down.d, mark);
+                confirms.delivered_at(down.d, mark);
                 self.counts.filtered_repeats += 1;
                 self.confirm(client);
             }
@@ -274,7 +297,8 @@ impl EdgeCore {
     /// Lists the client for writing, or closes it if it has too much unwritten.
     fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        if session.output.pending().len() > self.settings.max_output_bytes {
+        let crowded = session.receipts.as_ref().is_some_and(|receipts| receipts.are_too_many());
+        if crowded || session.output.pending().len() > self.settings.max_output_bytes {
             self.close(client, CloseCode::TOO_SLOW, "too much waits for you to read it");
             Reading::Paused
         } else {
@@ -286,8 +310,8 @@ impl EdgeCore {
     /// Notes on the session's link that there is something to confirm, if there is.
     fn confirm(&mut self, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        let written = session.output.written();
-        if session.confirms().is_some_and(|confirms: &mut Confirms| confirms.wrote(written))
+        let delivered = session.delivered();
+        if session.confirms().is_some_and(|confirms: &mut Confirms| confirms.delivered(delivered))
             && !session.confirm_is_listed
             && let Place::At { link, .. } | Place::Leaving { link, .. } = session.place
             && let Some(link) = self.links.get_mut(link)

@@ -4,7 +4,8 @@
 //! as bytes for links ([`EdgeCore::take_batch`]), bytes for clients ([`EdgeCore::output`]) and [`Effect`]s. The
 //! way of a message up: [`EdgeCore::client_text`] keeps it in the session's [`Store`] and writes an `Up`; its
 //! `Fates` end its custody. Down: [`EdgeCore::link_frames`] asks the session's [`Filter`], queues the text, and
-//! once [`EdgeCore::wrote`] says that the socket took it, a `Confirm` rides along with the next batch.
+//! once [`EdgeCore::wrote`] says that the socket took it, or a reliable client has said `received`, a `Confirm` rides
+//! along with the next batch.
 
 mod confirms;
 mod endings;
@@ -13,6 +14,7 @@ mod inputs;
 mod link;
 mod output;
 mod places;
+mod receipts;
 mod session;
 mod store;
 mod sweep;
@@ -56,6 +58,9 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// How long it has to answer.
     pub heartbeat_answer: Duration,
+    /// How long a reliable client may keep silent about what its socket took: 25 times what it is told to take, so that
+    /// a slow network is no reason, and short enough for those who wait for an `ack`.
+    pub receipt_timeout: Duration,
     /// Until a node has told its own.
     pub hold_until_told: Duration,
 }
@@ -65,7 +70,13 @@ impl Settings {
     #[must_use]
     pub fn for_messages_of(max_message_bytes: usize) -> Self {
         let defaults = Self::default();
-        Self { max_output_bytes: defaults.max_output_bytes.max(4 * max_message_bytes), ..defaults }
+        // What a reliable client may have under way: one that is not read cannot say `received`.
+        let bytes = defaults.store.bytes.max(2 * max_message_bytes);
+        Self {
+            store: StoreLimits { bytes, ..defaults.store },
+            max_output_bytes: defaults.max_output_bytes.max(4 * max_message_bytes),
+            ..defaults
+        }
     }
 }
 
@@ -77,6 +88,7 @@ impl Default for Settings {
             write_timeout: Duration::from_secs(10),
             heartbeat: limits::HEARTBEAT,
             heartbeat_answer: limits::HEARTBEAT_ANSWER,
+            receipt_timeout: Duration::from_secs(5),
             hold_until_told: limits::DEFAULT_HOLD,
         }
     }

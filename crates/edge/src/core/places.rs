@@ -53,7 +53,7 @@ impl EdgeCore {
             session: session.id,
             client_id: session.client_id.as_str(),
             born: session.born,
-            reliable: session.reliable,
+            reliable: session.receipts.is_some(),
             seq: session.store.last(),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             state: session.state.as_deref(),

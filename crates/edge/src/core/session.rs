@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::trunk::{Gone, Request, Slot};
-use signaling_protocol::{ClientId, CloseCode, SessionId};
+use signaling_protocol::{ClientId, CloseCode, Origin, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::confirms::Confirms;
 use super::filter::Filter;
 use super::output::Output;
+use super::receipts::Receipts;
 use super::store::Store;
 use super::{LinkKey, Settings};
 
@@ -96,7 +97,8 @@ pub(super) struct Session {
     pub(super) key: KeyHash,
     pub(super) id: SessionId,
     pub(super) born: u64,
-    pub(super) reliable: bool,
+    /// What the client has said `received` for; none for plain clients.
+    pub(super) receipts: Option<Box<Receipts>>,
     /// Dropped once a node has admitted the client: what follows needs only `state`.
     pub(super) request: Option<Box<ConnectRequest>>,
     pub(super) state: Option<Box<[u8]>>,
@@ -124,7 +126,7 @@ impl Session {
             client_id: newcomer.client_id,
             id: newcomer.session,
             born: newcomer.born,
-            reliable: newcomer.reliable,
+            receipts: newcomer.reliable.then(Box::default),
             request: Some(Box::new(newcomer.request)),
             state: None,
             hold: settings.hold_until_told,
@@ -157,6 +159,20 @@ impl Session {
             Place::At { link, slot, .. } => Some((link, slot)),
             _ => None,
         }
+    }
+
+    /// What [`Session::delivered`] must reach before a message that is queued, or has been, counts as delivered.
+    pub(super) fn mark(&self, origin: Option<Origin>) -> u64 {
+        match (&self.receipts, origin) {
+            (Some(receipts), Some(origin)) => receipts.needed_for(origin),
+            (Some(receipts), None) => receipts.received(),
+            (None, _) => self.output.end(),
+        }
+    }
+
+    /// How far delivery has come: bytes written to a plain client's socket, messages that a reliable client has.
+    pub(super) fn delivered(&self) -> u64 {
+        self.receipts.as_ref().map_or(self.output.written(), |receipts| receipts.received())
     }
 
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {

@@ -41,6 +41,10 @@ impl EdgeCore {
                 closing.push((client, CloseCode::TOO_SLOW, "you have read nothing for too long"));
                 continue;
             }
+            if session.receipts.as_mut().is_some_and(|receipts| receipts.is_late(now, settings.receipt_timeout)) {
+                closing.push((client, CloseCode::TOO_SLOW, "you have not said `received` for too long"));
+                continue;
+            }
             match session.pinged {
                 // Its bytes wait unread in the kernel: silence says nothing.
                 _ if paused => {

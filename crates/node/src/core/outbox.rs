@@ -102,12 +102,22 @@ impl Chain {
         if self.sent.is_empty() {
             self.repeat_at = now + REPEAT_AFTER;
         }
-        self.sent.push_back(Sent { first_destination: Some(self.destination), ..sent });
+        // A reliable client may repeat one whose fate it missed: it goes where it was.
+        let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
+        self.sent.insert(at, Sent { first_destination: Some(self.destination), ..sent });
     }
 
-    /// The latest number that has no fate and is still alive, or 0.
-    pub(super) fn prev(&self, now: Instant) -> u64 {
-        self.sent.iter().rev().find(|sent| !sent.life.is_over(now)).map_or(0, |sent| sent.number)
+    /// The latest number below `number` that has no fate and is still alive, or 0.
+    pub(super) fn prev(&self, now: Instant, number: u64) -> u64 {
+        let before = |sent: &&Sent| sent.number < number && !sent.life.is_over(now);
+        self.sent.iter().rev().find(before).map_or(0, |sent| sent.number)
+    }
+
+    /// The client has repeated a message without a fate in the frame `seq`. Gives the frame that said it before, whose
+    /// fate nobody waits for any more.
+    pub(super) fn renew(&mut self, number: u64, seq: u64) -> Option<u64> {
+        let at = self.sent.binary_search_by_key(&number, |sent| sent.number).ok()?;
+        self.sent.get_mut(at).map(|sent| std::mem::replace(&mut sent.seq, seq))
     }
 
     /// Ends custody of one.
@@ -229,13 +239,27 @@ mod tests {
     fn a_predecessor_is_the_latest_without_fate_that_is_still_alive() {
         let now = Instant::now();
         let mut chain = chain(now);
-        assert_eq!(chain.prev(now), 0);
+        assert_eq!(chain.prev(now, 4), 0);
         send(&mut chain, now, 4, LIFE);
         send(&mut chain, now, 7, Duration::from_millis(1));
-        assert_eq!(chain.prev(now), 7);
-        assert_eq!(chain.prev(now + Duration::from_secs(1)), 4);
+        assert_eq!(chain.prev(now, 9), 7);
+        assert_eq!(chain.prev(now + Duration::from_secs(1), 9), 4);
         assert!(chain.remove(now, 4).is_some());
-        assert_eq!(chain.prev(now + Duration::from_secs(1)), 0);
+        assert_eq!(chain.prev(now + Duration::from_secs(1), 9), 0);
+    }
+
+    #[test]
+    fn one_that_the_client_repeats_goes_where_it_was_and_its_fate_to_the_latest_frame() {
+        let now = Instant::now();
+        let mut chain = chain(now);
+        (1..=3).for_each(|number| send(&mut chain, now, number, LIFE));
+        assert_eq!(chain.renew(2, 12), Some(2));
+        assert_eq!(chain.remove(now, 2).map(|sent| sent.seq), Some(12));
+        assert_eq!(chain.renew(2, 13), None);
+        assert_eq!(chain.prev(now, 2), 1);
+        send(&mut chain, now, 2, LIFE);
+        let copies: Vec<_> = chain.repeat(now).iter().map(|copy| (copy.origin.number, copy.prev)).collect();
+        assert_eq!(copies, [(1, 0), (2, 1), (3, 2)]);
     }
 
     #[test]

@@ -26,24 +26,28 @@ struct Refused<'a> {
 }
 
 const NO_ROOMS: &str = "this mesh has no room store";
+const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
     pub(super) fn up(&mut self, now: Instant, at: (TrunkKey, Slot), seq: u64, left: Left, payload: &[u8]) {
         let Some(key) = self.session_at(at) else { return };
         let Some(session) = self.sessions.get_mut(key) else { return };
-        // Frames up to that have been at another node, or at this one before.
-        let fresh = seq > session.seq;
-        session.seq = session.seq.max(seq);
         self.counts.requests += 1;
         let refuse = |code, message, id| Refused { code, message, id, to: None, room: None };
-        match client::parse(payload) {
+        let message = client::parse(payload);
+        let (number, fresh) = session.number(seq, message.as_ref().ok().and_then(ClientMessage::id));
+        match message {
+            Ok(message) if session.known_id.is_some() && message.takes_id() && message.id().is_none() => {
+                self.refuse(key, seq, &refuse(ErrorCode::BadMessage, NEEDS_ID, None));
+            }
             Ok(ClientMessage::Signal { to, data, id, ttl_ms }) => {
                 let from = session.client_id.clone();
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 write_signal(&mut scratch, from.as_str(), data, id);
                 let life = Life::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
-                self.signal(now, key, (seq, fresh), &to, id, life, Rc::from(&scratch[..]));
+                let sent = Sent::new(number, seq, id, life, Rc::from(&scratch[..]), fresh);
+                self.signal(now, key, &to, sent, fresh);
                 self.scratch = scratch;
             }
             Ok(ClientMessage::Join { room, id, .. } | ClientMessage::Leave { room, id }) => {
@@ -71,28 +75,26 @@ impl NodeCore {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one message")]
-    fn signal(
-        &mut self,
-        now: Instant,
-        key: SessionKey,
-        (seq, fresh): (u64, bool),
-        to: &str,
-        id: Option<u64>,
-        life: Life,
-        payload: Rc<[u8]>,
-    ) {
+    fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: Sent, fresh: bool) {
         let Some(chain_key) = self.chain(now, key, to) else { return };
         let Some(chain) = self.chains.get_mut(chain_key) else { return };
-        // Of one that was elsewhere a copy may still arrive: it cannot be called unavailable yet.
-        if fresh && chain.held && chain.len() >= MAX_FOR_ABSENT {
-            self.unavailable(key, seq, id, to);
+        // The client says it again: the fate goes to the frame that says it last.
+        if let Some(earlier) = chain.renew(sent.number, sent.seq) {
+            if earlier != sent.seq {
+                self.reply(key, earlier, Fate::Done, &[]);
+            }
             return;
         }
-        let prev = chain.prev(now);
-        let origin = Origin { session: chain.origin, number: seq };
-        chain.push(now, Sent::new(seq, seq, id, life, Rc::clone(&payload), fresh));
-        self.send(now, chain_key, Copy { origin, prev, life, repeat: !fresh, payload });
+        // Of one that was elsewhere a copy may still arrive: it cannot be called unavailable yet.
+        if fresh && chain.held && chain.len() >= MAX_FOR_ABSENT {
+            self.unavailable(key, sent.seq, sent.id, to);
+            return;
+        }
+        let prev = chain.prev(now, sent.number);
+        let origin = Origin { session: chain.origin, number: sent.number };
+        let copy = Copy { origin, prev, life: sent.life, repeat: !fresh, payload: Rc::clone(&sent.payload) };
+        chain.push(now, sent);
+        self.send(now, chain_key, copy);
     }
 
     /// The session's queue for a recipient.

@@ -68,6 +68,7 @@ pub(super) struct Arrival {
     pub(super) key: KeyHash,
     pub(super) session: SessionId,
     pub(super) born: u64,
+    pub(super) reliable: bool,
     pub(super) seq: u64,
     /// No node has admitted it before.
     pub(super) newcomer: bool,
@@ -83,6 +84,7 @@ impl Arrival {
             client_id,
             session: attach.session,
             born: attach.born,
+            reliable: attach.reliable,
             seq: attach.seq,
             newcomer: attach.state.is_none(),
             gone: attach.gone.is_some(),
@@ -99,8 +101,10 @@ pub(super) struct Session {
     pub(super) born: u64,
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
-    /// Number of the latest uplink frame.
+    /// Number of the latest uplink frame: those up to it have been at another node, or at this one before.
     pub(super) seq: u64,
+    /// The highest `id` that may have been seen before, here or at another node; none for plain clients.
+    pub(super) known_id: Option<u64>,
     /// Without a socket, or no longer here: its outbox runs on.
     pub(super) gone: bool,
     /// The edge sends no more of it. Until then its slot is known: frames may be on their way.
@@ -130,6 +134,7 @@ impl Session {
             trunk,
             slot: arrival.slot,
             seq: arrival.seq,
+            known_id: arrival.reliable.then_some(0),
             gone: arrival.gone,
             detached: false,
             has_backlog: false,
@@ -141,6 +146,21 @@ impl Session {
             last_d: 0,
             unconfirmed: VecDeque::new(),
             unconfirmed_bytes: 0,
+        }
+    }
+
+    /// The number that makes up a message's name, and whether the message is news: nobody has had it before. A plain client's
+    /// messages go by the numbers of their frames, a reliable client's by the `id`s that it gives them in all repeats.
+    pub(super) fn number(&mut self, seq: u64, id: Option<u64>) -> (u64, bool) {
+        let fresh = seq > self.seq;
+        self.seq = self.seq.max(seq);
+        match self.known_id.as_mut().zip(id) {
+            Some((known, id)) => {
+                let news = id > *known;
+                *known = id.max(*known);
+                (id, fresh && news)
+            }
+            None => (seq, fresh),
         }
     }
 

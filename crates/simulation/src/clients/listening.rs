@@ -1,0 +1,99 @@
+//! What clients make of what they are told.
+
+use serde_json::Value;
+
+use super::reliable::Got;
+use crate::agenda::SECOND;
+use crate::event::{MessageId, SocketId};
+use crate::ledger::Told;
+use crate::spans::Spans;
+use crate::world::World;
+
+impl World {
+    pub(super) fn client_gets(&mut self, id: SocketId, text: &[u8]) {
+        let now = self.agenda.now();
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let index = socket.client;
+        let Ok(message) = serde_json::from_slice::<Value>(text) else {
+            return self.ledger.broken(now, "damaged", format!("socket {id} got what is no JSON"));
+        };
+        let kind = message.get("type").and_then(Value::as_str).unwrap_or_default();
+        if self.trace.is_wanted() {
+            let front = crate::trunks::front(text);
+            self.trace.line(now, || format!("c{index} socket {id} gets {front}"));
+        }
+        if socket.welcomed == (kind == "welcome") {
+            self.ledger.broken(now, "welcome", format!("socket {id} got {kind} where it should not"));
+            return;
+        }
+        let number = |name: &str| message.get(name).and_then(Value::as_u64);
+        let (here, slow) = (socket.here, socket.slow);
+        match (kind, message.get("code").and_then(Value::as_str)) {
+            ("welcome", _) => {
+                socket.welcomed = true;
+                let Some(client) = self.clients.get_mut(index).filter(|_| here) else { return };
+                client.resume = message.get("resume").and_then(Value::as_str).map(str::to_owned);
+                let resumed = message.get("resumed").and_then(Value::as_bool).unwrap_or_default();
+                self.reliable_is_welcomed(index, id, resumed);
+            }
+            ("signal", _) => {
+                let named = message.get("data").and_then(|data| data.get("m")).and_then(Value::as_u64);
+                let named = named.and_then(|named| usize::try_from(named).ok()).unwrap_or(usize::MAX);
+                let calm = self.trouble.covers_nothing(now.saturating_sub(30 * SECOND), now);
+                self.ledger.written(now, named, (index, id), slow, calm);
+                if here {
+                    self.application_gets(id, named, number("n"), message.get("m").and_then(Value::as_str));
+                }
+            }
+            ("ack", _) => self.told(id, number("id"), Told::Ack),
+            ("error", Some("recipient_unavailable")) => self.told(id, number("id"), Told::Unavailable),
+            ("pong", _) => {}
+            _ => self.ledger.broken(now, "unexpected", String::from_utf8_lossy(text).into_owned()),
+        }
+    }
+
+    /// A message that its socket took is with the client: a reliable one's application gets it once.
+    fn application_gets(&mut self, id: SocketId, message: MessageId, n: Option<u64>, name: Option<&str>) {
+        let now = self.agenda.now();
+        let Some(index) = self.sockets.get(id).map(|socket| socket.client) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return };
+        match (&mut client.reliable, n, name) {
+            (Some(reliable), Some(n), Some(name)) => match reliable.gets(n, name) {
+                Got::News => self.ledger.application_got(now, message, index),
+                Got::Repeat => self.counters.add("clients: messages that their application had", 1),
+                Got::Gap => self.ledger.broken(now, "receipt number", format!("socket {id} got {n} out of turn")),
+            },
+            (None, None, None) => return,
+            (_, n, name) => {
+                let what = format!("socket {id} of c{index} got the number {n:?} and the name {name:?}");
+                return self.ledger.broken(now, "receipt number", what);
+            }
+        }
+        self.reliable_has_received(index, id);
+    }
+
+    fn told(&mut self, id: SocketId, request: Option<u64>, told: Told) {
+        let now = self.agenda.now();
+        let Some((index, here)) = self.sockets.get(id).map(|socket| (socket.client, socket.here)) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let request = request.unwrap_or_default();
+        let message = match &mut client.reliable {
+            // It will ask again.
+            Some(_) if !here => return,
+            Some(reliable) => match reliable.answered(request) {
+                Some(message) => message,
+                None => {
+                    let what = format!("c{index} was told {told:?} of its request {request}, which has its answer");
+                    return self.ledger.broken(now, "two fates", what);
+                }
+            },
+            None => usize::try_from(request).ok().and_then(|id| id.checked_sub(1)).unwrap_or(usize::MAX),
+        };
+        let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
+        let nowhere = Spans::default();
+        let away = self.clients.get(recipient).map_or(&nowhere, |client| &client.away);
+        let slow = self.sockets.get(id).is_some_and(|socket| socket.slow);
+        self.ledger.told(now, message, id, told, (&self.trouble, away), slow);
+        self.reliable_sends(index);
+    }
+}

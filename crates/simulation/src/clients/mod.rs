@@ -1,0 +1,192 @@
+//! Clients: they come and go, say things, and are told things.
+
+mod listening;
+mod reliable;
+mod socket;
+
+use std::collections::VecDeque;
+
+use signaling_edge::core::{ConnectRequest, Newcomer};
+use signaling_protocol::trunk::Gone;
+use signaling_protocol::{ClientId, SessionId};
+
+use self::reliable::Reliable;
+use self::socket::State;
+use crate::agenda::{MS, Micros};
+use crate::event::{Act, ClientIx, Event, Host, Input, MessageId, Said, SocketId};
+use crate::ledger::{Place, Stream};
+use crate::plan::{Takes, Traits};
+use crate::spans::Spans;
+use crate::world::World;
+
+pub(crate) use self::socket::Socket;
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: Option<SocketId>,
+    resume: Option<String>,
+    /// What it wanted to say while it had no open socket.
+    pending: VecDeque<MessageId>,
+    takes: Takes,
+    reliable: Option<Reliable>,
+    /// When it had no socket that takes output.
+    pub(crate) away: Spans,
+    stalled_until: Micros,
+}
+
+impl Client {
+    /// One whose edge keeps up to `store_frames` of its messages.
+    pub(crate) fn new(traits: Traits, store_frames: usize) -> Self {
+        let mut away = Spans::default();
+        away.begin(0);
+        let reliable = traits.reliable.then(|| Reliable::new(store_frames / 2));
+        let takes = traits.takes;
+        Self { socket: None, resume: None, pending: VecDeque::new(), takes, reliable, away, stalled_until: 0 }
+    }
+}
+
+impl World {
+    pub(crate) fn client_connects(&mut self, index: ClientIx) {
+        let edge = self.rng.index(self.edges.len());
+        let delay = self.rng.delay();
+        let now = self.agenda.now();
+        let id = self.sockets.len();
+        let Some(client) = self.clients.get_mut(index) else { return };
+        if client.socket.is_some() || self.closing_down {
+            return;
+        }
+        client.socket = Some(id);
+        let slow = client.takes != Takes::All || client.stalled_until > now;
+        self.sockets.push(Socket::new(index, edge, now + delay, client.stalled_until, slow));
+        self.trace.line(now, || format!("c{index} connects to e{edge} on socket {id}"));
+        self.later(Host::Edge(edge), delay, Input::Newcomer(id));
+        if !self.is_alive(Host::Edge(edge)) {
+            self.nobody_listens(id);
+        }
+    }
+
+    /// The edge's process is not there: try again.
+    pub(crate) fn nobody_listens(&mut self, id: SocketId) {
+        let again = self.rng.within(300 * MS, 1_500 * MS);
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        if socket.state == State::Opening && socket.key.is_none() {
+            socket.state = State::Closed;
+            let client = socket.client;
+            self.client_lost_socket(client, id, Some(again));
+        }
+    }
+
+    fn client_lost_socket(&mut self, index: ClientIx, id: SocketId, again: Option<Micros>) {
+        let now = self.agenda.now();
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.here = false;
+        }
+        let Some(client) = self.clients.get_mut(index).filter(|client| client.socket == Some(id)) else { return };
+        client.socket = None;
+        client.away.begin(now);
+        if let Some(reliable) = &mut client.reliable {
+            reliable.disconnected();
+        }
+        if let Some(delay) = again {
+            self.agenda.after(delay, Event::Act(Act::Connect(index)));
+        }
+    }
+
+    pub(crate) fn newcomer(&mut self, id: SocketId) -> Option<Newcomer> {
+        let session = SessionId(self.rng.bytes());
+        let born = self.agenda.now();
+        let socket = self.sockets.get(id)?;
+        let client = self.clients.get_mut(socket.client)?;
+        let reliable = client.reliable.is_some();
+        let shows_token = self.rng.percent(if reliable { 90 } else { 50 });
+        let resume = client.resume.clone().filter(|_| shows_token);
+        let client_id = ClientId::new(&format!("c{}", socket.client)).ok()?;
+        let request = ConnectRequest { path: "/v1/connect".to_owned(), resume, ..ConnectRequest::default() };
+        Some(Newcomer { client_id, session, born, reliable, request })
+    }
+
+    pub(crate) fn client_disconnects(&mut self, index: ClientIx, gone: Gone, noticed_after: Micros) {
+        let now = self.agenda.now();
+        let Some(id) = self.clients.get(index).and_then(|client| client.socket) else { return };
+        self.trace
+            .line(now, || format!("c{index} leaves socket {id}, {gone:?}, noticed after {} ms", noticed_after / MS));
+        self.counters.add("clients: sockets left", 1);
+        self.client_lost_socket(index, id, None);
+        let Some(socket) = self.sockets.get(id) else { return };
+        let (edge, at) = (socket.edge, socket.up_arrives.max(now + noticed_after));
+        self.later(Host::Edge(edge), at - now, Input::SocketGone(id, gone));
+    }
+
+    pub(crate) fn client_stalls(&mut self, index: ClientIx, lasts: Micros) {
+        let now = self.agenda.now();
+        let Some(client) = self.clients.get_mut(index) else { return };
+        client.stalled_until = now + lasts;
+        client.away.end(now);
+        client.away.add(now, now + lasts);
+        match client.socket.and_then(|id| self.sockets.get_mut(id)) {
+            Some(socket) => {
+                socket.rests_until = now + lasts;
+                socket.slow = true;
+            }
+            None => client.away.begin(now),
+        }
+        self.counters.add("clients: stalls", 1);
+    }
+
+    pub(crate) fn client_sends(&mut self, message: MessageId) {
+        let Some(index) = self.sendings.get(message).map(|sending| sending.from) else { return };
+        let Some(client) = self.clients.get_mut(index) else { return };
+        if client.reliable.is_some() {
+            client.pending.push_back(message);
+            return self.reliable_sends(index);
+        }
+        let open = client.socket.filter(|id| self.sockets.get(*id).is_some_and(|socket| socket.state == State::Open));
+        match open {
+            Some(socket) if client.pending.is_empty() => self.say(socket, plainly(socket, message)),
+            _ => client.pending.push_back(message),
+        }
+    }
+
+    fn say(&mut self, id: SocketId, said: Said) {
+        let delay = self.rng.delay();
+        let now = self.agenda.now();
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.up_arrives = socket.up_arrives.max(now + delay);
+        let (edge, wait) = (socket.edge, socket.up_arrives - now);
+        self.later(Host::Edge(edge), wait, Input::Text(id, Some(said)));
+    }
+
+    /// An edge's process is gone, and all its sockets.
+    pub(crate) fn kill_edge(&mut self, index: usize) {
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        edge.alive = false;
+        edge.generation += 1;
+        edge.pause = None;
+        crate::edges::count(&mut self.counters, &edge.core);
+        edge.core = signaling_edge::core::EdgeCore::new(self.edge_settings.clone());
+        edge.socket_by_client.clear();
+        self.reset_conns(Host::Edge(index));
+        for id in 0..self.sockets.len() {
+            let again = self.rng.within(300 * MS, 1_500 * MS);
+            let Some(socket) = self.sockets.get_mut(id) else { return };
+            if socket.edge == index && socket.state != State::Closed {
+                socket.state = State::Closed;
+                let client = socket.client;
+                self.client_lost_socket(client, id, Some(again));
+            }
+        }
+    }
+
+    /// All clients leave for good.
+    pub(crate) fn hang_up(&mut self) {
+        self.closing_down = true;
+        for index in 0..self.clients.len() {
+            self.client_disconnects(index, Gone::Left, MS);
+        }
+    }
+}
+
+/// A plain client names nothing itself: the order of its messages is that in which they are planned.
+fn plainly(socket: SocketId, message: MessageId) -> Said {
+    Said::Request(message, Place { stream: Stream::Socket(socket), number: message as u64 + 1 })
+}

@@ -1,0 +1,200 @@
+//! What a reliable client does beyond a plain one: it numbers its requests through all resumes of a session, sends again
+//! what has no answer, says what it has received, and gives its application each message once.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::agenda::MS;
+use crate::event::{Act, ClientIx, Event, MessageId, Said, SocketId};
+use crate::ledger::{Place, Stream};
+use crate::world::World;
+
+/// When so many messages are unsaid, it says `received` at once.
+const MOST_UNSAID: u64 = 64;
+/// Otherwise within this time.
+const LAZINESS: u64 = 200 * MS;
+
+#[derive(Debug, Default)]
+pub(crate) struct Reliable {
+    /// How many sessions it has had.
+    session: u64,
+    /// Its latest request in this one.
+    id: u64,
+    unanswered: VecDeque<(u64, MessageId)>,
+    /// Most requests that it leaves unanswered: the edge then never has to stop reading it.
+    window: usize,
+    /// What its application has got.
+    names: BTreeSet<String>,
+    /// Its socket has been welcomed.
+    ready: bool,
+    /// The latest message on its socket.
+    n: u64,
+    said: u64,
+    will_say: bool,
+}
+
+/// What has come, for the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Got {
+    News,
+    Repeat,
+    /// One before it is missing.
+    Gap,
+}
+
+impl Reliable {
+    pub(super) fn new(window: usize) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    /// It has no socket any more: the next one counts anew.
+    pub(super) fn disconnected(&mut self) {
+        (self.ready, self.n, self.said, self.will_say) = (false, 0, 0, false);
+    }
+
+    /// Its session goes on: what it has to send again.
+    fn resumed(&mut self) -> Vec<(u64, MessageId)> {
+        self.ready = true;
+        self.unanswered.iter().copied().collect()
+    }
+
+    /// It has a new session: what it has to send anew.
+    fn starts_again(&mut self) -> Vec<MessageId> {
+        self.ready = true;
+        self.session += 1;
+        self.id = 0;
+        std::mem::take(&mut self.unanswered).into_iter().map(|(_, message)| message).collect()
+    }
+
+    fn may_send(&self) -> bool {
+        self.ready && self.unanswered.len() < self.window
+    }
+
+    fn numbered(&mut self, message: MessageId) -> u64 {
+        self.id += 1;
+        self.unanswered.push_back((self.id, message));
+        self.id
+    }
+
+    /// The message that an answer is for, if it is the first.
+    pub(super) fn answered(&mut self, id: u64) -> Option<MessageId> {
+        let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
+        self.unanswered.remove(at).map(|(_, message)| message)
+    }
+
+    pub(super) fn gets(&mut self, n: u64, name: &str) -> Got {
+        if n != self.n + 1 {
+            return Got::Gap;
+        }
+        self.n = n;
+        if self.names.insert(name.to_owned()) { Got::News } else { Got::Repeat }
+    }
+
+    fn says(&mut self) -> Option<u64> {
+        let news = self.n > self.said;
+        self.said = self.n;
+        news.then_some(self.n)
+    }
+}
+
+impl World {
+    fn reliable(&mut self, index: ClientIx) -> Option<&mut Reliable> {
+        self.clients.get_mut(index)?.reliable.as_mut()
+    }
+
+    pub(super) fn reliable_is_welcomed(&mut self, index: ClientIx, socket: SocketId, resumed: bool) {
+        let Some(reliable) = self.reliable(index) else { return };
+        if resumed {
+            let session = reliable.session;
+            for (id, message) in reliable.resumed() {
+                self.counters.add("clients: requests repeated in a resumed session", 1);
+                self.say(socket, Said::Request(message, place(index, session, id)));
+            }
+        } else {
+            // What may have been delivered under its old name is another message now.
+            for message in reliable.starts_again().into_iter().rev() {
+                let Some(sending) = self.sendings.get(message).copied() else { continue };
+                self.counters.add("clients: requests sent anew in another session", 1);
+                let anew = self.sendings.len();
+                self.sendings.push(sending);
+                self.ledger.expect(sending.from, sending.to, sending.ttl_ms);
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.pending.push_front(anew);
+                }
+            }
+        }
+        self.reliable_sends(index);
+    }
+
+    /// Sends what may be sent now.
+    pub(super) fn reliable_sends(&mut self, index: ClientIx) {
+        while let Some(client) = self.clients.get_mut(index)
+            && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
+            && reliable.may_send()
+            && let Some(message) = client.pending.pop_front()
+        {
+            let id = reliable.numbered(message);
+            let place = place(index, reliable.session, id);
+            self.say(socket, Said::Request(message, place));
+        }
+    }
+
+    /// Something came: it says so, a little later or, when that is much, at once.
+    pub(super) fn reliable_has_received(&mut self, index: ClientIx, socket: SocketId) {
+        let delay = self.rng.within(0, LAZINESS);
+        let Some(reliable) = self.reliable(index) else { return };
+        if reliable.n - reliable.said >= MOST_UNSAID {
+            self.reliable_says(index, socket);
+        } else if !std::mem::replace(&mut reliable.will_say, true) {
+            self.agenda.after(delay, Event::Act(Act::SayReceived(index, socket)));
+        }
+    }
+
+    pub(crate) fn reliable_says_received(&mut self, index: ClientIx, socket: SocketId) {
+        if self.clients.get(index).is_some_and(|client| client.socket == Some(socket)) {
+            if let Some(reliable) = self.reliable(index) {
+                reliable.will_say = false;
+            }
+            self.reliable_says(index, socket);
+        }
+    }
+
+    fn reliable_says(&mut self, index: ClientIx, socket: SocketId) {
+        if let Some(n) = self.reliable(index).and_then(Reliable::says) {
+            self.say(socket, Said::Received(n));
+        }
+    }
+}
+
+fn place(client: ClientIx, session: u64, number: u64) -> Place {
+    Place { stream: Stream::Session(client, session), number }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resumed_session_repeats_its_ids_and_another_one_starts_at_one() {
+        let mut client = Reliable::new(3);
+        assert!(!client.may_send(), "nobody has welcomed it");
+        assert!(client.starts_again().is_empty());
+        assert_eq!([70, 71, 72].map(|message| client.numbered(message)), [1, 2, 3]);
+        assert!(!client.may_send());
+        assert_eq!((client.answered(2), client.answered(2)), (Some(71), None));
+        client.disconnected();
+        assert_eq!(client.resumed(), [(1, 70), (3, 72)]);
+        assert_eq!(client.numbered(73), 4);
+        client.disconnected();
+        assert_eq!(client.starts_again(), [70, 72, 73]);
+        assert_eq!(client.numbered(70), 1);
+    }
+
+    #[test]
+    fn a_name_is_news_once_on_whatever_socket() {
+        let mut client = Reliable::new(3);
+        assert_eq!([client.gets(1, "a"), client.gets(2, "b"), client.gets(4, "c")], [Got::News, Got::News, Got::Gap]);
+        assert_eq!((client.says(), client.says()), (Some(2), None));
+        client.disconnected();
+        assert_eq!([client.gets(1, "b"), client.gets(2, "c")], [Got::Repeat, Got::News]);
+    }
+}

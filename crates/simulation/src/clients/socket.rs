@@ -1,0 +1,278 @@
+//! A client's connection: bytes, and what the edge's shell does with them.
+
+use std::collections::VecDeque;
+
+use signaling_edge::core::{ClientKey, Reading, Refusal};
+use signaling_protocol::CloseCode;
+use signaling_protocol::trunk::Gone;
+
+use crate::agenda::{MS, Micros};
+use crate::event::{ClientIx, Host, Input, MessageId, Said, SocketId};
+use crate::frames::{self, Frame};
+use crate::ledger::Place;
+use crate::plan::{Sending, Takes};
+use crate::world::World;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its upgrade has not been answered.
+    Opening,
+    /// It has been, but the edge has no socket yet.
+    Accepted,
+    Open,
+    /// For the edge too.
+    Closed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(super) client: ClientIx,
+    pub(super) edge: usize,
+    pub(super) key: Option<ClientKey>,
+    pub(super) state: State,
+    /// The client still has it, whatever the edge believes.
+    pub(super) here: bool,
+    /// The edge does not read it.
+    pub(super) paused: bool,
+    pub(super) unread: VecDeque<Said>,
+    pub(super) up_arrives: Micros,
+    pub(super) received: Vec<u8>,
+    pub(super) welcomed: bool,
+    pub(super) rests_until: Micros,
+    pub(super) writable_planned: bool,
+    pub(super) slow: bool,
+    /// What the kernel takes for a client that is not there.
+    pub(super) swallows: usize,
+}
+
+impl Socket {
+    pub(super) fn new(client: ClientIx, edge: usize, up_arrives: Micros, rests_until: Micros, slow: bool) -> Self {
+        Self {
+            client,
+            edge,
+            key: None,
+            state: State::Opening,
+            here: true,
+            paused: false,
+            unread: VecDeque::new(),
+            up_arrives,
+            received: Vec::new(),
+            welcomed: false,
+            rests_until,
+            writable_planned: false,
+            slow,
+            swallows: SOCKET_BUFFER,
+        }
+    }
+
+    /// Whether a fate would reach the client promptly.
+    pub(crate) fn can_be_told(&self) -> bool {
+        self.state == State::Open && self.here && !self.slow
+    }
+}
+
+const SOCKET_BUFFER: usize = 32 * 1024;
+
+impl World {
+    pub(crate) fn key_of(&self, socket: SocketId) -> Option<ClientKey> {
+        self.sockets.get(socket).filter(|socket| socket.state != State::Closed).and_then(|socket| socket.key)
+    }
+
+    pub(crate) fn set_key(&mut self, socket: SocketId, key: ClientKey) {
+        if let Some(socket) = self.sockets.get_mut(socket) {
+            socket.key = Some(key);
+        }
+    }
+
+    pub(crate) fn edge_text(&mut self, edge: usize, id: SocketId, said: Option<Said>) {
+        let now = self.agenda.instant();
+        let Some(key) = self.key_of(id) else { return };
+        if let Some(edge) = self.edges.get_mut(edge) {
+            edge.core.heard(now, key);
+        }
+        let (Some(said), Some(socket)) = (said, self.sockets.get_mut(id)) else { return };
+        socket.unread.push_back(said);
+        self.read_socket(edge, id, key);
+    }
+
+    pub(crate) fn read_again(&mut self, edge: usize, key: ClientKey) {
+        let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.paused = false;
+        }
+        self.read_socket(edge, id, key);
+    }
+
+    fn read_socket(&mut self, edge: usize, id: SocketId, key: ClientKey) {
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        while let Some(socket) = self.sockets.get_mut(id)
+            && !socket.paused
+            && let Some(said) = socket.unread.pop_front()
+            && let Some(edge) = self.edges.get_mut(edge)
+        {
+            let text = match said {
+                Said::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
+                Said::Request(message, place) => {
+                    let Some(sending) = self.sendings.get(message) else { continue };
+                    self.ledger.taken(now, message, (id, place), socket.slow);
+                    request(message, sending, place)
+                }
+            };
+            if edge.core.client_text(instant, key, text.as_bytes()) == Reading::Paused {
+                socket.paused = true;
+            }
+        }
+    }
+
+    /// A node has admitted the client: its upgrade is answered.
+    pub(crate) fn accepted(&mut self, edge: usize, key: ClientKey) {
+        let delay = self.rng.delay();
+        let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.state = State::Accepted;
+        }
+        self.later(Host::Edge(edge), delay, Input::Opened(id));
+    }
+
+    pub(crate) fn opened(&mut self, edge: usize, id: SocketId) {
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        let (Some(key), Some(host)) = (self.key_of(id), self.edges.get_mut(edge)) else { return };
+        host.core.socket_opened(instant, key);
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.state = State::Open;
+        let (index, here) = (socket.client, socket.here);
+        self.trace.line(now, || format!("socket {id} of c{index} is open"));
+        let Some(client) = self.clients.get_mut(index).filter(|_| here) else { return };
+        client.away.end(now);
+        // A reliable one waits for the welcome.
+        if client.reliable.is_some() {
+            return;
+        }
+        let pending = std::mem::take(&mut client.pending);
+        pending.into_iter().for_each(|message| self.say(id, super::plainly(id, message)));
+    }
+
+    pub(crate) fn give_up_waiting(&mut self, edge: usize, id: SocketId) {
+        let (Some(key), Some(host)) = (self.key_of(id), self.edges.get_mut(edge)) else { return };
+        if self.sockets.get(id).is_some_and(|socket| socket.state == State::Opening) {
+            host.core.socket_closed(key, Gone::Lost);
+            let (code, message) = ("no_node".to_owned(), "no node has answered in time".to_owned());
+            self.refused(edge, key, &Refusal { status: 503, code, message, retry_after_ms: None });
+        }
+    }
+
+    /// The edge has no socket any more.
+    pub(crate) fn socket_ended(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.state = State::Closed;
+        }
+    }
+
+    pub(crate) fn refused(&mut self, edge: usize, key: ClientKey, refusal: &Refusal) {
+        let now = self.agenda.now();
+        let again = self.rng.within(500 * MS, 1_500 * MS);
+        let Some(id) = self.edges.get_mut(edge).and_then(|edge| edge.socket_by_client.remove(&key)) else { return };
+        let Some(socket) = self.sockets.get(id) else { return };
+        let (index, accepted) = (socket.client, socket.state == State::Accepted);
+        if accepted && socket.here {
+            self.ledger.broken(now, "refused after accept", format!("socket {id} of c{index}: {}", refusal.message));
+        }
+        self.socket_ended(id);
+        self.trace.line(now, || format!("socket {id} of c{index} is refused: {} {}", refusal.status, refusal.message));
+        self.counters.add(if refusal.status == 409 { "clients: refused with 409" } else { "clients: refused" }, 1);
+        self.client_lost_socket(index, id, Some(again));
+    }
+
+    pub(crate) fn closed_by_mesh(&mut self, edge: usize, key: ClientKey, code: CloseCode, last_words: &[u8]) {
+        let now = self.agenda.now();
+        let again = self.rng.within(500 * MS, 1_500 * MS);
+        let arrives = self.rng.percent(50);
+        let Some(host) = self.edges.get_mut(edge) else { return };
+        let Some(id) = host.socket_by_client.remove(&key) else { return };
+        if arrives {
+            self.socket_takes(id, last_words);
+        }
+        self.socket_ended(id);
+        let Some(socket) = self.sockets.get(id) else { return };
+        let (index, here, slow) = (socket.client, socket.here, socket.slow);
+        self.trace.line(now, || format!("socket {id} of c{index} is closed by the mesh: {code:?}"));
+        self.counters.add("clients: closed by the mesh", 1);
+        if here && !(slow && code == CloseCode::TOO_SLOW) {
+            self.ledger.broken(now, "closed by the mesh", format!("socket {id} of c{index}: {code:?}"));
+        }
+        self.client_lost_socket(index, id, Some(again));
+    }
+
+    pub(crate) fn socket_is_writable(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.writable_planned = false;
+        }
+    }
+
+    /// Writes what a client's socket takes.
+    pub(crate) fn write_out(&mut self, edge: usize, key: ClientKey) {
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+        while let Some(host) = self.edges.get_mut(edge)
+            && let Some(id) = host.socket_by_client.get(&key).copied()
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
+            let output = host.core.output(key);
+            if output.is_empty() {
+                return;
+            }
+            let takes = self.clients.get(socket.client).map_or(Takes::All, |client| client.takes);
+            let count = if !socket.here {
+                let count = output.len().min(socket.swallows);
+                socket.swallows -= count;
+                count
+            } else if now < socket.rests_until {
+                0
+            } else if let Takes::Some { bytes, rest } = takes {
+                socket.rests_until = now + rest;
+                output.len().min(bytes)
+            } else {
+                output.len()
+            };
+            let taken = output.get(..count).unwrap_or_default().to_vec();
+            host.core.wrote(instant, key, count);
+            if count == 0 {
+                let at = socket.rests_until.max(now + MS);
+                if socket.here && !std::mem::replace(&mut socket.writable_planned, true) {
+                    self.later(Host::Edge(edge), at - now, Input::Writable(id));
+                }
+                return;
+            }
+            self.socket_takes(id, &taken);
+        }
+    }
+
+    /// Bytes are with the socket: a message whose last byte is among them counts as written.
+    fn socket_takes(&mut self, id: SocketId, bytes: &[u8]) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.received.extend_from_slice(bytes);
+        while let Some(socket) = self.sockets.get_mut(id)
+            && let Some(frame) = frames::take(&mut socket.received)
+        {
+            match frame {
+                Frame::Text(text) => self.client_gets(id, &text),
+                Frame::Ping if socket.here => {
+                    let edge = socket.edge;
+                    let delay = self.rng.delay();
+                    self.later(Host::Edge(edge), delay, Input::Text(id, None));
+                }
+                Frame::Ping | Frame::Other => {}
+            }
+        }
+    }
+
+    /// Whether an open socket has messages that its edge has not read yet.
+    pub(crate) fn unread(&self) -> bool {
+        self.sockets.iter().any(|socket| socket.can_be_told() && !socket.unread.is_empty())
+    }
+}
+
+fn request(message: MessageId, sending: &Sending, place: Place) -> String {
+    let ttl = sending.ttl_ms.map(|ttl| format!(",\"ttl_ms\":{ttl}")).unwrap_or_default();
+    let (to, padding, id) = (sending.to, "x".repeat(sending.padding), place.number);
+    format!(r#"{{"type":"signal","to":"c{to}","data":{{"m":{message},"pad":"{padding}"}},"id":{id}{ttl}}}"#)
+}

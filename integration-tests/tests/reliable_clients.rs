@@ -1,0 +1,126 @@
+//! A reliable client has a message when it says so, not when it was written to it; and who repeats one asks for its answer.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::{Peer, TestMesh, eventually};
+use tokio::time::{Instant, timeout};
+
+/// A reliable client is closed once a message has been unsaid for 5 s; the rest is for the look that notices.
+const CLOSED_AFTER: std::ops::Range<u64> = 4_900..8_000;
+
+#[tokio::test]
+async fn a_message_is_acked_once_its_recipient_has_said_received() {
+    let mesh = TestMesh::start().await;
+    let (mut alice, mut bob) = pair(&mesh).await;
+    for id in 1..=3 {
+        alice.signal("bob", json!(id), Some(id)).await;
+    }
+    let mut names = Vec::new();
+    for n in 1..=3 {
+        let message = bob.recv().await;
+        assert_eq!((&message["n"], &message["data"], &message["id"]), (&json!(n), &json!(n), &json!(n)));
+        names.push(message["m"].clone());
+    }
+    names.dedup();
+    assert_eq!(names.len(), 3, "{names:?}");
+    // Far longer than an ack takes.
+    assert!(timeout(Duration::from_secs(1), alice.recv()).await.is_err());
+
+    bob.received(2).await;
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 1 }));
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 2 }));
+    assert!(alice.has_nothing().await);
+    bob.received(3).await;
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 3 }));
+}
+
+#[tokio::test]
+async fn a_plain_senders_ack_waits_for_the_receipt_too() {
+    let mesh = TestMesh::start().await;
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut bob = Peer::connect_reliable(&mesh.url(), "bob").await;
+    alice.signal("bob", json!("hello"), Some(7)).await;
+    assert_eq!(bob.recv().await["n"], 1);
+    assert!(timeout(Duration::from_secs(1), alice.recv()).await.is_err());
+    bob.received(1).await;
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 7 }));
+}
+
+#[tokio::test]
+async fn who_never_says_received_is_closed_as_too_slow() {
+    let mesh = TestMesh::start().await;
+    let (mut alice, mut bob) = pair(&mesh).await;
+    alice.signal("bob", json!(1), Some(1)).await;
+    bob.recv().await;
+    let got = Instant::now();
+    assert_eq!(u16::from(bob.closed().await.unwrap().code), 4002);
+    let after = got.elapsed();
+    assert!(CLOSED_AFTER.contains(&(after.as_millis() as u64)), "after {after:?}");
+
+    let mut bob = Peer::connect_reliable(&mesh.url(), "bob").await;
+    let again = bob.recv().await;
+    assert_eq!((&again["data"], &again["n"]), (&json!(1), &json!(1)), "what it had not received comes again");
+    bob.received(1).await;
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 1 }));
+}
+
+#[tokio::test]
+async fn a_repeated_message_is_not_delivered_twice_and_is_acked_again() {
+    let mesh = TestMesh::start().await;
+    let (mut alice, mut bob) = pair(&mesh).await;
+    alice.signal("bob", json!("once"), Some(1)).await;
+    assert_eq!(bob.recv().await["data"], "once");
+    bob.received(1).await;
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 1 }));
+
+    alice.signal("bob", json!("once"), Some(1)).await;
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 1 }));
+    assert!(bob.has_nothing().await);
+}
+
+#[tokio::test]
+async fn what_is_repeated_before_its_answer_gets_one() {
+    let mesh = TestMesh::start().await;
+    let (mut alice, mut bob) = pair(&mesh).await;
+    for _ in 0..2 {
+        alice.signal("bob", json!("once"), Some(1)).await;
+    }
+    assert_eq!(bob.recv().await["data"], "once");
+    let taken = || async {
+        let nodes = mesh.mesh.state().nodes;
+        let mut requests = 0.0;
+        for node in &nodes {
+            requests += metric(&node.internal, "signaling_requests_total", "").await;
+        }
+        (requests >= 2.0).then_some(())
+    };
+    eventually("both requests to be read", Duration::from_secs(5), taken).await;
+    assert!(bob.has_nothing().await);
+    bob.received(1).await;
+    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 1 }));
+    assert!(alice.has_nothing().await);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_an_error_and_the_connection_lives() {
+    let mesh = TestMesh::start().await;
+    let (mut alice, mut bob) = pair(&mesh).await;
+    alice.signal("bob", json!(1), None).await;
+    is_bad_message(&alice.recv().await);
+    bob.received(1).await;
+    is_bad_message(&bob.recv().await);
+    alice.signal("bob", json!(1), Some(1)).await;
+    assert_eq!(bob.recv().await["n"], 1);
+}
+
+async fn pair(mesh: &TestMesh) -> (Peer, Peer) {
+    (Peer::connect_reliable(&mesh.url(), "alice").await, Peer::connect_reliable(&mesh.url(), "bob").await)
+}
+
+fn is_bad_message(message: &Value) {
+    assert_eq!((&message["type"], &message["code"]), (&json!("error"), &json!("bad_message")), "{message}");
+}
