@@ -235,6 +235,8 @@ pub enum ToEdge<'a> {
         /// The session.
         slot: Slot,
     },
+    /// The node takes sessions again after `Draining`.
+    Serving,
 }
 
 macro_rules! wire {

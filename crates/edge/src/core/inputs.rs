@@ -118,7 +118,11 @@ impl EdgeCore {
     fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, from_node: &mut FromNode) {
         let slot = match *frame {
             ToEdge::Draining => {
-                from_node.draining = true;
+                *from_node = FromNode { draining: true, serving: false };
+                return;
+            }
+            ToEdge::Serving => {
+                *from_node = FromNode { draining: false, serving: true };
                 return;
             }
             ToEdge::Attached { slot, .. }
@@ -173,7 +177,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));
                 list_output(&mut self.clients_with_output, client, session);
             }
-            ToEdge::Draining => {}
+            ToEdge::Draining | ToEdge::Serving => {}
         }
     }
 
@@ -289,11 +293,13 @@ impl EdgeCore {
     }
 }
 
-/// What a node said of itself among its frames.
+/// What a node said of itself among its frames: of contrary words the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FromNode {
     /// It will stop: its sessions must move.
     pub draining: bool,
+    /// It takes sessions again.
+    pub serving: bool,
 }
 
 pub(super) fn list_output(listed: &mut Vec<ClientKey>, client: ClientKey, session: &mut Session) {

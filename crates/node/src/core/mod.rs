@@ -287,6 +287,13 @@ impl NodeCore {
         }
     }
 
+    /// Tells all edges that this node takes sessions again, if it was to stop.
+    pub fn undrain(&mut self) {
+        if std::mem::take(&mut self.draining) {
+            self.trunks.values_mut().for_each(|trunk| trunk.send(&ToEdge::Serving));
+        }
+    }
+
     fn session_at(&self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
         self.trunks.get(trunk)?.session_by_slot.get(&slot).copied()
     }

@@ -91,6 +91,7 @@ pub(crate) fn to_edge() -> Vec<(&'static str, ToEdge<'static>)> {
         ("session_state", ToEdge::SessionState { slot: SLOT, state: STATE }),
         ("draining", ToEdge::Draining),
         ("probe", ToEdge::Probe { slot: SLOT }),
+        ("serving", ToEdge::Serving),
     ]
 }
 

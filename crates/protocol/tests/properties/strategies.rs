@@ -97,6 +97,7 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
         (slot(), bytes()).prop_map(|(slot, state)| ToEdge::SessionState { slot, state }),
         Just(ToEdge::Draining),
         slot().prop_map(|slot| ToEdge::Probe { slot }),
+        Just(ToEdge::Serving),
     ]
 }
 
