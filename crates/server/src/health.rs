@@ -16,44 +16,44 @@ pub struct Health {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Ready,
-    Unready(&'static str),
-    Draining,
+struct State {
+    /// Why work cannot be taken, if so.
+    obstacle: Option<&'static str>,
+    /// An operator has taken the server out of service.
+    out_of_service: bool,
+    /// It will stop.
+    stops: bool,
 }
 
 impl Health {
     /// Not ready: `starting`.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: watch::Sender::new(State::Unready("starting")) }
+        let state = State { obstacle: Some("starting"), out_of_service: false, stops: false };
+        Self { state: watch::Sender::new(state) }
     }
 
-    /// Says whether the server can take work, and if not, why. Has no effect once it drains.
+    /// Says whether the server could take work, and if not, why.
     pub fn set_ready(&self, ready: bool, reason: &'static str) {
-        let next = if ready { State::Ready } else { State::Unready(reason) };
-        self.state.send_if_modified(|state| {
-            let changes = *state != State::Draining && *state != next;
-            if changes {
-                *state = next;
-            }
-            changes
-        });
+        let obstacle = if ready { None } else { Some(reason) };
+        self.state.send_modify(|state| state.obstacle = obstacle);
+    }
+
+    /// Says whether an operator has taken the server out of service: it is then not ready, whatever else is said.
+    pub fn set_out_of_service(&self, out_of_service: bool) {
+        self.state.send_modify(|state| state.out_of_service = out_of_service);
     }
 
     /// The server drains, for good.
     pub fn draining(&self) {
-        self.state.send_replace(State::Draining);
+        self.state.send_modify(|state| state.stops = true);
     }
 
     /// Nothing if the server can take work, else why not.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
-        match *self.state.borrow() {
-            State::Ready => None,
-            State::Unready(reason) => Some(reason),
-            State::Draining => Some("draining"),
-        }
+        let State { obstacle, out_of_service, stops } = *self.state.borrow();
+        if out_of_service || stops { Some("draining") } else { obstacle }
     }
 }
 
@@ -110,6 +110,18 @@ mod tests {
         health.set_ready(true, "");
         assert_eq!(ask(&router, "/readyz").await, (503, "draining\n".into()));
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".into()));
+    }
+
+    #[test]
+    fn who_was_out_of_service_is_as_ready_afterwards_as_it_became_meanwhile() {
+        let health = Health::new();
+        health.set_ready(true, "");
+        health.set_out_of_service(true);
+        assert_eq!(health.obstacle(), Some("draining"));
+        health.set_ready(false, "no node in view");
+        assert_eq!(health.obstacle(), Some("draining"));
+        health.set_out_of_service(false);
+        assert_eq!(health.obstacle(), Some("no node in view"));
     }
 
     #[tokio::test]

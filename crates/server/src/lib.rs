@@ -12,6 +12,7 @@
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
 //! | [`auth`] | who may speak on the internal listener |
 //! | [`admin`] | the guarded routes under `/admin` |
+//! | [`switch`] | an operator takes a server out of service and puts it back |
 //! | [`listener`] | binding, and accepting through a shortage of descriptors |
 //! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
 //! | [`shutdown`] | signals, and the phases they lead to |
@@ -33,6 +34,7 @@ mod metrics;
 pub mod process;
 pub mod secret;
 pub mod shutdown;
+pub mod switch;
 pub mod telemetry;
 pub mod trunk;
 pub mod wake;
@@ -42,5 +44,6 @@ pub use health::Health;
 pub use listener::Listener;
 pub use secret::Secret;
 pub use shutdown::{Phase, Shutdown};
+pub use switch::DrainSwitch;
 pub use telemetry::Telemetry;
 pub use wake::Wake;

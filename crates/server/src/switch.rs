@@ -1,0 +1,117 @@
+//! `POST /admin/drain` and `POST /admin/undrain`: an operator takes a server out of service, and puts it back.
+
+use ::http::{HeaderValue, StatusCode, header};
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::http::refusal;
+use crate::{Health, Phase, Shutdown};
+
+/// Whether an operator wants the server out of service. A cheap clone shares it.
+///
+/// Unlike a signal to stop this can be taken back, and the process stays.
+#[derive(Clone)]
+pub struct DrainSwitch {
+    is_on: watch::Sender<bool>,
+    health: Health,
+    shutdown: Shutdown,
+}
+
+impl DrainSwitch {
+    /// In service.
+    #[must_use]
+    pub fn new(health: Health, shutdown: Shutdown) -> Self {
+        Self { is_on: watch::Sender::new(false), health, shutdown }
+    }
+
+    /// `POST /drain` and `POST /undrain`, for [`admin::guarded`](crate::admin::guarded). Both may be repeated; a server
+    /// that was told to stop answers the latter with 409.
+    pub fn router(&self) -> Router {
+        let route = |on| post(async move |State(switch): State<Self>| switch.turn(on)).fallback(only_post);
+        Router::new().route("/drain", route(true)).route("/undrain", route(false)).with_state(self.clone())
+    }
+
+    /// Waits until the switch is on, or off.
+    pub async fn turned(&self, on: bool) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.is_on.subscribe().wait_for(|is_on| *is_on == on).await;
+    }
+
+    fn turn(&self, on: bool) -> Response {
+        if !on && self.shutdown.phase() > Phase::Running {
+            let message = "this server was told to stop, which cannot be taken back";
+            return refusal(StatusCode::CONFLICT, "stopping", message, None);
+        }
+        self.health.set_out_of_service(on);
+        self.is_on.send_replace(on);
+        Json(json!({ "draining": on })).into_response()
+    }
+}
+
+async fn only_post() -> Response {
+    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send this by POST", None);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use ::http::Request;
+    use axum::body::{Body, to_bytes};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_drain_makes_unready_at_once_and_can_be_taken_back() {
+        let (switch, health, _) = switch();
+        assert_eq!(post(&switch, "/drain").await, (200, r#"{"draining":true}"#.into()));
+        assert_eq!(health.obstacle(), Some("draining"));
+        switch.turned(true).await;
+        assert_eq!(post(&switch, "/drain").await.0, 200, "it may be repeated");
+        assert_eq!(post(&switch, "/undrain").await, (200, r#"{"draining":false}"#.into()));
+        assert_eq!(health.obstacle(), None);
+        switch.turned(false).await;
+    }
+
+    #[tokio::test]
+    async fn a_server_that_was_told_to_stop_cannot_be_put_back() {
+        let (switch, health, shutdown) = switch();
+        shutdown.drain();
+        health.draining();
+        let (status, body) = post(&switch, "/undrain").await;
+        assert!(status == 409 && body.contains(r#""code":"stopping""#), "{status} {body}");
+        assert_eq!(health.obstacle(), Some("draining"));
+    }
+
+    #[tokio::test]
+    async fn who_only_looks_changes_nothing() {
+        let (switch, health, _) = switch();
+        assert_eq!(ask(&switch, "GET", "/drain").await.0, 405);
+        assert_eq!(health.obstacle(), None);
+    }
+
+    fn switch() -> (DrainSwitch, Health, Shutdown) {
+        let (health, shutdown) = (Health::new(), Shutdown::new());
+        health.set_ready(true, "");
+        (DrainSwitch::new(health.clone(), shutdown.clone()), health, shutdown)
+    }
+
+    async fn post(switch: &DrainSwitch, path: &str) -> (u16, String) {
+        ask(switch, "POST", path).await
+    }
+
+    async fn ask(switch: &DrainSwitch, method: &str, path: &str) -> (u16, String) {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let response = switch.router().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+}
