@@ -1,10 +1,13 @@
 //! The balancer: trunks, placement and handoff.
 //!
-//! [`placement`] decides which node serves a client, [`trunks`] carries frames to the nodes and moves clients when the set
-//! of nodes changes, the edge crate holds the clients' sockets, and [`run`] puts them together. One thread does it all.
+//! [`placement`] decides which node serves a client and [`moves`] in what order clients move when that changes; [`follower`]
+//! keeps the trunks to the nodes, [`trunks`] puts clients on them, the edge crate holds the clients' sockets, and [`run`]
+//! puts them together. One thread does it all.
 
 pub mod config;
 mod drain;
+pub mod follower;
+pub mod moves;
 mod pages;
 pub mod placement;
 mod run;

@@ -6,14 +6,15 @@ use signaling_discovery::watch;
 use signaling_edge::core::{EdgeCore, Settings};
 use signaling_edge::shell::{Edge, EdgeConfig};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
-use signaling_server::{Health, Listener, Shutdown, Telemetry, admin, health, limits};
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
 use tracing::info;
 
 use crate::config::Config;
-use crate::drain::send_away;
+use crate::drain::{obey, send_away};
+use crate::follower::Follower;
 use crate::pages;
-use crate::trunks::{Follower, Trunks};
+use crate::trunks::Trunks;
 
 /// Runs a balancer until it is told to stop and has sent its clients elsewhere. Call it within a current-thread runtime.
 ///
@@ -45,13 +46,15 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         &edge_config,
         Box::new(trunks.clone()),
     );
+    let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(admin::guarded(Router::new(), config.common.admin_token.clone()))
+        .merge(admin::guarded(switch.router(), config.common.admin_token.clone()))
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     tasks.spawn_local(serve_internal(internal, router));
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(edge.clone().sweep());
+    tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     let follower = Follower {
         edge: edge.clone(),
         trunks,
@@ -62,7 +65,11 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     tasks.spawn_local(follower.follow(discovery.subscribe()));
     tasks.spawn_local(edge.clone().serve(public, pages::router(config.demo)));
 
-    shutdown.draining().await;
+    tokio::select! {
+        biased;
+        () = shutdown.draining() => {}
+        () = obey(&switch, &edge, config.common.drain) => {}
+    }
     health.draining();
     edge.drain();
     info!(clients = edge.clients(), "drains");

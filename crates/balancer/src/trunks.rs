@@ -1,66 +1,85 @@
-//! The opening end of trunks: one to each node of the view, opened again whenever it is lost.
+//! Where clients go: the balancer's side of the edge. It places clients on links, and moves them when nodes come and go.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rand::RngExt as _;
-use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal, Wants};
 use signaling_edge::shell::{Backend, Edge};
-use signaling_protocol::NodeId;
-use signaling_server::trunk::{self, Terminal};
-use signaling_server::{Health, Secret, Wake};
+use signaling_server::Wake;
 use slotmap::SecondaryMap;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
-use tracing::{Instrument as _, debug, info, info_span, warn};
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::info;
 
+use crate::moves::{Moves, Rearranged};
 use crate::placement::Placement;
 
-const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
-const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
-/// A trunk that lasted so long starts the backoff anew.
-const LASTED: Duration = Duration::from_secs(10);
+/// Clients released in one turn. With [`TURN`] that is 20,000 a second: ten thousand move within a second, and what one turn
+/// costs both nodes is too little for anybody else to notice.
+const PER_TURN: usize = 100;
+/// How often some are released.
+const TURN: Duration = Duration::from_millis(5);
 
-/// Where clients go, and who carries for them.
+/// Where clients go, and who carries for them. A cheap clone shares it.
 #[derive(Clone)]
-pub struct Trunks(Rc<RefCell<State>>);
+pub struct Trunks(Rc<Shared>);
 
-struct State {
-    placement: Placement,
-    wakes: SecondaryMap<LinkKey, Rc<Wake>>,
+struct Shared {
+    state: RefCell<State>,
+    /// Clients may wait for their handoff.
+    planned: Notify,
+}
+
+pub(crate) struct State {
+    pub(crate) placement: Placement,
+    pub(crate) wakes: SecondaryMap<LinkKey, Rc<Wake>>,
+    moves: Moves,
 }
 
 impl Trunks {
-    /// No trunk yet.
+    /// No trunk yet. The seed is the same on all servers.
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
-        let placement = Placement::new(hash_seed);
-        Self(Rc::new(RefCell::new(State { placement, wakes: SecondaryMap::new() })))
+        let state =
+            State { placement: Placement::new(hash_seed), wakes: SecondaryMap::new(), moves: Moves::new(PER_TURN) };
+        Self(Rc::new(Shared { state: RefCell::new(state), planned: Notify::new() }))
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
-        act(&mut self.0.borrow_mut())
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        act(&mut self.0.state.borrow_mut())
     }
 
-    /// Moves clients to where they belong now, and finds places for those without one.
-    fn rearrange(&self, edge: &Edge) {
+    /// Looks anew at who belongs where: finds places for clients without one, and leaves the others to the mover.
+    pub(crate) fn rearrange(&self, edge: &Edge) {
         let now = Instant::now();
         edge.with_core(|core| {
-            let (moves, homeless) = self.with(|state| (state.placement.moves(core), state.placement.take_homeless()));
-            if !moves.is_empty() {
-                info!(moves = moves.len(), "clients move to their new owners");
-            }
-            for (client, owner) in moves {
-                core.release(client, owner.as_str());
+            let (begins, homeless) = self
+                .with(|State { placement, moves, .. }| (moves.plan(now, placement, core), placement.take_homeless()));
+            if let Some(clients) = begins {
+                info!(clients, "clients begin to move to their new owners");
             }
             homeless.into_iter().for_each(|client| self.find_place(now, core, client));
         });
+        self.0.planned.notify_one();
+    }
+
+    /// The mover: hands clients off to their new owners, some each turn. Ends when dropped.
+    pub async fn move_clients(self, edge: Edge) {
+        loop {
+            self.0.planned.notified().await;
+            let mut turns = interval(TURN);
+            turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            while !self.with(|state| state.moves.is_over()) {
+                turns.tick().await;
+                let over = edge.with_core(|core| {
+                    self.with(|State { placement, moves, .. }| moves.turn(Instant::now(), placement, core))
+                });
+                if let Some(Rearranged { clients, took }) = over {
+                    info!(clients, ms = took.as_millis(), "clients were handed off to their new owners");
+                }
+            }
+        }
     }
 
     fn find_place(&self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
@@ -101,129 +120,5 @@ impl Backend for Trunks {
                 }
             }
         });
-    }
-}
-
-/// Keeps a trunk to each node of each view that comes. Ends when dropped, or when views end.
-pub struct Follower {
-    /// The edge that the trunks serve.
-    pub edge: Edge,
-    /// The trunks.
-    pub trunks: Trunks,
-    /// The mesh secret.
-    pub secret: Secret,
-    /// This balancer's name.
-    pub id: NodeId,
-    /// Told whether there is a node for clients.
-    pub health: Health,
-}
-
-impl Follower {
-    /// Follows the views.
-    pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
-        let this = Rc::new(self);
-        let mut openers: HashMap<(NodeId, String), AbortHandle> = HashMap::new();
-        loop {
-            let view = views.borrow_and_update().clone();
-            info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
-            openers.retain(|(node, address), opener| {
-                let stays = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
-                if !stays {
-                    opener.abort();
-                }
-                stays
-            });
-            for member in view.members() {
-                let target = (member.id.clone(), member.address.to_string());
-                openers.entry(target.clone()).or_insert_with(|| {
-                    let span = info_span!("trunk", node = %target.0, address = %target.1);
-                    tokio::task::spawn_local(Rc::clone(&this).keep_open(target).instrument(span)).abort_handle()
-                });
-            }
-            this.trunks.with(|state| state.placement.set_view(view));
-            this.rearranged();
-            if views.changed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    async fn keep_open(self: Rc<Self>, (node, address): (NodeId, String)) {
-        let mut backoff = FIRST_BACKOFF;
-        loop {
-            let opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &self.secret, self.id.as_str())).await;
-            let started = Instant::now();
-            match opened {
-                Ok(Ok(socket)) => {
-                    let link = LinkGuard::new(&self, &node);
-                    info!("connected");
-                    let end = trunk::carry(socket, &link.wake, &link).await;
-                    warn!(%end, "a trunk has ended");
-                }
-                Ok(Err(error)) if backoff == FIRST_BACKOFF => warn!(%error, "cannot open a trunk"),
-                Ok(Err(error)) => debug!(%error, "cannot open a trunk yet"),
-                Err(_) => debug!("opening a trunk took too long"),
-            }
-            if started.elapsed() >= LASTED {
-                backoff = FIRST_BACKOFF;
-            }
-            sleep(rand::rng().random_range(Duration::ZERO..=backoff)).await;
-            backoff = (backoff * 2).min(LONGEST_BACKOFF);
-        }
-    }
-
-    fn rearranged(&self) {
-        self.trunks.rearrange(&self.edge);
-        let usable = self.trunks.with(|state| state.placement.usable());
-        self.health.set_ready(usable > 0, "no signaling node can be reached");
-    }
-}
-
-/// A trunk that is up. Its end, however it comes, frees its clients for other nodes.
-struct LinkGuard<'a> {
-    follower: &'a Follower,
-    node: NodeId,
-    link: LinkKey,
-    wake: Rc<Wake>,
-}
-
-impl<'a> LinkGuard<'a> {
-    fn new(follower: &'a Follower, node: &NodeId) -> Self {
-        let wake = Rc::new(Wake::default());
-        let link = follower.edge.with_core(EdgeCore::link_up);
-        follower.trunks.with(|state| {
-            state.wakes.insert(link, Rc::clone(&wake));
-            state.placement.link_up(node.clone(), link);
-        });
-        follower.rearranged();
-        Self { follower, node: node.clone(), link, wake }
-    }
-}
-
-impl Drop for LinkGuard<'_> {
-    fn drop(&mut self) {
-        self.follower.trunks.with(|state| {
-            state.wakes.remove(self.link);
-            state.placement.link_down(&self.node);
-        });
-        self.follower.edge.with_core(|core| core.link_down(self.link));
-        self.follower.rearranged();
-    }
-}
-
-impl Terminal for LinkGuard<'_> {
-    fn take_in(&self, frames: &[u8]) -> Result<(), String> {
-        let taken = self.follower.edge.with_core(|core| core.link_frames(Instant::now(), self.link, frames));
-        let from_node = taken.map_err(|error| error.to_string())?;
-        if from_node.draining {
-            info!("the node drains: its clients move");
-            self.follower.trunks.with(|state| state.placement.said_draining(self.node.clone()));
-            self.follower.rearranged();
-        }
-        Ok(())
-    }
-
-    fn give_out(&self) -> Vec<u8> {
-        self.follower.edge.take_batch(self.link)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use signaling_balancer::moves::Moves;
 use signaling_balancer::placement::Placement;
 use signaling_edge::core::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
 use signaling_protocol::NodeId;
@@ -36,6 +37,7 @@ pub(crate) struct EdgeHost {
     pub(crate) pause: Option<Pause>,
     pub(crate) core: EdgeCore,
     placement: Placement,
+    moves: Moves,
     version: Option<usize>,
     /// By node, those of the view and those that are not yet done with.
     ways: BTreeMap<usize, Way>,
@@ -44,6 +46,9 @@ pub(crate) struct EdgeHost {
 }
 
 const LOOK: Micros = 100 * MS;
+/// So few clients move at once that views and nodes change while others wait.
+const PER_TURN: usize = 1;
+const TURN: Micros = 5 * MS;
 const FIRST_BACKOFF: Micros = 100 * MS;
 const LONGEST_BACKOFF: Micros = 5 * SECOND;
 /// A newcomer that no node has admitted or refused is given up after this long.
@@ -70,6 +75,7 @@ impl World {
             pause: None,
             core: EdgeCore::new(self.edge_settings.clone()),
             placement: Placement::new(0),
+            moves: Moves::new(PER_TURN),
             version: None,
             ways: BTreeMap::new(),
             socket_by_client: BTreeMap::new(),
@@ -85,6 +91,7 @@ impl World {
         edge.alive = true;
         edge.core = core;
         edge.placement = Placement::new(0);
+        edge.moves = Moves::new(PER_TURN);
         edge.version = None;
         edge.ways.clear();
         self.later(Host::Edge(index), LOOK, Input::Sweep);
@@ -95,6 +102,7 @@ impl World {
         match input {
             Input::Sweep => self.edge_sweep(index),
             Input::FlushConn(conn) => self.flush(conn, End::Edge, true),
+            Input::Move => self.edge_moves(index),
             Input::View(version) => self.edge_view(index, version),
             Input::Connected(conn) => self.edge_connected(index, conn),
             Input::ConnectFailed(conn) => {
@@ -184,14 +192,26 @@ impl World {
         }
     }
 
-    /// Hands off every session that another node owns now, and finds places for those without one.
+    /// Looks at who must move to another node, and finds places for those without one.
     fn rearrange(&mut self, index: usize) {
+        let now = self.agenda.instant();
         let Some(edge) = self.edges.get_mut(index) else { return };
-        for (client, to) in edge.placement.moves(&edge.core) {
-            edge.core.release(client, to.as_str());
-        }
+        let begins = edge.moves.plan(now, &edge.placement, &edge.core).is_some();
         for client in edge.placement.take_homeless() {
             self.place(index, client);
+        }
+        if begins {
+            self.edge_moves(index);
+        }
+    }
+
+    /// Hands off some of those who must move.
+    fn edge_moves(&mut self, index: usize) {
+        let now = self.agenda.instant();
+        let Some(edge) = self.edges.get_mut(index) else { return };
+        edge.moves.turn(now, &edge.placement, &mut edge.core);
+        if !edge.moves.is_over() {
+            self.later(Host::Edge(index), TURN, Input::Move);
         }
     }
 
@@ -202,6 +222,9 @@ impl World {
         if u128::from(now - edge.swept) >= SWEEP_INTERVAL.as_micros() {
             edge.swept = now;
             edge.core.sweep(instant);
+        }
+        if edge.placement.look(instant) {
+            self.rearrange(index);
         }
         let members: BTreeSet<usize> = self.members_seen_by(edge_version(self, index));
         let Some(edge) = self.edges.get_mut(index) else { return };
@@ -232,13 +255,13 @@ impl World {
     fn edge_view(&mut self, index: usize, version: usize) {
         let Some(view) = self.views.get(version).cloned() else { return };
         let members = self.members_seen_by(Some(version));
-        let now = self.agenda.now();
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let Some(edge) = self.edges.get_mut(index) else { return };
         if edge.version.is_some_and(|before| before >= version) {
             return;
         }
         edge.version = Some(version);
-        edge.placement.set_view(view.clone());
+        edge.placement.set_view(instant, view.clone());
         for node in members {
             edge.ways.entry(node).or_insert(Way::Down { retry_at: now, backoff: FIRST_BACKOFF });
         }
@@ -247,7 +270,7 @@ impl World {
     }
 
     fn edge_connected(&mut self, index: usize, id: ConnId) {
-        let now = self.agenda.now();
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let Some(conn) = self.conns.get_mut(id) else { return };
         if !conn.is_open(End::Edge) || conn.severed {
             return;
@@ -259,7 +282,7 @@ impl World {
         edge.ways.insert(conn.node, Way::Up { conn: id });
         let node = conn.node;
         if let Some(id) = node_id(node) {
-            edge.placement.link_up(id, link);
+            edge.placement.link_up(instant, id, link);
         }
         self.trace.line(now, || format!("trunk {id} of e{index} and n{node} is up"));
         self.rearrange(index);
@@ -267,7 +290,7 @@ impl World {
 
     /// A connection's edge end has closed.
     pub(crate) fn edge_lost_conn(&mut self, index: usize, node: usize, id: ConnId, link: Option<LinkKey>) {
-        let now = self.agenda.now();
+        let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let jitter = self.rng.within(50, 100);
         let Some(edge) = self.edges.get_mut(index) else { return };
         let backoff = match edge.ways.get(&node) {
@@ -277,11 +300,13 @@ impl World {
         };
         let retry_at = now + backoff * jitter / 100;
         edge.ways.insert(node, Way::Down { retry_at, backoff: (backoff * 2).min(LONGEST_BACKOFF) });
+        let Some(node) = node_id(node) else { return };
         if let Some(link) = link {
-            if let Some(id) = node_id(node) {
-                edge.placement.link_down(&id);
-            }
+            edge.placement.link_down(&node, link);
             edge.core.link_down(link);
+        }
+        edge.placement.failed(instant, &node);
+        if link.is_some() {
             self.rearrange(index);
         }
     }
@@ -295,7 +320,7 @@ impl World {
         match edge.core.link_frames(now, link, bytes) {
             Ok(said) if said.draining => {
                 if let Some(id) = node_id(node) {
-                    edge.placement.said_draining(id);
+                    edge.placement.said_draining(&id, link);
                 }
                 self.rearrange(index);
             }

@@ -27,6 +27,8 @@ pub(crate) type MessageId = usize;
 #[derive(Debug)]
 pub(crate) enum Input {
     Sweep,
+    /// Hand off some more clients.
+    Move,
     /// Send what a connection has.
     FlushConn(ConnId),
     /// Send what a lane has.
@@ -78,7 +80,15 @@ pub(crate) enum Input {
 impl Input {
     /// Timers come after what has arrived when a paused server goes on.
     pub(crate) fn is_timer(&self) -> bool {
-        matches!(self, Self::Sweep | Self::FlushConn(_) | Self::FlushLane(..) | Self::Timeout { .. } | Self::Retry(..))
+        matches!(
+            self,
+            Self::Sweep
+                | Self::Move
+                | Self::FlushConn(_)
+                | Self::FlushLane(..)
+                | Self::Timeout { .. }
+                | Self::Retry(..)
+        )
     }
 }
 

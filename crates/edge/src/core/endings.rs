@@ -47,14 +47,14 @@ impl EdgeCore {
         }
     }
 
-    /// Says goodbye, and closes the client's socket so that it comes back to another server.
-    pub fn send_away(&mut self, client: ClientKey, reason: &str, retry_after_ms: u64) {
+    /// Says goodbye, and closes the client's socket with `code` so that it comes back to another server.
+    pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if matches!(session.socket, Socket::Open { .. }) {
             let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
             session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
         }
-        self.close(client, CloseCode::GOING_AWAY, reason);
+        self.close(client, code, reason);
     }
 
     /// The socket is gone; the session goes too, unless frames of it still have no fate.

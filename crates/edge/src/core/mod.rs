@@ -222,6 +222,19 @@ impl EdgeCore {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
     }
 
+    /// Sessions that a link carries, those included that are leaving it or wait for their last fates.
+    #[must_use]
+    pub fn sessions_on(&self, link: LinkKey) -> usize {
+        self.links.get(link).map_or(0, |link| link.client_by_slot.len())
+    }
+
+    /// The hash that places a session, and the link of the node that serves it, unless it is on its way.
+    #[must_use]
+    pub fn place_of(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
+        let session = self.sessions.get(client)?;
+        Some((session.key, session.uplink()?.0))
+    }
+
     /// All sessions.
     #[must_use]
     pub fn clients(&self) -> Vec<ClientKey> {

@@ -82,6 +82,11 @@ impl Edge {
         self.with_quietly(|state| state.draining = true);
     }
 
+    /// Takes newcomers again.
+    pub fn undrain(&self) {
+        self.with_quietly(|state| state.draining = false);
+    }
+
     /// Clients with a socket, or waiting for one.
     #[must_use]
     pub fn clients(&self) -> usize {

@@ -1,0 +1,252 @@
+//! The opening end of trunks: one to each node of the view, opened again whenever it is lost, and closed in good order when
+//! the view drops the node or its address.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::RngExt as _;
+use signaling_discovery::View;
+use signaling_edge::core::{EdgeCore, LinkKey, Wants};
+use signaling_edge::shell::Edge;
+use signaling_protocol::NodeId;
+use signaling_server::trunk::{self, Terminal};
+use signaling_server::{Health, Secret, Wake};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tracing::{Instrument as _, debug, info, info_span, warn};
+
+use crate::trunks::Trunks;
+
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// A trunk that lasted so long starts the backoff anew.
+const LASTED: Duration = Duration::from_secs(10);
+/// How often time is let pass for the trust in nodes.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long clients may take to leave a trunk that the view does not ask for any more: twice what 100,000 handoffs take. Who
+/// is left then moves as after a crash.
+const RETIRE_WITHIN: Duration = Duration::from_secs(10);
+/// How often to look whether they have.
+const RETIRE_LOOK: Duration = Duration::from_millis(50);
+
+/// Keeps a trunk to each node of each view that comes. Ends when dropped, or when views end, and all trunks with it.
+pub struct Follower {
+    /// The edge that the trunks serve.
+    pub edge: Edge,
+    /// The trunks.
+    pub trunks: Trunks,
+    /// The mesh secret.
+    pub secret: Secret,
+    /// This balancer's name.
+    pub id: NodeId,
+    /// Told whether there is a node for clients.
+    pub health: Health,
+}
+
+/// Where a trunk leads: a node at an address.
+type Target = (NodeId, String);
+
+/// The tasks that keep trunks open.
+#[derive(Default)]
+struct Openers {
+    opener_by_target: HashMap<Target, Opener>,
+    tasks: JoinSet<()>,
+}
+
+struct Opener {
+    /// Whether the view asks for this trunk.
+    wanted: watch::Sender<bool>,
+    task: AbortHandle,
+}
+
+impl Openers {
+    /// Asks for a trunk to each member, and for no other.
+    fn follow(&mut self, follower: &Rc<Follower>, view: &View) {
+        while self.tasks.try_join_next().is_some() {}
+        self.opener_by_target.retain(|(node, address), opener| {
+            let names = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
+            opener.wanted.send_replace(names);
+            !opener.task.is_finished()
+        });
+        for member in view.members() {
+            let target = (member.id.clone(), member.address.to_string());
+            self.opener_by_target.entry(target.clone()).or_insert_with(|| {
+                let span = info_span!("trunk", node = %target.0, address = %target.1);
+                let (wanted, is_wanted) = watch::channel(true);
+                let task = Rc::clone(follower).keep_open(target, is_wanted).instrument(span);
+                Opener { wanted, task: self.tasks.spawn_local(task) }
+            });
+        }
+    }
+}
+
+impl Follower {
+    /// Follows the views.
+    pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
+        let this = Rc::new(self);
+        let mut openers = Openers::default();
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let view = views.borrow_and_update().clone();
+            info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
+            openers.follow(&this, &view);
+            this.trunks.with(|state| state.placement.set_view(Instant::now(), view));
+            this.rearranged();
+            loop {
+                tokio::select! {
+                    changed = views.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                    _ = looks.tick() => {
+                        if this.trunks.with(|state| state.placement.look(Instant::now())) {
+                            info!("a node that failed has answered for a while: it gets its clients back");
+                            this.rearranged();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn keep_open(self: Rc<Self>, (node, address): Target, mut wanted: watch::Receiver<bool>) {
+        let mut backoff = FIRST_BACKOFF;
+        while *wanted.borrow_and_update() {
+            let opened = tokio::select! {
+                opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &self.secret, self.id.as_str())) => opened,
+                () = unwanted(&mut wanted) => return,
+            };
+            let started = Instant::now();
+            match opened {
+                Ok(Ok(socket)) => {
+                    let link = LinkGuard::new(&self, &node);
+                    info!("connected");
+                    tokio::select! {
+                        end = trunk::carry(socket, &link.wake, &link) => warn!(%end, "a trunk has ended"),
+                        () = self.retired(&link, &mut wanted) => {
+                            return info!("closes a trunk that the view does not ask for any more");
+                        }
+                    }
+                }
+                Ok(Err(error)) if backoff == FIRST_BACKOFF => warn!(%error, "cannot open a trunk"),
+                Ok(Err(error)) => debug!(%error, "cannot open a trunk yet"),
+                Err(_) => debug!("opening a trunk took too long"),
+            }
+            if *wanted.borrow() && self.trunks.with(|state| state.placement.failed(Instant::now(), &node)) {
+                warn!(
+                    "the node is suspect: where there are others it gets no clients until it has answered for a while"
+                );
+            }
+            if started.elapsed() >= LASTED {
+                backoff = FIRST_BACKOFF;
+            }
+            tokio::select! {
+                () = sleep(rand::rng().random_range(Duration::ZERO..=backoff)) => {}
+                () = unwanted(&mut wanted) => return,
+            }
+            backoff = (backoff * 2).min(LONGEST_BACKOFF);
+        }
+    }
+
+    /// Returns once the view does not ask for the trunk any more, and either its clients have left it or their time is over.
+    async fn retired(&self, link: &LinkGuard<'_>, wanted: &mut watch::Receiver<bool>) {
+        loop {
+            unwanted(wanted).await;
+            tokio::select! {
+                () = self.emptied(link.link) => return,
+                () = sleep(RETIRE_WITHIN) => return,
+                wanted_again = wanted.wait_for(|wanted| *wanted) => if wanted_again.is_err() { return },
+            }
+            // Meanwhile another trunk may have led to the node.
+            link.announce();
+        }
+    }
+
+    /// Returns once nobody is on the link or will be sent there, and all has been said there.
+    async fn emptied(&self, link: LinkKey) {
+        let mut looks = interval(RETIRE_LOOK);
+        loop {
+            looks.tick().await;
+            let is_used = self.trunks.with(|state| state.placement.uses(link));
+            let is_busy = self.edge.with_core(|core| core.sessions_on(link) > 0 || core.wants(link) != Wants::Nothing);
+            if !is_used && !is_busy {
+                return;
+            }
+        }
+    }
+
+    fn rearranged(&self) {
+        self.trunks.rearrange(&self.edge);
+        let usable = self.trunks.with(|state| state.placement.usable());
+        self.health.set_ready(usable > 0, "no signaling node can be reached");
+    }
+}
+
+/// Returns when the trunk is not asked for any more, or nobody is left to ask.
+async fn unwanted(wanted: &mut watch::Receiver<bool>) {
+    // An error says that the asker is gone.
+    let _ = wanted.wait_for(|wanted| !*wanted).await;
+}
+
+/// A trunk that is up. Its end, however it comes, frees its clients for other nodes.
+struct LinkGuard<'a> {
+    follower: &'a Follower,
+    node: NodeId,
+    link: LinkKey,
+    wake: Rc<Wake>,
+}
+
+impl<'a> LinkGuard<'a> {
+    fn new(follower: &'a Follower, node: &NodeId) -> Self {
+        let wake = Rc::new(Wake::default());
+        let link = follower.edge.with_core(EdgeCore::link_up);
+        follower.trunks.with(|state| state.wakes.insert(link, Rc::clone(&wake)));
+        let guard = Self { follower, node: node.clone(), link, wake };
+        guard.announce();
+        guard
+    }
+
+    /// This is the trunk to the node from now on.
+    fn announce(&self) {
+        self.follower.trunks.with(|state| state.placement.link_up(Instant::now(), self.node.clone(), self.link));
+        self.follower.rearranged();
+    }
+}
+
+impl Drop for LinkGuard<'_> {
+    fn drop(&mut self) {
+        self.follower.trunks.with(|state| {
+            state.wakes.remove(self.link);
+            state.placement.link_down(&self.node, self.link);
+        });
+        self.follower.edge.with_core(|core| core.link_down(self.link));
+        self.follower.rearranged();
+    }
+}
+
+impl Terminal for LinkGuard<'_> {
+    fn take_in(&self, frames: &[u8]) -> Result<(), String> {
+        let taken = self.follower.edge.with_core(|core| core.link_frames(Instant::now(), self.link, frames));
+        let from_node = taken.map_err(|error| error.to_string())?;
+        if from_node.draining {
+            info!("the node drains: its clients move");
+            self.follower.trunks.with(|state| state.placement.said_draining(&self.node, self.link));
+            self.follower.rearranged();
+        }
+        if from_node.serving {
+            info!("the node takes clients again");
+            self.follower.trunks.with(|state| state.placement.said_serving(&self.node, self.link));
+            self.follower.rearranged();
+        }
+        Ok(())
+    }
+
+    fn give_out(&self) -> Vec<u8> {
+        self.follower.edge.take_batch(self.link)
+    }
+}
