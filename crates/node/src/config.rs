@@ -32,6 +32,12 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000)]
     pub resume_ms: u64,
 
+    /// Over how long direct clients that a new view gives to other nodes are told to go there (goodbye and 4006), in
+    /// milliseconds, at most an hour; 0 for never, which is right behind a proxy that picks nodes by another hash
+    #[arg(long, env = "SIGNALING_REASSIGN_WINDOW_MS", value_name = "MS", default_value_t = 0,
+          value_parser = clap::value_parser!(u64).range(..=3_600_000))]
+    pub reassign_window_ms: u64,
+
     /// How many direct clients are let in, and how fast.
     #[command(flatten)]
     pub admission: AdmissionArgs,
@@ -50,6 +56,8 @@ pub struct Config {
     pub hold_bytes: usize,
     /// How long a resume token is good.
     pub resume: Duration,
+    /// Over how long direct clients are sent to the nodes that own them by a new view; none: they stay.
+    pub reassign_window: Option<Duration>,
     /// How many direct clients are let in, and how fast.
     pub admission: AdmissionLimits,
 }
@@ -66,6 +74,7 @@ impl Args {
             hold: Duration::from_millis(self.hold_ms),
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
+            reassign_window: Some(self.reassign_window_ms).filter(|&ms| ms > 0).map(Duration::from_millis),
             admission: self.admission.limits(),
         })
     }

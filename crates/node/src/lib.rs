@@ -5,6 +5,7 @@
 
 pub mod config;
 pub mod core;
+mod reassign;
 mod run;
 pub mod shell;
 

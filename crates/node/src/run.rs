@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use axum::Router;
 use signaling_discovery::watch;
 use signaling_edge::core::Settings as EdgeSettings;
 use signaling_edge::shell::EdgeConfig;
 use signaling_protocol::Incarnation;
 use signaling_server::http::not_found;
-use signaling_server::{Health, Listener, Shutdown, Telemetry, admin, health, limits};
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::core::{HoldLimits, NodeCore, Settings};
+use crate::reassign::Reassignments;
 use crate::shell::{self, Direct, Internal, Node};
 
 /// How often a draining node looks whether it may go.
@@ -51,8 +51,9 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         "starts"
     );
 
+    let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(admin::guarded(Router::new(), config.common.admin_token.clone()))
+        .merge(admin::guarded(switch.router(), config.common.admin_token.clone()))
         .fallback(not_found);
     let secret = config.common.mesh_secret.clone();
     let refusals = Rc::new(RefCell::default());
@@ -66,17 +67,22 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         let direct =
             Direct::new(&node, &edge_config(&config), EdgeSettings::for_messages_of(config.common.max_message_bytes));
         tasks.spawn_local(direct.clone().serve(listener));
+        if let Some(window) = config.reassign_window {
+            let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
+            tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
+        }
         direct
     });
     health.set_ready(true, "");
     info!("ready");
 
-    shutdown.draining().await;
-    health.draining();
-    if let Some(direct) = &direct {
-        direct.drain();
+    tokio::select! {
+        biased;
+        () = shutdown.draining() => {}
+        () = obey(&switch, &node, direct.as_ref()) => {}
     }
-    node.with_core(NodeCore::drain);
+    health.draining();
+    begin_drain(&node, direct.as_ref());
     info!(sessions = node.with_core(|core| core.sessions()), "drains");
     let drained = async {
         sleep(DRAIN_AT_LEAST).await;
@@ -90,6 +96,29 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     }
     shutdown.stop();
     Ok(())
+}
+
+/// Leaves the service and returns to it as an operator says. Never ends by itself.
+async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&Direct>) {
+    loop {
+        switch.turned(true).await;
+        begin_drain(node, direct);
+        info!(sessions = node.with_core(|core| core.sessions()), "an operator has it drain");
+        switch.turned(false).await;
+        node.with_core(NodeCore::undrain);
+        if let Some(direct) = direct {
+            direct.undrain();
+        }
+        info!("takes clients again");
+    }
+}
+
+/// Direct newcomers are refused, and edges move their clients elsewhere.
+fn begin_drain(node: &Node, direct: Option<&Direct>) {
+    if let Some(direct) = direct {
+        direct.drain();
+    }
+    node.with_core(NodeCore::drain);
 }
 
 fn settings(config: &Config) -> anyhow::Result<Settings> {

@@ -2,16 +2,28 @@
 //! carries the same frames as a trunk.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use rand::RngExt as _;
+use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Settings, Wants};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig};
+use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
-use tracing::error;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{error, info};
 
 use super::Node;
 use crate::core::TrunkKey;
+use crate::reassign::Reassignments;
+
+/// How often to look whose moment to go has come.
+const REASSIGN_LOOK: Duration = Duration::from_millis(20);
+/// Most that a client is told to wait before it comes to its new node.
+const COME_BACK_WITHIN_MS: u64 = 1_000;
 
 /// The node's own edge.
 #[derive(Clone)]
@@ -63,6 +75,39 @@ impl Direct {
     /// Refuses newcomers from now on.
     pub fn drain(&self) {
         self.edge.drain();
+    }
+
+    /// Takes newcomers again.
+    pub fn undrain(&self) {
+        self.edge.undrain();
+    }
+
+    /// Sends clients that a new view gives to other nodes there. Ends when dropped, or when views end.
+    pub(crate) async fn reassign(self, mut reassignments: Reassignments, mut views: watch::Receiver<Arc<View>>) {
+        let mut looks = interval(REASSIGN_LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                changed = views.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let view = views.borrow_and_update().clone();
+                    let share = || rand::rng().random();
+                    let clients = self.edge.with_core(|core| {
+                        reassignments.set_view(Instant::now(), &view, core, share);
+                        reassignments.len()
+                    });
+                    info!(clients, "direct clients belong to other nodes and will be sent there");
+                }
+                _ = looks.tick(), if reassignments.len() > 0 => self.edge.with_core(|core| {
+                    for client in reassignments.take_due(Instant::now()) {
+                        let retry_after_ms = rand::rng().random_range(0..=COME_BACK_WITHIN_MS);
+                        core.send_away(client, CloseCode::REASSIGNED, "another node serves you now", retry_after_ms);
+                    }
+                }),
+            }
+        }
     }
 
     /// Carries batches between edge and core.

@@ -1,0 +1,176 @@
+//! Direct clients that another node owns by the latest view, each with the moment at which it is sent there. Pure.
+
+use std::time::{Duration, Instant};
+
+use signaling_discovery::View;
+use signaling_edge::core::{ClientKey, EdgeCore};
+use signaling_protocol::NodeId;
+use signaling_rendezvous::Ranking;
+use slotmap::SecondaryMap;
+
+/// Who is to be sent away, and when.
+#[derive(Debug)]
+pub(crate) struct Reassignments {
+    own_id: NodeId,
+    hash_seed: u64,
+    /// Over how long those whom one view gives to other nodes are spread.
+    window: Duration,
+    due_by_client: SecondaryMap<ClientKey, Instant>,
+}
+
+impl Reassignments {
+    /// Nobody yet. The seed is the same on all servers.
+    pub(crate) fn new(own_id: NodeId, hash_seed: u64, window: Duration) -> Self {
+        Self { own_id, hash_seed, window, due_by_client: SecondaryMap::new() }
+    }
+
+    /// Another set of nodes. Who is owned elsewhere gets a moment, unless it has one already; who is not stays. `share`
+    /// draws how much of the window passes until a client's moment, 0 to 1.
+    pub(crate) fn set_view(&mut self, now: Instant, view: &View, core: &EdgeCore, mut share: impl FnMut() -> f64) {
+        let settled = view.members().iter().any(|member| !member.draining);
+        let candidates = view.members().iter().filter(|member| !settled || !member.draining);
+        let ranking = Ranking::new(self.hash_seed, candidates.map(|member| member.id.as_str()));
+        let own_rank = ranking.index_of(self.own_id.as_str());
+        let mut before = std::mem::take(&mut self.due_by_client);
+        for (client, key, _) in core.placed() {
+            let owner = ranking.owner(key);
+            if owner.is_some() && owner != own_rank {
+                let due = before.remove(client).unwrap_or_else(|| now + self.window.mul_f64(share()));
+                self.due_by_client.insert(client, due);
+            }
+        }
+    }
+
+    /// Those whose moment has come, whom it forgets.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<ClientKey> {
+        let due = self.due_by_client.iter().filter(|(_, due)| **due <= now).map(|(client, _)| client);
+        let due: Vec<_> = due.collect();
+        for client in &due {
+            self.due_by_client.remove(*client);
+        }
+        due
+    }
+
+    /// How many wait for their moment.
+    pub(crate) fn len(&self) -> usize {
+        self.due_by_client.len()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use signaling_discovery::Member;
+    use signaling_edge::core::{ConnectRequest, Newcomer, Settings};
+    use signaling_protocol::{ClientId, SessionId};
+    use signaling_rendezvous::KeyHash;
+
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(100);
+    const CLIENTS: usize = 100;
+
+    /// Node `a` with clients of its own and, as far as the hash says, of others.
+    struct Node {
+        core: EdgeCore,
+        clients: Vec<(ClientKey, KeyHash)>,
+        reassignments: Reassignments,
+        start: Instant,
+    }
+
+    impl Node {
+        fn new() -> Self {
+            let (mut core, start) = (EdgeCore::new(Settings::default()), Instant::now());
+            let link = core.link_up();
+            let mut clients = Vec::new();
+            for n in 0..CLIENTS {
+                let client_id = ClientId::new(&format!("client-{n}")).unwrap();
+                let key = KeyHash::of(client_id.as_str());
+                let session = SessionId([n.to_le_bytes()[0]; 16]);
+                let request = ConnectRequest::default();
+                let client = core.connect(start, Newcomer { client_id, session, born: 1, reliable: false, request });
+                core.attach(start, client, link);
+                clients.push((client, key));
+            }
+            let reassignments = Reassignments::new(NodeId::new("a").unwrap(), 0, WINDOW);
+            Self { core, clients, reassignments, start }
+        }
+
+        /// All get the same share of the window.
+        fn sees(&mut self, view: &View, share: f64) {
+            self.reassignments.set_view(self.start, view, &self.core, || share);
+        }
+
+        fn due_after(&mut self, time: Duration) -> Vec<ClientKey> {
+            self.reassignments.take_due(self.start + time)
+        }
+
+        fn owned_by_others(&self, nodes: &[&str]) -> Vec<ClientKey> {
+            let ranking = Ranking::new(0, nodes);
+            let elsewhere = |key| ranking.id(ranking.owner(key).unwrap()) != "a";
+            self.clients.iter().filter(|(_, key)| elsewhere(*key)).map(|(client, _)| *client).collect()
+        }
+    }
+
+    fn view(nodes: &[&str]) -> View {
+        draining_view(nodes, &[])
+    }
+
+    fn draining_view(nodes: &[&str], draining: &[&str]) -> View {
+        let member = |id: &&str| Member {
+            id: NodeId::new(id).unwrap(),
+            address: "127.0.0.1:1".parse().unwrap(),
+            draining: draining.contains(id),
+        };
+        View::new(nodes.iter().map(member)).unwrap()
+    }
+
+    #[test]
+    fn those_whom_another_node_owns_go_when_their_moment_comes_and_nobody_else() {
+        let mut node = Node::new();
+        node.sees(&view(&["a", "b"]), 0.5);
+        assert!(node.due_after(WINDOW / 2 - Duration::from_millis(1)).is_empty());
+        let gone = node.due_after(WINDOW / 2);
+        assert_eq!(gone, node.owned_by_others(&["a", "b"]));
+        assert!((20..80).contains(&gone.len()));
+        assert_eq!(node.reassignments.len(), 0);
+        assert!(node.due_after(WINDOW).is_empty(), "each is sent once");
+    }
+
+    #[test]
+    fn who_is_given_back_meanwhile_stays() {
+        let mut node = Node::new();
+        node.sees(&view(&["a", "b"]), 0.5);
+        node.sees(&view(&["a"]), 0.5);
+        assert!(node.due_after(WINDOW).is_empty());
+    }
+
+    #[test]
+    fn a_further_view_puts_nobody_off() {
+        let mut node = Node::new();
+        node.sees(&view(&["a", "b"]), 0.2);
+        node.sees(&view(&["a", "b", "c"]), 0.9);
+        assert_eq!(node.due_after(WINDOW / 5), node.owned_by_others(&["a", "b"]));
+        assert!(!node.due_after(WINDOW).is_empty(), "those of the third node");
+    }
+
+    #[test]
+    fn a_draining_node_owns_nobody_and_an_empty_view_moves_nobody() {
+        let mut node = Node::new();
+        node.sees(&view(&[]), 0.5);
+        node.sees(&draining_view(&["a"], &["a"]), 0.5);
+        assert_eq!(node.reassignments.len(), 0);
+        node.sees(&draining_view(&["a", "b"], &["a"]), 0.5);
+        assert_eq!(node.due_after(WINDOW).len(), CLIENTS);
+    }
+
+    #[test]
+    fn who_has_left_is_forgotten() {
+        let mut node = Node::new();
+        node.sees(&view(&["b"]), 0.5);
+        let (client, _) = node.clients[0];
+        node.core.socket_closed(client, signaling_protocol::trunk::Gone::Lost);
+        node.sees(&view(&["b"]), 0.5);
+        assert_eq!(node.due_after(WINDOW).len(), CLIENTS - 1);
+    }
+}
