@@ -27,8 +27,8 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 const LASTED: Duration = Duration::from_secs(10);
 /// How often time is let pass for the trust in nodes.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long clients may take to leave a trunk that the view does not ask for any more: many times what 100,000 handoffs take,
-/// and the node may be about to stop.
+/// How long clients may take to leave a trunk that the view does not ask for any more: twice what 100,000 handoffs take. Who
+/// is left then moves as after a crash.
 const RETIRE_WITHIN: Duration = Duration::from_secs(10);
 /// How often to look whether they have.
 const RETIRE_LOOK: Duration = Duration::from_millis(50);

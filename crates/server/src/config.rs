@@ -45,12 +45,14 @@ pub struct CommonArgs {
           value_parser = clap::value_parser!(u32).range(1_024..=1_048_576))]
     pub max_message_bytes: u32,
 
-    /// How long a shutdown may take to hand everything over, in milliseconds, at most an hour
+    /// How long a shutdown may take to hand everything over, and over how long a balancer that is drained sends its
+    /// clients away, in milliseconds, at most an hour
     #[arg(long, env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value_t = 30_000,
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub drain_ms: u64,
 
-    /// File with the bearer token that admin routes ask for, at least 16 bytes; without it they ask for none
+    /// File with the bearer token that admin routes (POST /admin/drain, /admin/undrain) ask for, at least 16 bytes;
+    /// without it they ask for none
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH")]
     pub admin_token_file: Option<PathBuf>,
 
@@ -89,7 +91,7 @@ pub struct Common {
     pub reveal_nodes: bool,
     /// Longest message of a client.
     pub max_message_bytes: usize,
-    /// How long a shutdown may take.
+    /// How long a shutdown, or a drained balancer's farewell, may take.
     pub drain: Duration,
     /// What admin routes ask for, if anything.
     pub admin_token: Option<Secret>,

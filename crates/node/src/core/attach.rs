@@ -190,6 +190,7 @@ impl NodeCore {
         };
         if let Some(session) = self.sessions.get_mut(key) {
             session.detached = true;
+            session.said_last = true;
         }
         self.lose(now, key, gone);
     }

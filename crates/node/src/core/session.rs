@@ -109,6 +109,8 @@ pub(super) struct Session {
     pub(super) gone: bool,
     /// The edge sends no more of it. Until then its slot is known: frames may be on their way.
     pub(super) detached: bool,
+    /// It has said so itself: what it did not confirm it has not written and never will.
+    pub(super) said_last: bool,
     /// More waits for it in the hold than may be down at once.
     pub(super) has_backlog: bool,
     /// The id's former session, whose edge has not said yet what it wrote of what went down: all else waits for that.
@@ -137,6 +139,7 @@ impl Session {
             known_id: arrival.reliable.then_some(0),
             gone: arrival.gone,
             detached: false,
+            said_last: false,
             has_backlog: false,
             waits_for: None,
             told: Vec::new(),

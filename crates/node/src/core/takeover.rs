@@ -125,9 +125,13 @@ impl NodeCore {
     }
 }
 
-/// What went down and was not confirmed. It may have been written: it waits for an answer, even if it may not wait for the
-/// client.
+/// What went down and was not confirmed. Unless its edge has said its last word it may have been written: it waits for an
+/// answer, even if it may not wait for the client, and this node does not know that it was never delivered.
 pub(super) fn owed_by(session: &mut Session) -> Vec<Parcel> {
-    let asked = |parcel: Parcel| Parcel { life: Life { waits: true, ..parcel.life }, ..parcel };
+    let unsure = !session.said_last;
+    let asked = |parcel: Parcel| {
+        let life = Life { waits: parcel.life.waits || unsure, ..parcel.life };
+        Parcel { life, shared: parcel.shared || unsure, ..parcel }
+    };
     session.take_unconfirmed().map(asked).collect()
 }
