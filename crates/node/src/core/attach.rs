@@ -154,8 +154,8 @@ impl NodeCore {
         let Some(session) = self.sessions.get(session) else { return };
         let hold = Left::from_duration(self.settings.hold);
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            let (slot, id, seq) = (session.slot, session.id, session.seq);
-            trunk.send(&ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: b"admitted" });
+            let (slot, id, seq, state) = (session.slot, session.id, session.seq, session.state());
+            trunk.send(&ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state });
         }
     }
 
@@ -254,7 +254,8 @@ impl NodeCore {
             return;
         };
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
+        let (client_id, id, was_here, state) =
+            (session.client_id.clone(), session.id, !session.gone, session.state());
         let chains: Vec<_> = session.chain_by_recipient.drain().map(|(_, chain)| chain).collect();
         chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
         if let Some(&peer) = self.peer_by_id.get(to).filter(|_| was_here) {
@@ -266,7 +267,7 @@ impl NodeCore {
         self.leave(now, key);
         if let Some(trunk) = self.trunks.get_mut(at.0) {
             trunk.session_by_slot.remove(&at.1);
-            trunk.send(&ToEdge::Released { slot: at.1, state: b"admitted" });
+            trunk.send(&ToEdge::Released { slot: at.1, state });
         }
         self.sessions.remove(key);
     }
@@ -275,5 +276,5 @@ impl NodeCore {
 /// The arrival of a client that goes on with an earlier session.
 fn resumed(arrival: Arrival, session: SessionId, seq: u64) -> Arrival {
     let seq = Lingering::goes_on_after(seq, arrival.born);
-    Arrival { session, seq, ..arrival }
+    Arrival { session, seq, resumed: true, ..arrival }
 }

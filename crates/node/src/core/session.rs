@@ -17,6 +17,11 @@ const MAX_UNCONFIRMED: usize = 1024;
 /// take a client for too slow. What is held for a client that comes at last is more than that.
 const MAX_UNCONFIRMED_BYTES: usize = 128 * 1024;
 
+/// What edges show the next node of a session that was admitted.
+const ADMITTED: &[u8] = b"admitted";
+/// The same of one that goes on with what another socket began.
+const RESUMED: &[u8] = b"resumed";
+
 /// An edge's connection.
 #[derive(Debug, Default)]
 pub(super) struct Trunk {
@@ -72,6 +77,8 @@ pub(super) struct Arrival {
     pub(super) seq: u64,
     /// No node has admitted it before.
     pub(super) newcomer: bool,
+    /// It goes on with what another socket began.
+    pub(super) resumed: bool,
     /// Its socket is closed: it comes to have its last frames done.
     pub(super) gone: bool,
 }
@@ -87,6 +94,7 @@ impl Arrival {
             reliable: attach.reliable,
             seq: attach.seq,
             newcomer: attach.state.is_none(),
+            resumed: attach.state == Some(RESUMED),
             gone: attach.gone.is_some(),
         }
     }
@@ -105,6 +113,7 @@ pub(super) struct Session {
     pub(super) seq: u64,
     /// The highest `id` that may have been seen before, here or at another node; none for plain clients.
     pub(super) known_id: Option<u64>,
+    resumed: bool,
     /// Without a socket, or no longer here: its outbox runs on.
     pub(super) gone: bool,
     /// The edge sends no more of it. Until then its slot is known: frames may be on their way.
@@ -136,7 +145,9 @@ impl Session {
             trunk,
             slot: arrival.slot,
             seq: arrival.seq,
-            known_id: arrival.reliable.then_some(0),
+            // Which ids it used on its earlier socket nobody can say.
+            known_id: arrival.reliable.then_some(if arrival.resumed { u64::MAX } else { 0 }),
+            resumed: arrival.resumed,
             gone: arrival.gone,
             detached: false,
             said_last: false,
@@ -167,6 +178,11 @@ impl Session {
         }
     }
 
+    /// What the next node must be shown.
+    pub(super) fn state(&self) -> &'static [u8] {
+        if self.resumed { RESUMED } else { ADMITTED }
+    }
+
     /// The number of the next thing sent down.
     pub(super) fn next_d(&mut self) -> u64 {
         self.last_d += 1;
@@ -182,10 +198,12 @@ impl Session {
     /// the way that this one came.
     pub(super) fn awaits(&mut self, parcel: &Parcel) -> bool {
         let crowded = self.is_crowded();
-        let same = |down: &Parcel| down.origin == parcel.origin && (down.prev == parcel.prev || crowded);
+        // An earlier queue of the same session may have it too, and waits for its own fate.
+        let same = |down: &Parcel| {
+            down.origin == parcel.origin && down.ticket == parcel.ticket && (down.prev == parcel.prev || crowded)
+        };
         match self.unconfirmed.iter_mut().find(|(_, down)| same(down)) {
             Some((_, down)) => {
-                down.ticket = parcel.ticket;
                 down.back = parcel.back.clone();
                 true
             }
