@@ -46,6 +46,8 @@ pub struct Figures {
     pub unanswered: u64,
     /// Messages that had an ack and never arrived.
     pub untrue: u64,
+    /// Messages whose sender was told that they failed.
+    pub errors: u64,
     /// Frames that were no message and no ack, by type; errors by code.
     pub other_frames: BTreeMap<String, u64>,
     /// Sockets that ended, by reason; of clients that come back, those closed with 1001 are in `sent_away`.
@@ -109,6 +111,7 @@ impl Figures {
             foreign: books.foreign(),
             unanswered,
             untrue,
+            errors: books.errors(),
             other_frames: books.others(),
             closed: books.closed(),
             sent_away,
@@ -141,7 +144,7 @@ impl fmt::Display for Figures {
         write!(
             out,
             "seed {seed}: {clients} clients, {rate}/s ({:.1}% sent), fault at {} for {}: {} sent, {} delivered, {} lost, \
-             {} doubled, {} swapped, {} closed {:?}, {} unanswered, {} untrue acks; {} moved, {} resends, {} filtered; \
+             {} doubled, {} swapped, {} closed {:?}, {} errors, {} unanswered, {} untrue acks; {} moved, {} resends, {} filtered; \
              longest gap {}, p99 {} (before {}), settled after {}",
             self.sent_share * 100.0,
             seconds(self.load.fault_at()),
@@ -153,6 +156,7 @@ impl fmt::Display for Figures {
             self.swapped,
             self.closed_by_the_mesh(),
             self.closed,
+            self.errors,
             self.unanswered,
             self.untrue,
             self.moved,

@@ -180,7 +180,7 @@ impl Books {
         self.foreign.get()
     }
 
-    pub(super) fn errors(&self) -> u64 {
+    pub(crate) fn errors(&self) -> u64 {
         self.errors.get()
     }
 
