@@ -117,6 +117,31 @@ impl Outcome {
         self
     }
 
+    /// Asserts that what was done to the mesh took no longer.
+    ///
+    /// # Panics
+    /// If it did.
+    pub fn assert_done_within(&self, limit: Duration) -> &Self {
+        let took = self.figures.fault;
+        assert!(took < limit, "{}: it took {took:?}, more than {limit:?}; {}", self.name, self.figures);
+        self
+    }
+
+    /// Asserts that messages found another way, and none waited for the end of a fault that lasts so long.
+    ///
+    /// # Panics
+    /// If one did.
+    pub fn assert_no_message_waited(&self, fault: Duration) -> &Self {
+        let longest = self.figures.longest;
+        assert!(
+            longest < fault,
+            "{}: a message waited {longest:?} in a fault of {fault:?}; {}",
+            self.name,
+            self.figures
+        );
+        self
+    }
+
     /// Asserts that clients were sent away by `goodbye` and 1001, that all of them came back, and that each was told
     /// that its session went on.
     ///

@@ -161,8 +161,10 @@ const SHORT_HOLD: Duration = Duration::from_secs(8);
 /// What a node may take beyond the hold for each message that it keeps for its own clients, and in all.
 const KEPT_BYTES: u64 = 1024;
 const SLACK_BYTES: u64 = 32 * 1024 * 1024;
-/// A message is repeated every 2 s at most; one that is known to be held, every 5 s.
-const REPEATS: f64 = 4.0;
+/// A message is repeated so often at most; one that is known to be held, every 5 s.
+const REPEAT_AFTER: Duration = Duration::from_secs(2);
+/// What a noisy clock adds to a rate.
+const NOISE: f64 = 1.2;
 
 #[tokio::test]
 async fn a_hundred_thousand_messages_to_absent_clients_stay_within_the_memory_for_them_and_raise_no_storm() {
@@ -195,7 +197,7 @@ async fn a_hundred_thousand_messages_to_absent_clients_stay_within_the_memory_fo
             Some(count) = writers.join_next() => refused += count.unwrap(),
             at = ticks.tick() => {
                 let sample = Sample::of(&mesh).await;
-                if at > last_at + Duration::from_millis(400) {
+                if at >= last_at + REPEAT_AFTER {
                     peak_rate = peak_rate.max((sample.resends - last.resends) / (at - last_at).as_secs_f64());
                     (last, last_at) = (sample, at);
                 }
@@ -208,7 +210,7 @@ async fn a_hundred_thousand_messages_to_absent_clients_stay_within_the_memory_fo
     let messages = u64::from(WRITERS * EACH);
     println!(
         "{messages} messages to absent clients: all reported after {:?}; most held at a node {} KiB of {} KiB, its memory \
-         from {} to {} KiB; {resends} resends, at most {peak_rate:.0}/s",
+         from {} to {} KiB; {resends} resends, at most {peak_rate:.0}/s over 2 s",
         start.elapsed(),
         peak.held / 1024,
         HOLD_BYTES / 1024,
@@ -221,7 +223,8 @@ async fn a_hundred_thousand_messages_to_absent_clients_stay_within_the_memory_fo
     let nodes = mesh.mesh.state().nodes.len() as u64;
     let allowed = HOLD_BYTES + messages * KEPT_BYTES / nodes + SLACK_BYTES;
     assert!(peak.rss - before.rss <= allowed, "a node grew by {} bytes", peak.rss - before.rss);
-    assert!(resends <= messages as f64 * REPEATS, "{resends} resends");
+    let allowed_rate = NOISE * messages as f64 / REPEAT_AFTER.as_secs_f64();
+    assert!(peak_rate <= allowed_rate, "{peak_rate:.0} resends a second, {allowed_rate:.0} are allowed");
 }
 
 /// Sends its messages, and returns how many of them were reported as undeliverable.

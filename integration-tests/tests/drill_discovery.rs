@@ -39,5 +39,5 @@ async fn discovery_is_empty_and_then_gone_and_a_node_is_killed_meanwhile_and_no_
         })
         .await;
 
-    outcome.assert_nothing_lost().assert_moved().assert_repeated();
+    outcome.assert_nothing_lost().assert_moved().assert_repeated().assert_no_message_waited(GONE);
 }
