@@ -130,7 +130,7 @@ impl Client {
         self.is_open.set(true);
         let mut sent_again = Vec::new();
         let mut context = TaskContext::from_waker(Waker::noop());
-        for (id, message) in self.unanswered.iter().flat_map(|unanswered| unanswered.take()) {
+        for (id, message) in self.unanswered.iter().flat_map(RefCell::take) {
             if message.is_sent {
                 sent_again.push(id);
             }
