@@ -11,6 +11,10 @@ pub(crate) struct Ledger {
     missing: BTreeSet<u64>,
     /// Copies that may still come, since the sender itself has sent them.
     copies: BTreeMap<u64, u32>,
+    /// What had arrived when the receiver came back on another socket, and what of it has come again there: once is
+    /// promised for each socket alone.
+    on_earlier_sockets: u64,
+    again_on_this: BTreeSet<u64>,
     copied: u64,
     doubled: u64,
     swapped: u64,
@@ -25,7 +29,7 @@ pub(crate) struct Totals {
     pub(crate) delivered: u64,
     /// Never arrived.
     pub(crate) lost: u64,
-    /// Arrived again, since the sender did not know that they had arrived and sent them again.
+    /// Arrived again, since the sender did not know that they had arrived and sent them again, or on another socket.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) copied: u64,
     /// Arrived again for no such reason.
@@ -50,6 +54,12 @@ impl Ledger {
         *self.copies.entry(number).or_default() += 1;
     }
 
+    /// The receiver has another socket.
+    pub(crate) fn receiver_returned(&mut self) {
+        self.on_earlier_sockets = self.highest;
+        self.again_on_this.clear();
+    }
+
     /// A message arrived. `true` when it is this one's first time.
     pub(crate) fn arrived(&mut self, number: u64) -> bool {
         if number == self.highest + 1 {
@@ -68,6 +78,7 @@ impl Ledger {
                 *copies -= 1;
                 self.copied += 1;
             }
+            _ if number <= self.on_earlier_sockets && self.again_on_this.insert(number) => self.copied += 1,
             _ => self.doubled += 1,
         }
         is_first
@@ -156,6 +167,21 @@ mod tests {
         }
 
         let expected = Totals { sent: 1, delivered: 1, copied: 1, doubled: 1, ..Totals::default() };
+        assert_eq!(Totals::of([&ledger]), expected);
+    }
+
+    #[test]
+    fn what_came_on_an_earlier_socket_may_come_once_more_on_the_next() {
+        let mut ledger = Ledger::default();
+        ledger.sent();
+        ledger.sent();
+        ledger.arrived(1);
+        ledger.receiver_returned();
+        for number in [1, 1, 2, 2] {
+            ledger.arrived(number);
+        }
+
+        let expected = Totals { sent: 2, delivered: 2, copied: 1, doubled: 2, ..Totals::default() };
         assert_eq!(Totals::of([&ledger]), expected);
     }
 

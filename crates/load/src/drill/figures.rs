@@ -36,7 +36,8 @@ pub struct Figures {
     pub lost: u64,
     /// Messages that arrived again, though their sender sent them once.
     pub doubled: u64,
-    /// Messages that arrived again since their sender did not know that they had, and sent them again.
+    /// Messages that arrived again since their sender did not know that they had and sent them again, or on the next
+    /// socket of a client that came back.
     pub copied: u64,
     /// Messages that arrived after one that was sent later.
     pub swapped: u64,

@@ -264,13 +264,14 @@ impl Listener for Books {
         }
     }
 
-    fn returned(&self, _client: usize, how: &Return) {
+    fn returned(&self, client: usize, how: &Return) {
         self.count_returns(|returns| {
             returns.returned += 1;
             returns.resumed += u64::from(how.resumed);
             returns.sent_again += how.sent_again.len() as u64;
         });
         let (acks, mut ledgers) = (self.acks.borrow(), self.ledgers.borrow_mut());
+        ledgers[client].receiver_returned();
         for question in how.sent_again.iter().filter_map(|id| acks.question(*id)) {
             ledgers[question.receiver].sent_again(question.number);
         }
