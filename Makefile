@@ -8,6 +8,8 @@ LISTEN ?= 127.0.0.1:8080
 NODES ?= 3
 BALANCERS ?= 1
 MESH_DIR ?= .mesh
+# Which version the tests of mixed versions upgrade from: a commit or tag.
+PREVIOUS ?= HEAD~1
 
 # Newer releases of these may want a newer compiler than rust-toolchain.toml names.
 CARGO_DENY := cargo-deny@0.20.2
@@ -43,7 +45,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test bench clean
+.PHONY: fmt check test previous bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -62,7 +64,11 @@ ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
 	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
 endif
+	if [[ "$${CI:-}" == true ]]; then .ci/previous $(PREVIOUS); fi
 	$(INTEGRATION_TESTS)
+
+previous: deps-run ## Build the servers of an earlier commit for the tests of mixed versions (PREVIOUS=HEAD~1)
+	.ci/previous $(PREVIOUS)
 
 bench: deps-run ## Micro-benchmarks
 	cargo bench -p signaling-rendezvous -p signaling-edge --bench '*'
@@ -77,8 +83,9 @@ deps-run: ## What building needs: Rust and a linker
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
 
-deps-test: deps-run ## What tests need: Redis, a browser, Node.js and Python's websockets
-	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets
+deps-test: deps-run ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter
+	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
+		nftables=nft iproute2=ip
 
 deps-check: deps-run ## What `make check` needs: rustfmt, clippy, cargo-deny and cargo-machete
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt

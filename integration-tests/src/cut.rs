@@ -1,5 +1,7 @@
 //! A link between nodes that a test can cut.
 
+mod who;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,9 +24,18 @@ const USED_WITHIN: Duration = Duration::from_secs(10);
 /// other nodes send passes until it is cut. It ends when dropped.
 pub struct Forwards {
     node: String,
-    is_cut: watch::Sender<bool>,
+    cut: watch::Sender<Cut>,
     connections: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
+}
+
+/// Whose forwards do not arrive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Nobodys,
+    Everybodys,
+    /// Those of this process.
+    Of(u32),
 }
 
 impl Forwards {
@@ -37,7 +48,7 @@ impl Forwards {
         let target: Arc<str> = entry["address"].as_str().unwrap().into();
         entry["address"] = listener.local_addr().unwrap().to_string().into();
 
-        let (is_cut, cut) = watch::channel(false);
+        let (cut, cuts) = watch::channel(Cut::Nobodys);
         let connections = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&connections);
         let mut tasks = JoinSet::new();
@@ -45,14 +56,14 @@ impl Forwards {
             let mut relays = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                relays.spawn(relay(stream, Arc::clone(&target), cut.clone(), Arc::clone(&count)));
+                relays.spawn(relay(stream, Arc::clone(&target), cuts.clone(), Arc::clone(&count)));
                 while relays.try_join_next().is_some() {}
             }
         });
         let renewed = file.with_extension("renewed");
         std::fs::write(&renewed, serde_json::to_vec(&nodes).unwrap()).unwrap();
         std::fs::rename(&renewed, &file).unwrap();
-        Self { node: node.to_owned(), is_cut, connections, _tasks: tasks }
+        Self { node: node.to_owned(), cut, connections, _tasks: tasks }
     }
 
     /// Has signals sent from one node to the other until they come this way.
@@ -70,20 +81,28 @@ impl Forwards {
             recipient.recv_type("signal").await;
             sender.recv_type("ack").await;
         }
+        sender.close().await;
+        recipient.close().await;
     }
 
     /// From now on nothing that other nodes send arrives.
     pub fn cut(&self) {
-        self.is_cut.send_replace(true);
+        self.cut.send_replace(Cut::Everybodys);
+    }
+
+    /// From now on nothing that this process sends arrives.
+    pub fn cut_from(&self, pid: u32) {
+        self.cut.send_replace(Cut::Of(pid));
     }
 
     /// Lets it pass again.
     pub fn heal(&self) {
-        self.is_cut.send_replace(false);
+        self.cut.send_replace(Cut::Nobodys);
     }
 }
 
-async fn relay(mut near: TcpStream, target: Arc<str>, mut cut: watch::Receiver<bool>, forwards: Arc<AtomicUsize>) {
+async fn relay(mut near: TcpStream, target: Arc<str>, mut cuts: watch::Receiver<Cut>, forwards: Arc<AtomicUsize>) {
+    let from = near.peer_addr().unwrap();
     let mut first = [0; TRUNK.len()];
     if near.read_exact(&mut first).await.is_err() {
         return;
@@ -99,7 +118,11 @@ async fn relay(mut near: TcpStream, target: Arc<str>, mut cut: watch::Receiver<b
         forwards.fetch_add(1, Ordering::Relaxed);
         tokio::select! {
             biased;
-            _ = cut.wait_for(|is_cut| *is_cut) => {}
+            _ = cuts.wait_for(|cut| match cut {
+                Cut::Nobodys => false,
+                Cut::Everybodys => true,
+                Cut::Of(pid) => who::has_socket(*pid, from),
+            }) => {}
             _ = carry => {}
         }
     }

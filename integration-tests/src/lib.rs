@@ -5,9 +5,11 @@
 pub mod chatter;
 pub mod chromium;
 pub mod cut;
+pub mod drill;
 pub mod http;
 pub mod mesh;
 pub mod metrics;
+pub mod namespace;
 pub mod optional;
 pub mod peer;
 pub mod python;
@@ -16,6 +18,7 @@ pub mod wait;
 
 pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
+pub use drill::Drill;
 pub use mesh::TestMesh;
 pub use peer::Peer;
 pub use python::PythonClient;

@@ -1,11 +1,13 @@
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
-use std::task::Context as TaskContext;
+use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures_util::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -25,6 +27,32 @@ type Socket = WebSocketStream<TcpStream>;
 pub(crate) struct Client {
     socket: RefCell<Socket>,
     is_open: Cell<bool>,
+    welcome: RefCell<Welcome>,
+    /// Of a client that comes back: by id, what it does not know the fate of.
+    unanswered: Option<RefCell<BTreeMap<u64, Unanswered>>>,
+}
+
+/// The first that a server says.
+#[derive(Debug, Default, Deserialize)]
+struct Welcome {
+    #[serde(default)]
+    resume: String,
+    #[serde(default)]
+    resumed: bool,
+}
+
+struct Unanswered {
+    text: String,
+    /// Whether it was sent on some socket.
+    is_sent: bool,
+}
+
+/// How a client came back.
+pub(crate) struct Return {
+    /// The mesh says that it is the same session.
+    pub(crate) resumed: bool,
+    /// The ids of the messages that were sent once more.
+    pub(crate) sent_again: Vec<u64>,
 }
 
 /// What became of a message at the sender's own socket.
@@ -45,7 +73,9 @@ impl Client {
             let mut socket = open(url, source).await?;
             loop {
                 match socket.next().await {
-                    Some(Ok(Message::Text(text))) if text.contains("\"welcome\"") => return Ok(socket),
+                    Some(Ok(Message::Text(text))) if text.contains("\"welcome\"") => {
+                        return Ok((socket, serde_json::from_str(&text).context("its welcome is not understood")?));
+                    }
                     Some(Ok(Message::Close(Some(frame)))) => bail!("closed with {} before welcome", frame.code),
                     Some(Ok(_)) => {}
                     Some(Err(error)) => return Err(error).context("lost before welcome"),
@@ -53,15 +83,63 @@ impl Client {
                 }
             }
         };
-        let socket = timeout(WELCOME_WITHIN, opening)
+        let (socket, welcome) = timeout(WELCOME_WITHIN, opening)
             .await
             .with_context(|| format!("{url}: no welcome within {WELCOME_WITHIN:?}"))?
             .with_context(|| url.to_owned())?;
-        Ok(Self { socket: RefCell::new(socket), is_open: Cell::new(true) })
+        Ok(Self {
+            socket: RefCell::new(socket),
+            is_open: Cell::new(true),
+            welcome: RefCell::new(welcome),
+            unanswered: None,
+        })
     }
 
-    /// Sends without waiting.
-    pub(crate) fn send(&self, text: String, context: &mut TaskContext<'_>) -> Sent {
+    /// One that comes back keeps what has an id until it knows what became of it.
+    pub(crate) fn keep_unanswered(&mut self) {
+        self.unanswered = Some(RefCell::default());
+    }
+
+    /// Sends without waiting. What a client that comes back cannot send now, it sends then.
+    pub(crate) fn send(&self, text: String, id: Option<u64>, context: &mut TaskContext<'_>) -> Sent {
+        if let (Some(unanswered), Some(id)) = (&self.unanswered, id) {
+            let is_sent = self.is_open.get();
+            unanswered.borrow_mut().insert(id, Unanswered { text: text.clone(), is_sent });
+            if !is_sent {
+                return Sent::Written;
+            }
+        }
+        self.write(text, context)
+    }
+
+    /// The fate of the message of this id is known.
+    pub(crate) fn answered(&self, id: u64) {
+        if let Some(unanswered) = &self.unanswered {
+            unanswered.borrow_mut().remove(&id);
+        }
+    }
+
+    /// Connects again, shows the token of its last welcome, and sends again, in order, what has no fate.
+    pub(crate) async fn come_back(&self, url: &str, source: Option<IpAddr>) -> Result<Return> {
+        let url = format!("{url}&resume={}", self.welcome.borrow().resume);
+        let next = Self::connect(&url, source).await?;
+        let welcome = next.welcome.into_inner();
+        let resumed = welcome.resumed;
+        self.socket.replace(next.socket.into_inner());
+        self.welcome.replace(welcome);
+        self.is_open.set(true);
+        let mut sent_again = Vec::new();
+        let mut context = TaskContext::from_waker(Waker::noop());
+        for (id, message) in self.unanswered.iter().flat_map(RefCell::take) {
+            if message.is_sent {
+                sent_again.push(id);
+            }
+            self.send(message.text, Some(id), &mut context);
+        }
+        Ok(Return { resumed, sent_again })
+    }
+
+    fn write(&self, text: String, context: &mut TaskContext<'_>) -> Sent {
         if !self.is_open.get() {
             return Sent::Not;
         }

@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `options`, `moment` | the command line; pure: when the first act is to be |
+//! | `load`, `figures` | for tests that themselves do something to a mesh: the load meanwhile, and what became of it |
 //! | `acts` | what can be done to a mesh, and the script that does it |
 //! | `sampler`, `tally`, `page` | asks the servers; pure: adds up what they say, over restarts; reads a page |
 //! | `moves` | pure: whom a change of the nodes moves |
@@ -16,6 +17,8 @@
 
 mod acts;
 mod course;
+mod figures;
+mod load;
 mod moment;
 mod moves;
 mod options;
@@ -40,6 +43,8 @@ use report::{Evidence, Report};
 use sampler::Sampler;
 
 pub(crate) use acts::{Act, Step};
+pub use figures::Figures;
+pub use load::{Load, under_load};
 pub(crate) use options::DrillOptions;
 
 /// Runs a scenario of this name, whose script follows from the nodes that there are.
@@ -61,7 +66,7 @@ pub(crate) async fn run(
     let wanted = Wanted { ack_share: options.ack_share, recording: true };
     let books = Rc::new(Books::new(fleet, traffic, wanted)?);
     let fleet = Fleet::connect(fleet.plan()?.0, &books).await?;
-    let sampler = Sampler::begin(control.clone(), books.clock, fleet.clients.len() as u64).await?;
+    let sampler = Sampler::begin(dir, books.clock, fleet.clients.len() as u64).await?;
     let sender = Sender::new(&books, &fleet, traffic)?;
     let (measured_from_us, end_us) = (sender.measured_from_us(), sender.end_us());
     let (all_settled, stop) = oneshot::channel();

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -9,11 +9,18 @@ pub(crate) struct Ledger {
     highest: u64,
     /// Not yet arrived though a later one has.
     missing: BTreeSet<u64>,
+    /// Copies that may still come, since the sender itself has sent them.
+    copies: BTreeMap<u64, u32>,
+    /// What had arrived when the receiver came back on another socket, and what of it has come again there: once is
+    /// promised for each socket alone.
+    on_earlier_sockets: u64,
+    again_on_this: BTreeSet<u64>,
+    copied: u64,
     doubled: u64,
     swapped: u64,
 }
 
-/// The sum over all pairs. Everything but `sent` and `delivered` ought to be 0.
+/// The sum over all pairs. Everything but `sent`, `delivered` and `copied` ought to be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
     /// Written to a socket.
@@ -22,7 +29,10 @@ pub(crate) struct Totals {
     pub(crate) delivered: u64,
     /// Never arrived.
     pub(crate) lost: u64,
-    /// Arrived again.
+    /// Arrived again, since the sender did not know that they had arrived and sent them again, or on another socket.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) copied: u64,
+    /// Arrived again for no such reason.
     pub(crate) doubled: u64,
     /// Arrived after one that was sent later.
     pub(crate) swapped: u64,
@@ -39,6 +49,17 @@ impl Ledger {
         self.sent += 1;
     }
 
+    /// A message of that number was sent once more.
+    pub(crate) fn sent_again(&mut self, number: u64) {
+        *self.copies.entry(number).or_default() += 1;
+    }
+
+    /// The receiver has another socket.
+    pub(crate) fn receiver_returned(&mut self) {
+        self.on_earlier_sockets = self.highest;
+        self.again_on_this.clear();
+    }
+
     /// A message arrived. `true` when it is this one's first time.
     pub(crate) fn arrived(&mut self, number: u64) -> bool {
         if number == self.highest + 1 {
@@ -51,10 +72,14 @@ impl Ledger {
             return true;
         }
         let is_first = self.missing.remove(&number);
-        if is_first {
-            self.swapped += 1;
-        } else {
-            self.doubled += 1;
+        match self.copies.get_mut(&number) {
+            _ if is_first => self.swapped += 1,
+            Some(copies @ 1..) => {
+                *copies -= 1;
+                self.copied += 1;
+            }
+            _ if number <= self.on_earlier_sockets && self.again_on_this.insert(number) => self.copied += 1,
+            _ => self.doubled += 1,
         }
         is_first
     }
@@ -77,11 +102,16 @@ impl Totals {
             totals.sent += ledger.sent;
             totals.delivered += ledger.delivered();
             totals.lost += ledger.sent.saturating_sub(ledger.delivered());
+            totals.copied += ledger.copied;
             totals.doubled += ledger.doubled;
             totals.swapped += ledger.swapped;
         }
         totals
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
@@ -125,6 +155,34 @@ mod tests {
     fn a_swapped_one_that_comes_again_is_doubled() {
         let expected = Totals { sent: 3, delivered: 3, doubled: 1, swapped: 1, ..Totals::default() };
         assert_eq!(totals(3, &[1, 3, 2, 2]), expected);
+    }
+
+    #[test]
+    fn what_the_sender_itself_sent_again_may_arrive_again_as_often() {
+        let mut ledger = Ledger::default();
+        ledger.sent();
+        ledger.sent_again(1);
+        for _ in 0..3 {
+            ledger.arrived(1);
+        }
+
+        let expected = Totals { sent: 1, delivered: 1, copied: 1, doubled: 1, ..Totals::default() };
+        assert_eq!(Totals::of([&ledger]), expected);
+    }
+
+    #[test]
+    fn what_came_on_an_earlier_socket_may_come_once_more_on_the_next() {
+        let mut ledger = Ledger::default();
+        ledger.sent();
+        ledger.sent();
+        ledger.arrived(1);
+        ledger.receiver_returned();
+        for number in [1, 1, 2, 2] {
+            ledger.arrived(number);
+        }
+
+        let expected = Totals { sent: 2, delivered: 2, copied: 1, doubled: 2, ..Totals::default() };
+        assert_eq!(Totals::of([&ledger]), expected);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time whether or
 //! not the sender was late. Everything runs on one thread, since it shares the machine with what it measures.
 //!
-//! It measures; it does not judge protocol details, and it does not reconnect: a closed socket is a finding.
+//! It measures; it does not judge protocol details, and it does not reconnect: a closed socket is a finding. Only
+//! clients of [`drill::Load`] may be told to come back.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -17,6 +18,7 @@
 //! | `ticker`, `clock` | what the sender follows; the time of a run |
 //! | `latency`, `costs`, `procfs` | percentiles; CPU and memory of the servers' processes |
 
+pub mod drill;
 pub mod options;
 pub mod outcome;
 pub mod scenarios;
@@ -24,7 +26,6 @@ pub mod scenarios;
 mod client;
 mod clock;
 mod costs;
-mod drill;
 mod fleet;
 mod latency;
 mod ledger;

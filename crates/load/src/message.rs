@@ -2,6 +2,7 @@
 //! every message.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -15,12 +16,16 @@ pub enum Size {
     Sdp,
     /// Ten ICE candidates to one session description.
     Mixed,
+    /// The same, each of its own length: candidates of 200 to 300 bytes, descriptions of 2,000 to 4,000.
+    Varied,
     /// So many bytes.
     Bytes(usize),
 }
 
 const ICE_BYTES: usize = 200;
 const SDP_BYTES: usize = 3_000;
+const VARIED_ICE_BYTES: RangeInclusive<usize> = 200..=300;
+const VARIED_SDP_BYTES: RangeInclusive<usize> = 2_000..=4_000;
 const MIXED_RUN: u64 = 11;
 /// The largest `data` the harness writes: what servers take with their envelope, by default.
 const MAX_BYTES: usize = 60_000;
@@ -38,9 +43,10 @@ impl FromStr for Size {
             "ice" => Ok(Self::Ice),
             "sdp" => Ok(Self::Sdp),
             "mixed" => Ok(Self::Mixed),
+            "varied" => Ok(Self::Varied),
             bytes => match bytes.parse() {
                 Ok(bytes) if bytes <= MAX_BYTES => Ok(Self::Bytes(bytes)),
-                _ => Err(format!("use ice, sdp, mixed, or a number of bytes up to {MAX_BYTES}")),
+                _ => Err(format!("use ice, sdp, mixed, varied, or a number of bytes up to {MAX_BYTES}")),
             },
         }
     }
@@ -70,7 +76,7 @@ impl Format {
             marker: format!("\"data\":{{\"r\":{run},\"n\":"),
             size,
             ice: ICE_TEXT.repeat(longest.div_ceil(ICE_TEXT.len())),
-            sdp: SDP_TEXT.repeat(SDP_BYTES.div_ceil(SDP_TEXT.len()) + 1),
+            sdp: SDP_TEXT.repeat(VARIED_SDP_BYTES.end().div_ceil(SDP_TEXT.len()) + 1),
         }
     }
 
@@ -80,7 +86,9 @@ impl Format {
             Size::Bytes(bytes) => (bytes, &self.ice),
             Size::Sdp => (SDP_BYTES, &self.sdp),
             // Pairs take turns with the long ones.
-            Size::Mixed if (number + pair as u64).is_multiple_of(MIXED_RUN) => (SDP_BYTES, &self.sdp),
+            Size::Mixed if is_long(pair, number) => (SDP_BYTES, &self.sdp),
+            Size::Varied if is_long(pair, number) => (varied(&VARIED_SDP_BYTES, pair, number), &self.sdp),
+            Size::Varied => (varied(&VARIED_ICE_BYTES, pair, number), &self.ice),
             Size::Ice | Size::Mixed => (ICE_BYTES, &self.ice),
         };
         let mut message = String::with_capacity(bytes + 180);
@@ -140,6 +148,16 @@ pub(crate) fn read_answer(text: &str) -> Answer {
     }
 }
 
+fn is_long(pair: usize, number: u64) -> bool {
+    (number + pair as u64).is_multiple_of(MIXED_RUN)
+}
+
+/// A length within the bounds, another for each message.
+fn varied(bounds: &RangeInclusive<usize>, pair: usize, number: u64) -> usize {
+    let drawn = (number + pair as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+    bounds.start() + drawn as usize % (bounds.end() - bounds.start() + 1)
+}
+
 /// The first `length` bytes of a repeated text, moved by one where that would cut an escape in two.
 fn pad(text: &str, length: usize) -> &str {
     let cut = &text[..length];
@@ -155,6 +173,8 @@ fn leading_number(text: &str) -> Option<(u64, &str)> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// As a server passes it on.
@@ -196,6 +216,17 @@ mod tests {
         let long = (1..=110).filter(|number| data_length(&format.write("bob", 3, *number, 0, None)) > 1_000).count();
 
         assert_eq!(long, 10);
+    }
+
+    #[test]
+    fn varied_messages_keep_within_the_bounds_of_their_kind_and_differ() {
+        let format = Format::new(1, Size::Varied);
+
+        let lengths = (1..=1_100).map(|number| data_length(&format.write("bob", 3, number, 0, None)));
+        let (long, short): (BTreeSet<usize>, BTreeSet<usize>) = lengths.partition(|length| *length > 1_000);
+
+        assert!(long.len() > 50 && long.iter().all(|length| VARIED_SDP_BYTES.contains(length)), "{long:?}");
+        assert!(short.len() > 50 && short.iter().all(|length| VARIED_ICE_BYTES.contains(length)), "{short:?}");
     }
 
     #[test]

@@ -37,6 +37,12 @@ impl Owners {
 }
 
 impl Route {
+    /// All whole URLs that the client of this number and name may connect to, its own first.
+    pub(crate) fn urls(&self, number: usize, client_id: &str) -> Result<Vec<String>> {
+        let count = if let Self::Any(bases) = self { bases.len().max(1) } else { 1 };
+        (number..number + count).map(|number| self.url(number, client_id)).collect()
+    }
+
     /// The whole URL for the client of this number and name.
     pub(crate) fn url(&self, number: usize, client_id: &str) -> Result<String> {
         match self {

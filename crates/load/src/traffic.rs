@@ -11,7 +11,8 @@ mod options;
 mod recording;
 mod sender;
 
-pub(crate) use books::{Books, Wanted};
+pub(crate) use acks::AckTotals;
+pub(crate) use books::{Books, Returns, Wanted};
 pub(crate) use findings::Findings;
 pub(crate) use options::TrafficOptions;
 pub(crate) use recording::{Arrival, Recording};

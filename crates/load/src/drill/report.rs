@@ -14,7 +14,7 @@ use crate::latency::p99_us;
 use crate::traffic::{Arrival, Findings, Recording, TrafficOptions};
 
 /// Nobody minds a latency up to this, whatever it was before.
-const FINE_US: u64 = 20_000;
+pub(super) const FINE_US: u64 = 20_000;
 /// How long the unmoved are watched at least.
 const WATCH_US: u64 = 1_000_000;
 
@@ -233,6 +233,6 @@ impl ActReport {
     }
 }
 
-fn latencies(arrivals: &[Arrival], counts: impl Fn(&Arrival) -> bool) -> Vec<u32> {
+pub(super) fn latencies(arrivals: &[Arrival], counts: impl Fn(&Arrival) -> bool) -> Vec<u32> {
     arrivals.iter().filter(|arrival| counts(arrival)).map(|arrival| arrival.latency_us).collect()
 }

@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use signaling_devmesh::Control;
+use signaling_devmesh::MeshFile;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
@@ -20,7 +21,8 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Asks all servers of a mesh for their metrics, again and again.
 pub(super) struct Sampler {
-    control: Control,
+    /// The mesh's folder.
+    dir: PathBuf,
     clock: Clock,
     http: reqwest::Client,
     tally: Tally,
@@ -30,10 +32,10 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// Returns once every server has answered, and so many sessions are at the nodes.
-    pub(super) async fn begin(control: Control, clock: Clock, sessions: u64) -> Result<Self> {
+    pub(super) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
         let http = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build();
         let mut sampler = Self {
-            control,
+            dir: dir.to_owned(),
             clock,
             http: http.context("cannot make an HTTP client")?,
             tally: Tally::default(),
@@ -76,7 +78,7 @@ impl Sampler {
 
     /// Asks those that are not being asked; returns the servers that run.
     fn ask_all(&mut self) -> Vec<ServerRun> {
-        let Ok(mesh) = self.control.state() else { return Vec::new() };
+        let Ok(mesh) = MeshFile::read(&self.dir) else { return Vec::new() };
         let nodes = mesh.nodes.into_iter().map(|node| (ServerRun { id: node.id, pid: node.pid }, node.internal));
         let balancers = mesh.balancers.into_iter().map(|it| (ServerRun { id: it.id, pid: it.pid }, it.internal));
         let mut running = Vec::new();

@@ -39,6 +39,9 @@ pub struct FleetOptions {
     /// The clients are called PREFIX-0, PREFIX-1, ...; runs at the same time need different ones.
     #[arg(long, default_value = "load", value_parser = prefix)]
     pub prefix: String,
+    /// Clients whose socket ends come back with their resume token, and send again what asked for an ack and has none.
+    #[arg(skip)]
+    pub(crate) come_back: bool,
     /// Write the report as JSON to this file, - for the standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -63,8 +66,9 @@ impl FleetOptions {
         let mesh = self.dir.as_ref().map(MeshFile::read).transpose()?;
         let route = self.route(mesh.as_ref())?;
         let clients = usize::try_from(self.clients)?;
-        let urls = (0..clients).map(|number| route.url(number, &self.client_id(number))).collect::<Result<_>>()?;
-        let plan = FleetPlan { urls, sources: self.sources.clone(), rate: self.connect_rate };
+        let urls = (0..clients).map(|number| route.urls(number, &self.client_id(number))).collect::<Result<_>>()?;
+        let plan =
+            FleetPlan { urls, sources: self.sources.clone(), rate: self.connect_rate, come_back: self.come_back };
         Ok((plan, watched(mesh.as_ref(), &self.also)))
     }
 
@@ -123,7 +127,7 @@ mod tests {
         let (plan, watched) =
             fleet(&["--clients=3", "--url=ws://127.0.0.1:1", "--url=ws://127.0.0.1:2"]).plan().unwrap();
 
-        assert_eq!(plan.urls[2], "ws://127.0.0.1:1/v1/connect?client_id=load-2");
+        assert_eq!(plan.urls[2][0], "ws://127.0.0.1:1/v1/connect?client_id=load-2");
         assert!(watched.is_empty());
     }
 

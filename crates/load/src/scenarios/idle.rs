@@ -42,7 +42,9 @@ struct Report {
 struct Endings(RefCell<BTreeMap<String, u64>>);
 
 impl Listener for Endings {
-    fn text(&self, _client: usize, _text: &str) {}
+    fn text(&self, _client: usize, _text: &str) -> Option<u64> {
+        None
+    }
 
     fn ended(&self, _client: usize, reason: String) {
         *self.0.borrow_mut().entry(reason).or_default() += 1;

@@ -89,6 +89,11 @@ impl Acks {
         }
     }
 
+    /// What this id was given to.
+    pub(crate) fn question(&self, id: u64) -> Option<Question> {
+        self.asked_by_id.get(&id).map(|asked| asked.question)
+    }
+
     /// Questions without an answer yet.
     pub(crate) fn open(&self) -> u64 {
         self.open

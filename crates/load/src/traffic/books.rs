@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use super::TrafficOptions;
 use super::acks::{AckTotals, Acks, Question, Told};
 use super::recording::Recording;
+use crate::client::Return;
 use crate::clock::Clock;
 use crate::fleet::{FleetOptions, Listener};
 use crate::latency::{Latencies, Percentiles};
@@ -41,6 +42,8 @@ pub(crate) struct Books {
     errors: Cell<u64>,
     others: RefCell<BTreeMap<String, u64>>,
     closed: RefCell<BTreeMap<String, u64>>,
+    come_back: bool,
+    returns: Cell<Returns>,
     is_over: Cell<bool>,
 }
 
@@ -52,6 +55,22 @@ pub(crate) struct Wanted {
     /// Whether to record each message.
     pub(crate) recording: bool,
 }
+
+/// Of clients that come back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Returns {
+    /// Sockets that were closed with 1001.
+    pub(crate) sent_away: u64,
+    /// Clients that came back.
+    pub(crate) returned: u64,
+    /// Of these, those that were told that their session went on.
+    pub(crate) resumed: u64,
+    /// Messages that they sent once more.
+    pub(crate) sent_again: u64,
+}
+
+/// What a socket ends with that is sent to another server.
+const GOING_AWAY: &str = "1001";
 
 impl Books {
     pub(crate) fn new(fleet: &FleetOptions, traffic: &TrafficOptions, wanted: Wanted) -> Result<Self> {
@@ -76,6 +95,8 @@ impl Books {
             errors: Cell::new(0),
             others: RefCell::default(),
             closed: RefCell::default(),
+            come_back: fleet.come_back,
+            returns: Cell::default(),
             is_over: Cell::new(false),
         })
     }
@@ -132,16 +153,20 @@ impl Books {
         self.recording.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    pub(super) fn totals(&self) -> Totals {
+    pub(crate) fn returns(&self) -> Returns {
+        self.returns.get()
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
         Totals::of(self.ledgers.borrow().iter())
     }
 
-    pub(super) fn ack_totals(&self) -> AckTotals {
+    pub(crate) fn ack_totals(&self) -> AckTotals {
         let ledgers = self.ledgers.borrow();
         self.acks.borrow().totals(|question| ledgers[question.receiver].has(question.number))
     }
 
-    pub(super) fn latency(&self) -> Percentiles {
+    pub(crate) fn latency(&self) -> Percentiles {
         self.latencies.borrow().percentiles()
     }
 
@@ -151,28 +176,31 @@ impl Books {
     }
 
     /// Messages that were not for who got them, or not from this run.
-    pub(super) fn foreign(&self) -> u64 {
+    pub(crate) fn foreign(&self) -> u64 {
         self.foreign.get()
     }
 
-    pub(super) fn errors(&self) -> u64 {
+    pub(crate) fn errors(&self) -> u64 {
         self.errors.get()
     }
 
     /// Errors by code, and other frames by type.
-    pub(super) fn others(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn others(&self) -> BTreeMap<String, u64> {
         self.others.borrow().clone()
     }
 
     /// Sockets that ended, by reason.
-    pub(super) fn closed(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn closed(&self) -> BTreeMap<String, u64> {
         self.closed.borrow().clone()
     }
 
-    fn answered(&self, client: usize, answer: Answer) {
+    fn answered(&self, client: usize, answer: Answer) -> Option<u64> {
         let told = |id, told| self.acks.borrow_mut().told(client, id, told, self.clock.now_us());
         match answer {
-            Answer::Ack(id) => told(id, Told::Delivered),
+            Answer::Ack(id) => {
+                told(id, Told::Delivered);
+                Some(id)
+            }
             Answer::Error { code, id } => {
                 if let Some(id) = id {
                     told(id, Told::Failed);
@@ -180,10 +208,23 @@ impl Books {
                 add_one(&self.errors);
                 *self.others.borrow_mut().entry(code).or_default() += 1;
                 self.record(|recording, now| recording.errors_us.push(now));
+                id
             }
-            Answer::Other(kind) if kind == "signal" => add_one(&self.foreign),
-            Answer::Other(kind) => *self.others.borrow_mut().entry(kind).or_default() += 1,
+            Answer::Other(kind) => {
+                if kind == "signal" {
+                    add_one(&self.foreign);
+                } else {
+                    *self.others.borrow_mut().entry(kind).or_default() += 1;
+                }
+                None
+            }
         }
+    }
+
+    fn count_returns(&self, count: impl FnOnce(&mut Returns)) {
+        let mut returns = self.returns.get();
+        count(&mut returns);
+        self.returns.set(returns);
     }
 
     fn record(&self, write: impl FnOnce(&mut Recording, u64)) {
@@ -194,13 +235,14 @@ impl Books {
 }
 
 impl Listener for Books {
-    fn text(&self, client: usize, text: &str) {
+    fn text(&self, client: usize, text: &str) -> Option<u64> {
         let Some(arrival) = self.format.read(text) else { return self.answered(client, read_answer(text)) };
         if arrival.from != self.names[self.partner_of[client]] {
-            return add_one(&self.foreign);
+            add_one(&self.foreign);
+            return None;
         }
         if !self.ledgers.borrow_mut()[client].arrived(arrival.number) {
-            return;
+            return None;
         }
         add_one(&self.arrived);
         let latency_us = self.clock.now_us().saturating_sub(arrival.time_us);
@@ -209,12 +251,29 @@ impl Listener for Books {
             self.latencies.borrow_mut().record_us(latency_us);
         }
         self.record(|recording, now| recording.arrived(now, latency_us, client));
+        None
     }
 
     fn ended(&self, _client: usize, reason: String) {
+        if self.come_back && reason == GOING_AWAY {
+            return self.count_returns(|returns| returns.sent_away += 1);
+        }
         if !self.is_over.get() {
             *self.closed.borrow_mut().entry(reason).or_default() += 1;
             self.record(|recording, now| recording.closed_us.push(now));
+        }
+    }
+
+    fn returned(&self, client: usize, how: &Return) {
+        self.count_returns(|returns| {
+            returns.returned += 1;
+            returns.resumed += u64::from(how.resumed);
+            returns.sent_again += how.sent_again.len() as u64;
+        });
+        let (acks, mut ledgers) = (self.acks.borrow(), self.ledgers.borrow_mut());
+        ledgers[client].receiver_returned();
+        for question in how.sent_again.iter().filter_map(|id| acks.question(*id)) {
+            ledgers[question.receiver].sent_again(question.number);
         }
     }
 }
@@ -263,6 +322,20 @@ mod tests {
         assert_eq!((messages.sent, messages.delivered), (1, 1));
         assert_eq!((acks.acked, acks.unanswered, acks.untrue), (1, 0, 0));
         assert_eq!(books.take_recording().arrivals.len(), 1);
+    }
+
+    #[test]
+    fn a_message_that_its_sender_sent_again_may_come_again_once() {
+        let books = books();
+        books.returned(0, &Return { resumed: true, sent_again: vec![1] });
+        for _ in 0..3 {
+            arrive(&books);
+        }
+
+        let totals = books.totals();
+
+        assert_eq!((totals.delivered, totals.copied, totals.doubled), (1, 1, 1));
+        assert_eq!(books.returns(), Returns { sent_away: 0, returned: 1, resumed: 1, sent_again: 1 });
     }
 
     #[test]

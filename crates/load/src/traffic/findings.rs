@@ -113,7 +113,7 @@ impl Findings {
     }
 
     pub(crate) fn table(&self) -> String {
-        let Totals { sent, delivered, lost, doubled, swapped } = self.messages;
+        let Totals { sent, delivered, lost, doubled, swapped, .. } = self.messages;
         let generator = &self.generator;
         let mut table = format!(
             "clients     {} connected in {:.1} s, each {}\n\

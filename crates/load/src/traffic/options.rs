@@ -20,7 +20,7 @@ pub struct TrafficOptions {
     /// How long to send before measuring; what gets lost then counts all the same.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub warmup: u64,
-    /// ice (200 bytes), sdp (3,000), mixed (ten to one), or a number of bytes.
+    /// ice (200 bytes), sdp (3,000), mixed (ten to one), varied (so too, of 200 to 300 and 2,000 to 4,000), or a number.
     #[arg(long, default_value = "ice")]
     pub size: Size,
     /// Who writes to whom.

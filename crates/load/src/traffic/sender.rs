@@ -112,6 +112,20 @@ impl<'a> Sender<'a> {
         })
     }
 
+    /// Sends until `over` is, at most to the end of the schedule. Returns the share of what was to be sent by then.
+    pub(crate) async fn run_until(mut self, over: impl Future<Output = ()>) -> Result<f64> {
+        let end_us = self.schedule.duration_us;
+        let bar = progress(end_us / 1_000_000, "sending");
+        tokio::select! {
+            sent = self.send_until(end_us, &bar) => sent?,
+            () = over => {}
+        }
+        self.schedule.duration_us = end_us.min(self.elapsed_us());
+        self.catch_up().await?;
+        bar.finish_and_clear();
+        Ok(self.sent as f64 / self.schedule.total() as f64)
+    }
+
     fn elapsed_us(&self) -> u64 {
         self.books.clock.now_us() - self.start_us
     }
@@ -170,7 +184,7 @@ impl<'a> Sender<'a> {
         let question = Question { sender, receiver, number: books.next_to(receiver), time_us };
         let id = (books.ack_share > 0.0 && self.random.random_bool(books.ack_share)).then_some(number + 1);
         let text = books.format.write(&books.names[receiver], sender, question.number, time_us, id);
-        let sent = self.fleet.clients[sender].send(text, &mut TaskContext::from_waker(Waker::noop()));
+        let sent = self.fleet.clients[sender].send(text, id, &mut TaskContext::from_waker(Waker::noop()));
         if sent == Sent::Not {
             return;
         }

@@ -1,0 +1,183 @@
+//! A load on a mesh while something is done to it, and what the mesh promises meanwhile.
+//!
+//! | environment | what it sets | default |
+//! |---|---|---|
+//! | `DRILL_SEED` | who writes to whom, and the moment of the fault | another one each time, printed |
+//! | `DRILL_CLIENTS` | plain WebSocket clients | 1,000 |
+//! | `DRILL_RATE` | messages a second of all together | 3,000 |
+//! | `DRILL_SECONDS` | how long they write at least | 8 |
+//! | `DRILL_PREVIOUS_BIN` | where the programs of the previous version are | what `make previous` built |
+//! | `DRILL_KEEP` | set: the mesh's folder with its logs stays | |
+
+pub mod previous;
+
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use signaling_load::drill::{Figures, Load, under_load};
+use signaling_load::raise_descriptor_limit;
+use tokio::time::sleep;
+
+use crate::TestMesh;
+
+/// A mesh built without optimisation carries this on two cores that it has for itself.
+const CLIENTS: u32 = 1_000;
+const RATE: u64 = 3_000;
+const SECONDS: u64 = 8;
+/// A machine that sends less of the schedule proves nothing.
+const MIN_SENT: f64 = 0.98;
+
+/// A load, and the fault that it has to stand.
+pub struct Drill {
+    name: &'static str,
+    load: Load,
+}
+
+/// What came of a drill.
+#[must_use = "a drill proves something only by what is asked of its outcome"]
+pub struct Outcome {
+    name: &'static str,
+    /// What was counted.
+    pub figures: Figures,
+}
+
+impl Drill {
+    /// As the environment says.
+    pub fn new(name: &'static str) -> Self {
+        let drawn = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+        let load = Load {
+            clients: setting("DRILL_CLIENTS", CLIENTS),
+            rate: setting("DRILL_RATE", RATE),
+            seconds: setting("DRILL_SECONDS", SECONDS),
+            seed: setting("DRILL_SEED", u64::from(drawn)),
+            come_back: false,
+        };
+        Self { name, load }
+    }
+
+    /// Clients come back when their balancer sends them away, resume, and send again what has no ack.
+    #[must_use]
+    pub fn with_clients_that_come_back(mut self) -> Self {
+        self.load.come_back = true;
+        self
+    }
+
+    /// Does `fault` to the mesh at a drawn moment, and prints one line of figures.
+    ///
+    /// # Panics
+    /// If the load cannot be put on the mesh.
+    pub async fn run(self, mesh: &mut TestMesh, fault: impl AsyncFnOnce(&TestMesh)) -> Outcome {
+        raise_descriptor_limit().unwrap();
+        println!("{}: DRILL_SEED={}, fault at {:?}", self.name, self.load.seed, self.load.fault_at());
+        if std::env::var_os("DRILL_KEEP").is_some() {
+            mesh.dir.disable_cleanup(true);
+            println!("{}: logs in {}", self.name, mesh.dir.path().join("logs").display());
+        }
+        let mesh = &*mesh;
+        let (figures, ()) = under_load(mesh.dir.path(), &self.load, fault(mesh)).await.unwrap();
+        println!("{}: {figures}", self.name);
+        Outcome { name: self.name, figures }
+    }
+}
+
+impl Outcome {
+    /// Asserts that no message was lost, doubled or swapped, that each that asked was answered truly, that the mesh
+    /// closed no socket, and that in the end each session is at one node.
+    ///
+    /// # Panics
+    /// If that is not so: names all that is not.
+    pub fn assert_nothing_lost(&self) -> &Self {
+        let Figures { sent, delivered, lost, doubled, swapped, foreign, unanswered, untrue, errors, .. } = self.figures;
+        let counts = [
+            (lost, "messages lost"),
+            (doubled, "messages doubled"),
+            (swapped, "messages swapped"),
+            (foreign, "messages at the wrong client"),
+            (errors, "messages reported as failed"),
+            (unanswered, "messages that asked and got no answer"),
+            (untrue, "acks of messages that never arrived"),
+            (self.figures.closed_by_the_mesh(), "sockets closed"),
+            (sent.abs_diff(delivered + lost), "messages nowhere in the books"),
+            (u64::from(!self.figures.is_complete), "mesh whose sessions are not each at one node in the end"),
+        ];
+        let broken: Vec<String> =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        assert!(broken.is_empty(), "{}: {}; {}", self.name, broken.join(", "), self.figures);
+        let share = self.figures.sent_share;
+        assert!(share >= MIN_SENT, "{}: only {share} of the schedule was sent: take a lower DRILL_RATE", self.name);
+        self
+    }
+
+    /// Asserts that the fault moved sessions.
+    ///
+    /// # Panics
+    /// If it moved none.
+    pub fn assert_moved(&self) -> &Self {
+        assert!(self.figures.moved > 0, "{}: the fault moved no session; {}", self.name, self.figures);
+        self
+    }
+
+    /// Asserts that what was done to the mesh took no longer.
+    ///
+    /// # Panics
+    /// If it did.
+    pub fn assert_done_within(&self, limit: Duration) -> &Self {
+        let took = self.figures.fault;
+        assert!(took < limit, "{}: it took {took:?}, more than {limit:?}; {}", self.name, self.figures);
+        self
+    }
+
+    /// Asserts that messages found another way, and none waited for the end of a fault that lasts so long.
+    ///
+    /// # Panics
+    /// If one did.
+    pub fn assert_no_message_waited(&self, fault: Duration) -> &Self {
+        let longest = self.figures.longest;
+        assert!(
+            longest < fault,
+            "{}: a message waited {longest:?} in a fault of {fault:?}; {}",
+            self.name,
+            self.figures
+        );
+        self
+    }
+
+    /// Asserts that clients were sent away by `goodbye` and 1001, that all of them came back, and that each was told
+    /// that its session went on.
+    ///
+    /// # Panics
+    /// If that is not so.
+    pub fn assert_resumed(&self) -> &Self {
+        let Figures { sent_away, returned, resumed, ref other_frames, .. } = self.figures;
+        let goodbyes = other_frames.get("goodbye").copied().unwrap_or(0);
+        assert!(sent_away > 0, "{}: the fault sent no client away; {}", self.name, self.figures);
+        assert_eq!(goodbyes, sent_away, "{}: each one sent away is told why; {}", self.name, self.figures);
+        assert_eq!(returned, sent_away, "{}: each one sent away comes back; {}", self.name, self.figures);
+        assert_eq!(resumed, returned, "{}: each one that comes back resumes; {}", self.name, self.figures);
+        self
+    }
+
+    /// Asserts that the fault hit messages: some had to be sent again, or came again and were filtered.
+    ///
+    /// # Panics
+    /// If it hit none.
+    pub fn assert_repeated(&self) -> &Self {
+        let Figures { resends, filtered, .. } = self.figures;
+        assert!(resends + filtered > 0, "{}: the fault hit no message; {}", self.name, self.figures);
+        self
+    }
+}
+
+/// Lets the load go on for a time before the next act.
+pub async fn go_on(time: Duration) {
+    sleep(time).await;
+}
+
+/// A number from the environment.
+///
+/// # Panics
+/// If it is none.
+pub fn setting<T: FromStr>(name: &str, default: T) -> T {
+    let Ok(text) = std::env::var(name) else { return default };
+    text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number that fits"))
+}

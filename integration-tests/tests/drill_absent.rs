@@ -1,0 +1,289 @@
+//! Who writes to somebody that is not there is told so in time, and slows nobody.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::{Peer, TestMesh};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, sleep_until, timeout};
+use tokio_tungstenite::tungstenite::Message;
+
+/// A live recipient's message must not wait for an absent one's: so long at most, if `DRILL_STRICT=1`.
+const STRICT: Duration = Duration::from_millis(100);
+/// On a machine that is slow or shared; far below the hold time, that a message kept back would wait.
+const LOOSE: Duration = Duration::from_secs(2);
+/// More than the numbers that an edge keeps from the oldest message without a fate.
+const MESSAGES: u32 = 2_000;
+const SENDING: Duration = Duration::from_secs(10);
+const LIVE: u32 = 20;
+/// Of the messages, so many to one for the absent client.
+const ABSENT_EVERY: u32 = 50;
+const PING_EVERY: u32 = 40;
+/// Ids of messages to the absent client begin here.
+const ABSENT_IDS: u64 = 1_000_000;
+const HOLD: Duration = Duration::from_secs(20);
+
+/// What came in at some client.
+enum Event {
+    Arrived(u64),
+    Acked(u64),
+    Pong,
+}
+
+#[tokio::test]
+async fn who_also_writes_to_an_absent_client_is_not_slowed_and_its_socket_is_never_left_unread() {
+    let mesh = TestMesh::start().await;
+    let (events, mut heard) = mpsc::channel(16 * MESSAGES as usize);
+    let mut tasks = JoinSet::new();
+    let mut live = Vec::new();
+    for number in 0..LIVE {
+        let id = format!("live-{number}");
+        let mut peer = Peer::connect(&mesh.url(), &id).await;
+        let events = events.clone();
+        tasks.spawn(async move {
+            loop {
+                let Some(n) = next_of(&mut peer, "signal").await["data"]["n"].as_u64() else { continue };
+                events.send((Event::Arrived(n), Instant::now())).await.unwrap();
+            }
+        });
+        live.push(id);
+    }
+    let (mut sink, mut stream) = Peer::connect(&mesh.url(), "sender").await.socket.split();
+    tasks.spawn(async move {
+        while let Some(Ok(frame)) = stream.next().await {
+            let Message::Text(text) = frame else { continue };
+            let message: Value = serde_json::from_str(&text).unwrap();
+            let event = match (message["type"].as_str(), message["id"].as_u64()) {
+                (Some("ack"), Some(id)) => Event::Acked(id),
+                (Some("pong"), _) => Event::Pong,
+                (Some("error"), Some(ABSENT_IDS..)) => continue,
+                _ => panic!("{message}"),
+            };
+            events.send((event, Instant::now())).await.unwrap();
+        }
+    });
+
+    let start = Instant::now();
+    let due = |n: u64| start + SENDING.mul_f64(n as f64 / f64::from(MESSAGES));
+    let mut pings = Vec::new();
+    for n in 0..u64::from(MESSAGES) {
+        sleep_until(due(n)).await;
+        if n.is_multiple_of(ABSENT_EVERY.into()) {
+            let message = json!({ "type": "signal", "to": "absent", "id": ABSENT_IDS + n, "data": {} });
+            sink.send(Message::text(message.to_string())).await.unwrap();
+        }
+        if n.is_multiple_of(PING_EVERY.into()) {
+            sink.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
+            pings.push(Instant::now());
+        }
+        let to = &live[n as usize % live.len()];
+        let message = json!({ "type": "signal", "to": to, "id": n + 1, "data": { "n": n } });
+        sink.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    let (mut arrived, mut acked, mut pongs) = (Vec::new(), Vec::new(), Vec::new());
+    let all = async {
+        while arrived.len() + acked.len() < 2 * MESSAGES as usize || pongs.len() < pings.len() {
+            match heard.recv().await.unwrap() {
+                (Event::Arrived(n), at) => arrived.push(at - due(n)),
+                (Event::Acked(id), at) => acked.push(at - due(id - 1)),
+                (Event::Pong, at) => pongs.push(at),
+            }
+        }
+    };
+    let all_came = timeout(HOLD + Duration::from_secs(10), all).await.is_ok();
+    let worst = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
+    let worst_pong = pings.iter().zip(&pongs).map(|(ping, pong)| *pong - *ping).max().unwrap();
+    let balancer = &mesh.mesh.state().balancers[0].internal;
+    let full = metric(balancer, "signaling_full_stores_total", "").await;
+    println!(
+        "one absent, {LIVE} live peers: {MESSAGES} sent in {SENDING:?}, {} arrived, {} acked; worst arrival {:?}, worst ack \
+         {:?}, worst pong {worst_pong:?}, left unread {full} times",
+        arrived.len(),
+        acked.len(),
+        worst(&arrived),
+        worst(&acked),
+    );
+
+    assert!(all_came, "not all messages to live peers arrived and were acked");
+    assert_eq!((arrived.len(), acked.len()), (MESSAGES as usize, MESSAGES as usize), "some twice");
+    assert_eq!(full, 0.0, "the sender's socket was left unread");
+    let limit = if std::env::var("DRILL_STRICT").as_deref() == Ok("1") { STRICT } else { LOOSE };
+    let waited = worst(&arrived).max(worst(&acked)).max(worst_pong);
+    assert!(waited <= limit, "a message to a live peer, its ack or a pong took {waited:?}, more than {limit:?}");
+}
+
+#[tokio::test]
+async fn who_comes_five_seconds_later_gets_its_message_and_who_never_comes_is_reported_after_the_hold_time() {
+    let mesh = TestMesh::start().await;
+    let late = mesh.id_owned_by("node-1", "late");
+    let mut sender = Peer::connect(&mesh.url(), &mesh.id_owned_by("node-0", "sender")).await;
+    let sent = Instant::now();
+    sender.signal("nobody", json!(1), Some(1)).await;
+    sender.signal(&late, json!("hello"), Some(2)).await;
+
+    sleep_until(sent + Duration::from_secs(5)).await;
+    let mut recipient = Peer::connect(&mesh.url(), &late).await;
+    assert_eq!(recipient.recv().await["data"], "hello");
+    assert_eq!(sender.recv().await, json!({ "type": "ack", "id": 2 }));
+
+    let error = timeout(HOLD, next_of(&mut sender, "error")).await.expect("no error in time");
+    println!("nobody: reported after {:?} of the {HOLD:?} that are held by default", sent.elapsed());
+    assert_eq!((&error["code"], &error["id"]), (&json!("recipient_unavailable"), &json!(1)));
+    assert!(sent.elapsed() >= HOLD, "too early: {:?}", sent.elapsed());
+    assert!(sent.elapsed() < HOLD + Duration::from_secs(5), "too late: {:?}", sent.elapsed());
+}
+
+#[tokio::test]
+async fn who_never_comes_is_reported_after_a_hold_time_that_was_set() {
+    let mesh = TestMesh::with(|options| options.node_args = vec!["--hold-ms=1500".to_owned()]).await;
+    let mut sender = Peer::connect(&mesh.url(), "sender").await;
+    let sent = Instant::now();
+    sender.signal("nobody", json!(1), Some(1)).await;
+
+    let error = next_of(&mut sender, "error").await;
+
+    assert_eq!((&error["code"], &error["id"]), (&json!("recipient_unavailable"), &json!(1)));
+    assert!(sent.elapsed() >= Duration::from_millis(1_500), "too early: {:?}", sent.elapsed());
+    assert!(sent.elapsed() < Duration::from_millis(6_500), "too late: {:?}", sent.elapsed());
+}
+
+/// Writers, and messages of each, all to clients that are not there.
+const WRITERS: u32 = 500;
+const EACH: u32 = 200;
+const HOLD_BYTES: u64 = 4 * 1024 * 1024;
+const SHORT_HOLD: Duration = Duration::from_secs(8);
+const WRITING: Duration = Duration::from_secs(8);
+/// What a node may take beyond the hold for each message that it keeps for its own clients, and in all.
+const KEPT_BYTES: u64 = 1024;
+const SLACK_BYTES: u64 = 32 * 1024 * 1024;
+/// A message is repeated so often at most; one that is known to be held, every 5 s.
+const REPEAT_AFTER: Duration = Duration::from_secs(2);
+/// What a noisy clock adds to a rate.
+const NOISE: f64 = 1.2;
+
+#[tokio::test]
+async fn a_hundred_thousand_messages_to_absent_clients_stay_within_the_memory_for_them_and_raise_no_storm() {
+    signaling_load::raise_descriptor_limit().unwrap();
+    let mesh = TestMesh::with(|options| {
+        let hold_ms = SHORT_HOLD.as_millis();
+        options.node_args = vec![format!("--hold-ms={hold_ms}"), format!("--hold-bytes={HOLD_BYTES}")];
+    })
+    .await;
+    let mut writers = JoinSet::new();
+    let (begin, begun) = tokio::sync::watch::channel(false);
+    for number in 0..WRITERS {
+        let peer = Peer::connect(&mesh.url(), &format!("writer-{number}")).await;
+        let mut begun = begun.clone();
+        writers.spawn(async move {
+            begun.wait_for(|begun| *begun).await.unwrap();
+            write_to_nobody(peer, number).await
+        });
+    }
+    let before = Sample::of(&mesh).await;
+    let start = Instant::now();
+    begin.send_replace(true);
+
+    let (mut peak, mut last, mut peak_rate, mut slowest) = (before, before, 0.0_f64, Duration::ZERO);
+    let mut last_at = start;
+    let mut ticks = interval(Duration::from_millis(500));
+    let mut refused = 0;
+    while !writers.is_empty() {
+        tokio::select! {
+            Some(count) = writers.join_next() => refused += count.unwrap(),
+            at = ticks.tick() => {
+                let asked = Instant::now();
+                let sample = Sample::of(&mesh).await;
+                slowest = slowest.max(asked.elapsed());
+                if at >= last_at + REPEAT_AFTER {
+                    peak_rate = peak_rate.max((sample.resends - last.resends) / (at - last_at).as_secs_f64());
+                    (last, last_at) = (sample, at);
+                }
+                peak.held = peak.held.max(sample.held);
+                peak.rss = peak.rss.max(sample.rss);
+            }
+        }
+    }
+    let resends = Sample::of(&mesh).await.resends - before.resends;
+    let messages = u64::from(WRITERS * EACH);
+    println!(
+        "{messages} messages to absent clients: all reported after {:?}; most held at a node {} KiB of {} KiB, its memory \
+         from {} to {} KiB; {resends} resends, at most {peak_rate:.0}/s over 2 s; all metrics read within {slowest:?}",
+        start.elapsed(),
+        peak.held / 1024,
+        HOLD_BYTES / 1024,
+        before.rss / 1024,
+        peak.rss / 1024,
+    );
+
+    assert_eq!(refused, messages, "each message has one fate");
+    assert!(peak.held > 0 && peak.held <= HOLD_BYTES, "{} bytes held at one node", peak.held);
+    let nodes = mesh.mesh.state().nodes.len() as u64;
+    let allowed = HOLD_BYTES + messages * KEPT_BYTES / nodes + SLACK_BYTES;
+    assert!(peak.rss - before.rss <= allowed, "a node grew by {} bytes", peak.rss - before.rss);
+    let allowed_rate = NOISE * messages as f64 / REPEAT_AFTER.as_secs_f64();
+    assert!(peak_rate <= allowed_rate, "{peak_rate:.0} resends a second, {allowed_rate:.0} are allowed");
+}
+
+/// Sends its messages, and returns how many of them were reported as undeliverable.
+async fn write_to_nobody(mut peer: Peer, number: u32) -> u64 {
+    let data = "x".repeat(200);
+    let mut ticks = interval(WRITING / EACH);
+    for n in 0..u64::from(EACH) {
+        ticks.tick().await;
+        peer.signal(&format!("absent-{number}-{n}"), json!(data), Some(n + 1)).await;
+    }
+    let mut ids = Vec::new();
+    while ids.len() < EACH as usize {
+        let message = next_of(&mut peer, "error").await;
+        assert_eq!(message["code"], "recipient_unavailable", "{message}");
+        ids.push(message["id"].as_u64().unwrap());
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    ids.len() as u64
+}
+
+/// What the nodes say of themselves: the most of any of them, and the sum of resends.
+#[derive(Clone, Copy)]
+struct Sample {
+    held: u64,
+    rss: u64,
+    resends: f64,
+}
+
+impl Sample {
+    async fn of(mesh: &TestMesh) -> Self {
+        let mut sample = Self { held: 0, rss: 0, resends: 0.0 };
+        for node in mesh.mesh.state().nodes {
+            let held = metric(&node.internal, "signaling_held_bytes", "").await;
+            sample.held = sample.held.max(held as u64);
+            sample.rss = sample.rss.max(rss_bytes(node.pid));
+            sample.resends += metric(&node.internal, "signaling_resends_total", "").await;
+        }
+        sample
+    }
+}
+
+fn rss_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_ascii_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// The next message of this type, however long it takes; others are passed over.
+async fn next_of(peer: &mut Peer, kind: &str) -> Value {
+    while let Some(Ok(frame)) = peer.socket.next().await {
+        let Message::Text(text) = frame else { continue };
+        let message: Value = serde_json::from_str(&text).unwrap();
+        if message["type"] == kind {
+            return message;
+        }
+    }
+    panic!("the socket ended before a message of type {kind} came")
+}
