@@ -93,7 +93,8 @@ pub enum Item<'a> {
         /// Nodes still ahead, the sender's own first; none if this batch goes to that one.
         via: Vec<&'a str>,
     },
-    /// An envelope of that queue waits at the sender of this batch for its recipient: no need to repeat it soon.
+    /// An envelope of that queue waits at the sender of this batch for its recipient, or would if there were room: no need
+    /// to repeat it soon.
     Held {
         /// Its queue.
         ticket: Ticket,

@@ -10,13 +10,15 @@ pub struct StoreLimits {
     pub frames: usize,
     /// Bytes without a fate: four messages of the default largest size.
     pub bytes: usize,
-    /// Distance from the oldest number without a fate to the newest: what the recipients' filters remember.
-    pub span: usize,
+    /// Distance from the oldest number without a fate to the newest: what 3,000 messages a second come to while one waits
+    /// its hold time for an absent recipient. Only those to live recipients, of which there are at most as many as frames,
+    /// must stay within what a recipient's filter remembers.
+    pub span: u64,
 }
 
 impl Default for StoreLimits {
     fn default() -> Self {
-        Self { frames: 256, bytes: 256 * 1024, span: 1024 }
+        Self { frames: 256, bytes: 256 * 1024, span: 65_536 }
     }
 }
 
@@ -32,11 +34,7 @@ pub struct Kept {
 /// The frames of one session that have no fate yet, by number.
 #[derive(Debug, Default)]
 pub struct Store {
-    /// Number of the first entry of `kept`, if there is one.
-    first: u64,
-    /// By number from `first` on; the first and the last entry are always there.
-    kept: VecDeque<Option<Kept>>,
-    frames: usize,
+    kept: VecDeque<(u64, Kept)>,
     bytes: usize,
     last: u64,
 }
@@ -57,25 +55,16 @@ impl Store {
     /// Takes custody of a frame and gives it its number.
     pub fn push(&mut self, payload: &[u8], seen: Instant) -> u64 {
         self.last += 1;
-        if self.kept.is_empty() {
-            self.first = self.last;
-        }
-        self.frames += 1;
         self.bytes += payload.len();
-        self.kept.push_back(Some(Kept { seen, payload: payload.into() }));
+        self.kept.push_back((self.last, Kept { seen, payload: payload.into() }));
         self.last
     }
 
     /// Ends custody of one frame. Says whether it was there: a fate may come twice.
     pub fn remove(&mut self, seq: u64) -> bool {
-        let Some(at) = seq.checked_sub(self.first).and_then(|at| usize::try_from(at).ok()) else { return false };
-        let Some(kept) = self.kept.get_mut(at).and_then(Option::take) else { return false };
-        self.frames -= 1;
+        let Ok(at) = self.kept.binary_search_by_key(&seq, |(kept, _)| *kept) else { return false };
+        let Some((_, kept)) = self.kept.remove(at) else { return false };
         self.bytes -= kept.payload.len();
-        while let Some(None) = self.kept.front() {
-            self.kept.pop_front();
-            self.first += 1;
-        }
         if self.kept.is_empty() {
             self.kept = VecDeque::new();
         }
@@ -85,18 +74,19 @@ impl Store {
     /// Whether the client must not be read until something gets its fate.
     #[must_use]
     pub fn is_full(&self, limits: &StoreLimits) -> bool {
-        self.frames >= limits.frames || self.bytes >= limits.bytes || self.kept.len() >= limits.span
+        let span = self.kept.front().map_or(0, |(oldest, _)| self.last + 1 - oldest);
+        self.kept.len() >= limits.frames || self.bytes >= limits.bytes || span >= limits.span
     }
 
     /// Whether every frame has its fate.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.frames == 0
+        self.kept.is_empty()
     }
 
     /// All frames without a fate, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Kept)> {
-        (self.first..).zip(&self.kept).filter_map(|(seq, kept)| Some((seq, kept.as_ref()?)))
+        self.kept.iter().map(|(seq, kept)| (*seq, kept))
     }
 }
 

@@ -48,7 +48,10 @@ impl NodeCore {
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
         let lingering = self.lingering.remove(&arrival.client_id);
         let Some((key, holder)) = self.holder(&arrival.client_id) else {
-            return self.arrive(now, trunk, arrival, proven, lingering);
+            return match proven {
+                Some(session) if lingering.is_none() => self.expect(now, trunk, arrival, session),
+                _ => self.arrive(now, trunk, arrival, proven, lingering),
+            };
         };
         let (id, seq) = (holder.id, holder.seq);
         let outlived = (holder.born, id) > (arrival.born, arrival.session);
@@ -70,7 +73,7 @@ impl NodeCore {
     }
 
     /// Nobody holds the id.
-    fn arrive(
+    pub(super) fn arrive(
         &mut self,
         now: Instant,
         trunk: TrunkKey,
@@ -186,6 +189,7 @@ impl NodeCore {
     pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), gone: Gone) {
         let Some(key) = self.session_at(at) else {
             drop(self.withdraw(at));
+            self.expected_no_more(at);
             return;
         };
         if let Some(session) = self.sessions.get_mut(key) {
@@ -246,7 +250,7 @@ impl NodeCore {
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
         let Some(key) = self.session_at(at) else {
             // It was never served here: it comes to the next node as it came to this one.
-            if self.withdraw(at).is_some()
+            if (self.withdraw(at).is_some() || self.expected_no_more(at))
                 && let Some(trunk) = self.trunks.get_mut(at.0)
             {
                 trunk.send(&ToEdge::Released { slot: at.1, state: &[] });
@@ -254,8 +258,7 @@ impl NodeCore {
             return;
         };
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let (client_id, id, was_here, state) =
-            (session.client_id.clone(), session.id, !session.gone, session.state());
+        let (client_id, id, was_here, state) = (session.client_id.clone(), session.id, !session.gone, session.state());
         let chains: Vec<_> = session.chain_by_recipient.drain().map(|(_, chain)| chain).collect();
         chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
         if let Some(&peer) = self.peer_by_id.get(to).filter(|_| was_here) {

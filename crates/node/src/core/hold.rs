@@ -65,6 +65,8 @@ struct Held {
     to: ClientId,
     parcels: VecDeque<Parcel>,
     bytes: usize,
+    /// None of them is over before.
+    over_from: Instant,
 }
 
 /// All that waits, by recipient.
@@ -91,12 +93,14 @@ impl Holds {
             Some(key) => *key,
             None => {
                 let Ok(to) = ClientId::new(to) else { return false };
-                let key = self.held.insert(Held { to: to.clone(), parcels: VecDeque::new(), bytes: 0 });
+                let over_from = parcel.life.expires;
+                let key = self.held.insert(Held { to: to.clone(), parcels: VecDeque::new(), bytes: 0, over_from });
                 self.key_by_recipient.insert(to, key);
                 key
             }
         };
         let Some(held) = self.held.get_mut(key) else { return false };
+        held.over_from = held.over_from.min(parcel.life.expires);
         if let Some(same) = held.parcels.iter_mut().find(|same| same.origin == parcel.origin) {
             *same = parcel;
             return true;
@@ -141,7 +145,7 @@ impl Holds {
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<Parcel> {
         let mut expired = Vec::new();
         let mut emptied = Vec::new();
-        for (key, held) in &mut self.held {
+        for (key, held) in self.held.iter_mut().filter(|(_, held)| held.over_from <= now) {
             let before = expired.len();
             while let Some(at) = held.parcels.iter().position(|parcel| parcel.life.is_over(now)) {
                 expired.extend(held.parcels.remove(at));
@@ -149,6 +153,7 @@ impl Holds {
             let freed: usize = expired.iter().skip(before).map(Parcel::cost).sum();
             held.bytes -= freed;
             self.bytes -= freed;
+            held.over_from = held.parcels.iter().map(|parcel| parcel.life.expires).min().unwrap_or(now);
             if held.parcels.is_empty() {
                 emptied.push(key);
             }

@@ -60,8 +60,10 @@ impl NodeCore {
         if newer || self.session_by_client.contains_key(&client) || self.lingering.len() >= MOST {
             return;
         }
-        self.lingering.insert(client, Lingering { session, born, seq, until: now + left.min(self.settings.resume) });
+        let until = now + left.min(self.settings.resume);
+        self.lingering.insert(client.clone(), Lingering { session, born, seq, until });
         self.counts.lingering_moved += 1;
+        self.meet_expected(now, &client);
     }
 
     /// Hands lingering sessions that other nodes own now to those.

@@ -10,6 +10,7 @@
 
 mod attach;
 mod batch;
+mod expected;
 mod fate;
 mod hold;
 mod lane;
@@ -37,6 +38,7 @@ use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, limits};
 use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
+use self::expected::Expected;
 use self::hold::Holds;
 use self::lane::Lane;
 use self::linger::Lingering;
@@ -140,6 +142,7 @@ pub struct NodeCore {
     /// When owners are told again of clients that are here.
     tell_again_at: Instant,
     lingering: HashMap<ClientId, Lingering>,
+    expected: HashMap<ClientId, Expected>,
     /// Sessions that lost their id to another socket, and until when their edges may say what they wrote.
     parting: Vec<(SessionKey, Instant)>,
     /// How many nodes of the ranking cannot be relied on now.
@@ -175,6 +178,7 @@ impl NodeCore {
             locations: HashMap::new(),
             tell_again_at: settings.epoch.0,
             lingering: HashMap::new(),
+            expected: HashMap::new(),
             parting: Vec::new(),
             suspects: 0,
             stirred: false,

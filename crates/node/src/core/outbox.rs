@@ -60,6 +60,8 @@ pub(super) struct Chain {
     pub(super) destination: Destination,
     pub(super) held: bool,
     sent: VecDeque<Sent>,
+    /// None of `sent` has been over for so long before.
+    hopeless_from: Option<Instant>,
     repeat_at: Instant,
     repeated: Instant,
     held_patience: Duration,
@@ -83,6 +85,7 @@ impl Chain {
             destination,
             held: false,
             sent: VecDeque::new(),
+            hopeless_from: None,
             repeat_at,
             repeated: now,
             held_patience: REPEAT_HELD_AFTER,
@@ -102,6 +105,8 @@ impl Chain {
         if self.sent.is_empty() {
             self.repeat_at = now + REPEAT_AFTER;
         }
+        let hopeless = sent.life.expires + LAST_WORD;
+        self.hopeless_from = Some(self.hopeless_from.map_or(hopeless, |earlier| earlier.min(hopeless)));
         // A reliable client may repeat one whose fate it missed: it goes where it was.
         let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
         self.sent.insert(at, Sent { first_destination: Some(self.destination), ..sent });
@@ -139,8 +144,11 @@ impl Chain {
 
     /// One whose time is over so long that no fate can come any more.
     pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<Sent> {
-        let at = self.sent.iter().position(|sent| now >= sent.life.expires + LAST_WORD)?;
-        self.sent.remove(at)
+        let at = self.sent.iter().position(|sent| now >= sent.life.expires + LAST_WORD);
+        if at.is_none() {
+            self.hopeless_from = self.sent.iter().map(|sent| sent.life.expires + LAST_WORD).min();
+        }
+        self.sent.remove(at?)
     }
 
     /// The destination holds them.
@@ -173,7 +181,7 @@ impl Chain {
 
     /// Whether the time of any is over so long that no fate can come any more.
     pub(super) fn has_hopeless(&self, now: Instant) -> bool {
-        self.sent.iter().any(|sent| now >= sent.life.expires + LAST_WORD)
+        self.hopeless_from.is_some_and(|from| now >= from)
     }
 
     /// The way stands: the next look is later.

@@ -165,16 +165,18 @@ impl NodeCore {
 
     /// Keeps a parcel for an absent recipient, as long as it lives.
     fn keep(&mut self, now: Instant, to: &str, parcel: Parcel) {
+        if self.draining && !self.owns_by_view(to) {
+            // Whom it should go to has sent it here, and knows better by now, or soon.
+            return self.fate_of(now, &parcel, EnvelopeFate::Again);
+        }
         let parcel = self.send_round(to, parcel);
         if parcel.life.is_over(now) || !parcel.life.waits {
             return self.expired(now, &parcel);
         }
         let note = parcel.clone();
-        if self.holds.push(to, parcel) {
-            self.say_held(now, &note);
-        } else {
-            self.counts.dropped += 1;
-        }
+        self.counts.dropped += u64::from(!self.holds.push(to, parcel));
+        // Even if there was no room: repeats make none.
+        self.say_held(now, &note);
     }
 
     /// Also sends a copy to the next candidate if this node keeps the parcel only because it cannot rely on the owner.

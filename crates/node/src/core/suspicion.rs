@@ -42,6 +42,11 @@ impl NodeCore {
         self.peer_at(rank)
     }
 
+    /// Whether this node owns the client by the view.
+    pub(super) fn owns_by_view(&self, client: &str) -> bool {
+        self.owner_by_view(KeyHash::of(client)).is_none()
+    }
+
     pub(super) fn is_suspect(&self, peer: PeerKey) -> bool {
         self.peers.get(peer).is_none_or(|peer| peer.trust.is_suspect())
     }

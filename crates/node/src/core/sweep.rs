@@ -9,6 +9,10 @@ use super::outbox::Chain;
 /// and messages to a client that has just moved must not wait for long.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
+/// Envelopes that one look sends again, or little more: the rest wait for the next, so that repeats come to 20,000 a second
+/// at most and leave room for news.
+const REPEATS_AT_ONCE: u64 = 1_000;
+
 impl NodeCore {
     /// Looks once at everything that waits.
     pub fn sweep(&mut self, now: Instant) {
@@ -23,6 +27,7 @@ impl NodeCore {
         self.look_at_chains(now);
         self.give_up_silent_holders(now);
         self.give_up_partings(now);
+        self.give_up_expecting(now);
         self.forget_old_locations(now);
         self.forget_lingering(now);
         if now >= self.tell_again_at {
@@ -33,11 +38,12 @@ impl NodeCore {
     fn look_at_chains(&mut self, now: Instant) {
         let wants = |chain: &Chain| chain.is_due(now) || chain.has_hopeless(now);
         let due: Vec<_> = self.chains.iter().filter(|(_, chain)| wants(chain)).map(|(key, _)| key).collect();
+        let enough = self.counts.resends + REPEATS_AT_ONCE;
         for chain_key in due {
             while let Some(sent) = self.chains.get_mut(chain_key).and_then(|chain| chain.take_hopeless(now)) {
                 self.end(chain_key, &sent, false);
             }
-            if self.chains.get(chain_key).is_some_and(|chain| chain.is_due(now)) {
+            if self.counts.resends < enough && self.chains.get(chain_key).is_some_and(|chain| chain.is_due(now)) {
                 self.repeat(now, chain_key);
             }
         }

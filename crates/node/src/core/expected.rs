@@ -1,0 +1,65 @@
+//! Newcomers who prove a session that this node does not know: it may be on its way from the node that had it.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::trunk::Slot;
+use signaling_protocol::{ClientId, SessionId};
+
+use super::session::{Arrival, Contender};
+use super::{NodeCore, TrunkKey};
+
+/// How long such a newcomer waits: many times what a batch takes. Then its session is taken for lost.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// A newcomer whose session may come.
+#[derive(Debug)]
+pub(super) struct Expected {
+    trunk: TrunkKey,
+    arrival: Arrival,
+    session: SessionId,
+    until: Instant,
+}
+
+impl NodeCore {
+    /// The newcomer shows a token of a session that is not here. A later newcomer takes the place of an earlier one.
+    pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: Arrival, session: SessionId) {
+        let client = arrival.client_id.clone();
+        let expected = Expected { trunk, arrival, session, until: now + WAIT };
+        if let Some(earlier) = self.expected.insert(client, expected) {
+            self.reject(earlier.trunk, earlier.arrival.slot, &super::attach::IN_USE);
+        }
+    }
+
+    /// A session has come: who waits for it goes on with it.
+    pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) {
+        if let Some(Expected { trunk, arrival, session, .. }) = self.expected.remove(client) {
+            let lingering = self.lingering.remove(client);
+            self.arrive(now, trunk, arrival, Some(session), lingering);
+        }
+    }
+
+    /// Ends a newcomer's wait for its session.
+    pub(super) fn expected_no_more(&mut self, at: (TrunkKey, Slot)) -> bool {
+        let before = self.expected.len();
+        self.expected.retain(|_, expected| (expected.trunk, expected.arrival.slot) != at);
+        self.expected.len() < before
+    }
+
+    /// Lets those in as new clients who have waited long enough.
+    pub(super) fn give_up_expecting(&mut self, now: Instant) {
+        let mut over: Vec<_> = self
+            .expected
+            .iter()
+            .filter(|(_, expected)| expected.until <= now)
+            .map(|(client, _)| client.clone())
+            .collect();
+        over.sort_unstable();
+        for client in over {
+            let Some(Expected { trunk, arrival, .. }) = self.expected.remove(&client) else { continue };
+            match self.session_by_client.get(&client) {
+                Some(&holder) => self.contend(holder, Contender { trunk, arrival, since: now }),
+                None => self.admit(now, trunk, &arrival, None, false),
+            }
+        }
+    }
+}
