@@ -89,6 +89,11 @@ impl Receipts {
         Ok(())
     }
 
+    /// The client was not read until now: what it said, nobody has heard.
+    pub(super) fn not_read(&mut self, now: Instant) {
+        self.unsaid.iter_mut().filter_map(|unsaid| unsaid.written.as_mut()).for_each(|written| *written = now);
+    }
+
     /// Whether the client has kept silent about a message for `limit`, and still does when asked again: when this
     /// process was paused, what the client said meanwhile has not been read at the first look.
     pub(super) fn is_late(&mut self, now: Instant, limit: Duration) -> bool {

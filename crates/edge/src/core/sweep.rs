@@ -49,6 +49,7 @@ impl EdgeCore {
                 // Its bytes wait unread in the kernel: silence says nothing.
                 _ if paused => {
                     session.heard = now;
+                    session.receipts.iter_mut().for_each(|receipts| receipts.not_read(now));
                     if now.saturating_duration_since(session.last_pong) >= PAUSED_PONG {
                         session.last_pong = now;
                         let pong = ServerMessage::Pong.to_json();
