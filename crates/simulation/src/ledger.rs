@@ -56,6 +56,8 @@ struct Message {
     first_taken: Option<Micros>,
     place: Option<Place>,
     written: Vec<(SocketId, Micros)>,
+    /// Its recipient takes its time.
+    slow: bool,
     /// When a reliable recipient's application got it.
     got: Option<Micros>,
     told: Option<(Told, Micros)>,
@@ -131,6 +133,7 @@ impl Ledger {
             first_taken: None,
             place: None,
             written: Vec::new(),
+            slow: false,
             got: None,
             told: None,
         });
@@ -203,6 +206,7 @@ impl Ledger {
         let told = entry.told.map(|(told, _)| told);
         let elsewhere = !entry.written.is_empty();
         entry.written.push((socket, now));
+        entry.slow |= slow;
         if earlier {
             return self.broken(now, "doubled", format!("{name} was written twice to socket {socket}"));
         }
@@ -272,6 +276,7 @@ impl Ledger {
         }
         let Some(entry) = self.messages.get(message) else { return };
         let (life, written, first_taken) = (entry.life, !entry.written.is_empty(), entry.first_taken);
+        let recipient_is_slow = entry.slow;
         let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
         match told {
             Told::Ack => {
@@ -286,7 +291,7 @@ impl Ledger {
                 if untroubled {
                     self.slowest_ack = self.slowest_ack.max(now - at);
                 }
-                if untroubled && !slow && now - at > LATEST_ACK {
+                if untroubled && !slow && !recipient_is_slow && now - at > LATEST_ACK {
                     self.broken(now, "late ack", format!("{name} after {} ms", (now - at) / MS));
                 }
             }
