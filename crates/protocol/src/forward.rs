@@ -132,6 +132,13 @@ pub enum Item<'a> {
         /// How much longer it can be resumed.
         left: Left,
     },
+    /// A client has come to the sender of this batch with proof of that session: whoever has it hands it over.
+    Wanted {
+        /// The client.
+        client_id: &'a str,
+        /// The session.
+        session: SessionId,
+    },
 }
 
 /// Starts a batch or an answer in `out`.

@@ -54,7 +54,8 @@ impl NodeCore {
             };
         };
         let (id, seq) = (holder.id, holder.seq);
-        let outlived = (holder.born, id) > (arrival.born, arrival.session);
+        // Equal: a stopped node has taken an Attach that its edge has given up since. The one that comes is alive.
+        let outlived = holder.born > arrival.born;
         if arrival.newcomer && proven == Some(id) {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
             self.admit(now, trunk, &resumed(arrival, id, seq), former, true);
@@ -85,7 +86,7 @@ impl NodeCore {
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
             self.admit(now, trunk, &resumed(arrival, known.session, known.seq()), None, true);
-        } else if !arrival.newcomer && (known.born, known.session) > (arrival.born, arrival.session) {
+        } else if !arrival.newcomer && known.born > arrival.born {
             self.lingering.insert(arrival.client_id, known);
             self.reject(trunk, arrival.slot, &REPLACED);
         } else {

@@ -46,6 +46,11 @@ impl NodeCore {
                     self.located(now, peer, client, (*session, *born), *here);
                 }
             }
+            Item::Wanted { client_id, session } => {
+                if let Ok(client) = ClientId::new(client_id) {
+                    self.hand_over_wanted(now, peer, &client, *session);
+                }
+            }
             Item::Lingering { client_id, session, born, seq, left } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.lingering_comes(now, client, (*session, *born, *seq), left.as_duration());

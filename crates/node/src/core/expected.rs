@@ -1,10 +1,13 @@
-//! Newcomers who prove a session that this node does not know: it may be on its way from the node that had it.
+//! Newcomers who prove a session that this node does not know: it may be on its way from the node that had it, or that node
+//! may not know that it should be. So all are asked.
 
 use std::time::{Duration, Instant};
 
+use signaling_protocol::forward::Item;
 use signaling_protocol::trunk::Slot;
 use signaling_protocol::{ClientId, SessionId};
 
+use super::route::lane_of;
 use super::session::{Arrival, Contender};
 use super::{NodeCore, TrunkKey};
 
@@ -24,6 +27,12 @@ impl NodeCore {
     /// The newcomer shows a token of a session that is not here. A later newcomer takes the place of an earlier one.
     pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: Arrival, session: SessionId) {
         let client = arrival.client_id.clone();
+        let wanted = Item::Wanted { client_id: client.as_str(), session };
+        for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
+            if let Some(lane) = peer.lanes.get_mut(lane_of(arrival.key.get())) {
+                lane.note(&wanted);
+            }
+        }
         let expected = Expected { trunk, arrival, session, until: now + WAIT };
         if let Some(earlier) = self.expected.insert(client, expected) {
             self.reject(earlier.trunk, earlier.arrival.slot, &super::attach::IN_USE);

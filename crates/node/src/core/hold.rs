@@ -102,7 +102,9 @@ impl Holds {
         let Some(held) = self.held.get_mut(key) else { return false };
         held.over_from = held.over_from.min(parcel.life.expires);
         if let Some(same) = held.parcels.iter_mut().find(|same| same.origin == parcel.origin) {
-            *same = parcel;
+            // Whoever has a message counts its life down; who was stopped meanwhile counted late.
+            let expires = same.life.expires.min(parcel.life.expires);
+            *same = Parcel { life: Life { expires, ..parcel.life }, ..parcel };
             return true;
         }
         let cost = parcel.cost();
@@ -173,6 +175,11 @@ impl Holds {
     /// Takes away what waits of one queue for one recipient.
     pub(super) fn forget(&mut self, to: &str, ticket: Ticket) {
         self.discard(to, |parcel| parcel.ticket == ticket);
+    }
+
+    /// Takes away older copies of a message that is over.
+    pub(super) fn forget_copies(&mut self, to: &str, origin: Origin) {
+        self.discard(to, |parcel| parcel.origin == origin);
     }
 
     /// Takes away one message whose fate has come another way.

@@ -8,7 +8,7 @@ use signaling_rendezvous::KeyHash;
 
 use super::route::lane_of;
 use super::session::Session;
-use super::{NodeCore, SessionKey};
+use super::{NodeCore, PeerKey, SessionKey};
 
 /// Most sessions that linger: past that the next one cannot be resumed. Some 10 MB.
 const MOST: usize = 100_000;
@@ -74,13 +74,23 @@ impl NodeCore {
         for client in moving {
             let key = KeyHash::of(client.as_str());
             let Some(owner) = self.owner(key).filter(|owner| !self.is_suspect(*owner)) else { continue };
-            let Some(lane) = self.peers.get_mut(owner).and_then(|peer| peer.lanes.get_mut(lane_of(key.get()))) else {
-                continue;
-            };
-            let Some(Lingering { session, born, seq, until }) = self.lingering.remove(&client) else { continue };
-            let left = Left::from_duration(until.saturating_duration_since(now));
-            lane.note(&Item::Lingering { client_id: client.as_str(), session, born, seq, left });
+            self.hand_over(now, owner, &client);
         }
+    }
+
+    /// A peer has the client, and proof of its session.
+    pub(super) fn hand_over_wanted(&mut self, now: Instant, peer: PeerKey, client: &ClientId, session: SessionId) {
+        if self.lingering.get(client).is_some_and(|known| known.session == session) {
+            self.hand_over(now, peer, client);
+        }
+    }
+
+    fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
+        let lane = lane_of(KeyHash::of(client.as_str()).get());
+        let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) else { return };
+        let Some(Lingering { session, born, seq, until }) = self.lingering.remove(client) else { return };
+        let left = Left::from_duration(until.saturating_duration_since(now));
+        lane.note(&Item::Lingering { client_id: client.as_str(), session, born, seq, left });
     }
 
     pub(super) fn forget_lingering(&mut self, now: Instant) {

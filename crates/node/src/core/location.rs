@@ -65,7 +65,7 @@ impl NodeCore {
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
-        if self.lingering.get(&client).is_some_and(|known| known.session == session || known.born < born) {
+        if self.lingering.get(&client).is_some_and(|known| known.session == session || known.born <= born) {
             self.lingering.remove(&client);
         }
         if self.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {

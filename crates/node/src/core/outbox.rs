@@ -12,9 +12,8 @@ use super::{PeerKey, SessionKey};
 
 /// After this long without a fate everything of the queue is sent again.
 const REPEAT_AFTER: Duration = Duration::from_secs(2);
-/// The same once the destination has said that it holds them: it would have to lose them unseen. Doubles each time.
+/// The same once the destination has said that it holds them.
 const REPEAT_HELD_AFTER: Duration = Duration::from_secs(5);
-const REPEAT_HELD_AT_LEAST_EVERY: Duration = Duration::from_secs(20);
 /// At most ten repeats a second on request.
 const REPEAT_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 /// Once a message's time is over, so long may a fate still come from one of several destinations.
@@ -64,7 +63,6 @@ pub(super) struct Chain {
     hopeless_from: Option<Instant>,
     repeat_at: Instant,
     repeated: Instant,
-    held_patience: Duration,
 }
 
 impl Chain {
@@ -88,7 +86,6 @@ impl Chain {
             hopeless_from: None,
             repeat_at,
             repeated: now,
-            held_patience: REPEAT_HELD_AFTER,
         }
     }
 
@@ -154,7 +151,7 @@ impl Chain {
     /// The destination holds them.
     pub(super) fn told_held(&mut self, now: Instant) {
         self.held = true;
-        self.repeat_at = now + self.held_patience;
+        self.repeat_at = now + REPEAT_HELD_AFTER;
     }
 
     /// A repeat was asked for: at once, or a little later if there was one just now.
@@ -170,7 +167,6 @@ impl Chain {
 
     fn not_held(&mut self, now: Instant) {
         self.held = false;
-        self.held_patience = REPEAT_HELD_AFTER;
         self.repeat_at = now + REPEAT_AFTER;
     }
 
@@ -192,12 +188,7 @@ impl Chain {
     /// All envelopes again, in order, with predecessors reckoned anew.
     pub(super) fn repeat(&mut self, now: Instant) -> Vec<Copy> {
         self.repeated = now;
-        if self.held {
-            self.held_patience = (self.held_patience * 2).min(REPEAT_HELD_AT_LEAST_EVERY);
-            self.repeat_at = now + self.held_patience;
-        } else {
-            self.repeat_at = now + REPEAT_AFTER;
-        }
+        self.repeat_at = now + if self.held { REPEAT_HELD_AFTER } else { REPEAT_AFTER };
         let destination = self.destination;
         let mut prev = 0;
         let origin = self.origin;

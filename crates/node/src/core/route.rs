@@ -171,6 +171,7 @@ impl NodeCore {
         }
         let parcel = self.send_round(to, parcel);
         if parcel.life.is_over(now) || !parcel.life.waits {
+            self.holds.forget_copies(to, parcel.origin);
             return self.expired(now, &parcel);
         }
         let note = parcel.clone();
