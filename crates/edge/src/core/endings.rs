@@ -70,6 +70,7 @@ impl EdgeCore {
     pub(super) fn end_socket(&mut self, client: ClientKey, gone: Gone) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.socket = Socket::Closed(gone);
+        session.unsettled = gone != Gone::Left && session.state.is_some() && session.uplink().is_none();
         session.filter = Filter::default();
         if let Some(receipts) = &mut session.receipts {
             **receipts = Receipts::default();
@@ -85,7 +86,7 @@ impl EdgeCore {
             }
             link.send(&ToNode::Detach { slot, gone });
         }
-        if session.store.is_empty() {
+        if session.store.is_empty() && !session.unsettled {
             self.remove(client);
         }
     }

@@ -171,7 +171,10 @@ impl EdgeCore {
                     session.socket = Socket::Accepted;
                     self.effects.push_back(Effect::Accept(client));
                 }
-                if !greeting.is_empty() && !matches!(session.socket, Socket::Closed(_)) {
+                if let Socket::Closed(gone) = session.socket {
+                    session.unsettled = false;
+                    self.done_if_all_have_fates(client, gone);
+                } else if !greeting.is_empty() {
                     session.output.append(&mut self.pool, |out| encode::text(out, greeting));
                     list_output(&mut self.clients_with_output, client, session);
                 }
@@ -204,6 +207,17 @@ impl EdgeCore {
         }
     }
 
+    /// A session whose socket is closed goes with its last fate.
+    fn done_if_all_have_fates(&mut self, client: ClientKey, gone: Gone) {
+        let Some(session) = self.sessions.get_mut(client).filter(|session| session.store.is_empty()) else { return };
+        if let Some((link, slot)) = session.at()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.send(&ToNode::Detach { slot, gone });
+        }
+        self.remove(client);
+    }
+
     fn rejected(&mut self, client: ClientKey, status: u16, code: &str, message: &str, retry_after_ms: Option<u32>) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.socket == Socket::Waiting {
@@ -218,6 +232,9 @@ impl EdgeCore {
         session.place = Place::Nowhere;
         if status == 409 {
             self.close(client, CloseCode::REPLACED, message);
+        }
+        if let Some(session) = self.sessions.get_mut(client) {
+            session.unsettled = false;
         }
         // What it sent last still needs a node.
         if self.sessions.contains_key(client) {
@@ -235,15 +252,7 @@ impl EdgeCore {
             return;
         }
         match session.socket {
-            Socket::Closed(gone) if session.store.is_empty() => {
-                if let Some((link, slot)) = session.at()
-                    && let Some(link) = self.links.get_mut(link)
-                {
-                    link.send(&ToNode::Detach { slot, gone });
-                }
-                return self.remove(client);
-            }
-            Socket::Closed(_) => return,
+            Socket::Closed(gone) => return self.done_if_all_have_fates(client, gone),
             Socket::Open { paused: true } if !session.store.is_full(&self.settings.store) => {
                 session.socket = Socket::Open { paused: false };
                 self.effects.push_back(Effect::Read(client));

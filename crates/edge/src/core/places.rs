@@ -87,7 +87,7 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.place = Place::Nowhere;
         session.confirm_is_listed = false;
-        if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() {
+        if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() && !session.unsettled {
             self.remove(client);
         } else {
             self.effects.push_back(Effect::Place(client));

@@ -115,6 +115,8 @@ pub(super) struct Session {
     pub(super) last_pong: Instant,
     /// The node has asked whether the socket still answers.
     pub(super) probed: bool,
+    /// The socket has ended between two nodes: the next one must hear of it, so that the client can come back.
+    pub(super) unsettled: bool,
     /// What ends the socket as soon as it is open.
     pub(super) last_words: Option<(CloseCode, Box<str>)>,
 }
@@ -141,6 +143,7 @@ impl Session {
             pinged: None,
             last_pong: now,
             probed: false,
+            unsettled: false,
             last_words: None,
         }
     }

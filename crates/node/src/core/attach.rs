@@ -42,7 +42,7 @@ impl NodeCore {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
         let arrival = Arrival::new(attach, client_id);
         if arrival.gone {
-            return self.settle(trunk, &arrival);
+            return self.settle(now, trunk, &arrival, attach.gone);
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
@@ -121,11 +121,15 @@ impl NodeCore {
     }
 
     /// Serves a session whose socket is closed already until its frames have their fates.
-    fn settle(&mut self, trunk_key: TrunkKey, arrival: &Arrival) {
+    fn settle(&mut self, now: Instant, trunk_key: TrunkKey, arrival: &Arrival, gone: Option<Gone>) {
         let Some(trunk) = self.trunks.get_mut(trunk_key) else { return };
         let session = self.sessions.insert(Session::new(trunk_key, arrival));
         trunk.session_by_slot.insert(arrival.slot, session);
         self.say_attached(session, false, &[]);
+        if gone != Some(Gone::Left) {
+            let Arrival { session, born, seq, .. } = *arrival;
+            self.lingering_comes(now, arrival.client_id.clone(), (session, born, seq), self.settings.resume);
+        }
     }
 
     /// Serves the session from now on, and gives it what waits, after the `former` one's last word.

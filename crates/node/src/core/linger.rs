@@ -62,7 +62,6 @@ impl NodeCore {
         }
         let until = now + left.min(self.settings.resume);
         self.lingering.insert(client.clone(), Lingering { session, born, seq, until });
-        self.counts.lingering_moved += 1;
         self.meet_expected(now, &client);
     }
 
