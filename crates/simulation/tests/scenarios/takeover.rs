@@ -1,0 +1,83 @@
+//! Two sockets of one id.
+
+use crate::clients::SECOND;
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn an_old_session_that_is_handed_off_late_does_not_replace_a_newer_one() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let old = mesh.connects(&bob_id, "e", "a");
+    let new = mesh.connects(&bob_id, "f", "b");
+    mesh.is_handed_to(old, "b");
+    assert_eq!(mesh.closed(old), Some(4410));
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!((mesh.got(old), mesh.got(new)), (vec![], vec!["anna 1".to_owned()]));
+    assert_eq!(mesh.closed(new), None);
+}
+
+#[test]
+fn an_owner_that_hears_of_a_newer_session_elsewhere_closes_its_own() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "b");
+    let old = mesh.connects(&bob_id, "e", "b");
+    let new = mesh.connects(&bob_id, "f", "a");
+    assert_eq!(mesh.closed(old), Some(4410));
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!((mesh.got(old), mesh.got(new)), (vec![], vec!["anna 1".to_owned()]));
+}
+
+#[test]
+fn a_node_with_an_older_session_than_the_owners_is_told_to_close_it() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let old = mesh.connects(&bob_id, "e", "a");
+    let new = mesh.connects(&bob_id, "f", "b");
+    mesh.pass(11 * SECOND);
+    assert_eq!((mesh.closed(old), mesh.closed(new)), (Some(4410), None));
+}
+
+#[test]
+fn what_went_down_the_old_socket_waits_for_its_last_word_before_it_goes_down_the_new_one() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let anna = mesh.connects("anna", "f", "a");
+    let old = mesh.connects("bob", "e", "a");
+    mesh.hold_back("e", "a");
+    mesh.sends(anna, "bob", 1);
+    assert_eq!(mesh.got(old), ["anna 1"]);
+    let new = mesh.resumes("bob", old, "f", "a");
+    mesh.sends(anna, "bob", 2);
+    assert!(mesh.got(new).is_empty());
+    mesh.let_go("e", "a");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(new), ["anna 2"]);
+    assert_eq!(mesh.got(anna), ["ack 1", "ack 2"]);
+}
+
+#[test]
+fn an_old_socket_that_has_no_last_word_is_waited_for_no_longer_than_two_seconds() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let anna = mesh.connects("anna", "f", "a");
+    let old = mesh.connects("bob", "e", "a");
+    mesh.hold_back("e", "a");
+    mesh.sends(anna, "bob", 1);
+    let new = mesh.resumes("bob", old, "f", "a");
+    mesh.sends(anna, "bob", 2);
+    mesh.pass(SECOND + SECOND / 2);
+    assert!(mesh.got(new).is_empty());
+    mesh.pass(SECOND / 2);
+    assert_eq!(mesh.got(new), ["anna 1", "anna 2"]);
+    mesh.let_go("e", "a");
+    assert_eq!(mesh.got(anna), ["ack 1", "ack 2"]);
+}
+
+#[test]
+fn a_client_whose_trunk_was_lost_is_not_in_the_way_of_its_next_socket() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    mesh.connects("bob", "e", "a");
+    mesh.trunk_is_lost("e", "a");
+    let new = mesh.connects("bob", "f", "a");
+    assert!(!mesh.is_resumed(new));
+}
