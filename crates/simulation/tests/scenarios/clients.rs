@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde_json::Value;
-use signaling_edge::core::{ClientKey, ConnectRequest, Effect, Newcomer, Reading};
+use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, Newcomer, Reading};
 use signaling_edge::ws::encode;
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, CloseCode, SessionId};
@@ -86,6 +86,11 @@ impl Mesh {
     /// Sends message `number` to a client, and asks for an `ack`.
     pub(crate) fn sends(&mut self, who: Who, to: &str, number: u64) {
         self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number}}}"#));
+    }
+
+    /// The same, with a second to live.
+    pub(crate) fn sends_for_a_second(&mut self, who: Who, to: &str, number: u64) {
+        self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number},"ttl_ms":1000}}"#));
     }
 
     pub(crate) fn pings(&mut self, who: Who) {
@@ -194,7 +199,7 @@ impl Mesh {
         let mut busy = false;
         let edges: Vec<_> = self.edges.keys().filter(|edge| !self.paused.contains(*edge)).cloned().collect();
         for edge in edges {
-            while let Some(effect) = self.edges.get_mut(&edge).and_then(|core| core.next_effect()) {
+            while let Some(effect) = self.edges.get_mut(&edge).and_then(EdgeCore::next_effect) {
                 busy = true;
                 self.carry_out(&edge, effect);
             }

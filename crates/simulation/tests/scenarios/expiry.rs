@@ -86,3 +86,22 @@ fn an_edge_knows_what_it_wrote_for_as_long_as_it_can_be_asked() {
     assert_eq!(mesh.got(anna), ["ack 1"]);
     assert_eq!(mesh.got(bob), ["anna 1"]);
 }
+
+#[test]
+fn a_copy_that_comes_after_it_was_asked_for_in_vain_is_not_written() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.hold_back("a", "b");
+    mesh.sends_for_a_second(anna, &bob_id, 1);
+    mesh.pass(SECOND + SECOND / 10);
+    let bob = mesh.connects(&bob_id, "f", "a");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(anna), [unavailable(1)]);
+    mesh.is_handed_to(bob, "b");
+    // By what it says of itself, this copy has a second left.
+    mesh.let_go("a", "b");
+    assert!(mesh.got(bob).is_empty());
+    mesh.sends(anna, &bob_id, 2);
+    assert_eq!((mesh.got(bob), mesh.got(anna)), (vec!["anna 2".to_owned()], vec!["ack 2".to_owned()]));
+}

@@ -40,6 +40,18 @@ fn what_a_restarted_node_has_forgotten_is_sent_to_it_at_its_first_sign_of_life()
 }
 
 #[test]
+fn what_is_known_to_wait_is_not_repeated_every_two_seconds() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(Duration::from_millis(4900));
+    assert_eq!(mesh.nodes["a"].counts().resends, 0);
+    mesh.pass(Duration::from_millis(200));
+    assert_eq!(mesh.nodes["a"].counts().resends, 1);
+}
+
+#[test]
 fn where_only_draining_nodes_are_left_they_are_used() {
     let mut mesh = Mesh::new(&["a", "b"], &["e"]);
     let bob_id = named("bob", &["b", "a"]);

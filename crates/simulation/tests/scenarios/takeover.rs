@@ -81,3 +81,16 @@ fn a_client_whose_trunk_was_lost_is_not_in_the_way_of_its_next_socket() {
     let new = mesh.connects("bob", "f", "a");
     assert!(!mesh.is_resumed(new));
 }
+
+#[test]
+fn an_id_whose_holder_does_not_answer_goes_to_the_newcomer_after_two_seconds() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let old = mesh.connects("bob", "e", "a");
+    mesh.answers_no_pings(old);
+    let new = mesh.connects("bob", "f", "a");
+    mesh.pass(SECOND + SECOND / 2);
+    assert_eq!((mesh.closed(old), mesh.refused(new)), (None, None));
+    mesh.pass(SECOND / 2);
+    assert_eq!(mesh.closed(old), Some(4004));
+    assert!(!mesh.is_resumed(new));
+}
