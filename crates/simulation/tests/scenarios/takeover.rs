@@ -139,3 +139,32 @@ fn a_resumed_session_that_is_handed_to_the_node_of_its_old_socket_takes_the_plac
     mesh.sends(anna, &bob_id, 2);
     assert_eq!(mesh.got(new), ["anna 2"]);
 }
+
+#[test]
+fn what_went_down_the_old_socket_is_not_passed_on_to_the_new_ones_node_before_its_last_word() {
+    the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_sent_at("c");
+}
+
+#[test]
+#[ignore = "what was sent at the old socket's own node goes down the new one at once"]
+fn what_went_down_the_old_socket_is_not_sent_to_the_new_ones_node_before_its_last_word() {
+    the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_sent_at("a");
+}
+
+fn the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_sent_at(node: &str) {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "f", node);
+    let old = mesh.connects(&bob_id, "e", "a");
+    mesh.hold_back("e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(old), ["anna 1"]);
+    let new = mesh.connects(&bob_id, "f", "b");
+    mesh.pass(SECOND / 5);
+    assert!(mesh.got(new).is_empty());
+    mesh.let_go("e", "a");
+    mesh.pass(SECOND / 5);
+    mesh.sends(anna, &bob_id, 2);
+    assert_eq!(mesh.got(new), ["anna 2"]);
+    assert_eq!(mesh.got(anna), ["ack 1", "ack 2"]);
+}
