@@ -1,0 +1,41 @@
+//! What is kept for whom, and how much.
+
+use crate::clients::{SECOND, unavailable};
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn a_flood_to_an_absent_client_elsewhere_is_refused_at_once_and_stops_nothing_else() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
+    let (bob_id, carol_id) = (named("bob", &["b", "a"]), named("carol", &["b", "a"]));
+    let anna = mesh.connects("anna", "e", "a");
+    (1..=64).for_each(|number| mesh.sends(anna, &bob_id, number));
+    assert!(mesh.got(anna).is_empty());
+    mesh.sends(anna, &bob_id, 65);
+    assert_eq!(mesh.got(anna), [unavailable(65)]);
+    let carol = mesh.connects(&carol_id, "e", "b");
+    mesh.sends(anna, &carol_id, 66);
+    assert_eq!((mesh.got(carol), mesh.got(anna)), (vec!["anna 66".to_owned()], vec!["ack 66".to_owned()]));
+    let bob = mesh.connects(&bob_id, "e", "b");
+    assert_eq!(mesh.got(bob).len(), 64, "the one that was refused has no copy");
+}
+
+#[test]
+fn of_more_senders_than_an_edge_remembers_the_latest_are_known() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let bob = mesh.connects(&bob_id, "f", "a");
+    for n in 0..1024 {
+        let sender = mesh.connects(&format!("sender-{n}"), "e", "b");
+        mesh.sends(sender, &bob_id, 1);
+    }
+    assert_eq!(mesh.got(bob).len(), 1024);
+    mesh.hold_back("f", "a");
+    let latest: Vec<_> = (0..5).map(|n| mesh.connects(&format!("latest-{n}"), "e", "b")).collect();
+    latest.iter().for_each(|sender| mesh.sends(*sender, &bob_id, 1));
+    assert_eq!(mesh.got(bob).len(), 5);
+    mesh.goes_next_to(bob, "b");
+    mesh.trunk_is_lost("f", "a");
+    mesh.pass(3 * SECOND);
+    assert!(mesh.got(bob).is_empty(), "each of them was written");
+    latest.iter().for_each(|sender| assert_eq!(mesh.got(*sender), ["ack 1"]));
+}

@@ -1,0 +1,203 @@
+//! Clients of a story: what they do, and what they got.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use signaling_edge::core::{ClientKey, ConnectRequest, Newcomer, Reading};
+use signaling_protocol::trunk::Gone;
+use signaling_protocol::{ClientId, CloseCode, SessionId};
+
+use crate::mesh::Mesh;
+
+/// One socket of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Who(pub(crate) usize);
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) edge: String,
+    pub(crate) key: ClientKey,
+    reliable: bool,
+    /// The node that it is attached to next.
+    pub(crate) home: String,
+    pub(crate) waits_for_a_place: bool,
+    pub(crate) reads: bool,
+    pub(crate) answers_pings: bool,
+    /// What it said while its edge did not read.
+    pub(crate) unread: Option<VecDeque<String>>,
+    pub(crate) got: Vec<String>,
+    pub(crate) names: Vec<String>,
+    pub(crate) closed: Option<u16>,
+    pub(crate) refused: Option<u16>,
+    pub(crate) token: Option<String>,
+    pub(crate) resumed: bool,
+}
+
+impl Mesh {
+    /// A client opens a socket at `edge`, which attaches it to `node`.
+    pub(crate) fn connects(&mut self, id: &str, edge: &str, node: &str) -> Who {
+        self.opens(id, edge, node, false, None)
+    }
+
+    /// The same, taking part in custody.
+    pub(crate) fn connects_reliably(&mut self, id: &str, edge: &str, node: &str) -> Who {
+        self.opens(id, edge, node, true, None)
+    }
+
+    /// A client opens a socket with the token that `earlier` was given.
+    pub(crate) fn resumes(&mut self, id: &str, earlier: Who, edge: &str, node: &str) -> Who {
+        let Client { token, reliable, .. } = &self.clients[earlier.0];
+        let (token, reliable) = (token.clone(), *reliable);
+        self.opens(id, edge, node, reliable, token)
+    }
+
+    fn opens(&mut self, id: &str, edge: &str, node: &str, reliable: bool, resume: Option<String>) -> Who {
+        self.born += 1;
+        let mut session = [0; 16];
+        session[8..].copy_from_slice(&self.born.to_be_bytes());
+        let newcomer = Newcomer {
+            client_id: ClientId::new(id).unwrap(),
+            session: SessionId(session),
+            born: self.born,
+            reliable,
+            request: ConnectRequest { resume, ..ConnectRequest::default() },
+        };
+        let key = self.edges.get_mut(edge).unwrap().connect(self.now, newcomer);
+        self.clients.push(Client {
+            edge: edge.to_owned(),
+            key,
+            reliable,
+            home: node.to_owned(),
+            waits_for_a_place: false,
+            reads: true,
+            answers_pings: true,
+            unread: None,
+            got: Vec::new(),
+            names: Vec::new(),
+            closed: None,
+            refused: None,
+            token: None,
+            resumed: false,
+        });
+        self.flow();
+        Who(self.clients.len() - 1)
+    }
+
+    /// Sends message `number` to a client, and asks for an `ack`.
+    pub(crate) fn sends(&mut self, who: Who, to: &str, number: u64) {
+        self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number}}}"#));
+    }
+
+    /// The same, with a second to live.
+    pub(crate) fn sends_for_a_second(&mut self, who: Who, to: &str, number: u64) {
+        self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number},"ttl_ms":1000}}"#));
+    }
+
+    pub(crate) fn pings(&mut self, who: Who) {
+        self.says(who, r#"{"type":"ping"}"#.to_owned());
+    }
+
+    pub(crate) fn says_received(&mut self, who: Who, n: u64) {
+        self.says(who, format!(r#"{{"type":"received","n":{n}}}"#));
+    }
+
+    pub(crate) fn says(&mut self, who: Who, text: String) {
+        let client = &mut self.clients[who.0];
+        if let Some(unread) = &mut client.unread {
+            unread.push_back(text);
+            return;
+        }
+        let edge = self.edges.get_mut(&client.edge).unwrap();
+        edge.heard(self.now, client.key);
+        if edge.client_text(self.now, client.key, text.as_bytes()) == Reading::Paused {
+            client.unread = Some(VecDeque::new());
+        }
+        self.flow();
+    }
+
+    /// What its socket got since this was asked last: `from number`, `ack number`, an error's code, `pong`.
+    pub(crate) fn got(&mut self, who: Who) -> Vec<String> {
+        std::mem::take(&mut self.clients[who.0].got)
+    }
+
+    /// The names of the messages that a reliable client got on this socket.
+    pub(crate) fn names(&self, who: Who) -> &[String] {
+        &self.clients[who.0].names
+    }
+
+    pub(crate) fn is_read(&self, who: Who) -> bool {
+        self.clients[who.0].unread.is_none()
+    }
+
+    /// The code that its edge closed it with.
+    pub(crate) fn closed(&self, who: Who) -> Option<u16> {
+        self.clients[who.0].closed
+    }
+
+    /// The status of its refused upgrade.
+    pub(crate) fn refused(&self, who: Who) -> Option<u16> {
+        self.clients[who.0].refused
+    }
+
+    /// Whether it was let in, and told that its session goes on.
+    pub(crate) fn is_resumed(&self, who: Who) -> bool {
+        let client = &self.clients[who.0];
+        assert!(client.token.is_some(), "it was never let in");
+        client.resumed
+    }
+
+    pub(crate) fn stops_reading(&mut self, who: Who) {
+        self.clients[who.0].reads = false;
+    }
+
+    pub(crate) fn reads_again(&mut self, who: Who) {
+        self.clients[who.0].reads = true;
+        self.write_out(who);
+        self.flow();
+    }
+
+    pub(crate) fn answers_no_pings(&mut self, who: Who) {
+        self.clients[who.0].answers_pings = false;
+    }
+
+    /// A sign of life, whatever it is.
+    pub(crate) fn shows_life(&mut self, who: Who) {
+        let client = &self.clients[who.0];
+        self.edges.get_mut(&client.edge).unwrap().heard(self.now, client.key);
+        self.flow();
+    }
+
+    /// Its socket breaks.
+    pub(crate) fn is_lost(&mut self, who: Who) {
+        let client = &self.clients[who.0];
+        self.edges.get_mut(&client.edge).unwrap().socket_closed(client.key, Gone::Lost);
+        self.flow();
+    }
+
+    /// It closes its socket with 1000.
+    pub(crate) fn says_goodbye(&mut self, who: Who) {
+        let client = &self.clients[who.0];
+        self.edges.get_mut(&client.edge).unwrap().client_left(client.key, CloseCode::NORMAL);
+        self.flow();
+    }
+
+    /// Where it is attached next, if its place is lost.
+    pub(crate) fn goes_next_to(&mut self, who: Who, node: &str) {
+        self.clients[who.0].home = node.to_owned();
+    }
+
+    /// Its edge begins a handoff to `node`.
+    pub(crate) fn is_handed_to(&mut self, who: Who, node: &str) {
+        self.goes_next_to(who, node);
+        let client = &self.clients[who.0];
+        self.edges.get_mut(&client.edge).unwrap().release(client.key, node);
+        self.flow();
+    }
+}
+
+/// What a sender is told of a message that was given up.
+pub(crate) fn unavailable(number: u64) -> String {
+    format!("recipient_unavailable {number}")
+}
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -1,0 +1,39 @@
+//! Nodes that reach each other one way only, or by others.
+
+use std::time::Duration;
+
+use crate::clients::SECOND;
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn a_message_takes_the_way_round_by_a_node_that_reaches_its_owner_and_its_fate_comes_back_by_it() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a", "c"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.cut("a", "b");
+    mesh.cut("b", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(3 * SECOND);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert_eq!(mesh.held_at("a"), 0, "the copy that stayed is not needed any more");
+}
+
+#[test]
+fn a_node_that_cannot_open_connections_gives_fates_back_in_its_answers() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.hold_back("b", "a");
+    (1..=3).for_each(|number| mesh.sends(anna, &bob_id, number));
+    assert_eq!(mesh.got(bob), ["anna 1", "anna 2", "anna 3"]);
+    mesh.pass(Duration::from_millis(600));
+    let soon = mesh.got(anna);
+    assert!(soon.contains(&"ack 2".to_owned()), "{soon:?}");
+    mesh.pass(2 * SECOND);
+    let all = [soon, mesh.got(anna)].concat();
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(all.contains(&"ack 1".to_owned()), "{all:?}");
+}

@@ -1,0 +1,107 @@
+//! Messages whose time is over: what may be said of them, and by whom.
+
+use std::time::Duration;
+
+use crate::clients::{SECOND, unavailable};
+use crate::mesh::{HOLD, Mesh, named};
+
+#[test]
+fn what_expired_and_is_repeated_after_later_ones_were_written_gets_no_ack() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(HOLD - SECOND / 2);
+    mesh.sends(anna, &bob_id, 2);
+    mesh.hold_back("a", "e");
+    mesh.pass(SECOND);
+    let bob = mesh.connects(&bob_id, "f", "a");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(bob), ["anna 2"]);
+    // The fates of both are lost with the node, and the edge repeats both.
+    mesh.goes_next_to(anna, "b");
+    mesh.goes_next_to(bob, "b");
+    mesh.is_killed("a");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(anna), [unavailable(1), "ack 2".to_owned()]);
+    assert!(mesh.got(bob).is_empty());
+}
+
+#[test]
+fn a_holder_that_was_left_behind_cannot_call_a_message_undeliverable() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(HOLD - SECOND);
+    // The sender's node goes over to b. That it does not need a's copy any more is late.
+    mesh.hold_back("c", "a");
+    mesh.sees("b", &["-a", "b", "c"]);
+    mesh.sees("c", &["-a", "b", "c"]);
+    assert!(mesh.held_at("a") > 0 && mesh.held_at("b") > 0);
+    mesh.hold_back("b", "c");
+    mesh.hold_back_answers("b", "c");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    mesh.pass(SECOND + SECOND / 5);
+    assert_eq!(mesh.held_at("a"), 0, "its time is over there");
+    assert!(mesh.got(anna).is_empty(), "others had it");
+    mesh.let_go("b", "c");
+    mesh.let_answers_go("b", "c");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+}
+
+#[test]
+fn a_message_that_was_written_is_asked_after_when_its_time_is_over_and_its_fate_was_lost() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "c", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.hold_back("f", "b");
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    mesh.pass(HOLD + SECOND / 10);
+    // What the edge wanted to say is lost with the trunk.
+    mesh.goes_next_to(bob, "c");
+    mesh.trunk_is_lost("f", "b");
+    mesh.pass(2 * SECOND);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert!(mesh.got(bob).is_empty(), "it was only asked");
+}
+
+#[test]
+fn an_edge_knows_what_it_wrote_for_as_long_as_it_can_be_asked() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "c", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.hold_back("f", "b");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(HOLD + 3 * SECOND - Duration::from_millis(200));
+    mesh.goes_next_to(bob, "c");
+    mesh.trunk_is_lost("f", "b");
+    mesh.sees("c", &["a", "c"]);
+    mesh.sees("a", &["a", "c"]);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+}
+
+#[test]
+fn a_copy_that_comes_after_it_was_asked_for_in_vain_is_not_written() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.hold_back("a", "b");
+    mesh.sends_for_a_second(anna, &bob_id, 1);
+    mesh.pass(SECOND + SECOND / 10);
+    let bob = mesh.connects(&bob_id, "f", "a");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(anna), [unavailable(1)]);
+    mesh.is_handed_to(bob, "b");
+    // By what it says of itself, this copy has a second left.
+    mesh.let_go("a", "b");
+    assert!(mesh.got(bob).is_empty());
+    mesh.sends(anna, &bob_id, 2);
+    assert_eq!((mesh.got(bob), mesh.got(anna)), (vec!["anna 2".to_owned()], vec!["ack 2".to_owned()]));
+}

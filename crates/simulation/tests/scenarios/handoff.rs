@@ -1,0 +1,56 @@
+//! Sessions that move behind their sockets, and nodes that empty themselves.
+
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn a_node_passes_on_what_it_has_for_a_client_that_was_handed_off_in_order_and_at_once() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let bob = mesh.connects(&bob_id, "f", "a");
+    mesh.stops_reading(bob);
+    mesh.sends(anna, &bob_id, 1);
+    mesh.sends(anna, &bob_id, 2);
+    // Nobody else tells the old node where the client is now.
+    mesh.hold_back("b", "a");
+    mesh.is_handed_to(bob, "b");
+    mesh.sends(anna, &bob_id, 3);
+    mesh.reads_again(bob);
+    assert_eq!(mesh.got(bob), ["anna 1", "anna 2", "anna 3"]);
+    mesh.let_go("b", "a");
+    assert_eq!(mesh.got(anna), ["ack 1", "ack 2", "ack 3"]);
+}
+
+#[test]
+fn a_node_that_drains_waits_for_nobody_who_is_absent() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let dora = mesh.connects("dora", "e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.sends(dora, &bob_id, 7);
+    let now = mesh.now;
+    mesh.nodes.get_mut("a").unwrap().drain(now);
+    mesh.flow();
+    assert_eq!(mesh.held_at("a"), 0);
+    assert!(mesh.held_at("b") > 0);
+    mesh.is_handed_to(dora, "b");
+    mesh.all_see(&["-a", "b", "c"]);
+    assert!(mesh.nodes["a"].is_quiet());
+    let bob = mesh.connects(&bob_id, "f", "b");
+    let mut got = mesh.got(bob);
+    got.sort_unstable();
+    assert_eq!(got, ["anna 1", "dora 7"]);
+    assert_eq!((mesh.got(anna), mesh.got(dora)), (vec!["ack 1".to_owned()], vec!["ack 7".to_owned()]));
+    assert_eq!(mesh.now, now);
+}
+
+#[test]
+fn what_a_session_sent_before_its_trunk_was_lost_runs_on() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.sends(anna, "bob", 1);
+    mesh.trunk_is_lost("e", "a");
+    let bob = mesh.connects("bob", "f", "a");
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+}

@@ -1,0 +1,86 @@
+//! Clients that are not where the ranking says.
+
+use std::time::Duration;
+
+use crate::clients::SECOND;
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn an_owner_passes_on_to_where_a_client_is_said_to_be_from_its_attach_on() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+}
+
+#[test]
+fn where_a_client_was_is_taken_back_when_it_leaves() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.is_lost(bob);
+    mesh.sends(anna, &bob_id, 1);
+    assert!(mesh.held_at("a") > 0);
+    assert_eq!(mesh.held_at("b"), 0);
+}
+
+#[test]
+fn an_owner_that_was_restarted_is_told_again_where_its_clients_are() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.is_killed("a");
+    mesh.starts("a");
+    mesh.sees("a", &["a", "b", "c"]);
+    mesh.pass(Duration::from_millis(600));
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+}
+
+#[test]
+fn a_new_owner_is_told_where_its_clients_are_when_the_view_changes() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    mesh.all_see(&["b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.all_see(&["a", "b", "c"]);
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+}
+
+#[test]
+fn a_word_about_a_client_is_not_followed_to_a_node_that_does_not_answer() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let lost = mesh.connects(&bob_id, "f", "b");
+    mesh.is_paused("b");
+    mesh.pass(3 * SECOND);
+    mesh.sends(anna, &bob_id, 1);
+    assert!(mesh.held_at("a") > 0);
+    mesh.goes_next_to(lost, "a");
+    mesh.trunk_is_given_up("f", "b");
+    assert_eq!(mesh.got(lost), ["anna 1"]);
+}
+
+#[test]
+fn a_word_about_a_client_that_is_not_said_again_is_forgotten_after_thirty_seconds() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    mesh.connects(&bob_id, "f", "b");
+    // Restarted, it does not know what it said before.
+    mesh.is_killed("b");
+    mesh.starts("b");
+    mesh.sees("b", &["a", "b", "c"]);
+    mesh.pass(31 * SECOND);
+    mesh.sends(anna, &bob_id, 1);
+    assert!(mesh.held_at("a") > 0);
+    assert_eq!(mesh.held_at("b"), 0);
+}

@@ -1,0 +1,188 @@
+//! Servers of a story: real cores that do nothing but what the story says, on a clock that it moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use signaling_discovery::{Member, View};
+use signaling_edge::core::{self as edge, EdgeCore};
+use signaling_node::core::{self as node, HoldLimits, NodeCore};
+use signaling_protocol::{Incarnation, NodeId};
+use signaling_rendezvous::{KeyHash, Ranking};
+
+use crate::clients::Client;
+use crate::wires::{Call, Trunk};
+
+/// How long messages wait for absent recipients.
+pub(crate) const HOLD: Duration = Duration::from_secs(20);
+const TICK: Duration = node::SWEEP_INTERVAL;
+
+/// A mesh in which everything that can happen at once has happened, and nothing else.
+pub(crate) struct Mesh {
+    pub(crate) now: Instant,
+    epoch: Instant,
+    pub(crate) nodes: BTreeMap<String, NodeCore>,
+    pub(crate) edges: BTreeMap<String, EdgeCore>,
+    /// By edge and node.
+    pub(crate) trunks: BTreeMap<(String, String), Trunk>,
+    /// Trunks that edges have given up, though their nodes do not know yet.
+    pub(crate) given_up: Vec<(String, Trunk)>,
+    /// Batches under way by asking node, asked node and lane.
+    pub(crate) calls: BTreeMap<(String, String, usize), Call>,
+    /// What goes from one server to another stays on its way; answers have a way of their own.
+    pub(crate) held_back: BTreeSet<(String, String)>,
+    pub(crate) answers_held_back: BTreeSet<(String, String)>,
+    /// What goes from one node to another is lost, and tried again.
+    pub(crate) cut: BTreeSet<(String, String)>,
+    pub(crate) paused: BTreeSet<String>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) born: u64,
+    processes: u8,
+    ticks: u32,
+}
+
+impl Mesh {
+    /// Nodes that all see each other, edges with a trunk to each of them.
+    pub(crate) fn new(nodes: &[&str], edges: &[&str]) -> Self {
+        let now = Instant::now();
+        let mut mesh = Self {
+            now,
+            epoch: now,
+            nodes: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            trunks: BTreeMap::new(),
+            given_up: Vec::new(),
+            calls: BTreeMap::new(),
+            held_back: BTreeSet::new(),
+            answers_held_back: BTreeSet::new(),
+            cut: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            clients: Vec::new(),
+            born: 0,
+            processes: 0,
+            ticks: 0,
+        };
+        for edge in edges {
+            mesh.edges.insert((*edge).to_owned(), EdgeCore::new(edge::Settings::default()));
+        }
+        nodes.iter().for_each(|node| mesh.starts(node));
+        nodes.iter().for_each(|node| mesh.sees(node, nodes));
+        for edge in edges {
+            nodes.iter().for_each(|node| mesh.trunk_is_up(edge, node));
+        }
+        // They get to know each other.
+        mesh.pass(Duration::from_secs(1));
+        mesh
+    }
+
+    /// A node's process starts, with no memory of an earlier one.
+    pub(crate) fn starts(&mut self, id: &str) {
+        self.processes += 1;
+        let settings = node::Settings {
+            id: NodeId::new(id).unwrap(),
+            incarnation: Incarnation([self.processes; 8]),
+            hash_seed: 0,
+            hold: HOLD,
+            resume: Duration::from_secs(30),
+            hold_limits: HoldLimits::default(),
+            max_message_bytes: 64 * 1024,
+            reveal_nodes: false,
+            mesh_secret: Arc::from(&b"a secret of this story's own"[..]),
+            epoch: (self.epoch, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+        };
+        self.nodes.insert(id.to_owned(), NodeCore::new(settings));
+    }
+
+    /// A node's process is killed; edges notice.
+    pub(crate) fn is_killed(&mut self, id: &str) {
+        self.nodes.remove(id);
+        self.calls.retain(|(from, ..), _| from != id);
+        self.given_up.retain(|(node, _)| node != id);
+        let edges: Vec<_> = self.edges.keys().cloned().collect();
+        for edge in edges {
+            if let Some(trunk) = self.trunks.remove(&(edge.clone(), id.to_owned())) {
+                self.edges.get_mut(&edge).unwrap().link_down(trunk.link);
+            }
+        }
+        self.flow();
+    }
+
+    /// A node gets a view of these nodes, of which those marked with `-` drain.
+    pub(crate) fn sees(&mut self, node: &str, members: &[&str]) {
+        let member = |marked: &&str| {
+            let id = marked.trim_start_matches('-');
+            let address = format!("{id}:1").parse().unwrap();
+            Member { id: NodeId::new(id).unwrap(), address, draining: marked.starts_with('-') }
+        };
+        let view = Arc::new(View::new(members.iter().map(member)).unwrap());
+        self.nodes.get_mut(node).unwrap().set_view(self.now, view);
+        self.flow();
+    }
+
+    pub(crate) fn all_see(&mut self, members: &[&str]) {
+        let nodes: Vec<_> = self.nodes.keys().cloned().collect();
+        nodes.iter().for_each(|node| self.sees(node, members));
+    }
+
+    /// A server does nothing for a while; what comes to it waits.
+    pub(crate) fn is_paused(&mut self, server: &str) {
+        self.paused.insert(server.to_owned());
+    }
+
+    /// A node wakes after a pause that it has noticed.
+    pub(crate) fn node_wakes(&mut self, id: &str) {
+        self.paused.remove(id);
+        self.nodes.get_mut(id).unwrap().jumped(self.now);
+    }
+
+    /// The same for an edge.
+    pub(crate) fn edge_wakes(&mut self, id: &str) {
+        self.paused.remove(id);
+        self.edges.get_mut(id).unwrap().jumped(self.now);
+    }
+
+    /// Bytes that wait for absent recipients at a node.
+    pub(crate) fn held_at(&self, node: &str) -> usize {
+        self.nodes[node].held_bytes()
+    }
+
+    /// Lets time pass, and everything happen that it brings.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += TICK;
+            self.ticks += 1;
+            for (_, core) in self.nodes.iter_mut().filter(|(id, _)| !self.paused.contains(*id)) {
+                core.sweep(self.now);
+            }
+            if (TICK * self.ticks).as_millis().is_multiple_of(edge::SWEEP_INTERVAL.as_millis()) {
+                for (_, core) in self.edges.iter_mut().filter(|(id, _)| !self.paused.contains(*id)) {
+                    core.sweep(self.now);
+                }
+            }
+            self.try_again();
+            self.flow();
+        }
+    }
+
+    /// Lets everything happen that can happen at once.
+    pub(crate) fn flow(&mut self) {
+        loop {
+            let served = self.serve_clients();
+            let gathered = self.gather();
+            let carried = self.carry();
+            if !served && !gathered && !carried {
+                break;
+            }
+        }
+    }
+}
+
+/// A client id for which the nodes are candidates in this order.
+pub(crate) fn named(front: &str, candidates: &[&str]) -> String {
+    let ranking = Ranking::new(0, candidates);
+    let ranked = |id: &String| {
+        ranking.candidates(KeyHash::of(id)).iter().map(|at| ranking.id(*at)).eq(candidates.iter().copied())
+    };
+    (0..).map(|n| format!("{front}-{n}")).find(ranked).unwrap()
+}

@@ -1,0 +1,64 @@
+//! Nothing overtakes, though paths change in the middle.
+
+use std::time::Duration;
+
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn a_message_that_an_old_location_sent_astray_is_not_overtaken_and_comes_at_once() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    let bob = mesh.connects(&bob_id, "e", "b");
+    // Its owner thinks that it still is at b when it comes.
+    mesh.hold_back("b", "a");
+    mesh.hold_back_answers("b", "a");
+    mesh.hold_back("e", "a");
+    mesh.is_handed_to(bob, "a");
+    mesh.sends(anna, &bob_id, 8);
+    assert!(mesh.held_at("b") > 0, "the first went where it is no longer");
+    mesh.let_go("e", "a");
+    mesh.sends(anna, &bob_id, 9);
+    mesh.pass(Duration::from_millis(150));
+    assert_eq!(mesh.got(bob), ["anna 8", "anna 9"]);
+    assert_eq!(mesh.got(anna), ["ack 8", "ack 9"]);
+}
+
+#[test]
+fn what_a_restarted_node_has_forgotten_is_sent_to_it_at_its_first_sign_of_life() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    assert!(mesh.held_at("b") > 0);
+    mesh.is_killed("b");
+    mesh.starts("b");
+    mesh.sees("b", &["a", "b"]);
+    assert_eq!(mesh.held_at("b"), 0);
+    mesh.pass(Duration::from_millis(600));
+    assert!(mesh.held_at("b") > 0, "it says by its incarnation that it was restarted");
+}
+
+#[test]
+fn what_is_known_to_wait_is_not_repeated_every_two_seconds() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(Duration::from_millis(4900));
+    assert_eq!(mesh.nodes["a"].counts().resends, 0);
+    mesh.pass(Duration::from_millis(200));
+    assert_eq!(mesh.nodes["a"].counts().resends, 1);
+}
+
+#[test]
+fn where_only_draining_nodes_are_left_they_are_used() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.all_see(&["-a", "-b"]);
+    let bob = mesh.connects(&bob_id, "e", "b");
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+}

@@ -1,0 +1,97 @@
+//! The sender's node: what it remembers, and what it leaves behind elsewhere.
+
+use std::time::Duration;
+
+use crate::clients::SECOND;
+use crate::mesh::{HOLD, Mesh, named};
+
+#[test]
+fn what_a_node_remembers_of_a_session_that_left_means_nothing_once_it_is_back() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(HOLD - SECOND);
+    // The edge gives a up, and a does not know: it still holds the message.
+    mesh.sees("b", &["b"]);
+    mesh.goes_next_to(anna, "b");
+    mesh.trunk_is_given_up("e", "a");
+    mesh.hold_back("b", "e");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    mesh.hold_back("b", "a");
+    mesh.hold_back_answers("b", "a");
+    mesh.trunk_is_up("e", "a");
+    mesh.goes_next_to(anna, "a");
+    mesh.trunk_is_lost("e", "b");
+    mesh.pass(SECOND + SECOND / 5);
+    assert_eq!(mesh.held_at("a"), 0, "its time is over there");
+    assert!(mesh.got(anna).is_empty());
+    mesh.sees("b", &["a", "b"]);
+    mesh.let_go("b", "a");
+    mesh.let_answers_go("b", "a");
+    mesh.pass(SECOND / 2);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert!(mesh.got(bob).is_empty());
+}
+
+#[test]
+fn a_copy_at_a_node_that_was_left_behind_is_forgotten_there_even_if_that_is_heard_late() {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b", "c"]);
+    let anna = mesh.connects("anna", "e", "c");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.hold_back("c", "a");
+    mesh.sees("b", &["-a", "b", "c"]);
+    mesh.sees("c", &["-a", "b", "c"]);
+    let first = mesh.connects(&bob_id, "f", "b");
+    assert_eq!(mesh.got(first), ["anna 1"]);
+    mesh.pass(3 * SECOND);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert!(mesh.held_at("a") > 0);
+    mesh.let_go("c", "a");
+    mesh.is_lost(first);
+    let second = mesh.connects(&bob_id, "f", "a");
+    assert!(mesh.got(second).is_empty(), "it was delivered and acked");
+}
+
+#[test]
+fn a_repeat_that_meets_its_fate_on_the_way_back_is_not_delivered_again() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let first = mesh.connects(&bob_id, "f", "b");
+    mesh.hold_back("b", "a");
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(first), ["anna 1"]);
+    mesh.is_lost(first);
+    let second = mesh.connects(&bob_id, "f", "b");
+    assert!(mesh.got(anna).is_empty());
+    mesh.pass(2 * SECOND + Duration::from_millis(100));
+    assert!(mesh.got(second).is_empty());
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+}
+
+#[test]
+fn an_answer_that_was_lost_is_given_again_with_the_fates_that_were_in_it() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let first = mesh.connects(&bob_id, "f", "b");
+    mesh.hold_back("b", "a");
+    mesh.sends(anna, &bob_id, 1);
+    // The first fate is under way and keeps the second in the lane, for the next answer.
+    mesh.sends(anna, &bob_id, 2);
+    assert_eq!(mesh.got(first), ["anna 1", "anna 2"]);
+    mesh.is_lost(first);
+    let second = mesh.connects(&bob_id, "f", "b");
+    mesh.cut("b", "a");
+    mesh.pass(Duration::from_millis(600));
+    assert!(mesh.got(anna).is_empty());
+    mesh.heal("b", "a");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(anna), ["ack 2"]);
+    mesh.pass(2 * SECOND);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert!(mesh.got(second).is_empty());
+}

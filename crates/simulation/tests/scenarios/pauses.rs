@@ -1,0 +1,67 @@
+//! Servers that were stopped for a while, and wake.
+
+use crate::clients::{SECOND, unavailable};
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn a_node_that_was_stopped_does_not_act_on_what_came_before_others_gave_it_up() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.is_paused("a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(2 * SECOND);
+    mesh.goes_next_to(anna, "b");
+    mesh.trunk_is_given_up("e", "a");
+    mesh.pass(22 * SECOND);
+    assert_eq!(mesh.got(anna), [unavailable(1)]);
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.node_wakes("a");
+    mesh.reads_what_came_long_ago("a");
+    mesh.pass(3 * SECOND);
+    assert!(mesh.got(bob).is_empty(), "its sender was told that it will not come");
+}
+
+#[test]
+fn a_node_that_was_stopped_does_not_blame_others_for_the_silence() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
+    mesh.is_paused("a");
+    mesh.pass(10 * SECOND);
+    assert_eq!(mesh.nodes["b"].suspects().count(), 1);
+    mesh.node_wakes("a");
+    mesh.pass(SECOND / 20);
+    assert_eq!(mesh.nodes["a"].suspects().count(), 0);
+}
+
+#[test]
+fn an_edge_that_was_stopped_lets_its_clients_show_life_first() {
+    let mut mesh = Mesh::new(&["a"], &["e"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.answers_no_pings(anna);
+    mesh.pass(26 * SECOND);
+    mesh.is_paused("e");
+    mesh.pass(15 * SECOND);
+    mesh.edge_wakes("e");
+    mesh.pass(SECOND);
+    mesh.shows_life(anna);
+    mesh.pass(24 * SECOND);
+    assert_eq!(mesh.closed(anna), None);
+    mesh.pass(12 * SECOND);
+    assert_eq!(mesh.closed(anna), Some(4004), "its silence counts again");
+}
+
+#[test]
+fn an_edge_that_was_stopped_does_not_take_its_clients_for_too_slow() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let anna = mesh.connects("anna", "f", "a");
+    let bob = mesh.connects("bob", "e", "a");
+    mesh.stops_reading(bob);
+    mesh.sends(anna, "bob", 1);
+    mesh.pass(SECOND);
+    mesh.is_paused("e");
+    mesh.pass(15 * SECOND);
+    mesh.edge_wakes("e");
+    mesh.pass(SECOND);
+    mesh.reads_again(bob);
+    assert_eq!((mesh.got(bob), mesh.closed(bob)), (vec!["anna 1".to_owned()], None));
+}

@@ -1,0 +1,84 @@
+//! Sessions that go on on another socket.
+
+use crate::mesh::{Mesh, named};
+
+#[test]
+fn the_token_of_the_present_session_wins_over_its_open_socket() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let old = mesh.connects("bob", "e", "a");
+    let new = mesh.resumes("bob", old, "f", "a");
+    assert!(mesh.is_resumed(new));
+    assert_eq!(mesh.closed(old), Some(4410));
+    mesh.sends(anna, "bob", 1);
+    assert_eq!((mesh.got(old), mesh.got(new)), (vec![], vec!["anna 1".to_owned()]));
+}
+
+#[test]
+fn the_token_of_an_earlier_session_wins_nothing_from_an_open_socket() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let earlier = mesh.connects("bob", "e", "a");
+    mesh.says_goodbye(earlier);
+    let present = mesh.connects("bob", "e", "a");
+    let other = mesh.resumes("bob", earlier, "f", "a");
+    assert_eq!(mesh.refused(other), Some(409));
+    assert_eq!(mesh.closed(present), None);
+}
+
+#[test]
+fn a_session_without_a_socket_is_resumed_at_the_node_that_owns_its_client_by_then() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    mesh.all_see(&["a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.is_lost(bob);
+    mesh.sends(anna, &bob_id, 1);
+    mesh.all_see(&["a", "b"]);
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    assert!(mesh.is_resumed(back));
+    assert_eq!(mesh.got(back), ["anna 1"]);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+}
+
+#[test]
+fn a_session_whose_client_has_said_goodbye_is_not_resumed() {
+    let mut mesh = Mesh::new(&["a"], &["e"]);
+    let bob = mesh.connects("bob", "e", "a");
+    mesh.says_goodbye(bob);
+    let back = mesh.resumes("bob", bob, "e", "a");
+    assert!(!mesh.is_resumed(back));
+}
+
+#[test]
+fn a_resumed_session_numbers_on_above_what_its_old_edge_sent_unseen() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let bob = mesh.connects("bob", "f", "a");
+    let old = mesh.connects("anna", "e", "a");
+    mesh.sends(old, "bob", 1);
+    mesh.hold_back("e", "a");
+    mesh.sends(old, "bob", 2);
+    mesh.is_lost(old);
+    let new = mesh.resumes("anna", old, "f", "a");
+    assert!(mesh.is_resumed(new));
+    mesh.let_go("e", "a");
+    mesh.sends(new, "bob", 3);
+    assert_eq!(mesh.got(bob), ["anna 1", "anna 2", "anna 3"]);
+    assert_eq!(mesh.got(new), ["ack 3"]);
+}
+
+#[test]
+#[ignore = "the session is forgotten, and its client comes back to a new one"]
+fn a_session_that_waits_for_its_client_is_not_forgotten_for_an_older_socket_of_its_own() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let old = mesh.connects(&bob_id, "e", "a");
+    // That it is over does not reach the old socket's edge.
+    mesh.hold_back("a", "e");
+    let new = mesh.resumes(&bob_id, old, "f", "a");
+    mesh.is_lost(new);
+    mesh.goes_next_to(old, "b");
+    mesh.trunk_is_given_up("e", "a");
+    let back = mesh.resumes(&bob_id, new, "f", "a");
+    assert!(mesh.is_resumed(back));
+}

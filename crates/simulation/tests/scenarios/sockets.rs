@@ -1,0 +1,122 @@
+//! Between edges and the sockets of their clients: what a shell does with its core.
+
+use serde_json::Value;
+use signaling_edge::core::{ClientKey, EdgeCore, Effect};
+use signaling_edge::ws::encode;
+
+use crate::clients::{Client, Who};
+use crate::mesh::Mesh;
+
+impl Mesh {
+    /// Does what edges want done for their clients. Says whether there was anything.
+    pub(crate) fn serve_clients(&mut self) -> bool {
+        let mut busy = false;
+        let edges: Vec<_> = self.edges.keys().filter(|edge| !self.paused.contains(*edge)).cloned().collect();
+        for edge in edges {
+            while let Some(effect) = self.edges.get_mut(&edge).and_then(EdgeCore::next_effect) {
+                busy = true;
+                self.carry_out(&edge, effect);
+            }
+            for key in self.edges.get_mut(&edge).unwrap().take_clients_with_output() {
+                busy = true;
+                if let Some(who) = self.client_of(&edge, key) {
+                    self.write_out(who);
+                }
+            }
+        }
+        busy | self.find_places()
+    }
+
+    fn client_of(&self, edge: &str, key: ClientKey) -> Option<Who> {
+        self.clients.iter().position(|client| client.edge == edge && client.key == key).map(Who)
+    }
+
+    fn carry_out(&mut self, edge: &str, effect: Effect) {
+        let (Effect::Place(key)
+        | Effect::Accept(key)
+        | Effect::Refuse(key, _)
+        | Effect::Close(key, ..)
+        | Effect::Read(key)) = effect;
+        let Some(who) = self.client_of(edge, key) else { return };
+        let client = &mut self.clients[who.0];
+        match effect {
+            Effect::Place(_) => client.waits_for_a_place = true,
+            Effect::Accept(_) => self.edges.get_mut(edge).unwrap().socket_opened(self.now, key),
+            Effect::Refuse(_, refusal) => client.refused = Some(refusal.status),
+            Effect::Close(_, code, last_words) => {
+                client.closed = Some(code.0);
+                client.hears(&last_words);
+            }
+            Effect::Read(_) => {
+                let mut unread = client.unread.take().unwrap_or_default();
+                while let Some(text) = unread.pop_front() {
+                    self.says(who, text);
+                    if let Some(later) = &mut self.clients[who.0].unread {
+                        later.append(&mut unread);
+                    }
+                }
+            }
+        }
+    }
+
+    fn find_places(&mut self) -> bool {
+        let mut busy = false;
+        for client in self.clients.iter_mut().filter(|client| client.waits_for_a_place) {
+            if let Some(trunk) = self.trunks.get(&(client.edge.clone(), client.home.clone())) {
+                client.waits_for_a_place = false;
+                busy = true;
+                self.edges.get_mut(&client.edge).unwrap().attach(self.now, client.key, trunk.link);
+            }
+        }
+        busy
+    }
+
+    pub(crate) fn write_out(&mut self, who: Who) {
+        let client = &mut self.clients[who.0];
+        let edge = self.edges.get_mut(&client.edge).unwrap();
+        let output = edge.output(client.key).to_vec();
+        if !client.reads {
+            edge.wrote(self.now, client.key, 0);
+        } else if !output.is_empty() {
+            edge.wrote(self.now, client.key, output.len());
+            if client.hears(&output) {
+                edge.heard(self.now, client.key);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Takes whole frames. Says whether it answers one of them.
+    fn hears(&mut self, mut bytes: &[u8]) -> bool {
+        let mut answers = false;
+        while let Some(length) = encode::frame_len(bytes) {
+            let (frame, rest) = bytes.split_at(length);
+            bytes = rest;
+            match frame[0] & 0x0f {
+                1 => self.hears_text(&frame[frame.iter().position(|byte| *byte == b'{').unwrap()..]),
+                9 => answers |= self.answers_pings,
+                _ => {}
+            }
+        }
+        answers
+    }
+
+    fn hears_text(&mut self, text: &[u8]) {
+        let message: Value = serde_json::from_slice(text).unwrap();
+        let text = |key: &str| message[key].as_str().unwrap_or_default();
+        match text("type") {
+            "welcome" => {
+                self.token = Some(text("resume").to_owned());
+                self.resumed = message["resumed"] == true;
+            }
+            "signal" => {
+                self.got.push(format!("{} {}", text("from"), message["data"]));
+                self.names.extend(message["m"].as_str().map(str::to_owned));
+            }
+            "ack" => self.got.push(format!("ack {}", message["id"])),
+            "error" => self.got.push(format!("{} {}", text("code"), message["id"])),
+            other => self.got.push(other.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The sender's edge: its store goes by fates alone, one by one.
+
+use crate::clients::{SECOND, unavailable};
+use crate::mesh::{HOLD, Mesh, named};
+
+#[test]
+fn a_fate_that_was_lost_on_its_way_comes_again_with_its_ack() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "f", "a");
+    mesh.hold_back("a", "e");
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    mesh.goes_next_to(anna, "b");
+    mesh.goes_next_to(bob, "b");
+    mesh.is_killed("a");
+    mesh.pass(SECOND / 10);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert!(mesh.got(bob).is_empty());
+}
+
+#[test]
+fn one_absent_recipient_does_not_block_messages_to_others() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
+    let (bob_id, carol_id) = (named("bob", &["b", "a"]), named("carol", &["b", "a"]));
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "e", "b");
+    mesh.sends(anna, &carol_id, 1);
+    for number in 2..=900 {
+        mesh.sends(anna, &bob_id, number);
+        assert!(mesh.is_read(anna));
+        assert_eq!(mesh.got(anna), [format!("ack {number}")]);
+        assert_eq!(mesh.got(bob), [format!("anna {number}")]);
+    }
+    mesh.pass(HOLD + SECOND / 10);
+    assert_eq!(mesh.got(anna), [unavailable(1)]);
+}
+
+#[test]
+fn a_client_that_is_not_read_because_its_store_is_full_hears_pongs_all_the_same() {
+    let mut mesh = Mesh::new(&["a"], &["e"]);
+    let anna = mesh.connects("anna", "e", "a");
+    for number in 0..256 {
+        mesh.sends(anna, &format!("absent-{}", number % 8), number + 1);
+    }
+    assert!(!mesh.is_read(anna));
+    mesh.pings(anna);
+    assert!(mesh.got(anna).is_empty());
+    for _ in 0..3 {
+        mesh.pass(5 * SECOND + SECOND / 2);
+        assert_eq!(mesh.got(anna), ["pong"]);
+    }
+    mesh.pass(HOLD);
+    assert!(mesh.is_read(anna));
+    assert_eq!(mesh.closed(anna), None);
+    let got = mesh.got(anna);
+    assert_eq!(got.iter().filter(|got| **got != "pong").count(), 256);
+    mesh.pings(anna);
+    assert_eq!(mesh.got(anna), ["pong"]);
+}
+
+#[test]
+fn what_a_client_sent_just_before_it_left_finds_its_way_by_another_node() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    mesh.hold_back("e", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.says_goodbye(anna);
+    mesh.goes_next_to(anna, "b");
+    mesh.trunk_is_lost("e", "a");
+    mesh.pass(SECOND);
+    let back = mesh.connects("anna", "f", "b");
+    assert!(!mesh.is_resumed(back), "nobody holds its id");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    assert!(mesh.edges["e"].is_empty());
+}

@@ -1,0 +1,200 @@
+//! What is under way between servers, until the story lets it arrive.
+
+use std::collections::VecDeque;
+
+use signaling_edge::core::LinkKey;
+use signaling_node::core::{LANES, PeerKey, TrunkKey};
+
+use crate::mesh::Mesh;
+
+/// A connection of an edge to a node, and what is under way on it.
+#[derive(Debug)]
+pub(crate) struct Trunk {
+    pub(crate) link: LinkKey,
+    trunk: TrunkKey,
+    up: VecDeque<Vec<u8>>,
+    down: VecDeque<Vec<u8>>,
+}
+
+/// A batch under way, or its answer.
+#[derive(Debug)]
+pub(crate) struct Call {
+    peer: PeerKey,
+    batch: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    /// Nothing came of it: the next try is later.
+    failed: bool,
+}
+
+fn pair(from: &str, to: &str) -> (String, String) {
+    (from.to_owned(), to.to_owned())
+}
+
+impl Mesh {
+    /// An edge opens a trunk.
+    pub(crate) fn trunk_is_up(&mut self, edge: &str, node: &str) {
+        let link = self.edges.get_mut(edge).unwrap().link_up();
+        let trunk = self.nodes.get_mut(node).unwrap().trunk_up();
+        let trunk = Trunk { link, trunk, up: VecDeque::new(), down: VecDeque::new() };
+        self.trunks.insert(pair(edge, node), trunk);
+        self.flow();
+    }
+
+    /// A trunk breaks, with all that is under way on it; both ends notice.
+    pub(crate) fn trunk_is_lost(&mut self, edge: &str, node: &str) {
+        let trunk = self.trunks.remove(&pair(edge, node)).unwrap();
+        self.nodes.get_mut(node).unwrap().trunk_down(self.now, trunk.trunk);
+        self.edges.get_mut(edge).unwrap().link_down(trunk.link);
+        self.flow();
+    }
+
+    /// An edge gives a trunk up. What it has sent may still arrive, for all that the node knows.
+    pub(crate) fn trunk_is_given_up(&mut self, edge: &str, node: &str) {
+        let trunk = self.trunks.remove(&pair(edge, node)).unwrap();
+        self.edges.get_mut(edge).unwrap().link_down(trunk.link);
+        self.given_up.push((node.to_owned(), trunk));
+        self.flow();
+    }
+
+    /// A node reads what came on trunks that have been given up since.
+    pub(crate) fn reads_what_came_long_ago(&mut self, node: &str) {
+        for (_, trunk) in self.given_up.extract_if(.., |(at, _)| at == node) {
+            for frames in trunk.up {
+                self.nodes.get_mut(node).unwrap().trunk_frames(self.now, trunk.trunk, &frames).unwrap();
+            }
+        }
+        self.flow();
+    }
+
+    /// What `from` sends to `to` stays on its way.
+    pub(crate) fn hold_back(&mut self, from: &str, to: &str) {
+        self.held_back.insert(pair(from, to));
+    }
+
+    pub(crate) fn let_go(&mut self, from: &str, to: &str) {
+        self.held_back.remove(&pair(from, to));
+        self.flow();
+    }
+
+    /// What `from` answers to the batches of `to` stays on its way.
+    pub(crate) fn hold_back_answers(&mut self, from: &str, to: &str) {
+        self.answers_held_back.insert(pair(from, to));
+    }
+
+    pub(crate) fn let_answers_go(&mut self, from: &str, to: &str) {
+        self.answers_held_back.remove(&pair(from, to));
+        self.flow();
+    }
+
+    /// What `from` sends or answers to `to` is lost.
+    pub(crate) fn cut(&mut self, from: &str, to: &str) {
+        self.cut.insert(pair(from, to));
+    }
+
+    pub(crate) fn heal(&mut self, from: &str, to: &str) {
+        self.cut.remove(&pair(from, to));
+    }
+
+    /// Tries failed batches again.
+    pub(crate) fn try_again(&mut self) {
+        let Self { now, nodes, calls, cut, .. } = self;
+        calls.retain(|(from, to, lane), call| {
+            if call.answer.is_some() || !(call.failed || cut.contains(&pair(from, to))) {
+                return true;
+            }
+            call.failed = false;
+            let again = nodes.get(from).and_then(|node| node.lane_batch_again(*now, call.peer, *lane));
+            again.map(|batch| call.batch = batch).is_some()
+        });
+    }
+
+    /// Puts on wires what servers want to send. Says whether there was anything.
+    pub(crate) fn gather(&mut self) -> bool {
+        let Self { now, nodes, edges, trunks, calls, paused, .. } = self;
+        let mut busy = false;
+        for ((edge, node), trunk) in trunks {
+            let up = edges.get_mut(edge).filter(|_| !paused.contains(edge)).map(|core| core.take_batch(trunk.link));
+            let down =
+                nodes.get_mut(node).filter(|_| !paused.contains(node)).map(|core| core.take_trunk_batch(trunk.trunk));
+            trunk.up.extend(up.filter(|bytes| !bytes.is_empty()));
+            trunk.down.extend(down.filter(|bytes| !bytes.is_empty()));
+        }
+        for (from, core) in nodes.iter_mut().filter(|(id, _)| !paused.contains(*id)) {
+            let name = |address: &str| address.trim_end_matches(":1").to_owned();
+            let peers: Vec<_> = core.peers().map(|(peer, address)| (peer, name(address))).collect();
+            for (peer, to) in peers {
+                for lane in 0..LANES {
+                    if let Some(batch) = core.take_lane_batch(*now, peer, lane) {
+                        busy = true;
+                        let call = Call { peer, batch, answer: None, failed: false };
+                        calls.insert((from.clone(), to.clone(), lane), call);
+                    }
+                }
+            }
+        }
+        busy
+    }
+
+    /// Lets arrive what may. Says whether anything did.
+    pub(crate) fn carry(&mut self) -> bool {
+        self.carry_frames() | self.carry_batches() | self.carry_answers()
+    }
+
+    fn carry_frames(&mut self) -> bool {
+        let Self { now, nodes, edges, trunks, held_back, paused, .. } = self;
+        let mut busy = false;
+        for ((edge, node), trunk) in trunks {
+            if !held_back.contains(&pair(edge, node)) && !paused.contains(node) {
+                for frames in trunk.up.drain(..) {
+                    busy = true;
+                    nodes.get_mut(node).unwrap().trunk_frames(*now, trunk.trunk, &frames).unwrap();
+                }
+            }
+            if !held_back.contains(&pair(node, edge)) && !paused.contains(edge) {
+                for frames in trunk.down.drain(..) {
+                    busy = true;
+                    edges.get_mut(edge).unwrap().link_frames(*now, trunk.link, &frames).unwrap();
+                }
+            }
+        }
+        busy
+    }
+
+    fn carry_batches(&mut self) -> bool {
+        let Self { now, nodes, calls, held_back, cut, paused, .. } = self;
+        let mut busy = false;
+        for ((from, to, _), call) in calls {
+            let way = pair(from, to);
+            if call.answer.is_some() || call.failed || held_back.contains(&way) || cut.contains(&way) {
+                continue;
+            }
+            if let Some(there) = nodes.get_mut(to).filter(|_| !paused.contains(to)) {
+                busy = true;
+                call.answer = Some(there.batch(*now, &call.batch).unwrap());
+            } else if !paused.contains(to) {
+                call.failed = true;
+                nodes.get_mut(from).unwrap().refused(*now, call.peer);
+            }
+        }
+        busy
+    }
+
+    fn carry_answers(&mut self) -> bool {
+        let Self { now, nodes, calls, answers_held_back, cut, paused, .. } = self;
+        let mut busy = false;
+        calls.retain(|(from, to, lane), call| {
+            let way = pair(to, from);
+            if cut.contains(&way) {
+                call.failed |= call.answer.take().is_some();
+            }
+            if answers_held_back.contains(&way) || paused.contains(from) {
+                return true;
+            }
+            let Some(answer) = call.answer.take() else { return true };
+            busy = true;
+            nodes.get_mut(from).unwrap().lane_answered(*now, call.peer, *lane, &answer).unwrap();
+            false
+        });
+        busy
+    }
+}
