@@ -53,9 +53,9 @@ impl NodeCore {
                 _ => self.arrive(now, trunk, arrival, proven, lingering),
             };
         };
-        let (id, seq) = (holder.id, holder.seq);
+        let (id, seq, born) = (holder.id, holder.seq, holder.born);
         // Equal: a stopped node has taken an Attach that its edge has given up since. The one that comes is alive.
-        let outlived = holder.born > arrival.born;
+        let outlived = born > arrival.born;
         if arrival.newcomer && proven == Some(id) {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
             self.admit(now, trunk, &resumed(arrival, id, seq), former, true);
@@ -63,7 +63,7 @@ impl NodeCore {
             self.contend(key, Contender { trunk, arrival, since: now });
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
-        } else if id == arrival.session {
+        } else if (id, born) == (arrival.session, arrival.born) {
             // The same socket: its edge knows what it wrote.
             self.leave(now, key);
             self.admit(now, trunk, &arrival, None, false);

@@ -55,7 +55,7 @@ impl NodeCore {
         }
         let known = Location { peer, session, until: now + LASTS, released: false };
         if let Some((key, holder)) = self.holder(&client) {
-            if holder.id == session {
+            if (holder.id, holder.born) == (session, born) {
                 // It counts once its edge is known to be gone from here, if it is not taken back before.
                 self.locations.insert(client, known);
                 return;
@@ -65,7 +65,7 @@ impl NodeCore {
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
-        if self.lingering.get(&client).is_some_and(|known| known.session == session || known.born <= born) {
+        if self.lingering.get(&client).is_some_and(|known| known.born <= born) {
             self.lingering.remove(&client);
         }
         if self.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {

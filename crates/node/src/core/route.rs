@@ -88,6 +88,10 @@ impl NodeCore {
         let chains: Vec<_> = self.chains.keys().collect();
         for chain_key in chains {
             let Some(chain) = self.chains.get(chain_key) else { continue };
+            if self.is_parting(chain.to.as_str()) {
+                self.stirred = true;
+                continue;
+            }
             let destination = self.destination(chain.to.as_str(), chain.key);
             if destination != chain.destination {
                 self.send_elsewhere(now, chain_key, destination);
@@ -132,6 +136,8 @@ impl NodeCore {
         if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
             match &parcel.back {
                 // This node has custody: the chain itself takes the other way.
+                // The edge of its former socket has not said yet what it wrote.
+                Back::Here if self.is_parting(to.as_str()) => {}
                 Back::Here => {
                     if let Some(chain) = self.chain_of(parcel.ticket) {
                         self.send_elsewhere(now, chain, Destination::Peer(peer));

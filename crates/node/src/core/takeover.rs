@@ -110,6 +110,10 @@ impl NodeCore {
                 None => self.place(now, &client_id, parcel),
             }
         }
+        if heir.is_none() {
+            self.replace_held(now, &client_id);
+            self.stirred = true;
+        }
         if let Some(heir) = heir
             && let Some(session) = self.sessions.get_mut(heir)
         {
@@ -117,6 +121,13 @@ impl NodeCore {
             session.has_backlog = true;
             self.refill(now, heir);
         }
+    }
+
+    /// Whether a former socket of the client, here, may still say what it wrote.
+    pub(super) fn is_parting(&self, client: &str) -> bool {
+        let is_it =
+            |key: &SessionKey| self.sessions.get(*key).is_some_and(|former| former.client_id.as_str() == client);
+        self.parting.iter().any(|(former, _)| is_it(former))
     }
 
     pub(super) fn give_up_partings(&mut self, now: Instant) {
