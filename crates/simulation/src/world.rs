@@ -246,6 +246,7 @@ impl World {
             hold: self.hold,
             resume: Duration::from_secs(30),
             hold_limits: node::HoldLimits::default(),
+            rules: Arc::default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),

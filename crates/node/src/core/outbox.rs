@@ -2,23 +2,14 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, Origin, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::life::Life;
-use super::{PeerKey, SessionKey};
-
-/// After this long without a fate everything of the queue is sent again.
-const REPEAT_AFTER: Duration = Duration::from_secs(2);
-/// The same once the destination has said that it holds them: it would have to lose them unseen. Doubles each time.
-const REPEAT_HELD_AFTER: Duration = Duration::from_secs(5);
-const REPEAT_HELD_AT_LEAST_EVERY: Duration = Duration::from_secs(20);
-/// At most ten repeats a second on request.
-const REPEAT_AT_MOST_EVERY: Duration = Duration::from_millis(100);
-/// Once a message's time is over, so long may a fate still come from one of several destinations.
-const LAST_WORD: Duration = Duration::from_secs(3);
+use super::{PeerKey, Rules, SessionKey};
 
 /// Where envelopes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,18 +54,20 @@ pub(super) struct Chain {
     repeat_at: Instant,
     repeated: Instant,
     held_patience: Duration,
+    rules: Arc<Rules>,
 }
 
 impl Chain {
     pub(super) fn new(
         now: Instant,
+        rules: Arc<Rules>,
         session: SessionKey,
         origin: SessionId,
         to: ClientId,
         key: KeyHash,
         destination: Destination,
     ) -> Self {
-        let repeat_at = now + REPEAT_AFTER;
+        let (repeat_at, held_patience) = (now + rules.repeat_after, rules.repeat_held_after);
         Self {
             session,
             origin,
@@ -85,7 +78,8 @@ impl Chain {
             sent: VecDeque::new(),
             repeat_at,
             repeated: now,
-            held_patience: REPEAT_HELD_AFTER,
+            held_patience,
+            rules,
         }
     }
 
@@ -100,7 +94,7 @@ impl Chain {
     /// Takes custody. The envelope's predecessor is what [`Chain::prev`] said just before.
     pub(super) fn push(&mut self, now: Instant, sent: Sent) {
         if self.sent.is_empty() {
-            self.repeat_at = now + REPEAT_AFTER;
+            self.repeat_at = now + self.rules.repeat_after;
         }
         // A reliable client may repeat one whose fate it missed: it goes where it was.
         let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
@@ -139,7 +133,7 @@ impl Chain {
 
     /// One whose time is over so long that no fate can come any more.
     pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<Sent> {
-        let at = self.sent.iter().position(|sent| now >= sent.life.expires + LAST_WORD)?;
+        let at = self.sent.iter().position(|sent| now >= sent.life.expires + self.rules.last_word)?;
         self.sent.remove(at)
     }
 
@@ -151,7 +145,7 @@ impl Chain {
 
     /// A repeat was asked for: at once, or a little later if there was one just now.
     pub(super) fn again(&mut self, now: Instant) {
-        self.repeat_at = now.max(self.repeated + REPEAT_AT_MOST_EVERY);
+        self.repeat_at = now.max(self.repeated + self.rules.repeat_at_most_every);
     }
 
     /// The destination is another now: all goes there at once.
@@ -162,8 +156,8 @@ impl Chain {
 
     fn not_held(&mut self, now: Instant) {
         self.held = false;
-        self.held_patience = REPEAT_HELD_AFTER;
-        self.repeat_at = now + REPEAT_AFTER;
+        self.held_patience = self.rules.repeat_held_after;
+        self.repeat_at = now + self.rules.repeat_after;
     }
 
     /// Whether it is time to send everything again.
@@ -173,22 +167,22 @@ impl Chain {
 
     /// Whether the time of any is over so long that no fate can come any more.
     pub(super) fn has_hopeless(&self, now: Instant) -> bool {
-        self.sent.iter().any(|sent| now >= sent.life.expires + LAST_WORD)
+        self.sent.iter().any(|sent| now >= sent.life.expires + self.rules.last_word)
     }
 
     /// The way stands: the next look is later.
     pub(super) fn put_off(&mut self, now: Instant) {
-        self.repeat_at = now + REPEAT_AT_MOST_EVERY;
+        self.repeat_at = now + self.rules.repeat_at_most_every;
     }
 
     /// All envelopes again, in order, with predecessors reckoned anew.
     pub(super) fn repeat(&mut self, now: Instant) -> Vec<Copy> {
         self.repeated = now;
         if self.held {
-            self.held_patience = (self.held_patience * 2).min(REPEAT_HELD_AT_LEAST_EVERY);
+            self.held_patience = (self.held_patience * 2).min(self.rules.repeat_held_at_least_every);
             self.repeat_at = now + self.held_patience;
         } else {
-            self.repeat_at = now + REPEAT_AFTER;
+            self.repeat_at = now + self.rules.repeat_after;
         }
         let destination = self.destination;
         let mut prev = 0;
@@ -225,7 +219,7 @@ mod tests {
     fn chain(now: Instant) -> Chain {
         let to = ClientId::new("bob").unwrap();
         let key = KeyHash::of("bob");
-        Chain::new(now, SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
+        Chain::new(now, Arc::default(), SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
     }
 
     fn send(chain: &mut Chain, now: Instant, number: u64, life: Duration) {
