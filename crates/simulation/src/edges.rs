@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use signaling_balancer::moves::Moves;
 use signaling_balancer::placement::Placement;
 use signaling_edge::core::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
-use signaling_protocol::NodeId;
+use signaling_protocol::{CloseCode, NodeId};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
@@ -36,6 +36,8 @@ pub(crate) struct EdgeHost {
     pub(crate) generation: u32,
     pub(crate) pause: Option<Pause>,
     pub(crate) core: EdgeCore,
+    /// It takes nobody any more.
+    pub(crate) draining: bool,
     placement: Placement,
     moves: Moves,
     version: Option<usize>,
@@ -51,6 +53,8 @@ const PER_TURN: usize = 1;
 const TURN: Micros = 5 * MS;
 const FIRST_BACKOFF: Micros = 100 * MS;
 const LONGEST_BACKOFF: Micros = 5 * SECOND;
+/// What a client that is sent away is told to wait, at most.
+const MOST_RETRY_AFTER: Micros = SECOND;
 /// A newcomer that no node has admitted or refused is given up after this long.
 const DECISION_TIMEOUT: Micros = 8 * SECOND;
 
@@ -74,6 +78,7 @@ impl World {
             generation: 0,
             pause: None,
             core: EdgeCore::new(self.edge_settings.clone()),
+            draining: false,
             placement: Placement::new(0),
             moves: Moves::new(PER_TURN),
             version: None,
@@ -89,6 +94,7 @@ impl World {
         let core = EdgeCore::new(self.edge_settings.clone());
         let Some(edge) = self.edges.get_mut(index) else { return };
         edge.alive = true;
+        edge.draining = false;
         edge.core = core;
         edge.placement = Placement::new(0);
         edge.moves = Moves::new(PER_TURN);
@@ -104,6 +110,7 @@ impl World {
             Input::FlushConn(conn) => self.flush(conn, End::Edge, true),
             Input::Move => self.edge_moves(index),
             Input::View(version) => self.edge_view(index, version),
+            Input::SendAway(client) => self.send_away(index, client),
             Input::Connected(conn) => self.edge_connected(index, conn),
             Input::ConnectFailed(conn) => {
                 if let Some(edge) = self.edges.get(index)
@@ -333,10 +340,21 @@ impl World {
         let now = self.agenda.instant();
         let Some(newcomer) = self.newcomer(socket) else { return };
         let Some(edge) = self.edges.get_mut(index) else { return };
+        if edge.draining {
+            return self.nobody_listens(socket);
+        }
         let key = edge.core.connect(now, newcomer);
         edge.socket_by_client.insert(key, socket);
         self.set_key(socket, key);
         self.later(Host::Edge(index), DECISION_TIMEOUT, Input::GiveUpWaiting(socket));
+    }
+
+    fn send_away(&mut self, index: usize, client: ClientKey) {
+        let retry_after_ms = self.rng.within(0, MOST_RETRY_AFTER / MS + 1);
+        if let Some(edge) = self.edges.get_mut(index) {
+            edge.core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
+            self.counters.add("clients: sent away", 1);
+        }
     }
 
     /// Where a message for the present edge process would go wrong, somebody else hears of it.

@@ -61,8 +61,8 @@ fn kind(text: &str) -> Result<FaultKind, String> {
 }
 
 fn mutant(text: &str) -> Result<Mutant, String> {
-    let names = || Mutant::ALL.map(Mutant::name).join(", ");
-    Mutant::ALL.into_iter().find(|mutant| mutant.name() == text).ok_or_else(|| format!("one of {}", names()))
+    let names = || Mutant::ALL.iter().map(|mutant| mutant.name()).collect::<Vec<_>>().join(", ");
+    Mutant::ALL.iter().copied().find(|mutant| mutant.name() == text).ok_or_else(|| format!("one of {}", names()))
 }
 
 impl Args {

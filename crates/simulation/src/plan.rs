@@ -58,11 +58,13 @@ pub enum FaultKind {
     Flap,
     /// An edge is killed, and starts again.
     CrashEdge,
+    /// An edge sends its clients away one by one, ends, and another starts in its place.
+    DrainEdge,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Crash,
         Self::PauseNode,
         Self::PauseEdge,
@@ -73,6 +75,7 @@ impl FaultKind {
         Self::Drain,
         Self::Flap,
         Self::CrashEdge,
+        Self::DrainEdge,
     ];
 
     /// The name in flags, traces and counters.
@@ -89,6 +92,7 @@ impl FaultKind {
             Self::Drain => "drain",
             Self::Flap => "flap",
             Self::CrashEdge => "crash-edge",
+            Self::DrainEdge => "drain-edge",
         }
     }
 }
@@ -128,6 +132,13 @@ pub(crate) struct Sending {
     pub(crate) to: ClientIx,
     pub(crate) ttl_ms: Option<u64>,
     pub(crate) padding: usize,
+}
+
+impl Sending {
+    /// What it comes to, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.padding + 80
+    }
 }
 
 #[derive(Debug)]

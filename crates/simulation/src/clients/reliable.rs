@@ -6,8 +6,11 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::agenda::MS;
 use crate::event::{Act, ClientIx, Event, MessageId, Said, SocketId};
 use crate::ledger::{Place, Stream};
+use crate::plan::Sending;
 use crate::world::World;
 
+/// It leaves no more bytes unanswered: half of what its edge keeps.
+const MOST_UNANSWERED_BYTES: usize = 128 * 1024;
 /// When so many messages are unsaid, it says `received` at once.
 const MOST_UNSAID: u64 = 64;
 /// Otherwise within this time.
@@ -130,6 +133,13 @@ impl World {
         while let Some(client) = self.clients.get_mut(index)
             && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
             && reliable.may_send()
+            && reliable
+                .unanswered
+                .iter()
+                .filter_map(|(_, message)| self.sendings.get(*message))
+                .map(Sending::bytes)
+                .sum::<usize>()
+                < MOST_UNANSWERED_BYTES
             && let Some(message) = client.pending.pop_front()
         {
             let id = reliable.numbered(message);
