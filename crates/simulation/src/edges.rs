@@ -10,7 +10,7 @@ use signaling_protocol::{CloseCode, NodeId};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
 use crate::event::{ConnId, Event, Host, Input, SocketId};
-use crate::trunks::End;
+use crate::trunks::{End, SILENCE};
 use crate::world::{Pause, World};
 
 /// The edge's side of its way to one node.
@@ -34,6 +34,7 @@ pub(crate) struct EdgeHost {
     pub(crate) id: String,
     pub(crate) alive: bool,
     pub(crate) generation: u32,
+    started: Micros,
     pub(crate) pause: Option<Pause>,
     pub(crate) core: EdgeCore,
     /// It takes nobody any more.
@@ -76,6 +77,7 @@ impl World {
             id: format!("e{index}"),
             alive: true,
             generation: 0,
+            started: 0,
             pause: None,
             core: EdgeCore::new(self.edge_settings.clone()),
             draining: false,
@@ -92,9 +94,11 @@ impl World {
     /// A new process under the same name.
     pub(crate) fn restart_edge(&mut self, index: usize) {
         let core = EdgeCore::new(self.edge_settings.clone());
+        let started = self.agenda.now();
         let Some(edge) = self.edges.get_mut(index) else { return };
         edge.alive = true;
         edge.draining = false;
+        edge.started = started;
         edge.core = core;
         edge.placement = Placement::new(0);
         edge.moves = Moves::new(PER_TURN);
@@ -337,10 +341,12 @@ impl World {
     }
 
     fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
-        let now = self.agenda.instant();
+        let (present, now) = (self.agenda.now(), self.agenda.instant());
         let Some(newcomer) = self.newcomer(socket) else { return };
         let Some(edge) = self.edges.get_mut(index) else { return };
-        if edge.draining {
+        // Who has just started first learns whom it can reach.
+        let starting = present - edge.started < SILENCE && !edge.ways.values().all(|way| matches!(way, Way::Up { .. }));
+        if edge.draining || starting {
             return self.nobody_listens(socket);
         }
         let key = edge.core.connect(now, newcomer);

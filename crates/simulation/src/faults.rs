@@ -156,13 +156,12 @@ impl World {
         self.restart_edge(index);
     }
 
-    /// Whether what a fault has hit leaves every two nodes a way to each other.
+    /// Whether what a fault has hit leaves every two nodes a way to each other, and all edges to all nodes.
     fn has_detour(&self, undo: &Undo) -> bool {
         let Undo::Mend(cuts) = undo else { return false };
-        let between_nodes = |(from, to): &(Host, Host)| matches!((from, to), (Host::Node(_), Host::Node(_)));
-        let others = self.cut.iter().filter(|cut| between_nodes(cut)).any(|cut| !cuts.contains(cut));
         let up = self.truth.iter().filter(|(node, drains)| !**drains && self.is_alive(Host::Node(**node))).count();
-        cuts.iter().all(between_nodes) && !others && up > 2
+        let between_nodes = |(from, to): &(Host, Host)| matches!((from, to), (Host::Node(_), Host::Node(_)));
+        self.cut.iter().all(|cut| cuts.contains(cut)) && cuts.iter().all(between_nodes) && up > 2
     }
 
     fn pause_of(&mut self, host: Host) -> Option<&mut Option<Pause>> {

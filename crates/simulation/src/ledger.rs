@@ -53,6 +53,8 @@ struct Message {
     life: Micros,
     /// The sender's latest socket whose edge took the message, and when.
     taken: Option<(SocketId, Micros)>,
+    /// A slow socket took it: if that was closed meanwhile, half of it as its last words.
+    to_slow: bool,
     /// Its sender has said it on several sockets.
     repeated: bool,
     /// When an edge took it first: what is over then may be over for good, however often its sender asks.
@@ -70,7 +72,9 @@ pub(crate) const RECOVERY: Micros = 7 * SECOND;
 /// What is said to be held is repeated this seldom, should its fate be lost.
 const HELD_PATIENCE: Micros = 12 * SECOND;
 /// While two nodes do not reach each other, but others reach both, an `ack` comes in this time.
-const LATEST_BY_DETOUR: Micros = 5 * SECOND;
+const LATEST_BY_DETOUR: Micros = 6 * SECOND;
+/// That is, if nothing else has been wrong for this long.
+const CALM_BEFORE: Micros = 15 * SECOND;
 /// With nothing wrong, an `ack` comes without any repeat.
 const LATEST_ACK: Micros = SECOND;
 /// From about so many messages to one recipient on, it may be taken for absent because a fault hides it.
@@ -141,6 +145,7 @@ impl Ledger {
             to,
             life,
             taken: None,
+            to_slow: false,
             repeated: false,
             first_taken: None,
             place: None,
@@ -223,6 +228,8 @@ impl Ledger {
         let troubled = !trouble.any.covers_nothing(since, now);
         let plain = !self.reliable.get(to).copied().unwrap_or_default();
         entry.written.push((socket, now));
+        let half_written = entry.to_slow;
+        entry.to_slow |= slow;
         if earlier {
             return self.broken(now, "doubled", format!("{name} was written twice to socket {socket}"));
         }
@@ -232,7 +239,7 @@ impl Ledger {
                 self.doubled_after_ack += 1;
             }
             // What a reliable client has not said `received` for, it gets again: it knows it by its name.
-            if plain && !troubled {
+            if plain && !troubled && !half_written {
                 self.broken(now, "doubled in calm", format!("{name} came again on socket {socket}"));
             }
         }
@@ -310,7 +317,7 @@ impl Ledger {
                 }
                 let (since, waited) = (at.saturating_sub(RECOVERY), now - at);
                 let either = trouble.any.with(away);
-                let passable = trouble.impassable.with(away).covers_nothing(since, now);
+                let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), now);
                 let calm = either.longest_gap(at, now);
                 self.late_acks += u64::from(waited > LATEST_ACK);
                 if slow {
@@ -329,14 +336,14 @@ impl Ledger {
                 self.given_up_early += u64::from(now < at + life);
                 let over = now.min(at + life);
                 let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
-                let passable = trouble.impassable.with(away).covers_nothing(since, over);
+                let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), over);
                 let untroubled = either.covers_nothing(since, over);
                 let calm = either.longest_gap(at, over);
                 if now < at + life && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, whose time was not over, to a recipient who was there");
                     return self.broken(now, "given up early", what);
                 }
-                if passable && !untroubled {
+                if passable && !untroubled && !crowded {
                     self.broken(now, "unavailable", format!("{name}, though there was a way by other nodes"));
                 // A sender who was away when it was delivered asks again, and its recipient may be gone by then.
                 } else if (untroubled || calm >= RECOVERY) && !(repeated && written) {

@@ -44,7 +44,7 @@ mod trouble;
 mod trunks;
 mod world;
 
-pub use counters::Counters;
+pub use counters::{Counters, DEMANDED};
 pub use ledger::Violation;
 pub use mutant::Mutant;
 pub use plan::{FaultKind, Size};

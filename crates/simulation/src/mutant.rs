@@ -39,10 +39,8 @@ mutants! {
     Prev = "prev",
     /// Edges say of all that they got that it was written.
     Written = "written",
-    /// What comes back to be sent again is lost.
+    /// What comes too early is passed over for good.
     Again = "again",
-    /// Repeats on request come as often as they are asked for.
-    Pace = "pace",
     /// Each server that gets a message starts its life anew.
     Life = "life",
     /// What is over is not asked for.
@@ -106,7 +104,6 @@ impl Mutant {
     pub(crate) fn rules(self) -> Rules {
         let mut rules = Rules::default();
         match self {
-            Self::Pace => rules.repeat_at_most_every = Duration::ZERO,
             Self::Takeover => rules.last_confirm = Duration::ZERO,
             Self::LastWord => rules.last_word = Duration::ZERO,
             Self::Detour => rules.detours = 0,

@@ -9,7 +9,7 @@ use crate::spans::Spans;
 pub(crate) struct Trouble {
     /// Something that clients may feel: delays, and what plain clients get twice.
     pub(crate) any: Spans,
-    /// Messages may have no way at all: everything but a cut between two nodes while others connect them.
+    /// Messages may have no way at all: everything but a single cut between two of three nodes or more.
     pub(crate) impassable: Spans,
     /// Servers may not know all that they were told: nodes that died or did nothing, ways that were cut.
     pub(crate) lossy: Spans,

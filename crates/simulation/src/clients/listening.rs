@@ -79,7 +79,7 @@ impl World {
         self.counters.add("clients: resumed at another edge", u64::from(resumed && edge != *edge_before));
         self.counters.add("clients: resumed", u64::from(resumed));
         let harmless = self.trouble.lossy.covers_nothing(lost.saturating_sub(RECOVERY), now);
-        let settled = self.trouble.views.covers_nothing(now.saturating_sub(RECOVERY), now);
+        let settled = self.trouble.views.covers_nothing(now.saturating_sub(2 * SECOND), now);
         if !resumed && now - lost < RESUME && harmless && settled {
             let what = format!(
                 "c{index} came back on socket {id} with the token of socket {before}, lost {} ms ago",

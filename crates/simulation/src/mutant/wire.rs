@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_protocol::forward::{self, Envelope, EnvelopeFate, Header, Item};
-use signaling_protocol::trunk::{Attach, Slot, ToEdge, ToNode};
+use signaling_protocol::forward::{self, Envelope, Header, Item};
+use signaling_protocol::trunk::{Attach, Slot, ToEdge, ToNode, Unwritten};
 use signaling_protocol::{Incarnation, Left};
 
 use super::Mutant;
@@ -38,6 +38,10 @@ impl Mutant {
                 }
                 ToNode::Confirm { slot, up_to, .. } if self == Self::Written => {
                     ToNode::Confirm { slot, up_to, exceptions: Vec::new() }
+                }
+                ToNode::Confirm { slot, up_to, exceptions } if self == Self::Again => {
+                    let exceptions = exceptions.into_iter().map(|(d, _)| (d, Unwritten::Passed)).collect();
+                    ToNode::Confirm { slot, up_to, exceptions }
                 }
                 ToNode::Release { slot, .. } if self == Self::Release => ToNode::Release { slot, to: "nobody" },
                 other => other,
@@ -95,11 +99,7 @@ impl Mutant {
                 Self::PassingOn => !envelope.via.is_empty(),
                 _ => false,
             },
-            Item::Fate { fate, via, .. } => match self {
-                Self::Again => *fate == EnvelopeFate::Again,
-                Self::Path => !via.is_empty(),
-                _ => false,
-            },
+            Item::Fate { via, .. } => self == Self::Path && !via.is_empty(),
             Item::Held { .. } => self == Self::Held,
             Item::Forget { .. } => self == Self::Forget,
             Item::Located { .. } => self == Self::Located,
