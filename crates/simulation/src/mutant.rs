@@ -93,8 +93,6 @@ mutants! {
     Store = "store",
     /// Edges do not wait for `received`.
     Receipts = "receipts",
-    /// A node that lets a client go does not know where to.
-    Release = "release",
 }
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);

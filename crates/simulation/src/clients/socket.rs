@@ -201,7 +201,8 @@ impl World {
         let arrives = self.rng.percent(50);
         let Some(host) = self.edges.get_mut(edge) else { return };
         let Some(id) = host.socket_by_client.remove(&key) else { return };
-        if arrives {
+        // What takes nothing for a client that has gone does not take the rest of half a message either.
+        if arrives && self.sockets.get(id).is_some_and(|socket| socket.here) {
             self.socket_takes(id, last_words);
         }
         self.socket_ended(id);

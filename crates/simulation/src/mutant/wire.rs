@@ -43,7 +43,6 @@ impl Mutant {
                     let exceptions = exceptions.into_iter().map(|(d, _)| (d, Unwritten::Passed)).collect();
                     ToNode::Confirm { slot, up_to, exceptions }
                 }
-                ToNode::Release { slot, .. } if self == Self::Release => ToNode::Release { slot, to: "nobody" },
                 other => other,
             };
             frame.append(&mut out);
