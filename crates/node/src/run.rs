@@ -131,6 +131,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         hold: config.hold,
         resume: config.resume,
         hold_limits: HoldLimits { bytes: config.hold_bytes, ..HoldLimits::default() },
+        rules: Arc::default(),
         max_message_bytes: config.common.max_message_bytes,
         reveal_nodes: config.common.reveal_nodes,
         mesh_secret: Arc::from(config.common.mesh_secret.as_bytes()),

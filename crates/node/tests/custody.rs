@@ -28,6 +28,7 @@ impl Node {
             hold: HOLD,
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
+            rules: Arc::default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"0123456789abcdef"[..]),

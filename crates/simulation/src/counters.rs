@@ -3,6 +3,45 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// What must happen in a run of many seeds, or it shows too little: each fault, and each thing that custody is made of.
+pub const DEMANDED: &[&str] = &[
+    "clients: messages that their application had",
+    "clients: requests repeated in a resumed session",
+    "clients: requests sent anew in another session",
+    "clients: resumed",
+    "clients: resumed at another edge",
+    "clients: sent away",
+    "clients: stalls",
+    "clock jumps",
+    "crash",
+    "crash-edge",
+    "cut-nodes",
+    "cut-one-way",
+    "cut-trunk",
+    "drain",
+    "drain-edge",
+    "edges: filtered repeats",
+    "edges: full stores",
+    "edges: gaps and passed",
+    "edges: handoffs",
+    "edges: ups sent again",
+    "flap",
+    "join",
+    "messages given up early",
+    "messages unavailable",
+    "nodes: batches tried again",
+    "nodes: detours",
+    "nodes: holds expired",
+    "nodes: lingering sessions moved",
+    "nodes: passed on",
+    "nodes: resends",
+    "nodes: sessions resumed",
+    "pause-edge",
+    "pause-node",
+    "trunks closed for silence",
+    "views seen at different times",
+];
+
 /// Counts by name, summed over runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<&'static str, u64>);

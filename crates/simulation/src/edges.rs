@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use signaling_balancer::moves::Moves;
 use signaling_balancer::placement::Placement;
 use signaling_edge::core::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
-use signaling_protocol::NodeId;
+use signaling_protocol::{CloseCode, NodeId};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
 use crate::event::{ConnId, Event, Host, Input, SocketId};
-use crate::trunks::End;
+use crate::trunks::{End, SILENCE};
 use crate::world::{Pause, World};
 
 /// The edge's side of its way to one node.
@@ -34,8 +34,11 @@ pub(crate) struct EdgeHost {
     pub(crate) id: String,
     pub(crate) alive: bool,
     pub(crate) generation: u32,
+    started: Micros,
     pub(crate) pause: Option<Pause>,
     pub(crate) core: EdgeCore,
+    /// It takes nobody any more.
+    pub(crate) draining: bool,
     placement: Placement,
     moves: Moves,
     version: Option<usize>,
@@ -51,6 +54,8 @@ const PER_TURN: usize = 1;
 const TURN: Micros = 5 * MS;
 const FIRST_BACKOFF: Micros = 100 * MS;
 const LONGEST_BACKOFF: Micros = 5 * SECOND;
+/// What a client that is sent away is told to wait, at most.
+const MOST_RETRY_AFTER: Micros = SECOND;
 /// A newcomer that no node has admitted or refused is given up after this long.
 const DECISION_TIMEOUT: Micros = 8 * SECOND;
 
@@ -72,8 +77,10 @@ impl World {
             id: format!("e{index}"),
             alive: true,
             generation: 0,
+            started: 0,
             pause: None,
             core: EdgeCore::new(self.edge_settings.clone()),
+            draining: false,
             placement: Placement::new(0),
             moves: Moves::new(PER_TURN),
             version: None,
@@ -87,8 +94,11 @@ impl World {
     /// A new process under the same name.
     pub(crate) fn restart_edge(&mut self, index: usize) {
         let core = EdgeCore::new(self.edge_settings.clone());
+        let started = self.agenda.now();
         let Some(edge) = self.edges.get_mut(index) else { return };
         edge.alive = true;
+        edge.draining = false;
+        edge.started = started;
         edge.core = core;
         edge.placement = Placement::new(0);
         edge.moves = Moves::new(PER_TURN);
@@ -104,6 +114,7 @@ impl World {
             Input::FlushConn(conn) => self.flush(conn, End::Edge, true),
             Input::Move => self.edge_moves(index),
             Input::View(version) => self.edge_view(index, version),
+            Input::SendAway(client) => self.send_away(index, client),
             Input::Connected(conn) => self.edge_connected(index, conn),
             Input::ConnectFailed(conn) => {
                 if let Some(edge) = self.edges.get(index)
@@ -330,13 +341,26 @@ impl World {
     }
 
     fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
-        let now = self.agenda.instant();
+        let (present, now) = (self.agenda.now(), self.agenda.instant());
         let Some(newcomer) = self.newcomer(socket) else { return };
         let Some(edge) = self.edges.get_mut(index) else { return };
+        // Who has just started first learns whom it can reach.
+        let starting = present - edge.started < SILENCE && !edge.ways.values().all(|way| matches!(way, Way::Up { .. }));
+        if edge.draining || starting {
+            return self.nobody_listens(socket);
+        }
         let key = edge.core.connect(now, newcomer);
         edge.socket_by_client.insert(key, socket);
         self.set_key(socket, key);
         self.later(Host::Edge(index), DECISION_TIMEOUT, Input::GiveUpWaiting(socket));
+    }
+
+    fn send_away(&mut self, index: usize, client: ClientKey) {
+        let retry_after_ms = self.rng.within(0, MOST_RETRY_AFTER / MS + 1);
+        if let Some(edge) = self.edges.get_mut(index) {
+            edge.core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
+            self.counters.add("clients: sent away", 1);
+        }
     }
 
     /// Where a message for the present edge process would go wrong, somebody else hears of it.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use signaling_edge::core::ClientKey;
 use signaling_node::core::PeerKey;
 use signaling_protocol::trunk::Gone;
 
@@ -36,6 +37,8 @@ pub(crate) enum Input {
     FlushLane(PeerKey, usize),
     /// A newer view.
     View(usize),
+    /// A draining edge sends a client away.
+    SendAway(ClientKey),
 
     /// An edge wants a trunk.
     ConnectArrives(ConnId),
@@ -89,6 +92,7 @@ impl Input {
             self,
             Self::Sweep
                 | Self::Move
+                | Self::SendAway(_)
                 | Self::FlushConn(_)
                 | Self::FlushLane(..)
                 | Self::Timeout { .. }

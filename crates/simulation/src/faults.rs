@@ -8,8 +8,9 @@ use signaling_protocol::NodeId;
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{Act, Event, Host, Input};
+use crate::mutant::Mutant;
 use crate::plan::FaultKind;
-use crate::trunks::SILENCE;
+use crate::trunks::{End, SILENCE};
 use crate::world::{Pause, World};
 
 /// What ends a fault.
@@ -18,6 +19,7 @@ pub(crate) enum Undo {
     Nothing,
     Restart(usize),
     RestartEdge(usize),
+    ReplaceEdge(usize),
     Resume(Host),
     Mend(Vec<(Host, Host)>),
     Show(usize),
@@ -43,11 +45,13 @@ impl World {
             FaultKind::Join => self.join(),
             FaultKind::Drain => self.drain(),
             FaultKind::Flap => self.flap(),
+            FaultKind::DrainEdge => self.drain_edge(fault.lasts),
         };
         let Some(undo) = undo else { return };
         self.trace.line(now, || format!("FAULT {} begins: {undo:?}", fault.kind.name()));
         self.counters.add(fault.kind.name(), 1);
-        self.trouble.add(now, now + fault.lasts);
+        let detour = self.has_detour(&undo);
+        self.trouble.fault(fault.kind, detour, now, now + fault.lasts);
         self.undo.insert(index, undo);
     }
 
@@ -64,6 +68,7 @@ impl World {
                 }
             }
             Undo::RestartEdge(edge) => self.restart_edge(edge),
+            Undo::ReplaceEdge(edge) => self.replace_edge(edge),
             Undo::Resume(host) => self.resume(host),
             Undo::Mend(cuts) => cuts.iter().for_each(|cut| {
                 self.cut.remove(cut);
@@ -112,11 +117,51 @@ impl World {
 
     fn crash_edge(&mut self) -> Option<Undo> {
         let edge = self.rng.index(self.edges.len());
-        if !self.is_alive(Host::Edge(edge)) {
+        if !self.is_alive(Host::Edge(edge)) || self.is_draining(edge) {
             return None;
         }
         self.kill_edge(edge);
         Some(Undo::RestartEdge(edge))
+    }
+
+    fn is_draining(&self, edge: usize) -> bool {
+        self.edges.get(edge).is_some_and(|edge| edge.draining)
+    }
+
+    /// An edge sends its clients away, each at its own moment; others take them.
+    fn drain_edge(&mut self, lasts: Micros) -> Option<Undo> {
+        let serves = |world: &Self, edge: &usize| world.is_alive(Host::Edge(*edge)) && !world.is_draining(*edge);
+        let serving: Vec<_> = (0..self.edges.len()).filter(|edge| serves(self, edge)).collect();
+        let index = self.rng.pick(&serving).filter(|_| serving.len() > 1)?;
+        let edge = self.edges.get_mut(index)?;
+        edge.draining = true;
+        for client in edge.core.clients() {
+            let at = self.rng.within(0, lasts);
+            self.later(Host::Edge(index), at, Input::SendAway(client));
+        }
+        Some(Undo::ReplaceEdge(index))
+    }
+
+    /// An edge that has drained ends in good order, and another process takes its place.
+    fn replace_edge(&mut self, index: usize) {
+        if !self.is_draining(index) {
+            return;
+        }
+        for id in 0..self.conns.len() {
+            if self.conns.get(id).is_some_and(|conn| conn.edge == index) {
+                self.close_conn(id, End::Edge);
+            }
+        }
+        self.kill_edge(index);
+        self.restart_edge(index);
+    }
+
+    /// Whether what a fault has hit leaves every two nodes a way to each other, and all edges to all nodes.
+    fn has_detour(&self, undo: &Undo) -> bool {
+        let Undo::Mend(cuts) = undo else { return false };
+        let up = self.truth.iter().filter(|(node, drains)| !**drains && self.is_alive(Host::Node(**node))).count();
+        let between_nodes = |(from, to): &(Host, Host)| matches!((from, to), (Host::Node(_), Host::Node(_)));
+        self.cut.iter().all(|cut| cuts.contains(cut)) && cuts.iter().all(between_nodes) && up > 2
     }
 
     fn pause_of(&mut self, host: Host) -> Option<&mut Option<Pause>> {
@@ -143,7 +188,7 @@ impl World {
     /// its trunks unread and refuses the requests that waited.
     fn resume(&mut self, host: Host) {
         let Some(Pause { since, backlog }) = self.pause_of(host).and_then(Option::take) else { return };
-        let jumped = self.agenda.now() - since >= SILENCE;
+        let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ClockJump);
         let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(Input::is_timer);
         if jumped {
             self.counters.add("clock jumps", 1);
@@ -160,8 +205,8 @@ impl World {
             }
             for id in 0..self.conns.len() {
                 let end = match (host, self.conns.get(id)) {
-                    (Host::Edge(index), Some(conn)) if conn.edge == index => crate::trunks::End::Edge,
-                    (Host::Node(index), Some(conn)) if conn.node == index => crate::trunks::End::Node,
+                    (Host::Edge(index), Some(conn)) if conn.edge == index => End::Edge,
+                    (Host::Node(index), Some(conn)) if conn.node == index => End::Node,
                     _ => continue,
                 };
                 self.close_conn(id, end);
@@ -220,7 +265,7 @@ impl World {
         self.node_turn(node);
         self.publish(false);
         let deadline = self.agenda.now() + DRAIN_DEADLINE;
-        self.trouble.add(self.agenda.now(), self.agenda.now() + 5 * SECOND);
+        self.trouble.fault(FaultKind::Drain, false, self.agenda.now(), self.agenda.now() + 5 * SECOND);
         self.agenda.after(5 * SECOND, Event::Act(Act::DrainCheck(node, deadline)));
         Some(Undo::Nothing)
     }
@@ -232,7 +277,7 @@ impl World {
         if (host.core.is_quiet() && host.pause.is_none()) || now >= deadline {
             self.trace.line(now, || format!("n{node} exits"));
             self.counters.add("drains that ran into the deadline", u64::from(now >= deadline));
-            self.trouble.add(now, now + SECOND);
+            self.trouble.fault(FaultKind::Drain, false, now, now + SECOND);
             self.kill_node(node);
             self.truth.remove(&node);
             self.publish(false);
@@ -272,7 +317,7 @@ impl World {
             self.counters.add("views", 1);
             self.counters.add("views seen at different times", u64::from(slow));
         }
-        self.trouble.add(now, now + last);
+        self.trouble.view(now, now + last);
     }
 
     /// The nodes in a view.

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ClientIx, MessageId, SocketId};
 use crate::spans::Spans;
+use crate::trouble::Trouble;
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +53,14 @@ struct Message {
     life: Micros,
     /// The sender's latest socket whose edge took the message, and when.
     taken: Option<(SocketId, Micros)>,
+    /// A slow socket took it: if that was closed meanwhile, half of it as its last words.
+    to_slow: bool,
+    /// Its sender has said it on several sockets.
+    repeated: bool,
     /// When an edge took it first: what is over then may be over for good, however often its sender asks.
     first_taken: Option<Micros>,
     place: Option<Place>,
     written: Vec<(SocketId, Micros)>,
-    /// Its recipient takes its time.
-    slow: bool,
     /// When a reliable recipient's application got it.
     got: Option<Micros>,
     told: Option<(Told, Micros)>,
@@ -65,7 +68,13 @@ struct Message {
 
 /// After a fault has ended, everything is in place again within this time: reconnects back off up to 5 s, and what a
 /// node was told is held is repeated after 5 s.
-const RECOVERY: Micros = 7 * SECOND;
+pub(crate) const RECOVERY: Micros = 7 * SECOND;
+/// What is said to be held is repeated this seldom, should its fate be lost.
+const HELD_PATIENCE: Micros = 12 * SECOND;
+/// While two nodes do not reach each other, but others reach both, an `ack` comes in this time.
+const LATEST_BY_DETOUR: Micros = 6 * SECOND;
+/// That is, if nothing else has been wrong for this long.
+const CALM_BEFORE: Micros = 15 * SECOND;
 /// With nothing wrong, an `ack` comes without any repeat.
 const LATEST_ACK: Micros = SECOND;
 /// From about so many messages to one recipient on, it may be taken for absent because a fault hides it.
@@ -92,11 +101,15 @@ pub(crate) struct Ledger {
     pub(crate) doubled_on_next_socket: u64,
     pub(crate) doubled_after_ack: u64,
     pub(crate) written_late_to_slow: u64,
+    /// Messages that a resumed sender was told are unavailable while an edge that was away still had a copy.
+    pub(crate) written_late_repeats: u64,
     pub(crate) got: u64,
     pub(crate) acks: u64,
     pub(crate) unavailable: u64,
     pub(crate) unavailable_though_written: u64,
-    pub(crate) slowest_ack: Micros,
+    pub(crate) late_acks: u64,
+    /// Messages given up before their time, because too many wait for one recipient.
+    pub(crate) given_up_early: u64,
 }
 
 impl Ledger {
@@ -114,11 +127,13 @@ impl Ledger {
             doubled_on_next_socket: 0,
             doubled_after_ack: 0,
             written_late_to_slow: 0,
+            written_late_repeats: 0,
             got: 0,
             acks: 0,
             unavailable: 0,
             unavailable_though_written: 0,
-            slowest_ack: 0,
+            late_acks: 0,
+            given_up_early: 0,
         }
     }
 
@@ -130,10 +145,11 @@ impl Ledger {
             to,
             life,
             taken: None,
+            to_slow: false,
+            repeated: false,
             first_taken: None,
             place: None,
             written: Vec::new(),
-            slow: false,
             got: None,
             told: None,
         });
@@ -162,6 +178,7 @@ impl Ledger {
     pub(crate) fn taken(&mut self, now: Micros, message: MessageId, (socket, place): (SocketId, Place), slow: bool) {
         if let Some(entry) = self.messages.get_mut(message) {
             let before = entry.taken;
+            entry.repeated |= before.is_some();
             // What is read last may have been said first.
             if before.is_some_and(|(before, _)| before >= socket) {
                 return;
@@ -190,9 +207,10 @@ impl Ledger {
         message: MessageId,
         (to, socket): (ClientIx, SocketId),
         slow: bool,
-        calm: bool,
+        trouble: &Trouble,
     ) {
         let name = self.name(message);
+        let calm = trouble.any.covers_nothing(now.saturating_sub(30 * SECOND), now);
         let Some(entry) = self.messages.get_mut(message) else {
             return self.broken(now, "invented", format!("{name} was never sent"));
         };
@@ -205,8 +223,13 @@ impl Ledger {
         let earlier = entry.written.iter().any(|(other, _)| *other == socket);
         let told = entry.told.map(|(told, _)| told);
         let elsewhere = !entry.written.is_empty();
+        let since = entry.first_taken.unwrap_or(now).saturating_sub(RECOVERY);
+        let repeated = entry.repeated;
+        let troubled = !trouble.any.covers_nothing(since, now);
+        let plain = !self.reliable.get(to).copied().unwrap_or_default();
         entry.written.push((socket, now));
-        entry.slow |= slow;
+        let half_written = entry.to_slow;
+        entry.to_slow |= slow;
         if earlier {
             return self.broken(now, "doubled", format!("{name} was written twice to socket {socket}"));
         }
@@ -215,9 +238,14 @@ impl Ledger {
             if told == Some(Told::Ack) {
                 self.doubled_after_ack += 1;
             }
+            // What a reliable client has not said `received` for, it gets again: it knows it by its name.
+            if plain && !troubled && !half_written {
+                self.broken(now, "doubled in calm", format!("{name} came again on socket {socket}"));
+            }
         }
         match told {
             Some(Told::Unavailable) if slow => self.written_late_to_slow += 1,
+            Some(Told::Unavailable) if repeated && troubled => self.written_late_repeats += 1,
             Some(Told::Unavailable) => self.broken(now, "written after unavailable", name),
             Some(Told::Ack) if calm => self.broken(now, "doubled after ack", format!("{name}, with no fault on")),
             _ => {
@@ -256,7 +284,7 @@ impl Ledger {
         message: MessageId,
         socket: SocketId,
         told: Told,
-        (trouble, away): (&Spans, &Spans),
+        (trouble, away): (&Trouble, &Spans),
         slow: bool,
     ) {
         let name = self.name(message);
@@ -276,7 +304,7 @@ impl Ledger {
         }
         let Some(entry) = self.messages.get(message) else { return };
         let (life, written, first_taken) = (entry.life, !entry.written.is_empty(), entry.first_taken);
-        let recipient_is_slow = entry.slow;
+        let repeated = entry.repeated;
         let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
         match told {
             Told::Ack => {
@@ -287,27 +315,38 @@ impl Ledger {
                 if !got {
                     return self.broken(now, "ack without the application", name);
                 }
-                let untroubled = trouble.with(away).covers_nothing(at.saturating_sub(RECOVERY), now);
-                if untroubled {
-                    self.slowest_ack = self.slowest_ack.max(now - at);
-                }
-                if untroubled && !slow && !recipient_is_slow && now - at > LATEST_ACK {
-                    self.broken(now, "late ack", format!("{name} after {} ms", (now - at) / MS));
+                let (since, waited) = (at.saturating_sub(RECOVERY), now - at);
+                let either = trouble.any.with(away);
+                let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), now);
+                let calm = either.longest_gap(at, now);
+                self.late_acks += u64::from(waited > LATEST_ACK);
+                if slow {
+                } else if waited > LATEST_ACK && either.covers_nothing(since, now) {
+                    self.broken(now, "late ack", format!("{name} after {} ms", waited / MS));
+                } else if waited > LATEST_BY_DETOUR && passable {
+                    self.broken(now, "late detour", format!("{name} after {} ms", waited / MS));
+                } else if calm > HELD_PATIENCE {
+                    self.broken(now, "late recovery", format!("{name}, after {} ms without trouble", calm / MS));
                 }
             }
             Told::Unavailable => {
                 self.unavailable += 1;
                 let at = first_taken.unwrap_or(at);
                 self.unavailable_though_written += u64::from(written);
+                self.given_up_early += u64::from(now < at + life);
                 let over = now.min(at + life);
-                let (since, either) = (at.saturating_sub(RECOVERY), trouble.with(away));
+                let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
+                let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), over);
                 let untroubled = either.covers_nothing(since, over);
                 let calm = either.longest_gap(at, over);
                 if now < at + life && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, whose time was not over, to a recipient who was there");
                     return self.broken(now, "given up early", what);
                 }
-                if untroubled || calm >= RECOVERY {
+                if passable && !untroubled && !crowded {
+                    self.broken(now, "unavailable", format!("{name}, though there was a way by other nodes"));
+                // A sender who was away when it was delivered asks again, and its recipient may be gone by then.
+                } else if (untroubled || calm >= RECOVERY) && !(repeated && written) {
                     let what = format!("{name}, though all was well for {} ms of its life", calm / MS);
                     self.broken(now, "unavailable", what);
                 }

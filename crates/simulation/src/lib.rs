@@ -16,7 +16,7 @@
 //! | `clients`, `frames` | clients, plain and reliable, and their sockets |
 //! | `faults` | what goes wrong, and views |
 //! | `mutant` | rules broken on purpose |
-//! | `ledger`, `spans` | the reference model |
+//! | `ledger`, `trouble`, `spans` | the reference model |
 //! | `counters`, `trace` | what happened |
 //!
 //! ```
@@ -40,10 +40,11 @@ mod plan;
 mod rng;
 mod spans;
 mod trace;
+mod trouble;
 mod trunks;
 mod world;
 
-pub use counters::Counters;
+pub use counters::{Counters, DEMANDED};
 pub use ledger::Violation;
 pub use mutant::Mutant;
 pub use plan::{FaultKind, Size};

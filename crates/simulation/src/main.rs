@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use signaling_simulation::{Counters, FaultKind, Mutant, Size, run};
+use signaling_simulation::{Counters, DEMANDED, FaultKind, Mutant, Size, run};
 
 /// Simulates meshes on a simulated network and clock, and checks what clients are promised.
 #[derive(Debug, Parser)]
@@ -20,6 +20,12 @@ struct Args {
     /// Stops after this many seconds.
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
+    /// Runs at least so many seeds, however long that takes.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    at_least: u64,
+    /// Fails if anything that is to be simulated has not happened at all.
+    #[arg(long)]
+    demand: bool,
     /// Goes on after a violation, and sums them up at the end.
     #[arg(long)]
     keep_going: bool,
@@ -41,6 +47,9 @@ struct Args {
     /// Only faults of these kinds.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',', value_parser = kind)]
     kinds: Vec<FaultKind>,
+    /// How many messages in a hundred may wait for a few seconds only.
+    #[arg(long, default_value_t = 5)]
+    hasty: u64,
     /// Clients that are always there and read everything.
     #[arg(long)]
     steady: bool,
@@ -61,15 +70,25 @@ fn kind(text: &str) -> Result<FaultKind, String> {
 }
 
 fn mutant(text: &str) -> Result<Mutant, String> {
-    let names = || Mutant::ALL.map(Mutant::name).join(", ");
-    Mutant::ALL.into_iter().find(|mutant| mutant.name() == text).ok_or_else(|| format!("one of {}", names()))
+    let names = || Mutant::ALL.iter().map(|mutant| mutant.name()).collect::<Vec<_>>().join(", ");
+    Mutant::ALL.iter().copied().find(|mutant| mutant.name() == text).ok_or_else(|| format!("one of {}", names()))
 }
 
 impl Args {
     fn size(&self) -> Size {
         let kinds = if self.kinds.is_empty() { FaultKind::ALL.to_vec() } else { self.kinds.clone() };
         let Self { nodes, edges, clients, messages, faults, .. } = *self;
-        Size { nodes, edges, clients, messages, faults, kinds, restless_clients: !self.steady, mutant: self.mutant }
+        Size {
+            nodes,
+            edges,
+            clients,
+            messages,
+            faults,
+            kinds,
+            hasty_percent: self.hasty,
+            restless_clients: !self.steady,
+            mutant: self.mutant,
+        }
     }
 }
 
@@ -97,16 +116,17 @@ fn simulate(args: &Args) -> anyhow::Result<()> {
 fn many(args: &Args, size: &Size) -> anyhow::Result<()> {
     let started = Instant::now();
     let limit = args.seconds.map(Duration::from_secs);
-    let mut counters = Counters::default();
+    let (mut counters, mut all) = (Counters::default(), Counters::default());
     let mut failed: Vec<(u64, String)> = Vec::new();
     let mut done = 0_u64;
     for seed in args.seeds.clone() {
-        if limit.is_some_and(|limit| started.elapsed() >= limit) {
+        if done >= args.at_least && limit.is_some_and(|limit| started.elapsed() >= limit) {
             break;
         }
         let outcome = run(seed, size, false);
         done += 1;
         counters.merge(&outcome.counters);
+        all.merge(&outcome.counters);
         if let Some(violation) = outcome.violation {
             println!("seed {seed}: {violation}");
             failed.push((seed, violation.rule.to_owned()));
@@ -130,6 +150,10 @@ fn many(args: &Args, size: &Size) -> anyhow::Result<()> {
     }
     if let Some((seed, _)) = failed.first() {
         bail!("replay with --seed {seed}");
+    }
+    let missing: Vec<_> = DEMANDED.iter().copied().filter(|what| all.get(what) == 0).collect();
+    if args.demand && !missing.is_empty() {
+        bail!("never happened, so nothing is shown about it: {}", missing.join(", "));
     }
     Ok(())
 }

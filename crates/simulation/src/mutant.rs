@@ -1,125 +1,126 @@
-//! Rules broken on purpose, on the wire: a simulation that does not notice proves nothing about the rule.
+//! Rules broken on purpose, one at a time: a simulation that does not notice proves nothing about the rule.
+//!
+//! Some are broken by a setting, some on the wire (`wire`), a few by what servers are not told.
 
-use signaling_protocol::forward::{self, Envelope, EnvelopeFate, Header, Item};
-use signaling_protocol::trunk::{Attach, ToEdge, ToNode};
-use signaling_protocol::{Incarnation, Left};
+mod wire;
 
-/// A rule that servers break.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mutant {
-    /// Messages do not say which one is before them.
-    Prev,
-    /// Edges say of all that they got that it was written.
-    Written,
-    /// What comes back to be sent again is lost.
-    Again,
-    /// Each server that gets a message starts its life anew.
-    Life,
-    /// What is over is not asked for.
-    Question,
-    /// Later sessions do not say that they are later.
-    Born,
-    /// A restart is not seen.
-    Incarnation,
-    /// Batches are not numbered.
-    Number,
-    /// Messages do not say where they have been.
-    Via,
+use std::time::Duration;
+
+use signaling_edge::core as edge;
+use signaling_node::core::Rules;
+
+pub(crate) use self::wire::{Ordered, without_fates};
+
+macro_rules! mutants {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
+        /// A rule that servers break.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[doc = $doc])* $variant,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The name in flags.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
+mutants! {
+    /// Messages do not say which one is before them.
+    Prev = "prev",
+    /// Edges say of all that they got that it was written.
+    Written = "written",
+    /// What comes too early is passed over for good.
+    Again = "again",
+    /// Each server that gets a message starts its life anew.
+    Life = "life",
+    /// What is over is not asked for.
+    Question = "question",
+    /// A message's fate waits for those of all before it.
+    OneByOne = "one-by-one",
+    /// Fates do not find back through a node that passed the message on.
+    Path = "path",
+    /// Fates come by themselves, not in answers.
+    Answers = "answers",
+    /// A fate that waits does not answer a repeat.
+    KeptFates = "kept-fates",
+    /// Nobody is told to forget.
+    Forget = "forget",
+    /// Nobody is told where clients are.
+    Located = "located",
+    /// Nobody passes a message on.
+    PassingOn = "passing-on",
+    /// Messages do not say where they have been.
+    Via = "via",
+    /// Nobody says that a message waits.
+    Held = "held",
+    /// What went down to a former socket does not wait for that one's last word.
+    Takeover = "takeover",
+    /// Later sessions do not say that they are later.
+    Born = "born",
+    /// What is over is given up at once.
+    LastWord = "last-word",
+    /// A server that was away for long goes on as if nothing were.
+    ClockJump = "clock-jump",
+    /// A stand-in keeps to itself what it holds.
+    Detour = "detour",
+    /// No node is ever suspect to another.
+    Suspects = "suspects",
+    /// A restart is not seen.
+    Incarnation = "incarnation",
+    /// Batches are not numbered.
+    Number = "number",
+    /// Edges do not send again what has no fate.
+    StoreRepeats = "store-repeats",
+    /// Nodes do not send again what has no fate.
+    Timer = "timer",
+    /// Sessions without a socket stay where they are.
+    Lingering = "lingering",
+    /// Edges forget at once what they wrote.
+    Filter = "filter",
+    /// Any number of messages may wait for one that is absent.
+    Flood = "flood",
+    /// Edges keep any number of frames.
+    Store = "store",
+    /// Edges do not wait for `received`.
+    Receipts = "receipts",
+}
+
+const NEVER: Duration = Duration::from_secs(24 * 3600);
+
 impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Prev,
-        Self::Written,
-        Self::Again,
-        Self::Life,
-        Self::Question,
-        Self::Born,
-        Self::Incarnation,
-        Self::Number,
-        Self::Via,
-    ];
-
-    /// The name in flags.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    /// By what numbers nodes live.
+    pub(crate) fn rules(self) -> Rules {
+        let mut rules = Rules::default();
         match self {
-            Self::Prev => "prev",
-            Self::Written => "written",
-            Self::Again => "again",
-            Self::Life => "life",
-            Self::Question => "question",
-            Self::Born => "born",
-            Self::Incarnation => "incarnation",
-            Self::Number => "number",
-            Self::Via => "via",
+            Self::Takeover => rules.last_confirm = Duration::ZERO,
+            Self::LastWord => rules.last_word = Duration::ZERO,
+            Self::Detour => rules.detours = 0,
+            Self::Suspects => rules.suspect_after = NEVER,
+            Self::Timer => {
+                (rules.repeat_after, rules.repeat_held_after) = (NEVER, NEVER);
+            }
+            Self::Flood => rules.max_for_absent = usize::MAX,
+            _ => {}
         }
+        rules
     }
 
-    fn left(self, left: Left, hold: Left) -> Left {
-        if self == Self::Life { hold } else { left }
-    }
-
-    fn prev(self, prev: u64) -> u64 {
-        if self == Self::Prev { 0 } else { prev }
-    }
-
-    /// What an edge would have sent.
-    pub(crate) fn to_node(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
-        let mut out = Vec::with_capacity(bytes.len());
-        while let Ok(frame) = ToNode::take(&mut bytes) {
-            let frame = match frame {
-                ToNode::Attach(attach) if self == Self::Born => ToNode::Attach(Attach { born: 0, ..attach }),
-                ToNode::Up { slot, seq, left, payload } => {
-                    ToNode::Up { slot, seq, left: self.left(left, hold), payload }
-                }
-                ToNode::Confirm { slot, up_to, .. } if self == Self::Written => {
-                    ToNode::Confirm { slot, up_to, exceptions: Vec::new() }
-                }
-                other => other,
-            };
-            frame.append(&mut out);
+    /// By what numbers edges live.
+    pub(crate) fn edge(self, settings: &mut edge::Settings) {
+        match self {
+            Self::Filter => (settings.filter.origins, settings.filter.window) = (1, 64),
+            Self::Store => settings.store = edge::StoreLimits { frames: 10_000, bytes: 1 << 30, span: 10_000 },
+            _ => {}
         }
-        out
-    }
-
-    /// What a node would have sent to an edge.
-    pub(crate) fn to_edge(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
-        let mut out = Vec::with_capacity(bytes.len());
-        while let Ok(frame) = ToEdge::take(&mut bytes) {
-            let frame = match frame {
-                ToEdge::Down { slot, d, origin, prev, left, payload } => {
-                    let (prev, left) = (self.prev(prev), self.left(left, hold));
-                    ToEdge::Down { slot, d, origin, prev, left, payload }
-                }
-                other => other,
-            };
-            frame.append(&mut out);
-        }
-        out
-    }
-
-    /// What a node would have sent to another, or answered.
-    pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
-        let mut out = Vec::with_capacity(bytes.len());
-        let Ok(header) = forward::open(&mut bytes) else { return out };
-        let incarnation = if self == Self::Incarnation { Incarnation([0; 8]) } else { header.incarnation };
-        let number = if self == Self::Number { 1 } else { header.number };
-        forward::start(&mut out, &Header { incarnation, number, ..header });
-        while let Ok(item) = Item::take(&mut bytes) {
-            let item = match item {
-                Item::Fate { fate: EnvelopeFate::Again, .. } if self == Self::Again => continue,
-                Item::Envelope(Envelope { left: Left::NONE, .. }) if self == Self::Question => continue,
-                Item::Envelope(envelope) => {
-                    let (prev, left) = (self.prev(envelope.prev), self.left(envelope.left, hold));
-                    let via = if self == Self::Via { Vec::new() } else { envelope.via };
-                    Item::Envelope(Envelope { prev, left, via, ..envelope })
-                }
-                other => other,
-            };
-            item.append(&mut out);
-        }
-        out
     }
 }

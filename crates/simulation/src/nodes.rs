@@ -11,6 +11,7 @@ use signaling_protocol::forward::{self, Item};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
 use crate::event::{ConnId, Event, Host, Input};
+use crate::mutant::{Mutant, without_fates};
 use crate::trunks::{End, front, seconds, short};
 use crate::world::{Pause, World};
 
@@ -237,6 +238,8 @@ impl World {
             None => Rc::clone(&request.bytes),
         };
         let reaches = self.reaches(Host::Node(index), Host::Node(to));
+        let withheld = if reaches { self.withheld.remove(&(index, to)) } else { None };
+        let bytes = withheld.map_or(Rc::clone(&bytes), |fates| Rc::from([&*bytes, &fates].concat()));
         if self.trace.is_wanted() {
             let lost = if reaches { "" } else { " (lost)" };
             self.trace.line(now, || format!("batch {attempt} n{index}>n{to}{lost} {}", describe(&bytes)));
@@ -260,6 +263,13 @@ impl World {
             (Ok(answer), None) => answer,
             (Err(error), _) => return self.ledger.broken(now, "damaged", error.to_string()),
         };
+        let answer = if self.mutant == Some(Mutant::Answers) {
+            let (rest, fates) = without_fates(&answer);
+            self.withheld.entry((index, from)).or_default().extend(fates);
+            rest
+        } else {
+            answer
+        };
         let reaches = self.reaches(Host::Node(index), Host::Node(from));
         if self.trace.is_wanted() {
             let lost = if reaches { "" } else { " (lost)" };
@@ -281,7 +291,9 @@ impl World {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let Some(node) = self.nodes.get_mut(index) else { return };
         let Some(bytes) = bytes else {
-            node.core.refused(instant, lane.0);
+            if self.mutant != Some(Mutant::Suspects) {
+                node.core.refused(instant, lane.0);
+            }
             return self.try_again(index, attempt);
         };
         node.requests.remove(&lane);

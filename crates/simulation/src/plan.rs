@@ -22,6 +22,8 @@ pub struct Size {
     pub faults: usize,
     /// What kinds of faults.
     pub kinds: Vec<FaultKind>,
+    /// How many messages in a hundred may wait for a few seconds only.
+    pub hasty_percent: u64,
     /// Whether clients are late, absent, slow, or come and go.
     pub restless_clients: bool,
     /// A rule that servers break.
@@ -31,7 +33,17 @@ pub struct Size {
 impl Default for Size {
     fn default() -> Self {
         let kinds = FaultKind::ALL.to_vec();
-        Self { nodes: 3, edges: 2, clients: 20, messages: 500, faults: 5, kinds, restless_clients: true, mutant: None }
+        Self {
+            nodes: 3,
+            edges: 2,
+            clients: 20,
+            messages: 500,
+            faults: 5,
+            kinds,
+            hasty_percent: 5,
+            restless_clients: true,
+            mutant: None,
+        }
     }
 }
 
@@ -58,11 +70,13 @@ pub enum FaultKind {
     Flap,
     /// An edge is killed, and starts again.
     CrashEdge,
+    /// An edge sends its clients away one by one, ends, and another starts in its place.
+    DrainEdge,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Crash,
         Self::PauseNode,
         Self::PauseEdge,
@@ -73,6 +87,7 @@ impl FaultKind {
         Self::Drain,
         Self::Flap,
         Self::CrashEdge,
+        Self::DrainEdge,
     ];
 
     /// The name in flags, traces and counters.
@@ -89,6 +104,7 @@ impl FaultKind {
             Self::Drain => "drain",
             Self::Flap => "flap",
             Self::CrashEdge => "crash-edge",
+            Self::DrainEdge => "drain-edge",
         }
     }
 }
@@ -128,6 +144,13 @@ pub(crate) struct Sending {
     pub(crate) to: ClientIx,
     pub(crate) ttl_ms: Option<u64>,
     pub(crate) padding: usize,
+}
+
+impl Sending {
+    /// What it comes to, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.padding + 80
+    }
 }
 
 #[derive(Debug)]
@@ -215,10 +238,12 @@ impl Plan {
                 _ => (Gone::Lost, rng.within(SECOND, 10 * SECOND)),
             };
             self.acts.push((at, Act::Disconnect(client, gone, noticed_after)));
-            at += match rng.within(0, 3) {
+            at += match rng.within(0, 4) {
                 0 => rng.within(10 * MS, 200 * MS),
                 1 => rng.within(200 * MS, 2 * SECOND),
-                _ => rng.within(2 * SECOND, 6 * SECOND),
+                2 => rng.within(2 * SECOND, 6 * SECOND),
+                // Long enough for another node to own it by then.
+                _ => rng.within(8 * SECOND, 20 * SECOND),
             };
         }
         if rng.percent(80) {
@@ -239,7 +264,7 @@ impl Plan {
             };
             let every = rng.pick(&[0, MS, 20 * MS, 200 * MS]).unwrap_or(0);
             let padding = if rng.percent(3) { rng.index(20_000) } else { rng.index(100) };
-            let ttl_ms = rng.percent(5).then(|| rng.within(1_000, 8_000));
+            let ttl_ms = rng.percent(size.hasty_percent).then(|| rng.within(1_000, 8_000));
             for _ in 0..burst.min((size.messages - self.sendings.len()) as u64) {
                 let to = if rng.percent(90) { to } else { (from + 1) % size.clients };
                 self.sendings.push(Sending { at: at.min(LAST_SEND), from, to, ttl_ms, padding });

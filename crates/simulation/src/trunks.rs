@@ -9,6 +9,7 @@ use signaling_protocol::trunk::{ToEdge, ToNode};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ConnId, Event, Host, Input};
+use crate::mutant::Mutant;
 use crate::world::World;
 
 /// One end of a connection.
@@ -126,6 +127,13 @@ impl World {
         if let Some(mutant) = self.mutant {
             let hold = Left::from_duration(self.hold);
             bytes = if from == End::Edge { mutant.to_node(&bytes, hold) } else { mutant.to_edge(&bytes, hold) };
+            if mutant == Mutant::OneByOne {
+                let ordered = self.ordered.entry(id).or_default();
+                match from {
+                    End::Edge => ordered.asks(&bytes),
+                    End::Node => bytes = ordered.answers(&bytes),
+                }
+            }
         }
         let now = self.agenda.now();
         let delay = self.rng.delay();

@@ -13,14 +13,14 @@ use crate::agenda::{Agenda, Micros, SECOND};
 use crate::clients::{Client, Socket};
 use crate::counters::Counters;
 use crate::edges::EdgeHost;
-use crate::event::{Act, Event, Host, Input};
+use crate::event::{Act, ConnId, Event, Host, Input};
 use crate::ledger::{Ledger, Violation};
-use crate::mutant::Mutant;
+use crate::mutant::{Mutant, Ordered};
 use crate::nodes::NodeHost;
 use crate::plan::{Fault, Plan, Sending, Size};
 use crate::rng::Rng;
-use crate::spans::Spans;
 use crate::trace::Trace;
+use crate::trouble::Trouble;
 use crate::trunks::Conn;
 
 /// What came of one run.
@@ -61,12 +61,14 @@ pub(crate) struct World {
     /// The nodes that discovery knows, and whether they drain.
     pub(crate) truth: BTreeMap<usize, bool>,
     pub(crate) views: Vec<Arc<View>>,
-    /// When something was wrong that all clients may feel.
-    pub(crate) trouble: Spans,
+    pub(crate) trouble: Trouble,
     pub(crate) attempts: u64,
     pub(crate) edge_settings: edge::Settings,
     pub(crate) hold: Duration,
     pub(crate) mutant: Option<Mutant>,
+    /// For mutants: fates that wait for those before them, and such that no answer may carry.
+    pub(crate) ordered: BTreeMap<ConnId, Ordered>,
+    pub(crate) withheld: BTreeMap<(usize, usize), Vec<u8>>,
     pub(crate) closing_down: bool,
 }
 
@@ -84,6 +86,10 @@ impl World {
     fn new(seed: u64, size: &Size, plan: Plan, traced: bool) -> Self {
         let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
+        let mut edge_settings = edge::Settings { store, ..edge::Settings::default() };
+        if let Some(mutant) = size.mutant {
+            mutant.edge(&mut edge_settings);
+        }
         let mut world = Self {
             agenda: Agenda::new(),
             rng: Rng::new(seed ^ 0x00c0_ffee),
@@ -101,11 +107,13 @@ impl World {
             cut: BTreeSet::new(),
             truth: BTreeMap::new(),
             views: Vec::new(),
-            trouble: Spans::default(),
+            trouble: Trouble::default(),
             attempts: 0,
-            edge_settings: edge::Settings { store, ..edge::Settings::default() },
+            edge_settings,
             hold: Duration::from_micros(hold),
             mutant: size.mutant,
+            ordered: BTreeMap::new(),
+            withheld: BTreeMap::new(),
             closing_down: false,
         };
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
@@ -135,7 +143,7 @@ impl World {
         let last_fault = self.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or(0);
         let hold = Micros::try_from(self.hold.as_micros()).unwrap_or(SECOND);
         self.pass_until(last_send.max(last_fault) + 10 * SECOND);
-        let quiet_from = last_send.max(last_fault).max(self.trouble.last_end()) + 10 * SECOND;
+        let quiet_from = last_send.max(last_fault).max(self.trouble.any.last_end()) + 10 * SECOND;
         let mut settled = quiet_from + hold + 6 * SECOND;
         self.pass_until(settled);
         // A sender that was not read for a while has its last messages taken late.
@@ -246,6 +254,7 @@ impl World {
             hold: self.hold,
             resume: Duration::from_secs(30),
             hold_limits: node::HoldLimits::default(),
+            rules: self.mutant.map(|mutant| Arc::new(mutant.rules())).unwrap_or_default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),
@@ -288,8 +297,11 @@ impl World {
         }
         self.counters.add("messages taken and acked", self.ledger.acks);
         self.counters.add("messages unavailable", self.ledger.unavailable);
+        self.counters.add("messages acked after more than a second", self.ledger.late_acks);
+        self.counters.add("messages given up early", self.ledger.given_up_early);
         self.counters.add("unavailable though written", self.ledger.unavailable_though_written);
         self.counters.add("written to a slow socket after unavailable", self.ledger.written_late_to_slow);
+        self.counters.add("written after unavailable, said on several sockets", self.ledger.written_late_repeats);
         self.counters.add("doubled on the recipient's next socket", self.ledger.doubled_on_next_socket);
         self.counters.add("doubled there after an ack", self.ledger.doubled_after_ack);
         self.counters.add("messages that applications of reliable clients got", self.ledger.got);

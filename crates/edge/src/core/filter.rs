@@ -6,16 +6,31 @@ use rustc_hash::FxHashMap;
 use signaling_protocol::trunk::Unwritten;
 use signaling_protocol::{Left, Origin, SessionId, limits};
 
-/// How many of a sender's latest numbers are remembered; its edge never has more than this under way.
-const WINDOW: u64 = 1024;
-/// How many senders are remembered for one client; past that the idlest goes.
-const MAX_ORIGINS: usize = 1024;
-/// Past the hold time no copy of a message lives longer than this.
-const AFTERLIFE: Duration = Duration::from_secs(5);
-/// So long after a message a reliable sender may send it again: its socket broke with the `ack` unread, that was noticed
-/// by the heartbeat, and it came back just in time to resume.
-const LATEST_REPEAT: Duration =
-    limits::HEARTBEAT.saturating_add(limits::HEARTBEAT_ANSWER).saturating_add(limits::DEFAULT_RESUME);
+/// What an edge remembers of what it wrote to one client.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterLimits {
+    /// How many of a sender's latest numbers: its edge never has more than this under way.
+    pub window: u64,
+    /// How many senders; past that the idlest goes.
+    pub origins: usize,
+    /// How much longer than the hold time a copy of a message may live.
+    pub afterlife: Duration,
+    /// How long after a message a reliable sender may send it again: its socket broke with the `ack` unread, that was
+    /// noticed by the heartbeat, and it came back just in time to resume.
+    pub latest_repeat: Duration,
+}
+
+impl Default for FilterLimits {
+    fn default() -> Self {
+        let noticed = limits::HEARTBEAT + limits::HEARTBEAT_ANSWER;
+        Self {
+            window: 1024,
+            origins: 1024,
+            afterlife: Duration::from_secs(5),
+            latest_repeat: noticed + limits::DEFAULT_RESUME,
+        }
+    }
+}
 
 /// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,11 +82,11 @@ impl Seen {
     }
 
     /// Makes `number` the latest, all between it and the old one unwritten.
-    fn advance(&mut self, number: u64) {
+    fn advance(&mut self, number: u64, most: u64) {
         if self.last == 0 {
             self.base = number;
         }
-        while self.window() < WINDOW && number.saturating_sub(self.base) >= self.window() {
+        while self.window() < most && number.saturating_sub(self.base) >= self.window() {
             self.grow();
         }
         let unwritten = (number - self.last).min(self.window());
@@ -96,8 +111,8 @@ pub struct Filter {
 
 impl Filter {
     /// Judges a message, and remembers the judgement.
-    pub fn judge(&mut self, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
-        if !self.seen_by_origin.contains_key(&origin.session) && self.seen_by_origin.len() >= MAX_ORIGINS {
+    pub fn judge(&mut self, limits: &FilterLimits, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
+        if !self.seen_by_origin.contains_key(&origin.session) && self.seen_by_origin.len() >= limits.origins {
             self.drop_idlest();
         }
         let seen = self.seen_by_origin.entry(origin.session).or_insert_with(|| Seen::new(now));
@@ -107,20 +122,20 @@ impl Filter {
             return if seen.was_written(number) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
         }
         if left == Left::NONE {
-            seen.advance(number);
+            seen.advance(number, limits.window);
             return Verdict::Not(Unwritten::Passed);
         }
         if prev > seen.last {
             return Verdict::Not(Unwritten::Gap);
         }
-        seen.advance(number);
+        seen.advance(number, limits.window);
         seen.mark(number, true);
         Verdict::Write
     }
 
     /// Forgets senders that have been silent so long that no copy of what they sent can still come.
-    pub fn forget_idle(&mut self, now: Instant, hold: Duration) {
-        let age = LATEST_REPEAT + hold + AFTERLIFE;
+    pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
+        let age = limits.latest_repeat + hold + limits.afterlife;
         self.seen_by_origin.retain(|_, seen| now.saturating_duration_since(seen.touched) < age);
         if self.seen_by_origin.is_empty() {
             self.seen_by_origin = FxHashMap::default();
@@ -151,6 +166,10 @@ impl Filter {
 mod tests {
     use super::*;
 
+    fn judge(filter: &mut Filter, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
+        filter.judge(&FilterLimits::default(), now, origin, prev, left)
+    }
+
     fn alive() -> Left {
         Left::from_duration(Duration::from_secs(1))
     }
@@ -163,69 +182,75 @@ mod tests {
     fn a_repeat_is_told_from_news() {
         let mut filter = Filter::default();
         let now = Instant::now();
-        assert_eq!(filter.judge(now, origin(1), 0, alive()), Verdict::Write);
-        assert_eq!(filter.judge(now, origin(1), 0, alive()), Verdict::Repeat);
-        assert_eq!(filter.judge(now, origin(5), 1, alive()), Verdict::Write);
-        assert_eq!(filter.judge(now, origin(1), 0, alive()), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Verdict::Write);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, now, origin(5), 1, alive()), Verdict::Write);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Verdict::Repeat);
     }
 
     #[test]
     fn a_message_that_was_overtaken_is_never_called_written() {
         let mut filter = Filter::default();
         let now = Instant::now();
-        assert_eq!(filter.judge(now, origin(9), 0, alive()), Verdict::Write);
-        assert_eq!(filter.judge(now, origin(8), 0, alive()), Verdict::Not(Unwritten::Passed));
+        assert_eq!(judge(&mut filter, now, origin(9), 0, alive()), Verdict::Write);
+        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Verdict::Not(Unwritten::Passed));
     }
 
     #[test]
     fn a_missing_predecessor_is_a_gap_and_changes_nothing() {
         let mut filter = Filter::default();
         let now = Instant::now();
-        assert_eq!(filter.judge(now, origin(9), 8, alive()), Verdict::Not(Unwritten::Gap));
-        assert_eq!(filter.judge(now, origin(8), 0, alive()), Verdict::Write);
-        assert_eq!(filter.judge(now, origin(9), 8, alive()), Verdict::Write);
+        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Verdict::Not(Unwritten::Gap));
+        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Verdict::Write);
+        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Verdict::Write);
     }
 
     #[test]
     fn a_question_after_its_time_is_passed_and_bars_a_late_copy() {
         let mut filter = Filter::default();
         let now = Instant::now();
-        assert_eq!(filter.judge(now, origin(3), 0, Left::NONE), Verdict::Not(Unwritten::Passed));
-        assert_eq!(filter.judge(now, origin(3), 0, alive()), Verdict::Not(Unwritten::Passed));
-        assert_eq!(filter.judge(now, origin(4), 3, alive()), Verdict::Write);
-        assert_eq!(filter.judge(now, origin(4), 3, Left::NONE), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, now, origin(3), 0, Left::NONE), Verdict::Not(Unwritten::Passed));
+        assert_eq!(judge(&mut filter, now, origin(3), 0, alive()), Verdict::Not(Unwritten::Passed));
+        assert_eq!(judge(&mut filter, now, origin(4), 3, alive()), Verdict::Write);
+        assert_eq!(judge(&mut filter, now, origin(4), 3, Left::NONE), Verdict::Repeat);
     }
 
     #[test]
     fn the_latest_1024_numbers_keep_their_mark_while_it_grows() {
+        let limits = FilterLimits::default();
         let mut filter = Filter::default();
         let now = Instant::now();
         let written = |number: u64| !number.is_multiple_of(3);
         for number in (1..=3000).filter(|&number| written(number)) {
-            assert_eq!(filter.judge(now, origin(number), 0, alive()), Verdict::Write);
-            let oldest = number.saturating_sub(WINDOW - 1).max(1);
+            assert_eq!(judge(&mut filter, now, origin(number), 0, alive()), Verdict::Write);
+            let oldest = number.saturating_sub(limits.window - 1).max(1);
             for earlier in (oldest..number).step_by(37) {
                 let expected = if written(earlier) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
-                assert_eq!(filter.judge(now, origin(earlier), 0, alive()), expected, "{earlier} seen from {number}");
+                assert_eq!(
+                    judge(&mut filter, now, origin(earlier), 0, alive()),
+                    expected,
+                    "{earlier} seen from {number}"
+                );
             }
         }
     }
 
     #[test]
     fn idle_senders_are_forgotten_and_too_many_push_out_the_idlest() {
+        let limits = FilterLimits::default();
         let mut filter = Filter::default();
         let start = Instant::now();
-        for n in 0..=MAX_ORIGINS as u64 {
+        for n in 0..=limits.origins as u64 {
             let mut session = [0; 16];
             session[..8].copy_from_slice(&n.to_le_bytes());
             let origin = Origin { session: SessionId(session), number: 1 };
-            assert_eq!(filter.judge(start + Duration::from_millis(n), origin, 0, alive()), Verdict::Write);
+            assert_eq!(judge(&mut filter, start + Duration::from_millis(n), origin, 0, alive()), Verdict::Write);
         }
-        assert_eq!(filter.len(), MAX_ORIGINS);
+        assert_eq!(filter.len(), limits.origins);
         let hold = Duration::from_secs(20);
-        filter.forget_idle(start + LATEST_REPEAT + hold + Duration::from_secs(4), hold);
-        assert_eq!(filter.len(), MAX_ORIGINS);
-        filter.forget_idle(start + LATEST_REPEAT + hold + Duration::from_secs(7), hold);
+        filter.forget_idle(&limits, start + limits.latest_repeat + hold + Duration::from_secs(4), hold);
+        assert_eq!(filter.len(), limits.origins);
+        filter.forget_idle(&limits, start + limits.latest_repeat + hold + Duration::from_secs(7), hold);
         assert!(filter.is_empty());
     }
 }

@@ -271,7 +271,7 @@ impl EdgeCore {
             return;
         }
         let verdict = match down.origin {
-            Some(origin) => session.filter.judge(now, origin, down.prev, down.left),
+            Some(origin) => session.filter.judge(&self.settings.filter, now, origin, down.prev, down.left),
             None => Verdict::Write,
         };
         if verdict == Verdict::Write {

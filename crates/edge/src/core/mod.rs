@@ -32,7 +32,7 @@ use self::link::Link;
 use self::output::Pool;
 use self::session::{Session, Socket};
 
-pub use self::filter::{Filter, Verdict};
+pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::session::{ConnectRequest, Newcomer};
 pub use self::store::{Store, StoreLimits};
@@ -50,6 +50,8 @@ new_key_type! {
 pub struct Settings {
     /// What is kept of one client's traffic.
     pub store: StoreLimits,
+    /// What is remembered of what was written to one client.
+    pub filter: FilterLimits,
     /// Unwritten output past which a client is too slow: a burst of several of the largest messages.
     pub max_output_bytes: usize,
     /// How long a socket may take nothing at all though something waits.
@@ -84,6 +86,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             store: StoreLimits::default(),
+            filter: FilterLimits::default(),
             max_output_bytes: 256 * 1024,
             write_timeout: Duration::from_secs(10),
             heartbeat: limits::HEARTBEAT,

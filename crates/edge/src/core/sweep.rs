@@ -32,7 +32,7 @@ impl EdgeCore {
         for (client, session) in sessions.iter_mut() {
             let Socket::Open { paused } = session.socket else { continue };
             if !session.filter.is_empty() {
-                session.filter.forget_idle(now, session.hold);
+                session.filter.forget_idle(&settings.filter, now, session.hold);
             }
             // Past the hold time senders are told that what waits was not delivered.
             if session.output.is_stuck(now, settings.write_timeout)

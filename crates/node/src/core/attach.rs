@@ -9,7 +9,7 @@ use signaling_protocol::{ClientId, CloseCode, Left, SessionId, limits, resume};
 use super::linger::Lingering;
 use super::session::{Arrival, Contender, Session};
 use super::takeover::{REPLACED_BY_NEWER, owed_by};
-use super::{NodeCore, SessionKey, TrunkKey};
+use super::{NodeCore, Rules, SessionKey, TrunkKey};
 
 /// A resume token can be shown for so long: whether there still is a session to resume, the nodes know.
 const TOKEN_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -58,7 +58,7 @@ impl NodeCore {
         let outlived = born > arrival.born;
         if arrival.newcomer && proven == Some(id) {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
-            self.admit(now, trunk, &resumed(arrival, id, seq), former, true);
+            self.admit(now, trunk, &resumed(arrival, id, seq, &self.settings.rules), former, true);
         } else if arrival.newcomer && id != arrival.session {
             self.contend(key, Contender { trunk, arrival, since: now });
         } else if outlived {
@@ -85,7 +85,7 @@ impl NodeCore {
         let Some(known) = lingering else { return self.admit(now, trunk, &arrival, None, false) };
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
-            self.admit(now, trunk, &resumed(arrival, known.session, known.seq()), None, true);
+            self.admit(now, trunk, &resumed(arrival, known.session, known.seq(), &self.settings.rules), None, true);
         } else if !arrival.newcomer && known.born > arrival.born {
             self.lingering.insert(arrival.client_id, known);
             self.reject(trunk, arrival.slot, &REPLACED);
@@ -282,7 +282,7 @@ impl NodeCore {
 }
 
 /// The arrival of a client that goes on with an earlier session.
-fn resumed(arrival: Arrival, session: SessionId, seq: u64) -> Arrival {
-    let seq = Lingering::goes_on_after(seq, arrival.born);
+fn resumed(arrival: Arrival, session: SessionId, seq: u64, rules: &Rules) -> Arrival {
+    let seq = Lingering::goes_on_after(seq, arrival.born, rules);
     Arrival { session, seq, resumed: true, ..arrival }
 }

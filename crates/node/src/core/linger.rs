@@ -8,12 +8,7 @@ use signaling_rendezvous::KeyHash;
 
 use super::route::lane_of;
 use super::session::Session;
-use super::{NodeCore, PeerKey, SessionKey};
-
-/// Most sessions that linger: past that the next one cannot be resumed. Some 10 MB.
-const MOST: usize = 100_000;
-/// A resumed session numbers on from so far above what is known of it that nothing its old edge may still have is met.
-const NUMBERS_AHEAD: u64 = 4096;
+use super::{NodeCore, PeerKey, Rules, SessionKey};
 
 /// What is left of a session whose socket is gone.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +22,8 @@ pub(super) struct Lingering {
 impl Lingering {
     /// The number after which a socket accepted at `born` goes on: above all that was ever used, even if this node knows
     /// an old state of the session only. No client sends a message a microsecond.
-    pub(super) fn goes_on_after(seq: u64, born: u64) -> u64 {
-        (seq + NUMBERS_AHEAD).max(born)
+    pub(super) fn goes_on_after(seq: u64, born: u64, rules: &Rules) -> u64 {
+        (seq + rules.numbers_ahead).max(born)
     }
 
     /// The latest number known of it.
@@ -42,7 +37,7 @@ impl NodeCore {
     pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
         let until = now + self.settings.resume;
         let Some(session) = self.sessions.get(key).filter(|session| !session.gone) else { return };
-        if until > now && self.lingering.len() < MOST {
+        if until > now && self.lingering.len() < self.settings.rules.max_lingering {
             let Session { id, born, seq, .. } = *session;
             self.lingering.insert(session.client_id.clone(), Lingering { session: id, born, seq, until });
         }
@@ -57,7 +52,10 @@ impl NodeCore {
         left: Duration,
     ) {
         let newer = self.lingering.get(&client).is_some_and(|known| (known.born, known.seq) > (born, seq));
-        if newer || self.session_by_client.contains_key(&client) || self.lingering.len() >= MOST {
+        if newer
+            || self.session_by_client.contains_key(&client)
+            || self.lingering.len() >= self.settings.rules.max_lingering
+        {
             return;
         }
         let until = now + left.min(self.settings.resume);

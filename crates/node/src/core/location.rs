@@ -1,6 +1,6 @@
 //! Clients that are not where the ranking says: who has them, and who must be told.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use signaling_protocol::forward::Item;
 use signaling_protocol::{ClientId, SessionId};
@@ -9,11 +9,6 @@ use signaling_rendezvous::KeyHash;
 use super::route::lane_of;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
-
-/// How long it is remembered where a client is, unless that is said again.
-const LASTS: Duration = Duration::from_secs(30);
-/// How often it is said again.
-pub(super) const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Where a client is.
 #[derive(Debug)]
@@ -26,15 +21,17 @@ pub(super) struct Location {
 }
 
 impl NodeCore {
-    /// Where the client is, if not where the ranking says.
+    /// Where the client is, if not where the ranking says. That node may be suspect, if only it answers.
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
         let location = self.locations.get(client)?;
-        (!self.is_suspect(location.peer)).then_some(location.peer)
+        let is_there = self.peers.get(location.peer).is_some_and(|peer| peer.trust.is_answering());
+        is_there.then_some(location.peer)
     }
 
     /// The client was handed off from here.
     pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
-        self.locations.insert(client, Location { peer, session, until: now + LASTS, released: true });
+        self.locations
+            .insert(client, Location { peer, session, until: now + self.settings.rules.located_for, released: true });
     }
 
     /// A peer has the client, or no longer.
@@ -53,7 +50,7 @@ impl NodeCore {
             }
             return;
         }
-        let known = Location { peer, session, until: now + LASTS, released: false };
+        let known = Location { peer, session, until: now + self.settings.rules.located_for, released: false };
         if let Some((key, holder)) = self.holder(&client) {
             if (holder.id, holder.born) == (session, born) {
                 // It counts once its edge is known to be gone from here, if it is not taken back before.
@@ -93,7 +90,7 @@ impl NodeCore {
 
     /// The same for all clients here.
     pub(super) fn tell_all_owners(&mut self, now: Instant) {
-        self.tell_again_at = now + TELL_EVERY;
+        self.tell_again_at = now + self.settings.rules.located_every;
         let here: Vec<_> = self.sessions.iter().filter(|(_, session)| !session.gone).map(|(key, _)| key).collect();
         here.into_iter().for_each(|session| self.tell_owners(session));
     }

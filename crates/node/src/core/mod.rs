@@ -21,6 +21,7 @@ mod outbox;
 mod peer;
 mod request;
 mod route;
+mod rules;
 mod session;
 mod suspicion;
 mod sweep;
@@ -49,6 +50,7 @@ use self::session::{Session, Trunk};
 
 pub use self::hold::HoldLimits;
 pub use self::peer::LANES;
+pub use self::rules::Rules;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 
 new_key_type! {
@@ -75,6 +77,8 @@ pub struct Settings {
     pub resume: Duration,
     /// How much may wait.
     pub hold_limits: HoldLimits,
+    /// The other times and bounds of custody.
+    pub rules: Arc<Rules>,
     /// Largest client message, told in `welcome`.
     pub max_message_bytes: usize,
     /// Whether clients are told which node serves them.

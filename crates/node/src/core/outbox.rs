@@ -2,22 +2,14 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use signaling_protocol::{ClientId, Origin, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::life::Life;
-use super::{PeerKey, SessionKey};
-
-/// After this long without a fate everything of the queue is sent again.
-const REPEAT_AFTER: Duration = Duration::from_secs(2);
-/// The same once the destination has said that it holds them.
-const REPEAT_HELD_AFTER: Duration = Duration::from_secs(5);
-/// At most ten repeats a second on request.
-const REPEAT_AT_MOST_EVERY: Duration = Duration::from_millis(100);
-/// Once a message's time is over, so long may a fate still come from one of several destinations.
-const LAST_WORD: Duration = Duration::from_secs(3);
+use super::{PeerKey, Rules, SessionKey};
 
 /// Where envelopes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,18 +55,20 @@ pub(super) struct Chain {
     hopeless_from: Option<Instant>,
     repeat_at: Instant,
     repeated: Instant,
+    rules: Arc<Rules>,
 }
 
 impl Chain {
     pub(super) fn new(
         now: Instant,
+        rules: Arc<Rules>,
         session: SessionKey,
         origin: SessionId,
         to: ClientId,
         key: KeyHash,
         destination: Destination,
     ) -> Self {
-        let repeat_at = now + REPEAT_AFTER;
+        let repeat_at = now + rules.repeat_after;
         Self {
             session,
             origin,
@@ -86,6 +80,7 @@ impl Chain {
             hopeless_from: None,
             repeat_at,
             repeated: now,
+            rules,
         }
     }
 
@@ -100,9 +95,9 @@ impl Chain {
     /// Takes custody. The envelope's predecessor is what [`Chain::prev`] said just before.
     pub(super) fn push(&mut self, now: Instant, sent: Sent) {
         if self.sent.is_empty() {
-            self.repeat_at = now + REPEAT_AFTER;
+            self.repeat_at = now + self.rules.repeat_after;
         }
-        let hopeless = sent.life.expires + LAST_WORD;
+        let hopeless = sent.life.expires + self.rules.last_word;
         self.hopeless_from = Some(self.hopeless_from.map_or(hopeless, |earlier| earlier.min(hopeless)));
         // A reliable client may repeat one whose fate it missed: it goes where it was.
         let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
@@ -141,9 +136,9 @@ impl Chain {
 
     /// One whose time is over so long that no fate can come any more.
     pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<Sent> {
-        let at = self.sent.iter().position(|sent| now >= sent.life.expires + LAST_WORD);
+        let at = self.sent.iter().position(|sent| now >= sent.life.expires + self.rules.last_word);
         if at.is_none() {
-            self.hopeless_from = self.sent.iter().map(|sent| sent.life.expires + LAST_WORD).min();
+            self.hopeless_from = self.sent.iter().map(|sent| sent.life.expires + self.rules.last_word).min();
         }
         self.sent.remove(at?)
     }
@@ -151,12 +146,12 @@ impl Chain {
     /// The destination holds them.
     pub(super) fn told_held(&mut self, now: Instant) {
         self.held = true;
-        self.repeat_at = now + REPEAT_HELD_AFTER;
+        self.repeat_at = now + self.rules.repeat_held_after;
     }
 
     /// A repeat was asked for: at once, or a little later if there was one just now.
     pub(super) fn again(&mut self, now: Instant) {
-        self.repeat_at = now.max(self.repeated + REPEAT_AT_MOST_EVERY);
+        self.repeat_at = now.max(self.repeated + self.rules.repeat_at_most_every);
     }
 
     /// The destination is another now: all goes there at once.
@@ -167,7 +162,7 @@ impl Chain {
 
     fn not_held(&mut self, now: Instant) {
         self.held = false;
-        self.repeat_at = now + REPEAT_AFTER;
+        self.repeat_at = now + self.rules.repeat_after;
     }
 
     /// Whether it is time to send everything again.
@@ -182,13 +177,14 @@ impl Chain {
 
     /// The way stands: the next look is later.
     pub(super) fn put_off(&mut self, now: Instant) {
-        self.repeat_at = now + REPEAT_AT_MOST_EVERY;
+        self.repeat_at = now + self.rules.repeat_at_most_every;
     }
 
     /// All envelopes again, in order, with predecessors reckoned anew.
     pub(super) fn repeat(&mut self, now: Instant) -> Vec<Copy> {
         self.repeated = now;
-        self.repeat_at = now + if self.held { REPEAT_HELD_AFTER } else { REPEAT_AFTER };
+        let Rules { repeat_after, repeat_held_after, .. } = *self.rules;
+        self.repeat_at = now + if self.held { repeat_held_after } else { repeat_after };
         let destination = self.destination;
         let mut prev = 0;
         let origin = self.origin;
@@ -219,12 +215,14 @@ pub(super) struct Copy {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn chain(now: Instant) -> Chain {
         let to = ClientId::new("bob").unwrap();
         let key = KeyHash::of("bob");
-        Chain::new(now, SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
+        Chain::new(now, Arc::default(), SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
     }
 
     fn send(chain: &mut Chain, now: Instant, number: u64, life: Duration) {

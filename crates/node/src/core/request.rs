@@ -1,6 +1,7 @@
 //! What clients ask of their node.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::client::{self, BadMessage, ClientMessage};
@@ -12,9 +13,6 @@ use signaling_rendezvous::KeyHash;
 use super::life::Life;
 use super::outbox::{Chain, Copy, Sent};
 use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
-
-/// Most messages of one session that may wait for one absent recipient: a call set-up with all its candidates.
-const MAX_FOR_ABSENT: usize = 64;
 
 /// An error, and the request that it answers.
 struct Refused<'a> {
@@ -86,7 +84,7 @@ impl NodeCore {
             return;
         }
         // Of one that was elsewhere a copy may still arrive: it cannot be called unavailable yet.
-        if fresh && chain.held && chain.len() >= MAX_FOR_ABSENT {
+        if fresh && chain.held && chain.len() >= self.settings.rules.max_for_absent {
             self.unavailable(key, sent.seq, sent.id, to);
             return;
         }
@@ -105,8 +103,9 @@ impl NodeCore {
         }
         let origin = session.id;
         let (recipient, key) = (ClientId::new(to).ok()?, KeyHash::of(to));
-        let destination = self.destination(to, key);
-        let chain = self.chains.insert(Chain::new(now, session_key, origin, recipient.clone(), key, destination));
+        let (destination, rules) = (self.destination(to, key), Arc::clone(&self.settings.rules));
+        let chain =
+            self.chains.insert(Chain::new(now, rules, session_key, origin, recipient.clone(), key, destination));
         self.sessions.get_mut(session_key)?.chain_by_recipient.insert(recipient, chain);
         Some(chain)
     }

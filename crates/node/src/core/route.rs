@@ -186,25 +186,29 @@ impl NodeCore {
         self.say_held(now, &note);
     }
 
-    /// Also sends a copy to the next candidate if this node keeps the parcel only because it cannot rely on the owner.
+    /// Also sends copies to the next candidates if this node keeps the parcel only because it cannot rely on the owner.
     fn send_round(&mut self, to: &str, parcel: Parcel) -> Parcel {
         let key = KeyHash::of(to);
-        let came_by = match &parcel.back {
-            Back::Here => Vec::new(),
+        let came_by: Box<[NodeId]> = match &parcel.back {
+            Back::Here => Box::default(),
             Back::Through { node, via } => via.iter().chain([node]).cloned().collect(),
         };
-        let Some(peer) = self.detour(key, |id| came_by.contains(id)) else { return parcel };
-        let (Ok(to), Some(peer)) = (ClientId::new(to), self.peers.get_mut(peer)) else { return parcel };
-        if came_by.len() + 1 > limits::MAX_HOPS {
-            return parcel;
+        let Ok(to) = ClientId::new(to) else { return parcel };
+        let mut asked: Vec<NodeId> = Vec::new();
+        while asked.len() < self.settings.rules.detours
+            && came_by.len() < limits::MAX_HOPS
+            && let Some(peer) = self.detour(key, |id| came_by.contains(id) || asked.contains(id))
+            && let Some(peer) = self.peers.get_mut(peer)
+        {
+            asked.push(peer.id.clone());
+            if let Some(lane) = peer.lanes.get_mut(lane_of(key.get())) {
+                let (to, via, payload) = (to.clone(), came_by.clone(), Rc::clone(&parcel.payload));
+                let Parcel { origin, prev, life, repeat, ticket, .. } = parcel;
+                lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
+                self.counts.detours += 1;
+            }
         }
-        if let Some(lane) = peer.lanes.get_mut(lane_of(key.get())) {
-            let payload = Rc::clone(&parcel.payload);
-            let Parcel { origin, prev, life, repeat, ticket, .. } = parcel;
-            lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via: came_by.into(), payload });
-            self.counts.detours += 1;
-        }
-        Parcel { shared: true, ..parcel }
+        Parcel { shared: parcel.shared || !asked.is_empty(), ..parcel }
     }
 
     /// A parcel's time is over here. Where others may have it, its sender's node decides.
@@ -218,7 +222,7 @@ impl NodeCore {
     pub(super) fn refill(&mut self, now: Instant, session_key: SessionKey) {
         while let Some(session) = self.sessions.get_mut(session_key)
             && session.has_backlog
-            && session.takes()
+            && session.takes(&self.settings.rules)
         {
             match self.holds.take_first(session.client_id.as_str()) {
                 Some(parcel) => self.send_down(now, session_key, parcel),
@@ -231,11 +235,11 @@ impl NodeCore {
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, parcel: Parcel) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         let former = session.waits_for;
-        if session.awaits(&parcel) || former.is_some_and(|former| self.awaits(former, &parcel)) {
+        if session.awaits(&parcel, &self.settings.rules) || former.is_some_and(|former| self.awaits(former, &parcel)) {
             return;
         }
         let Some(session) = self.sessions.get_mut(session_key) else { return };
-        if !session.has_backlog && session.takes() {
+        if !session.has_backlog && session.takes(&self.settings.rules) {
             return self.send_down(now, session_key, parcel);
         }
         // Of one that is over by now the sender's node knows itself.
@@ -247,7 +251,7 @@ impl NodeCore {
     }
 
     fn awaits(&mut self, session: SessionKey, parcel: &Parcel) -> bool {
-        self.sessions.get_mut(session).is_some_and(|session| session.awaits(parcel))
+        self.sessions.get_mut(session).is_some_and(|session| session.awaits(parcel, &self.settings.rules))
     }
 
     /// Sends a parcel down, and keeps it until the edge confirms.

@@ -9,13 +9,7 @@ use signaling_protocol::{ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
-use super::{ChainKey, PeerKey, SessionKey, TrunkKey};
-
-/// Most messages that are down at an edge without a confirm: more than the edge lets wait for one socket.
-const MAX_UNCONFIRMED: usize = 1024;
-/// The same in bytes of payload: with one message more, and what else a client is told, still less than makes the edge
-/// take a client for too slow. What is held for a client that comes at last is more than that.
-const MAX_UNCONFIRMED_BYTES: usize = 128 * 1024;
+use super::{ChainKey, PeerKey, Rules, SessionKey, TrunkKey};
 
 /// What edges show the next node of a session that was admitted.
 const ADMITTED: &[u8] = b"admitted";
@@ -190,14 +184,14 @@ impl Session {
     }
 
     /// Whether the edge has as much unconfirmed as it may.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.unconfirmed.len() >= MAX_UNCONFIRMED || self.unconfirmed_bytes >= MAX_UNCONFIRMED_BYTES
+    pub(super) fn is_crowded(&self, rules: &Rules) -> bool {
+        self.unconfirmed.len() >= rules.max_unconfirmed || self.unconfirmed_bytes >= rules.max_unconfirmed_bytes
     }
 
     /// Whether the same message is down already, so that its confirm answers for this copy too: the fate then goes back
     /// the way that this one came.
-    pub(super) fn awaits(&mut self, parcel: &Parcel) -> bool {
-        let crowded = self.is_crowded();
+    pub(super) fn awaits(&mut self, parcel: &Parcel, rules: &Rules) -> bool {
+        let crowded = self.is_crowded(rules);
         // An earlier queue of the same session may have it too, and waits for its own fate.
         let same = |down: &Parcel| {
             down.origin == parcel.origin && down.ticket == parcel.ticket && (down.prev == parcel.prev || crowded)
@@ -216,8 +210,8 @@ impl Session {
     }
 
     /// Whether a parcel may go down now.
-    pub(super) fn takes(&self) -> bool {
-        self.waits_for.is_none() && !self.is_crowded()
+    pub(super) fn takes(&self, rules: &Rules) -> bool {
+        self.waits_for.is_none() && !self.is_crowded(rules)
     }
 
     /// The parcel went down as `d`.

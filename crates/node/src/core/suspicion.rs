@@ -1,16 +1,11 @@
 //! Which nodes can be relied on, by what this one has seen of them, and who owns what if suspects are left out.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use signaling_protocol::NodeId;
 use signaling_rendezvous::KeyHash;
 
 use super::{NodeCore, PeerKey};
-
-/// After this silence a peer is pinged.
-const PING_AFTER: Duration = Duration::from_millis(500);
-/// After this silence it is suspect.
-const SUSPECT_AFTER: Duration = Duration::from_secs(2);
 
 impl NodeCore {
     /// The other node that owns the key, suspects left out as long as anybody else is there; none if this one does, or no
@@ -79,14 +74,14 @@ impl NodeCore {
 
     /// Pings peers that are silent, and gives up relying on those that stay so.
     pub(super) fn watch_peers(&mut self, now: Instant) {
-        let Self { peers, view, .. } = self;
+        let Self { peers, view, settings, .. } = self;
         let mut changed = false;
         for peer in peers.values_mut().filter(|peer| view.get(peer.id.as_str()).is_some()) {
             let silence = now.saturating_duration_since(peer.heard);
-            if silence >= PING_AFTER {
+            if silence >= settings.rules.ping_after {
                 peer.ping();
             }
-            if silence >= SUSPECT_AFTER {
+            if silence >= settings.rules.suspect_after {
                 changed |= peer.trust.failed(now);
             }
             changed |= peer.trust.look(now);

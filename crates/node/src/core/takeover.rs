@@ -1,9 +1,9 @@
 //! Two sessions of one id: who gets it, and what becomes of what went down to the other.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use signaling_protocol::CloseCode;
 use signaling_protocol::trunk::{Slot, ToEdge};
-use signaling_protocol::{CloseCode, limits};
 
 use super::attach::IN_USE;
 use super::hold::Parcel;
@@ -14,8 +14,6 @@ use super::{NodeCore, SessionKey, TrunkKey};
 /// What an open socket is told that has to go.
 pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
     (CloseCode::REPLACED, "a newer connection has taken your client_id");
-/// How long a former session's edge has to say what it wrote.
-const LAST_CONFIRM: Duration = Duration::from_secs(2);
 
 impl NodeCore {
     /// Two want one id, and the newcomer has no proof: the holder's socket is asked for a sign of life.
@@ -46,7 +44,7 @@ impl NodeCore {
         for holder in std::mem::take(&mut self.contended) {
             let contender = self.sessions.get(holder).and_then(|session| session.contender.as_ref());
             let Some(since) = contender.map(|contender| contender.since) else { continue };
-            if now.saturating_duration_since(since) < limits::TAKEOVER_ANSWER {
+            if now.saturating_duration_since(since) < self.settings.rules.takeover_answer {
                 self.contended.push(holder);
             } else if let Some(contender) = self.sessions.get_mut(holder).and_then(|session| session.contender.take()) {
                 let former = self.supersede(now, holder, (CloseCode::HEARTBEAT_MISSED, "no answer to a ping"));
@@ -88,7 +86,7 @@ impl NodeCore {
         self.counts.detached += 1;
         self.session_by_client.remove(&client_id);
         self.untell(holder);
-        self.parting.push((holder, now + LAST_CONFIRM));
+        self.parting.push((holder, now + self.settings.rules.last_confirm));
         Some(holder)
     }
 

@@ -2,12 +2,18 @@
 
 use serde_json::Value;
 
+use super::Socket;
 use super::reliable::Got;
-use crate::agenda::SECOND;
+use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{MessageId, SocketId};
-use crate::ledger::Told;
+use crate::ledger::{RECOVERY, Told};
+use crate::mutant::Mutant;
+use crate::plan::Takes;
 use crate::spans::Spans;
 use crate::world::World;
+
+/// A session waits 30 s for its client; some of them pass before its node knows that it has gone.
+const RESUME: Micros = 25 * SECOND;
 
 impl World {
     pub(super) fn client_gets(&mut self, id: SocketId, text: &[u8]) {
@@ -32,15 +38,22 @@ impl World {
             ("welcome", _) => {
                 socket.welcomed = true;
                 let Some(client) = self.clients.get_mut(index).filter(|_| here) else { return };
-                client.resume = message.get("resume").and_then(Value::as_str).map(str::to_owned);
+                client.resume = message.get("resume").and_then(Value::as_str).map(|token| (token.to_owned(), id));
                 let resumed = message.get("resumed").and_then(Value::as_bool).unwrap_or_default();
+                self.check_resumed(id, resumed);
                 self.reliable_is_welcomed(index, id, resumed);
             }
             ("signal", _) => {
                 let named = message.get("data").and_then(|data| data.get("m")).and_then(Value::as_u64);
                 let named = named.and_then(|named| usize::try_from(named).ok()).unwrap_or(usize::MAX);
-                let calm = self.trouble.covers_nothing(now.saturating_sub(30 * SECOND), now);
-                self.ledger.written(now, named, (index, id), slow, calm);
+                self.ledger.written(now, named, (index, id), slow, &self.trouble);
+                if self.mutant == Some(Mutant::Receipts)
+                    && let (Some(n), Some(key)) = (number("n"), socket.key)
+                    && let Some(edge) = self.edges.get_mut(socket.edge)
+                {
+                    let text = format!(r#"{{"type":"received","n":{n}}}"#);
+                    edge.core.client_text(self.agenda.instant(), key, text.as_bytes());
+                }
                 if here {
                     self.application_gets(id, named, number("n"), message.get("m").and_then(Value::as_str));
                 }
@@ -48,7 +61,31 @@ impl World {
             ("ack", _) => self.told(id, number("id"), Told::Ack),
             ("error", Some("recipient_unavailable")) => self.told(id, number("id"), Told::Unavailable),
             ("pong", _) => {}
+            ("goodbye", _) => socket.come_back_after = number("retry_after_ms").map(|ms| ms * MS),
             _ => self.ledger.broken(now, "unexpected", String::from_utf8_lossy(text).into_owned()),
+        }
+    }
+
+    /// Who comes back in time with its latest token goes on with its session, whatever became of its edge, and whoever
+    /// owns it by now.
+    fn check_resumed(&mut self, id: SocketId, resumed: bool) {
+        let now = self.agenda.now();
+        let Some(socket) = self.sockets.get(id) else { return };
+        let (index, edge, before) = (socket.client, socket.edge, socket.token_of);
+        let Some(before) = before.filter(|_| socket.token_of == socket.former && !socket.slow) else { return };
+        let Some(Socket { lost: Some((lost, false)), edge: edge_before, .. }) = self.sockets.get(before) else {
+            return;
+        };
+        self.counters.add("clients: resumed at another edge", u64::from(resumed && edge != *edge_before));
+        self.counters.add("clients: resumed", u64::from(resumed));
+        let harmless = self.trouble.lossy.covers_nothing(lost.saturating_sub(RECOVERY), now);
+        let settled = self.trouble.views.covers_nothing(now.saturating_sub(2 * SECOND), now);
+        if !resumed && now - lost < RESUME && harmless && settled {
+            let what = format!(
+                "c{index} came back on socket {id} with the token of socket {before}, lost {} ms ago",
+                (now - lost) / MS
+            );
+            self.ledger.broken(now, "not resumed", what);
         }
     }
 
@@ -92,7 +129,8 @@ impl World {
         let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
         let nowhere = Spans::default();
         let away = self.clients.get(recipient).map_or(&nowhere, |client| &client.away);
-        let slow = self.sockets.get(id).is_some_and(|socket| socket.slow);
+        let slow = self.sockets.get(id).is_some_and(|socket| socket.slow)
+            || self.clients.get(recipient).is_some_and(|client| client.takes != Takes::All);
         self.ledger.told(now, message, id, told, (&self.trouble, away), slow);
         self.reliable_sends(index);
     }

@@ -24,7 +24,9 @@ pub(crate) use self::socket::Socket;
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: Option<SocketId>,
-    resume: Option<String>,
+    former: Option<SocketId>,
+    /// Its token, and the socket whose welcome brought it.
+    resume: Option<(String, SocketId)>,
     /// What it wanted to say while it had no open socket.
     pending: VecDeque<MessageId>,
     takes: Takes,
@@ -41,13 +43,25 @@ impl Client {
         away.begin(0);
         let reliable = traits.reliable.then(|| Reliable::new(store_frames / 2));
         let takes = traits.takes;
-        Self { socket: None, resume: None, pending: VecDeque::new(), takes, reliable, away, stalled_until: 0 }
+        Self {
+            socket: None,
+            former: None,
+            resume: None,
+            pending: VecDeque::new(),
+            takes,
+            reliable,
+            away,
+            stalled_until: 0,
+        }
     }
 }
 
 impl World {
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
-        let edge = self.rng.index(self.edges.len());
+        // Who drains is no longer offered, if anybody else is there.
+        let offered: Vec<_> =
+            (0..self.edges.len()).filter(|at| self.edges.get(*at).is_some_and(|edge| !edge.draining)).collect();
+        let edge = self.rng.pick(&offered).unwrap_or_default();
         let delay = self.rng.delay();
         let now = self.agenda.now();
         let id = self.sockets.len();
@@ -57,7 +71,9 @@ impl World {
         }
         client.socket = Some(id);
         let slow = client.takes != Takes::All || client.stalled_until > now;
-        self.sockets.push(Socket::new(index, edge, now + delay, client.stalled_until, slow));
+        let former = client.former.replace(id);
+        let socket = Socket::new(index, edge, now + delay, client.stalled_until, slow);
+        self.sockets.push(Socket { former, ..socket });
         self.trace.line(now, || format!("c{index} connects to e{edge} on socket {id}"));
         self.later(Host::Edge(edge), delay, Input::Newcomer(id));
         if !self.is_alive(Host::Edge(edge)) {
@@ -80,6 +96,7 @@ impl World {
         let now = self.agenda.now();
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.here = false;
+            socket.lost.get_or_insert((now, false));
         }
         let Some(client) = self.clients.get_mut(index).filter(|client| client.socket == Some(id)) else { return };
         client.socket = None;
@@ -95,11 +112,12 @@ impl World {
     pub(crate) fn newcomer(&mut self, id: SocketId) -> Option<Newcomer> {
         let session = SessionId(self.rng.bytes());
         let born = self.agenda.now();
-        let socket = self.sockets.get(id)?;
+        let socket = self.sockets.get_mut(id)?;
         let client = self.clients.get_mut(socket.client)?;
         let reliable = client.reliable.is_some();
         let shows_token = self.rng.percent(if reliable { 90 } else { 50 });
-        let resume = client.resume.clone().filter(|_| shows_token);
+        let (resume, token_of) = client.resume.clone().filter(|_| shows_token).unzip();
+        socket.token_of = token_of;
         let client_id = ClientId::new(&format!("c{}", socket.client)).ok()?;
         let request = ConnectRequest { path: "/v1/connect".to_owned(), resume, ..ConnectRequest::default() };
         Some(Newcomer { client_id, session, born, reliable, request })
@@ -112,7 +130,8 @@ impl World {
             .line(now, || format!("c{index} leaves socket {id}, {gone:?}, noticed after {} ms", noticed_after / MS));
         self.counters.add("clients: sockets left", 1);
         self.client_lost_socket(index, id, None);
-        let Some(socket) = self.sockets.get(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.lost = Some((now, gone == Gone::Left));
         let (edge, at) = (socket.edge, socket.up_arrives.max(now + noticed_after));
         self.later(Host::Edge(edge), at - now, Input::SocketGone(id, gone));
     }

@@ -6,12 +6,13 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::agenda::MS;
 use crate::event::{Act, ClientIx, Event, MessageId, Said, SocketId};
 use crate::ledger::{Place, Stream};
+use crate::plan::Sending;
 use crate::world::World;
 
+/// It leaves no more bytes unanswered: half of what its edge keeps.
+const MOST_UNANSWERED_BYTES: usize = 128 * 1024;
 /// When so many messages are unsaid, it says `received` at once.
 const MOST_UNSAID: u64 = 64;
-/// With so many bytes unanswered it sends no further request.
-const MOST_UNANSWERED_BYTES: usize = 128 * 1024;
 /// Otherwise within this time.
 const LAZINESS: u64 = 200 * MS;
 
@@ -21,7 +22,7 @@ pub(crate) struct Reliable {
     session: u64,
     /// Its latest request in this one.
     id: u64,
-    unanswered: VecDeque<(u64, MessageId, usize)>,
+    unanswered: VecDeque<(u64, MessageId)>,
     /// Most requests that it leaves unanswered: the edge then never has to stop reading it.
     window: usize,
     /// What its application has got.
@@ -56,7 +57,7 @@ impl Reliable {
     /// Its session goes on: what it has to send again.
     fn resumed(&mut self) -> Vec<(u64, MessageId)> {
         self.ready = true;
-        self.unanswered.iter().map(|(id, message, _)| (*id, *message)).collect()
+        self.unanswered.iter().copied().collect()
     }
 
     /// It has a new session: what it has to send anew.
@@ -64,24 +65,23 @@ impl Reliable {
         self.ready = true;
         self.session += 1;
         self.id = 0;
-        std::mem::take(&mut self.unanswered).into_iter().map(|(_, message, _)| message).collect()
+        std::mem::take(&mut self.unanswered).into_iter().map(|(_, message)| message).collect()
     }
 
     fn may_send(&self) -> bool {
-        let bytes: usize = self.unanswered.iter().map(|(_, _, bytes)| bytes).sum();
-        self.ready && self.unanswered.len() < self.window && bytes < MOST_UNANSWERED_BYTES
+        self.ready && self.unanswered.len() < self.window
     }
 
-    fn numbered(&mut self, message: MessageId, bytes: usize) -> u64 {
+    fn numbered(&mut self, message: MessageId) -> u64 {
         self.id += 1;
-        self.unanswered.push_back((self.id, message, bytes));
+        self.unanswered.push_back((self.id, message));
         self.id
     }
 
     /// The message that an answer is for, if it is the first.
     pub(super) fn answered(&mut self, id: u64) -> Option<MessageId> {
-        let at = self.unanswered.iter().position(|(unanswered, ..)| *unanswered == id)?;
-        self.unanswered.remove(at).map(|(_, message, _)| message)
+        let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
+        self.unanswered.remove(at).map(|(_, message)| message)
     }
 
     pub(super) fn gets(&mut self, n: u64, name: &str) -> Got {
@@ -133,10 +133,16 @@ impl World {
         while let Some(client) = self.clients.get_mut(index)
             && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
             && reliable.may_send()
+            && reliable
+                .unanswered
+                .iter()
+                .filter_map(|(_, message)| self.sendings.get(*message))
+                .map(Sending::bytes)
+                .sum::<usize>()
+                < MOST_UNANSWERED_BYTES
             && let Some(message) = client.pending.pop_front()
         {
-            let bytes = self.sendings.get(message).map_or(0, |sending| sending.padding);
-            let id = reliable.numbered(message, bytes);
+            let id = reliable.numbered(message);
             let place = place(index, reliable.session, id);
             self.say(socket, Said::Request(message, place));
         }
@@ -179,19 +185,18 @@ mod tests {
 
     #[test]
     fn a_resumed_session_repeats_its_ids_and_another_one_starts_at_one() {
-        let mut client = Reliable::new(4);
+        let mut client = Reliable::new(3);
         assert!(!client.may_send(), "nobody has welcomed it");
         assert!(client.starts_again().is_empty());
-        assert_eq!([70, 71, 72].map(|message| client.numbered(message, 10)), [1, 2, 3]);
-        assert!(client.may_send());
+        assert_eq!([70, 71, 72].map(|message| client.numbered(message)), [1, 2, 3]);
+        assert!(!client.may_send());
         assert_eq!((client.answered(2), client.answered(2)), (Some(71), None));
         client.disconnected();
         assert_eq!(client.resumed(), [(1, 70), (3, 72)]);
-        assert_eq!(client.numbered(73, MOST_UNANSWERED_BYTES), 4);
-        assert!(!client.may_send(), "too many bytes are unanswered");
+        assert_eq!(client.numbered(73), 4);
         client.disconnected();
         assert_eq!(client.starts_again(), [70, 72, 73]);
-        assert_eq!(client.numbered(70, 10), 1);
+        assert_eq!(client.numbered(70), 1);
     }
 
     #[test]

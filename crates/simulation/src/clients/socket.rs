@@ -41,6 +41,14 @@ pub(crate) struct Socket {
     pub(super) rests_until: Micros,
     pub(super) writable_planned: bool,
     pub(super) slow: bool,
+    /// The socket whose welcome brought the token that it was opened with.
+    pub(super) token_of: Option<SocketId>,
+    /// The client's socket before this one.
+    pub(super) former: Option<SocketId>,
+    /// When the client lost it, and whether it said goodbye for good.
+    pub(super) lost: Option<(Micros, bool)>,
+    /// What the client was told to wait before it comes back.
+    pub(super) come_back_after: Option<Micros>,
     /// What the kernel takes for a client that is not there.
     pub(super) swallows: usize,
 }
@@ -48,6 +56,10 @@ pub(crate) struct Socket {
 impl Socket {
     pub(super) fn new(client: ClientIx, edge: usize, up_arrives: Micros, rests_until: Micros, slow: bool) -> Self {
         Self {
+            token_of: None,
+            former: None,
+            lost: None,
+            come_back_after: None,
             client,
             edge,
             key: None,
@@ -189,18 +201,20 @@ impl World {
         let arrives = self.rng.percent(50);
         let Some(host) = self.edges.get_mut(edge) else { return };
         let Some(id) = host.socket_by_client.remove(&key) else { return };
-        if arrives {
+        // What takes nothing for a client that has gone does not take the rest of half a message either.
+        if arrives && self.sockets.get(id).is_some_and(|socket| socket.here) {
             self.socket_takes(id, last_words);
         }
         self.socket_ended(id);
         let Some(socket) = self.sockets.get(id) else { return };
-        let (index, here, slow) = (socket.client, socket.here, socket.slow);
+        let (index, here, slow, goodbye) = (socket.client, socket.here, socket.slow, socket.come_back_after);
+        let sent_away = code == CloseCode::GOING_AWAY && self.edges.get(edge).is_some_and(|edge| edge.draining);
         self.trace.line(now, || format!("socket {id} of c{index} is closed by the mesh: {code:?}"));
         self.counters.add("clients: closed by the mesh", 1);
-        if here && !(slow && code == CloseCode::TOO_SLOW) {
+        if here && !sent_away && !(slow && code == CloseCode::TOO_SLOW) {
             self.ledger.broken(now, "closed by the mesh", format!("socket {id} of c{index}: {code:?}"));
         }
-        self.client_lost_socket(index, id, Some(again));
+        self.client_lost_socket(index, id, Some(goodbye.unwrap_or(again)));
     }
 
     pub(crate) fn socket_is_writable(&mut self, id: SocketId) {

@@ -83,6 +83,7 @@ impl Mesh {
             incarnation: Incarnation([self.processes; 8]),
             hash_seed: 0,
             hold: HOLD,
+            rules: Arc::default(),
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
             max_message_bytes: 64 * 1024,

@@ -1,5 +1,7 @@
 //! Sessions that go on on another socket.
 
+use std::time::Duration;
+
 use crate::mesh::{Mesh, named};
 
 #[test]

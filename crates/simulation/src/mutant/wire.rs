@@ -1,0 +1,162 @@
+//! What servers would have said, and what they say instead.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use signaling_protocol::forward::{self, Envelope, Header, Item};
+use signaling_protocol::trunk::{Attach, Slot, ToEdge, ToNode, Unwritten};
+use signaling_protocol::{Incarnation, Left};
+
+use super::Mutant;
+
+impl Mutant {
+    fn left(self, left: Left, hold: Left) -> Left {
+        if self == Self::Life { hold } else { left }
+    }
+
+    fn prev(self, prev: u64) -> u64 {
+        if self == Self::Prev { 0 } else { prev }
+    }
+
+    /// What an edge would have sent.
+    pub(crate) fn to_node(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        let mut stored: BTreeMap<Slot, u64> = BTreeMap::new();
+        while let Ok(frame) = ToNode::take(&mut bytes) {
+            let frame = match frame {
+                ToNode::Attach(attach) => {
+                    stored.insert(attach.slot, attach.seq);
+                    let born = if self == Self::Born { 0 } else { attach.born };
+                    ToNode::Attach(Attach { born, ..attach })
+                }
+                ToNode::Up { slot, seq, .. }
+                    if self == Self::StoreRepeats && stored.get(&slot).is_some_and(|last| seq <= *last) =>
+                {
+                    continue;
+                }
+                ToNode::Up { slot, seq, left, payload } => {
+                    ToNode::Up { slot, seq, left: self.left(left, hold), payload }
+                }
+                ToNode::Confirm { slot, up_to, .. } if self == Self::Written => {
+                    ToNode::Confirm { slot, up_to, exceptions: Vec::new() }
+                }
+                ToNode::Confirm { slot, up_to, exceptions } if self == Self::Again => {
+                    let exceptions = exceptions.into_iter().map(|(d, _)| (d, Unwritten::Passed)).collect();
+                    ToNode::Confirm { slot, up_to, exceptions }
+                }
+                other => other,
+            };
+            frame.append(&mut out);
+        }
+        out
+    }
+
+    /// What a node would have sent to an edge.
+    pub(crate) fn to_edge(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        while let Ok(frame) = ToEdge::take(&mut bytes) {
+            let frame = match frame {
+                ToEdge::Down { slot, d, origin, prev, left, payload } => {
+                    let (prev, left) = (self.prev(prev), self.left(left, hold));
+                    ToEdge::Down { slot, d, origin, prev, left, payload }
+                }
+                other => other,
+            };
+            frame.append(&mut out);
+        }
+        out
+    }
+
+    /// What a node would have sent to another, or answered.
+    pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        let Ok(header) = forward::open(&mut bytes) else { return out };
+        let incarnation = if self == Self::Incarnation { Incarnation([0; 8]) } else { header.incarnation };
+        let number = if self == Self::Number { 1 } else { header.number };
+        forward::start(&mut out, &Header { incarnation, number, ..header });
+        while let Ok(item) = Item::take(&mut bytes) {
+            if self.drops(&item) {
+                continue;
+            }
+            let item = match item {
+                Item::Envelope(envelope) => {
+                    let (prev, left) = (self.prev(envelope.prev), self.left(envelope.left, hold));
+                    let via = if self == Self::Via { Vec::new() } else { envelope.via };
+                    let repeat = envelope.repeat && self != Self::KeptFates;
+                    Item::Envelope(Envelope { prev, left, via, repeat, ..envelope })
+                }
+                other => other,
+            };
+            item.append(&mut out);
+        }
+        out
+    }
+
+    fn drops(self, item: &Item<'_>) -> bool {
+        match item {
+            Item::Envelope(envelope) => match self {
+                Self::Question => envelope.left == Left::NONE,
+                Self::PassingOn => !envelope.via.is_empty(),
+                _ => false,
+            },
+            Item::Fate { via, .. } => self == Self::Path && !via.is_empty(),
+            Item::Held { .. } => self == Self::Held,
+            Item::Forget { .. } => self == Self::Forget,
+            Item::Located { .. } => self == Self::Located,
+            Item::Lingering { .. } => self == Self::Lingering,
+            Item::Wanted { .. } => false,
+        }
+    }
+}
+
+/// An answer without the fates in it, and those, for a batch that goes the same way.
+pub(crate) fn without_fates(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut rest, mut fates) = (Vec::new(), Vec::new());
+    let Ok(header) = forward::open(&mut answer) else { return (rest, fates) };
+    forward::start(&mut rest, &header);
+    while let Ok(item) = Item::take(&mut answer) {
+        item.append(if matches!(item, Item::Fate { .. }) { &mut fates } else { &mut rest });
+    }
+    (rest, fates)
+}
+
+/// The frames of one trunk connection, whose fates are let through in order only.
+#[derive(Debug, Default)]
+pub(crate) struct Ordered {
+    unfated: BTreeMap<Slot, BTreeSet<u64>>,
+    waiting: BTreeMap<(Slot, u64), Vec<u8>>,
+}
+
+impl Ordered {
+    /// Notes what an edge asks.
+    pub(crate) fn asks(&mut self, mut bytes: &[u8]) {
+        while let Ok(frame) = ToNode::take(&mut bytes) {
+            if let ToNode::Up { slot, seq, .. } = frame {
+                self.unfated.entry(slot).or_default().insert(seq);
+            }
+        }
+    }
+
+    /// What of the node's answers may come by now.
+    pub(crate) fn answers(&mut self, mut bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        while let Ok(frame) = ToEdge::take(&mut bytes) {
+            let ToEdge::Fates { slot, first, count, fate, reply } = frame else {
+                frame.append(&mut out);
+                continue;
+            };
+            for seq in (first..).take(count as usize) {
+                let mut one = Vec::new();
+                ToEdge::Fates { slot, first: seq, count: 1, fate, reply }.append(&mut one);
+                self.waiting.insert((slot, seq), one);
+            }
+            let unfated = self.unfated.entry(slot).or_default();
+            while let Some(first) = unfated.first().copied()
+                && let Some(fate) = self.waiting.remove(&(slot, first))
+            {
+                unfated.remove(&first);
+                out.extend(fate);
+            }
+        }
+        out
+    }
+}
