@@ -120,7 +120,10 @@ impl Chain {
     /// Ends custody of one.
     pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<Sent> {
         let at = self.sent.iter().position(|sent| sent.number == number)?;
-        self.not_held(now);
+        // The time of the oldest runs on, however many later ones get their fates.
+        if at == 0 {
+            self.not_held(now);
+        }
         self.sent.remove(at)
     }
 
@@ -285,6 +288,18 @@ mod tests {
         chain.again(now);
         assert!(!chain.is_due(now), "not above ten a second");
         assert!(chain.is_due(now + Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn one_whose_fate_was_lost_is_repeated_however_many_later_ones_have_theirs() {
+        let now = Instant::now();
+        let mut chain = chain(now);
+        (1..=3).for_each(|number| send(&mut chain, now, number, LIFE));
+        let later = now + Duration::from_millis(1900);
+        chain.remove(later, 2);
+        assert!(chain.is_due(now + Duration::from_secs(2)));
+        chain.remove(later, 1);
+        assert!(!chain.is_due(now + Duration::from_secs(2)));
     }
 
     #[test]
