@@ -11,6 +11,9 @@ MESH_DIR ?= .mesh
 # Which version the tests of mixed versions upgrade from: a commit or tag.
 PREVIOUS ?= HEAD~1
 
+# How long `make simulate` goes on.
+SIMULATE_SECONDS ?= 240
+
 # Newer releases of these may want a newer compiler than rust-toolchain.toml names.
 CARGO_DENY := cargo-deny@0.20.2
 CARGO_MACHETE := cargo-machete@0.9.2
@@ -45,7 +48,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test previous bench clean
+.PHONY: fmt check test simulate previous bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -56,10 +59,11 @@ check: deps-check ## Formatting, lints, documentation, licences and bans, unused
 	cargo deny --log-level error check bans licenses sources
 	cargo machete
 
-test: deps-test ## Unit and property tests, doc tests, web modules, and the integration tests over real processes
+test: deps-test ## Unit and property tests, doc tests, simulated meshes, web modules, and the integration tests over real processes
 	cargo build --workspace --bins
 	$(UNIT_TESTS)
 	cargo test --workspace --doc
+	$(MAKE) simulate
 ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
 	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
@@ -69,6 +73,10 @@ endif
 
 previous: deps-run ## Build the servers of an earlier commit for the tests of mixed versions (PREVIOUS=HEAD~1)
 	.ci/previous $(PREVIOUS)
+
+simulate: deps-run ## Simulated meshes with faults, for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed replays
+	cargo run -q -p signaling-simulation --bin mesh-sim -- \
+		--seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
 
 bench: deps-run ## Micro-benchmarks
 	cargo bench -p signaling-rendezvous -p signaling-edge --bench '*'

@@ -239,6 +239,31 @@ fn messages_on_their_way_elsewhere_find_a_client_that_has_come_here() {
 }
 
 #[test]
+fn a_node_that_messages_no_longer_go_to_is_told_to_forget_them() {
+    let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
+    let mut other = Node::new("b");
+    let trunk = node.core.trunk_up();
+    [&mut node, &mut other].map(|node| node.sees(&["a", "b"]));
+    node.attach(trunk, 0, "anna", 0);
+    node.up(trunk, 0, 1, &there, 0);
+    let peer = node.peer();
+    for lane in 0..LANES {
+        if let Some(batch) = node.core.take_lane_batch(node.now, peer, lane) {
+            let answer = other.core.batch(other.now, &batch).unwrap();
+            node.core.lane_answered(node.now, peer, lane, &answer).unwrap();
+        }
+    }
+    node.attach(trunk, 1, &there, 0);
+    node.pass(Duration::from_millis(100));
+    let forgotten = |mut batch: &[u8]| {
+        forward::open(&mut batch).unwrap();
+        let mut items = std::iter::from_fn(|| Item::take(&mut batch).ok());
+        items.any(|item| matches!(item, Item::Forget { to, .. } if to == there))
+    };
+    assert!(node.take_batches().iter().any(|batch| forgotten(batch)));
+}
+
+#[test]
 fn only_what_has_been_nowhere_before_is_unavailable_at_once() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();

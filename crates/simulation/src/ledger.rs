@@ -68,13 +68,13 @@ struct Message {
 
 /// After a fault has ended, everything is in place again within this time: reconnects back off up to 5 s, and what a
 /// node was told is held is repeated after 5 s.
-pub(crate) const RECOVERY: Micros = 7 * SECOND;
+const RECOVERY: Micros = 7 * SECOND;
 /// What is said to be held is repeated this seldom, should its fate be lost.
 const HELD_PATIENCE: Micros = 12 * SECOND;
 /// While two nodes do not reach each other, but others reach both, an `ack` comes in this time.
 const LATEST_BY_DETOUR: Micros = 6 * SECOND;
 /// That is, if nothing else has been wrong for this long.
-const CALM_BEFORE: Micros = 15 * SECOND;
+pub(crate) const CALM_BEFORE: Micros = 15 * SECOND;
 /// With nothing wrong, an `ack` comes without any repeat.
 const LATEST_ACK: Micros = SECOND;
 /// From about so many messages to one recipient on, it may be taken for absent because a fault hides it.

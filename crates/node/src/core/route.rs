@@ -130,8 +130,11 @@ impl NodeCore {
             && let Some(known) = self.locations.get(to)
             && self.peers.get(known.peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
         {
-            // It has been where the client went: the client is not there any more.
-            self.locations.remove(to);
+            // It has been where the client went: the client is not there any more, or was not yet.
+            let was_released = self.locations.remove(to).is_some_and(|known| known.released);
+            if was_released && !parcel.life.is_over(now) {
+                return self.fate_of(now, &parcel, EnvelopeFate::Again);
+            }
         }
         if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
             match &parcel.back {

@@ -6,7 +6,7 @@ use super::Socket;
 use super::reliable::Got;
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{MessageId, SocketId};
-use crate::ledger::{RECOVERY, Told};
+use crate::ledger::{CALM_BEFORE, Told};
 use crate::mutant::Mutant;
 use crate::plan::Takes;
 use crate::spans::Spans;
@@ -78,7 +78,8 @@ impl World {
         };
         self.counters.add("clients: resumed at another edge", u64::from(resumed && edge != *edge_before));
         self.counters.add("clients: resumed", u64::from(resumed));
-        let harmless = self.trouble.lossy.covers_nothing(lost.saturating_sub(RECOVERY), now);
+        // For as long as one edge may still avoid a node that others trust again.
+        let harmless = self.trouble.lossy.covers_nothing(lost.saturating_sub(CALM_BEFORE), now);
         let settled = self.trouble.views.covers_nothing(now.saturating_sub(2 * SECOND), now);
         if !resumed && now - lost < RESUME && harmless && settled {
             let what = format!(
