@@ -68,7 +68,7 @@ ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
 	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
 endif
-	if [[ "$${CI:-}" == true ]]; then .ci/previous $(PREVIOUS); fi
+	if [[ "$${CI:-}" == true ]]; then .ci/previous --if-known $(PREVIOUS); fi
 	$(INTEGRATION_TESTS)
 
 previous: deps-run ## Build the servers of an earlier commit for the tests of mixed versions (PREVIOUS=HEAD~1)

@@ -4,14 +4,14 @@ use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::watch;
 use signaling_edge::core::{EdgeCore, Settings};
-use signaling_edge::shell::{Edge, EdgeConfig};
+use signaling_edge::shell::{Edge, EdgeConfig, send_away};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
 use tracing::info;
 
 use crate::config::Config;
-use crate::drain::{obey, send_away};
+use crate::drain::{GOING_AWAY, obey};
 use crate::follower::Follower;
 use crate::pages;
 use crate::trunks::Trunks;
@@ -73,7 +73,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     health.draining();
     edge.drain();
     info!(clients = edge.clients(), "drains");
-    send_away(&edge, config.common.drain).await;
+    send_away(&edge, GOING_AWAY, config.common.drain).await;
     info!("stops");
     shutdown.stop();
     Ok(())

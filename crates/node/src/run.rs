@@ -76,16 +76,17 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     health.set_ready(true, "");
     info!("ready");
 
+    let farewell = config.common.drain / 2;
     tokio::select! {
         biased;
         () = shutdown.draining() => {}
-        () = obey(&switch, &node, direct.as_ref()) => {}
+        () = obey(&switch, &node, direct.as_ref(), farewell) => {}
     }
     health.draining();
     begin_drain(&node, direct.as_ref());
     info!(sessions = node.with_core(|core| core.sessions()), "drains");
     let drained = async {
-        sleep(DRAIN_AT_LEAST).await;
+        tokio::join!(sleep(DRAIN_AT_LEAST), send_direct_away(direct.as_ref(), farewell));
         while node.with_core(|core| !core.is_quiet()) {
             sleep(DRAIN_LOOK).await;
         }
@@ -99,12 +100,15 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
 }
 
 /// Leaves the service and returns to it as an operator says. Never ends by itself.
-async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&Direct>) {
+async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&Direct>, farewell: Duration) {
     loop {
         switch.turned(true).await;
         begin_drain(node, direct);
         info!(sessions = node.with_core(|core| core.sessions()), "an operator has it drain");
-        switch.turned(false).await;
+        tokio::select! {
+            () = switch.turned(false) => {}
+            () = send_direct_away(direct, farewell) => switch.turned(false).await,
+        }
         node.with_core(|core| core.undrain(Instant::now()));
         if let Some(direct) = direct {
             direct.undrain();
@@ -119,6 +123,13 @@ fn begin_drain(node: &Node, direct: Option<&Direct>) {
         direct.drain();
     }
     node.with_core(|core| core.drain(Instant::now()));
+}
+
+/// Direct clients have no balancer that could move them: they come back to another node.
+async fn send_direct_away(direct: Option<&Direct>, window: Duration) {
+    if let Some(direct) = direct {
+        direct.send_away(window).await;
+    }
 }
 
 fn settings(config: &Config) -> anyhow::Result<Settings> {

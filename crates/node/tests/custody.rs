@@ -243,7 +243,7 @@ fn a_node_that_messages_no_longer_go_to_is_told_to_forget_them() {
     let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
     let mut other = Node::new("b");
     let trunk = node.core.trunk_up();
-    [&mut node, &mut other].map(|node| node.sees(&["a", "b"]));
+    [&mut node, &mut other].into_iter().for_each(|node| node.sees(&["a", "b"]));
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
     let peer = node.peer();

@@ -138,6 +138,8 @@ pub enum Item<'a> {
         client_id: &'a str,
         /// The session.
         session: SessionId,
+        /// When the client's new socket was accepted: an older one that the session has must go.
+        born: u64,
     },
 }
 

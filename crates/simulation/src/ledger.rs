@@ -239,7 +239,8 @@ impl Ledger {
                 self.doubled_after_ack += 1;
             }
             // What a reliable client has not said `received` for, it gets again: it knows it by its name.
-            if plain && !troubled && !half_written {
+            // And what its sender said again on another socket of its own may be news to the recipient's next one.
+            if plain && !troubled && !half_written && !repeated {
                 self.broken(now, "doubled in calm", format!("{name} came again on socket {socket}"));
             }
         }

@@ -53,12 +53,11 @@ impl NodeCore {
                 _ => self.arrive(now, trunk, arrival, proven, lingering),
             };
         };
-        let (id, seq, born) = (holder.id, holder.seq, holder.born);
+        let (id, born) = (holder.id, holder.born);
         // Equal: a stopped node has taken an Attach that its edge has given up since. The one that comes is alive.
         let outlived = born > arrival.born;
         if arrival.newcomer && proven == Some(id) {
-            let former = self.supersede(now, key, REPLACED_BY_NEWER);
-            self.admit(now, trunk, &resumed(arrival, id, seq, &self.settings.rules), former, true);
+            self.resume(now, trunk, arrival, key);
         } else if arrival.newcomer && id != arrival.session {
             self.contend(key, Contender { trunk, arrival, since: now });
         } else if outlived {
@@ -71,6 +70,14 @@ impl NodeCore {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
             self.admit(now, trunk, &arrival, former, false);
         }
+    }
+
+    /// The newcomer goes on with the holder's session.
+    pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: Arrival, holder: SessionKey) {
+        let Some((id, seq)) = self.sessions.get(holder).map(|holder| (holder.id, holder.seq)) else { return };
+        self.counts.resumed += 1;
+        let former = self.supersede(now, holder, REPLACED_BY_NEWER);
+        self.admit(now, trunk, &resumed(arrival, id, seq, &self.settings.rules), former, true);
     }
 
     /// Nobody holds the id.

@@ -46,9 +46,9 @@ impl NodeCore {
                     self.located(now, peer, client, (*session, *born), *here);
                 }
             }
-            Item::Wanted { client_id, session } => {
+            Item::Wanted { client_id, session, born } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.hand_over_wanted(now, peer, &client, *session);
+                    self.hand_over_wanted(now, peer, &client, (*session, *born));
                 }
             }
             Item::Lingering { client_id, session, born, seq, left } => {

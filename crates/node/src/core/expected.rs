@@ -27,7 +27,7 @@ impl NodeCore {
     /// The newcomer shows a token of a session that is not here. A later newcomer takes the place of an earlier one.
     pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: Arrival, session: SessionId) {
         let client = arrival.client_id.clone();
-        let wanted = Item::Wanted { client_id: client.as_str(), session };
+        let wanted = Item::Wanted { client_id: client.as_str(), session, born: arrival.born };
         for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
             if let Some(lane) = peer.lanes.get_mut(lane_of(arrival.key.get())) {
                 lane.note(&wanted);
@@ -64,9 +64,10 @@ impl NodeCore {
             .collect();
         over.sort_unstable();
         for client in over {
-            let Some(Expected { trunk, arrival, .. }) = self.expected.remove(&client) else { continue };
-            match self.session_by_client.get(&client) {
-                Some(&holder) => self.contend(holder, Contender { trunk, arrival, since: now }),
+            let Some(Expected { trunk, arrival, session, .. }) = self.expected.remove(&client) else { continue };
+            match self.holder(&client).map(|(key, holder)| (key, holder.id)) {
+                Some((key, id)) if id == session => self.resume(now, trunk, arrival, key),
+                Some((key, _)) => self.contend(key, Contender { trunk, arrival, since: now }),
                 None => self.admit(now, trunk, &arrival, None, false),
             }
         }

@@ -8,6 +8,7 @@ use signaling_rendezvous::KeyHash;
 
 use super::route::lane_of;
 use super::session::Session;
+use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, Rules, SessionKey};
 
 /// What is left of a session whose socket is gone.
@@ -76,7 +77,21 @@ impl NodeCore {
     }
 
     /// A peer has the client, and proof of its session.
-    pub(super) fn hand_over_wanted(&mut self, now: Instant, peer: PeerKey, client: &ClientId, session: SessionId) {
+    pub(super) fn hand_over_wanted(
+        &mut self,
+        now: Instant,
+        peer: PeerKey,
+        client: &ClientId,
+        (session, newer): (SessionId, u64),
+    ) {
+        if let Some((key, holder)) =
+            self.holder(client).filter(|(_, holder)| holder.id == session && holder.born < newer)
+        {
+            // Its socket is an old one: whoever has the proof has a newer one.
+            let (born, seq, until) = (holder.born, holder.seq, now + self.settings.resume);
+            self.supersede(now, key, REPLACED_BY_NEWER);
+            self.lingering.insert(client.clone(), Lingering { session, born, seq, until });
+        }
         if self.lingering.get(client).is_some_and(|known| known.session == session) {
             self.hand_over(now, peer, client);
         }

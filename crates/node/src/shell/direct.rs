@@ -9,7 +9,7 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Settings, Wants};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
 use tokio::sync::watch;
@@ -78,6 +78,11 @@ impl Direct {
     /// Refuses newcomers from now on.
     pub fn drain(&self) {
         self.edge.drain();
+    }
+
+    /// Sends all clients elsewhere, spread over `window`.
+    pub async fn send_away(&self, window: Duration) {
+        send_away(&self.edge, "this node is going away", window).await;
     }
 
     /// Takes newcomers again.

@@ -8,6 +8,10 @@ use crate::core::NodeCore;
 pub(super) struct NodeMetrics {
     sessions: Gauge,
     held_bytes: Gauge,
+    suspects: Gauge,
+    lingering: Gauge,
+    resumed: Counter,
+    detours: Counter,
     attached: Counter,
     detached: Counter,
     rejected: Counter,
@@ -26,6 +30,10 @@ impl NodeMetrics {
         const MESSAGES: &str = "signaling_messages_total";
         describe_gauge!("signaling_sessions", "Sessions with a socket at this node.");
         describe_gauge!("signaling_held_bytes", "Bytes that wait for absent recipients.");
+        describe_gauge!("signaling_suspect_nodes", "Other nodes that this one does not rely on now.");
+        describe_gauge!("signaling_lingering_sessions", "Sessions without a socket that can be resumed.");
+        describe_counter!("signaling_sessions_resumed_total", "Sessions that went on on another socket.");
+        describe_counter!("signaling_detours_total", "Copies sent round by another node while an owner was suspect.");
         describe_counter!("signaling_sessions_attached_total", "Sessions attached.");
         describe_counter!("signaling_sessions_detached_total", "Sessions gone, or moved away.");
         describe_counter!("signaling_sessions_rejected_total", "Sessions refused.");
@@ -39,6 +47,10 @@ impl NodeMetrics {
         Self {
             sessions: gauge!("signaling_sessions"),
             held_bytes: gauge!("signaling_held_bytes"),
+            suspects: gauge!("signaling_suspect_nodes"),
+            lingering: gauge!("signaling_lingering_sessions"),
+            resumed: counter!("signaling_sessions_resumed_total"),
+            detours: counter!("signaling_detours_total"),
             attached: counter!("signaling_sessions_attached_total"),
             detached: counter!("signaling_sessions_detached_total"),
             rejected: counter!("signaling_sessions_rejected_total"),
@@ -57,7 +69,11 @@ impl NodeMetrics {
     pub(super) fn publish(&self, core: &NodeCore) {
         self.sessions.set(core.sessions() as f64);
         self.held_bytes.set(core.held_bytes() as f64);
+        self.suspects.set(core.suspects().count() as f64);
+        self.lingering.set(core.lingering() as f64);
         let counts = core.counts();
+        self.resumed.absolute(counts.resumed);
+        self.detours.absolute(counts.detours);
         self.attached.absolute(counts.attached);
         self.detached.absolute(counts.detached);
         self.rejected.absolute(counts.rejected);

@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use reqwest::Url;
 use signaling_edge::core::Wants;
+use signaling_protocol::NodeId;
 use signaling_server::Wake;
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::warn;
+use tracing::{info, warn};
 
 use self::metrics::NodeMetrics;
 use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey};
@@ -40,6 +41,8 @@ struct State {
     /// When the core was told anything last: every few milliseconds, but for pauses.
     told: Instant,
     refuse_until: Option<Instant>,
+    /// Whom the log knows to be suspect.
+    suspects: Vec<NodeId>,
     trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
     lanes: SecondaryMap<PeerKey, Lanes>,
     metrics: NodeMetrics,
@@ -62,6 +65,7 @@ impl Node {
             core,
             told: Instant::now(),
             refuse_until: None,
+            suspects: Vec::new(),
             trunks: SecondaryMap::new(),
             lanes: SecondaryMap::new(),
             metrics,
@@ -92,8 +96,9 @@ impl Node {
         loop {
             ticks.tick().await;
             self.with_core(|core| core.sweep(Instant::now()));
-            let state = self.0.borrow();
+            let mut state = self.0.borrow_mut();
             state.metrics.publish(&state.core);
+            state.tell_suspects();
         }
     }
 
@@ -124,6 +129,18 @@ impl State {
         self.core.jumped(now);
         self.refuse_until = Some(now + REFUSE_FOR);
         self.trunks.values().for_each(|wake| wake.now());
+    }
+
+    /// Says in the log whom the core has come to suspect, and whom to trust again.
+    fn tell_suspects(&mut self) {
+        let suspects: Vec<_> = self.core.suspects().cloned().collect();
+        for node in suspects.iter().filter(|node| !self.suspects.contains(node)) {
+            warn!(%node, "a node does not answer: others stand in for it");
+        }
+        for node in self.suspects.iter().filter(|node| !suspects.contains(node)) {
+            info!(%node, "a node that did not answer is relied on again, or gone");
+        }
+        self.suspects = suspects;
     }
 
     fn wake(&self) {

@@ -131,7 +131,7 @@ pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
         ("forget", Item::Forget { to: "bob", ticket }),
         ("located", located(true)),
         ("located_no_more", located(false)),
-        ("wanted", Item::Wanted { client_id: "bob", session: SESSION }),
+        ("wanted", Item::Wanted { client_id: "bob", session: SESSION, born: 1 }),
         ("lingering", Item::Lingering { client_id: "bob", session: SESSION, born: 1, seq: 70_000, left: hold() }),
     ]
 }

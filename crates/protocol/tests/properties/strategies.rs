@@ -141,7 +141,11 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
             born,
             here
         }),
-        (text(), session()).prop_map(|(client_id, session)| Item::Wanted { client_id, session }),
+        (text(), session(), any::<u64>()).prop_map(|(client_id, session, born)| Item::Wanted {
+            client_id,
+            session,
+            born
+        }),
         (text(), session(), any::<u64>(), any::<u64>(), left()).prop_map(|(client_id, session, born, seq, left)| {
             Item::Lingering { client_id, session, born, seq, left }
         }),
