@@ -265,13 +265,15 @@ impl Ledger {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else { return };
         let Some(Place { stream, number }) = entry.place else { return };
+        let repeated = entry.repeated;
         self.got += 1;
         if entry.got.replace(now).is_some() {
             return self.broken(now, "doubled to an application", format!("c{client} got {name} twice"));
         }
         let last = self.last_got.entry((stream, client)).or_insert(number);
         let before = std::mem::replace(last, (*last).max(number));
-        if before > number {
+        // What was given up, and its sender did not hear of that, it says again on its next socket, however late.
+        if before > number && !repeated {
             let what = format!("c{client} got {name}, its {number}th, behind the {before}th");
             self.broken(now, "swapped to an application", what);
         }
