@@ -17,7 +17,7 @@ pub(super) struct Location {
     session: SessionId,
     until: Instant,
     /// It was handed off to there from here: true until the next view, which says who owns it.
-    pub(super) released: bool,
+    released: bool,
 }
 
 impl NodeCore {

@@ -148,8 +148,10 @@ impl Chain {
 
     /// The destination holds them.
     pub(super) fn told_held(&mut self, now: Instant) {
-        self.held = true;
-        self.repeat_at = now + self.rules.repeat_held_after;
+        // However often that is said: it is a repeat that would show that they are lost.
+        if !std::mem::replace(&mut self.held, true) {
+            self.repeat_at = now + self.rules.repeat_held_after;
+        }
     }
 
     /// A repeat was asked for: at once, or a little later if there was one just now.

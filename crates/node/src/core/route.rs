@@ -130,9 +130,9 @@ impl NodeCore {
             && let Some(known) = self.locations.get(to)
             && self.peers.get(known.peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
         {
-            // It has been where the client went: the client is not there any more, or was not yet.
-            let was_released = self.locations.remove(to).is_some_and(|known| known.released);
-            if was_released && !parcel.life.is_over(now) {
+            // It has been where the client is: the client is not there any more, or was not yet. Another copy will tell.
+            self.locations.remove(to);
+            if !parcel.life.is_over(now) {
                 return self.fate_of(now, &parcel, EnvelopeFate::Again);
             }
         }
