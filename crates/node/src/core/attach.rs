@@ -135,7 +135,7 @@ impl NodeCore {
         self.say_attached(session, false, &[]);
         if gone != Some(Gone::Left) {
             let Arrival { session, born, seq, .. } = *arrival;
-            self.lingering_comes(now, arrival.client_id.clone(), (session, born, seq), self.settings.resume);
+            self.lingering_comes(now, &arrival.client_id, (session, born, seq), self.settings.resume);
         }
     }
 

@@ -54,7 +54,7 @@ impl NodeCore {
             Item::Lingering { client_id, session, born, seq, left } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
-                    self.lingering_comes(now, client, (*session, *born, *seq), left.as_duration());
+                    self.lingering_comes(now, &client, (*session, *born, *seq), left.as_duration());
                 }
             }
         }

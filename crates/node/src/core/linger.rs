@@ -48,20 +48,20 @@ impl NodeCore {
     pub(super) fn lingering_comes(
         &mut self,
         now: Instant,
-        client: ClientId,
+        client: &ClientId,
         (session, born, seq): (SessionId, u64, u64),
         left: Duration,
     ) {
-        let newer = self.lingering.get(&client).is_some_and(|known| (known.born, known.seq) > (born, seq));
+        let newer = self.lingering.get(client).is_some_and(|known| (known.born, known.seq) > (born, seq));
         if newer
-            || self.session_by_client.contains_key(&client)
+            || self.session_by_client.contains_key(client)
             || self.lingering.len() >= self.settings.rules.max_lingering
         {
             return;
         }
         let until = now + left.min(self.settings.resume);
         self.lingering.insert(client.clone(), Lingering { session, born, seq, until });
-        self.meet_expected(now, &client);
+        self.meet_expected(now, client);
     }
 
     /// Hands lingering sessions that other nodes own now to those.
