@@ -41,6 +41,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Size { faults: 8, kinds, ..crowd() }
     };
     let hurried = || Size { hasty_percent: 100, messages: 1_000, ..Size { kinds: cuts().kinds, ..stormy() } };
+    let one_way = || Size { nodes: 2, faults: 4, kinds: vec![FaultKind::CutOneWay], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
     let hasty = || Size { hasty_percent: 60, ..all() };
     match mutant {
@@ -50,7 +51,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Life => (all(), Promise(2)),
         Mutant::OneByOne => (all(), Promise(2)),
         Mutant::Path => (all(), Promise(6)),
-        Mutant::Answers => (cuts(), Promise(228)),
+        Mutant::Answers => (one_way(), More("edges: filtered repeats", 300)),
         Mutant::Located => (trunks(), Promise(9)),
         Mutant::PassingOn => (all(), Promise(6)),
         Mutant::Via => (all(), Promise(6)),
@@ -68,12 +69,12 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Filter => (all(), Promise(1)),
         Mutant::Store => (all(), Promise(0)),
         Mutant::Receipts => (all(), Promise(5)),
-        Mutant::Held => (calm(), More("nodes: resends", 300)),
+        Mutant::Held => (calm(), More("nodes: resends", 180)),
         Mutant::Flood => (calm(), Less("messages given up early", 33)),
         Mutant::Question => (hurried(), More("unavailable though written", 150)),
-        Mutant::KeptFates => (stormy(), More("unavailable though written", 200)),
-        // Copies left behind are few, most are passed on or expire unseen: the node's own tests show this one.
-        Mutant::Forget => (all(), Unseen),
+        // Copies left behind, and repeats that meet a fate on its way while the recipient changes sockets, are too few to be
+        // told from chance: stories of the cores show these two.
+        Mutant::Forget | Mutant::KeptFates => (all(), Unseen),
     }
 }
 

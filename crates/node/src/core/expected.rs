@@ -39,12 +39,12 @@ impl NodeCore {
         }
     }
 
-    /// A session has come: who waits for it goes on with it.
-    pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) {
-        if let Some(Expected { trunk, arrival, session, .. }) = self.expected.remove(client) {
-            let lingering = self.lingering.remove(client);
-            self.arrive(now, trunk, arrival, Some(session), lingering);
-        }
+    /// A session has come: who waits for it goes on with it. Says whether somebody did.
+    pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) -> bool {
+        let Some(Expected { trunk, arrival, session, .. }) = self.expected.remove(client) else { return false };
+        let lingering = self.lingering.remove(client);
+        self.arrive(now, trunk, arrival, Some(session), lingering);
+        true
     }
 
     /// Ends a newcomer's wait for its session.

@@ -39,8 +39,10 @@ impl NodeCore {
         let until = now + self.settings.resume;
         let Some(session) = self.sessions.get(key).filter(|session| !session.gone) else { return };
         if until > now && self.lingering.len() < self.settings.rules.max_lingering {
-            let Session { id, born, seq, .. } = *session;
-            self.lingering.insert(session.client_id.clone(), Lingering { session: id, born, seq, until });
+            let Session { id, born, seq, ref client_id, .. } = *session;
+            let client = client_id.clone();
+            self.lingering.insert(client.clone(), Lingering { session: id, born, seq, until });
+            self.send_home(now, &client);
         }
     }
 
@@ -52,8 +54,8 @@ impl NodeCore {
         (session, born, seq): (SessionId, u64, u64),
         left: Duration,
     ) {
-        let newer = self.lingering.get(client).is_some_and(|known| (known.born, known.seq) > (born, seq));
-        if newer
+        let is_known = self.lingering.get(client).is_some_and(|known| (known.born, known.seq) >= (born, seq));
+        if is_known
             || self.session_by_client.contains_key(client)
             || self.lingering.len() >= self.settings.rules.max_lingering
         {
@@ -61,7 +63,9 @@ impl NodeCore {
         }
         let until = now + left.min(self.settings.resume);
         self.lingering.insert(client.clone(), Lingering { session, born, seq, until });
-        self.meet_expected(now, client);
+        if !self.meet_expected(now, client) {
+            self.send_home(now, client);
+        }
     }
 
     /// Hands lingering sessions that other nodes own now to those.
@@ -69,10 +73,14 @@ impl NodeCore {
         let elsewhere = |client: &&ClientId| self.owner(KeyHash::of(client.as_str())).is_some();
         let mut moving: Vec<_> = self.lingering.keys().filter(elsewhere).cloned().collect();
         moving.sort_unstable();
-        for client in moving {
-            let key = KeyHash::of(client.as_str());
-            let Some(owner) = self.owner(key).filter(|owner| !self.is_suspect(*owner)) else { continue };
-            self.hand_over(now, owner, &client);
+        moving.iter().for_each(|client| self.send_home(now, client));
+    }
+
+    /// Hands a lingering session to the node that owns it, if that is another.
+    fn send_home(&mut self, now: Instant, client: &ClientId) {
+        let owner = self.owner(KeyHash::of(client.as_str()));
+        if let Some(owner) = owner.filter(|owner| !self.is_suspect(*owner)) {
+            self.hand_over(now, owner, client);
         }
     }
 
@@ -97,10 +105,11 @@ impl NodeCore {
         }
     }
 
+    /// Keeps it too: the peer may be gone before it has it, and who comes here meanwhile is who they were.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let lane = lane_of(KeyHash::of(client.as_str()).get());
+        let Some(&Lingering { session, born, seq, until }) = self.lingering.get(client) else { return };
         let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) else { return };
-        let Some(Lingering { session, born, seq, until }) = self.lingering.remove(client) else { return };
         let left = Left::from_duration(until.saturating_duration_since(now));
         lane.note(&Item::Lingering { client_id: client.as_str(), session, born, seq, left });
     }
