@@ -1,6 +1,6 @@
 //! Clients that are not where the ranking says: who has them, and who must be told.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use signaling_protocol::forward::Item;
 use signaling_protocol::{ClientId, SessionId};
@@ -10,11 +10,15 @@ use super::route::lane_of;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
+/// So long after it was said where a client is, messages may still be about that were there before it.
+const NEWS: Duration = Duration::from_secs(1);
+
 /// Where a client is.
 #[derive(Debug)]
 pub(super) struct Location {
     pub(super) peer: PeerKey,
     session: SessionId,
+    told: Instant,
     until: Instant,
     /// It was handed off to there from here: true until the next view, which says who owns it.
     released: bool,
@@ -28,10 +32,21 @@ impl NodeCore {
         is_there.then_some(location.peer)
     }
 
+    /// A message for the client has been where it is said to be. Either it was there before the client came, or the client has
+    /// left: what was said just now counts more.
+    pub(super) fn doubt_location(&mut self, now: Instant, client: &ClientId) {
+        let is_news = |known: &Location| now.saturating_duration_since(known.told) < NEWS;
+        if self.locations.get(client).is_some_and(|known| !is_news(known)) {
+            self.locations.remove(client);
+        }
+    }
+
     /// The client was handed off from here.
     pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
-        self.locations
-            .insert(client, Location { peer, session, until: now + self.settings.rules.located_for, released: true });
+        self.locations.insert(
+            client,
+            Location { peer, session, told: now, until: now + self.settings.rules.located_for, released: true },
+        );
     }
 
     /// A peer has the client, or no longer.
@@ -50,7 +65,8 @@ impl NodeCore {
             }
             return;
         }
-        let known = Location { peer, session, until: now + self.settings.rules.located_for, released: false };
+        let known =
+            Location { peer, session, told: now, until: now + self.settings.rules.located_for, released: false };
         if let Some((key, holder)) = self.holder(&client) {
             if (holder.id, holder.born) == (session, born) {
                 // It counts once its edge is known to be gone from here, if it is not taken back before.

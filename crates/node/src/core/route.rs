@@ -130,8 +130,8 @@ impl NodeCore {
             && let Some(known) = self.locations.get(to)
             && self.peers.get(known.peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
         {
-            // It has been where the client is: the client is not there any more, or was not yet. Another copy will tell.
-            self.locations.remove(to);
+            // Another copy will tell.
+            self.doubt_location(now, to);
             if !parcel.life.is_over(now) {
                 return self.fate_of(now, &parcel, EnvelopeFate::Again);
             }
