@@ -7,6 +7,16 @@
 //! The way of a message: an `Up` is read (`request`), put in custody (`outbox`) and sent to where its recipient is or
 //! should be (`route`): down a trunk here, into a peer's lane (`peer`), or it waits (`hold`). The recipient's edge
 //! confirms, and the fate goes back the same way (`fate`) to end the custody and tell the sender's edge.
+//!
+//! | what else | where |
+//! |---|---|
+//! | sessions come, move and go | `attach`, `session` |
+//! | two sockets want one id | `takeover` |
+//! | sessions without a socket, and clients who come back to them | `linger`, `expected` |
+//! | clients that are not where the ranking says | `location` |
+//! | nodes that do not answer | `suspicion` |
+//! | a new set of nodes | `view` |
+//! | by what numbers all this goes | `rules` |
 
 mod attach;
 mod batch;
