@@ -7,6 +7,7 @@ use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ClientIx, MessageId, SocketId};
 use crate::spans::Spans;
 use crate::trouble::Trouble;
+use crate::trunks::SILENCE;
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -346,7 +347,9 @@ impl Ledger {
                     let what = format!("{name}, whose time was not over, to a recipient who was there");
                     return self.broken(now, "given up early", what);
                 }
-                if passable && !untroubled && !crowded {
+                // Until a way is known to be cut, what lives no longer is lost on it.
+                let outlives_a_cut = life > 2 * SILENCE;
+                if passable && !untroubled && !crowded && outlives_a_cut {
                     self.broken(now, "unavailable", format!("{name}, though there was a way by other nodes"));
                 // A sender who was away when it was delivered asks again, and its recipient may be gone by then.
                 } else if (untroubled || calm >= RECOVERY) && !(repeated && written) {
