@@ -54,6 +54,16 @@ impl NodeCore {
         self.expected.len() < before
     }
 
+    /// A trunk is lost: who waited on it for a session or an id comes another way, and takes nothing from anybody here.
+    pub(super) fn newcomers_are_gone(&mut self, trunk: TrunkKey) {
+        self.expected.retain(|_, expected| expected.trunk != trunk);
+        for holder in &self.contended {
+            if let Some(session) = self.sessions.get_mut(*holder) {
+                session.contender.take_if(|contender| contender.trunk == trunk);
+            }
+        }
+    }
+
     /// Lets those in as new clients who have waited long enough.
     pub(super) fn give_up_expecting(&mut self, now: Instant) {
         let mut over: Vec<_> = self

@@ -229,8 +229,9 @@ impl NodeCore {
 
     /// An edge's connection is gone: its clients count as absent until they attach again.
     pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
-        let Some(trunk) = self.trunks.remove(trunk) else { return };
-        let mut sessions: Vec<_> = trunk.session_by_slot.into_values().collect();
+        let Some(lost) = self.trunks.remove(trunk) else { return };
+        self.newcomers_are_gone(trunk);
+        let mut sessions: Vec<_> = lost.session_by_slot.into_values().collect();
         sessions.sort_unstable();
         for key in sessions {
             if let Some(session) = self.sessions.get_mut(key) {

@@ -30,8 +30,7 @@ fn a_node_that_drains_waits_for_nobody_who_is_absent() {
     mesh.sends(anna, &bob_id, 1);
     mesh.sends(dora, &bob_id, 7);
     let now = mesh.now;
-    mesh.nodes.get_mut("a").unwrap().drain(now);
-    mesh.flow();
+    mesh.drains("a");
     assert_eq!(mesh.held_at("a"), 0);
     assert!(mesh.held_at("b") > 0);
     mesh.is_handed_to(dora, "b");

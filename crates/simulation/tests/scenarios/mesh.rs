@@ -125,6 +125,12 @@ impl Mesh {
         nodes.iter().for_each(|node| self.sees(node, members));
     }
 
+    /// A node begins to drain.
+    pub(crate) fn drains(&mut self, node: &str) {
+        self.nodes.get_mut(node).unwrap().drain(self.now);
+        self.flow();
+    }
+
     /// A server does nothing for a while; what comes to it waits.
     pub(crate) fn is_paused(&mut self, server: &str) {
         self.paused.insert(server.to_owned());

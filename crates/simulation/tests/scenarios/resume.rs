@@ -85,3 +85,72 @@ fn a_session_that_waits_for_its_client_is_not_forgotten_for_an_older_socket_of_i
     let back = mesh.resumes(&bob_id, new, "f", "a");
     assert!(mesh.is_resumed(back));
 }
+
+#[test]
+fn a_newcomer_at_a_node_that_does_not_know_its_session_is_given_it_by_the_one_that_does() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.is_lost(bob);
+    // Its new edge has no trunk to the owner yet.
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    assert!(mesh.is_resumed(back));
+}
+
+#[test]
+fn a_session_that_loses_its_socket_at_a_draining_node_is_resumed_after_that_has_gone() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.drains("a");
+    mesh.is_lost(bob);
+    mesh.pass(Duration::from_millis(100));
+    mesh.is_killed("a");
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    assert!(mesh.is_resumed(back));
+}
+
+#[test]
+fn a_session_that_loses_its_socket_between_two_nodes_is_resumed_at_the_next() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.hold_back("a", "e");
+    mesh.is_handed_to(bob, "b");
+    mesh.is_lost(bob);
+    mesh.let_go("a", "e");
+    mesh.pass(Duration::from_millis(100));
+    mesh.is_killed("a");
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    assert!(mesh.is_resumed(back));
+}
+
+#[test]
+fn a_newcomer_whose_trunk_is_lost_while_it_waits_for_its_session_takes_that_with_it_to_nobody() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.is_lost(bob);
+    mesh.hold_back("f", "a");
+    mesh.hold_back_answers("a", "b");
+    mesh.hold_back("a", "b");
+    let early = mesh.resumes(&bob_id, bob, "f", "b");
+    mesh.goes_next_to(early, "a");
+    mesh.trunk_is_lost("f", "b");
+    mesh.let_go("a", "b");
+    mesh.let_answers_go("a", "b");
+    mesh.is_killed("a");
+    let back = mesh.resumes(&bob_id, bob, "e", "b");
+    assert!(mesh.is_resumed(back));
+}
+
+#[test]
+fn a_newcomer_whose_trunk_is_lost_while_it_waits_for_an_id_leaves_its_holder_alone() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let bob = mesh.connects("bob", "e", "a");
+    mesh.answers_no_pings(bob);
+    mesh.connects("bob", "f", "a");
+    mesh.trunk_is_lost("f", "a");
+    mesh.pass(Duration::from_secs(3));
+    assert_eq!(mesh.closed(bob), None);
+}
