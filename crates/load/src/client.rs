@@ -5,13 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
+use thiserror::Error;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::http::HeaderMap;
+use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 /// From the start of the connection to `welcome`.
@@ -47,6 +49,29 @@ struct Unanswered {
     is_sent: bool,
 }
 
+/// Why a client could not connect.
+#[derive(Debug, Error)]
+pub(crate) enum ConnectError {
+    #[error("{0}")]
+    Address(&'static str),
+    #[error("its host has no address")]
+    NoHost(#[source] std::io::Error),
+    #[error("cannot connect to {address}")]
+    Network { address: SocketAddr, source: std::io::Error },
+    #[error("refused with {status}")]
+    Refused { status: u16, retry_after: Option<Duration> },
+    #[error("the upgrade failed")]
+    Upgrade(#[source] tungstenite::Error),
+    #[error("closed with {code} before welcome")]
+    Closed { code: u16, retry_after: Option<Duration> },
+    #[error("lost before welcome")]
+    Lost,
+    #[error("its welcome is not understood")]
+    Welcome(#[source] serde_json::Error),
+    #[error("no welcome within {WELCOME_WITHIN:?}")]
+    Silent,
+}
+
 /// How a client came back.
 pub(crate) struct Return {
     /// The mesh says that it is the same session.
@@ -68,31 +93,37 @@ pub(crate) enum Sent {
 
 impl Client {
     /// Connects and waits for `welcome`.
-    pub(crate) async fn connect(url: &str, source: Option<IpAddr>) -> Result<Self> {
+    pub(crate) async fn connect(url: &str, source: Option<IpAddr>) -> Result<Self, ConnectError> {
         let opening = async {
             let mut socket = open(url, source).await?;
+            let mut retry_after = None;
             loop {
                 match socket.next().await {
                     Some(Ok(Message::Text(text))) if text.contains("\"welcome\"") => {
-                        return Ok((socket, serde_json::from_str(&text).context("its welcome is not understood")?));
+                        return Ok((socket, serde_json::from_str(&text).map_err(ConnectError::Welcome)?));
                     }
-                    Some(Ok(Message::Close(Some(frame)))) => bail!("closed with {} before welcome", frame.code),
+                    Some(Ok(Message::Text(text))) => retry_after = retry_after_of(&text).or(retry_after),
+                    Some(Ok(Message::Close(Some(frame)))) => {
+                        return Err(ConnectError::Closed { code: frame.code.into(), retry_after });
+                    }
                     Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(error).context("lost before welcome"),
-                    None => bail!("closed before welcome"),
+                    Some(Err(_)) | None => return Err(ConnectError::Lost),
                 }
             }
         };
-        let (socket, welcome) = timeout(WELCOME_WITHIN, opening)
-            .await
-            .with_context(|| format!("{url}: no welcome within {WELCOME_WITHIN:?}"))?
-            .with_context(|| url.to_owned())?;
+        let (socket, welcome) = timeout(WELCOME_WITHIN, opening).await.map_err(|_| ConnectError::Silent)??;
         Ok(Self {
             socket: RefCell::new(socket),
             is_open: Cell::new(true),
             welcome: RefCell::new(welcome),
             unanswered: None,
         })
+    }
+
+    /// The token by which it may come back, and whether it did so by one.
+    pub(crate) fn resume(&self) -> (String, bool) {
+        let welcome = self.welcome.borrow();
+        (welcome.resume.clone(), welcome.resumed)
     }
 
     /// One that comes back keeps what has an id until it knows what became of it.
@@ -120,7 +151,7 @@ impl Client {
     }
 
     /// Connects again, shows the token of its last welcome, and sends again, in order, what has no fate.
-    pub(crate) async fn come_back(&self, url: &str, source: Option<IpAddr>) -> Result<Return> {
+    pub(crate) async fn come_back(&self, url: &str, source: Option<IpAddr>) -> Result<Return, ConnectError> {
         let url = format!("{url}&resume={}", self.welcome.borrow().resume);
         let next = Self::connect(&url, source).await?;
         let welcome = next.welcome.into_inner();
@@ -192,13 +223,41 @@ impl Client {
     }
 }
 
-async fn open(url: &str, source: Option<IpAddr>) -> Result<Socket> {
-    let rest = url.strip_prefix("ws://").context("only ws:// is spoken here")?;
+impl ConnectError {
+    /// How long the server asks to wait.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } | Self::Closed { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether the server says not to try again.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::Address(_) => true,
+            Self::Refused { status, .. } => (400..500).contains(status) && *status != 429,
+            Self::Closed { code, .. } => matches!(code, 1002 | 1003 | 1007 | 1009 | 4400..4500),
+            _ => false,
+        }
+    }
+
+    /// A few words for a table of reasons, the same for all of a kind.
+    pub(crate) fn short(&self) -> String {
+        match self {
+            Self::Network { source, .. } | Self::NoHost(source) => source.kind().to_string(),
+            Self::Upgrade(error) => short(error),
+            other => other.to_string(),
+        }
+    }
+}
+
+async fn open(url: &str, source: Option<IpAddr>) -> Result<Socket, ConnectError> {
+    let rest = url.strip_prefix("ws://").ok_or(ConnectError::Address("only ws:// is spoken here"))?;
     let host = rest.split(['/', '?']).next().unwrap_or(rest);
-    let address =
-        lookup_host(host).await.context("its host has no address")?.next().context("its host has no address")?;
-    let stream = connect_from(source, address).await.with_context(|| format!("cannot connect to {address}"))?;
-    stream.set_nodelay(true)?;
+    let mut addresses = lookup_host(host).await.map_err(ConnectError::NoHost)?;
+    let address = addresses.next().ok_or(ConnectError::Address("its host has no address"))?;
+    let stream = connect_from(source, address).await.map_err(|source| ConnectError::Network { address, source })?;
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
@@ -207,9 +266,27 @@ async fn open(url: &str, source: Option<IpAddr>) -> Result<Socket> {
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
     match client_async_with_config(url, stream, Some(config)).await {
         Ok((socket, _)) => Ok(socket),
-        Err(Error::Http(answer)) => bail!("refused with {}", answer.status()),
-        Err(error) => Err(error).context("the upgrade failed"),
+        Err(tungstenite::Error::Http(answer)) => {
+            let (status, retry_after) = (answer.status().as_u16(), header_retry_after(answer.headers()));
+            Err(ConnectError::Refused { status, retry_after })
+        }
+        Err(error) => Err(ConnectError::Upgrade(error)),
     }
+}
+
+fn header_retry_after(headers: &HeaderMap) -> Option<Duration> {
+    Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
+}
+
+/// How long a `goodbye` asks its client to wait.
+pub(crate) fn retry_after_of(text: &str) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Goodbye {
+        retry_after_ms: u64,
+    }
+    let is_goodbye = text.starts_with("{\"type\":\"goodbye\"");
+    let goodbye: Goodbye = is_goodbye.then(|| serde_json::from_str(text).ok())??;
+    Some(Duration::from_millis(goodbye.retry_after_ms))
 }
 
 async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> std::io::Result<TcpStream> {
@@ -217,14 +294,40 @@ async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> std::io::R
     if let Some(source) = source {
         socket.bind((source, 0).into())?;
     }
-    socket.connect(address).await
+    let stream = socket.connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// A few words for a table of reasons: the kinds of errors, without what differs from one to the next.
-fn short(error: &Error) -> String {
+fn short(error: &tungstenite::Error) -> String {
     match error {
-        Error::Io(error) => error.kind().to_string(),
-        Error::Protocol(error) => error.to_string(),
+        tungstenite::Error::Io(error) => error.kind().to_string(),
+        tungstenite::Error::Protocol(error) => error.to_string(),
         _ => "lost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_told_not_to_come_back_does_not_and_all_others_may() {
+        let refused = |status| ConnectError::Refused { status, retry_after: None }.is_final();
+        let closed = |code| ConnectError::Closed { code, retry_after: None }.is_final();
+
+        assert_eq!([400, 401, 403, 409, 429, 503].map(refused), [true, true, true, true, false, false]);
+        assert_eq!([1001, 1013, 4002, 4409, 4410].map(closed), [false, false, false, true, true]);
+        assert!(!ConnectError::Silent.is_final() && !ConnectError::Lost.is_final());
+    }
+
+    #[test]
+    fn a_goodbye_says_how_long_to_wait_and_nothing_else_does() {
+        let goodbye = r#"{"type":"goodbye","reason":"drains","retry_after_ms":750}"#;
+
+        assert_eq!(retry_after_of(goodbye), Some(Duration::from_millis(750)));
+        assert_eq!(retry_after_of(r#"{"type":"goodbye","reason":"drains"}"#), None);
+        assert_eq!(retry_after_of(r#"{"type":"error","retry_after_ms":750}"#), None);
     }
 }

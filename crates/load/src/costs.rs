@@ -1,13 +1,13 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use signaling_devmesh::MeshFile;
 
 use crate::procfs::{Usage, family, usage};
 
 /// What a process is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Group {
     /// The mesh's balancers.
@@ -33,7 +33,7 @@ pub(crate) struct Reading {
 }
 
 /// What the servers used between two readings.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Costs {
     /// Between the readings.
     pub(crate) seconds: f64,
@@ -46,7 +46,7 @@ pub(crate) struct Costs {
 }
 
 /// What a process or group used.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cost {
     /// `node-0`, or `nodes`.
     pub(crate) name: String,
@@ -82,7 +82,41 @@ pub(crate) fn read(watched: &[Watched]) -> Reading {
     Reading { at: Instant::now(), usages }
 }
 
+impl Reading {
+    /// The names of all that were read.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.usages.iter().map(|(process, _)| process.name.as_str())
+    }
+
+    /// The processes of a name.
+    pub(crate) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (u32, Usage)> + 'a {
+        self.usages
+            .iter()
+            .filter(move |(process, _)| process.name == name)
+            .map(|(process, usage)| (process.pid, *usage))
+    }
+
+    /// One of name, group, number, CPU seconds and KiB.
+    #[cfg(test)]
+    pub(crate) fn of_test(at: Instant, usages: &[(&str, Group, u32, f64, u64)]) -> Self {
+        let usages = usages.iter().map(|(name, group, pid, cpu_seconds, rss_kib)| {
+            let watched = Watched { name: (*name).to_owned(), group: *group, pid: *pid };
+            (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib, ..Usage::default() })
+        });
+        Self { at, usages: usages.collect() }
+    }
+}
+
 impl Costs {
+    /// The same for another number of messages, that of several load processes for one.
+    pub(crate) fn for_messages(mut self, messages: u64) -> Self {
+        self.messages = messages;
+        for cost in self.processes.iter_mut().chain(&mut self.groups) {
+            cost.cpu_us_per_message = (messages > 0).then(|| cost.cpu_seconds * 1e6 / messages as f64);
+        }
+        self
+    }
+
     /// What was used from `before` to `after`; a process must be in both.
     pub(crate) fn between(before: &Reading, after: &Reading, messages: u64) -> Self {
         let per_message = |cpu_seconds: f64| (messages > 0).then(|| cpu_seconds * 1e6 / messages as f64);
@@ -121,6 +155,11 @@ impl Costs {
         Self { seconds, messages, groups: groups.into_iter().flatten().collect(), processes }
     }
 
+    /// How much more memory all processes have at the second reading.
+    pub(crate) fn growth_bytes(&self) -> f64 {
+        self.processes.iter().map(|cost| cost.rss_growth_kib as f64 * 1024.0).sum()
+    }
+
     /// A table of processes and groups, with memory growth for each of `clients` where that is asked for.
     pub(crate) fn table(&self, clients: Option<u64>) -> String {
         let mut table = format!("{:<14}{:>9}{:>12}{:>11}", "", "CPU %", "us/message", "RSS MiB");
@@ -144,19 +183,11 @@ impl Costs {
 mod tests {
     use super::*;
 
-    fn reading(at: Instant, usages: &[(&str, Group, u32, f64, u64)]) -> Reading {
-        let usages = usages.iter().map(|(name, group, pid, cpu_seconds, rss_kib)| {
-            let watched = Watched { name: (*name).to_owned(), group: *group, pid: *pid };
-            (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib })
-        });
-        Reading { at, usages: usages.collect() }
-    }
-
     #[test]
     fn costs_are_the_difference_of_two_readings_by_process_and_group() {
         let now = Instant::now();
-        let before = reading(now, &[("b", Group::Balancers, 1, 1.0, 100), ("n", Group::Nodes, 2, 5.0, 100)]);
-        let after = reading(now, &[("b", Group::Balancers, 1, 1.5, 300), ("n", Group::Nodes, 2, 5.25, 90)]);
+        let before = Reading::of_test(now, &[("b", Group::Balancers, 1, 1.0, 100), ("n", Group::Nodes, 2, 5.0, 100)]);
+        let after = Reading::of_test(now, &[("b", Group::Balancers, 1, 1.5, 300), ("n", Group::Nodes, 2, 5.25, 90)]);
 
         let costs = Costs::between(&before, &after, 100_000);
 
@@ -174,9 +205,9 @@ mod tests {
     #[test]
     fn a_process_that_came_between_the_readings_is_left_out() {
         let now = Instant::now();
-        let after = reading(now, &[("n", Group::Nodes, 2, 5.25, 90)]);
+        let after = Reading::of_test(now, &[("n", Group::Nodes, 2, 5.25, 90)]);
 
-        let costs = Costs::between(&reading(now, &[]), &after, 0);
+        let costs = Costs::between(&Reading::of_test(now, &[]), &after, 0);
 
         assert!(costs.processes.is_empty() && costs.groups.is_empty());
     }

@@ -37,7 +37,8 @@ use tokio::task::spawn_local;
 
 use crate::fleet::{Fleet, FleetOptions};
 use crate::outcome::Outcome;
-use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
+use crate::traffic::{Books, Findings, Sender, TrafficOptions, TrafficPart, Wanted};
+use crate::watch::Watch;
 use acts::play;
 use report::{Evidence, Report};
 use sampler::Sampler;
@@ -65,22 +66,26 @@ pub(crate) async fn run(
 
     let wanted = Wanted { ack_share: options.ack_share, recording: true };
     let books = Rc::new(Books::new(fleet, traffic, wanted)?);
+    let watch = Watch::new(fleet);
     let fleet = Fleet::connect(fleet.plan()?.0, &books).await?;
     let sampler = Sampler::begin(dir, books.clock, fleet.clients.len() as u64).await?;
     let sender = Sender::new(&books, &fleet, traffic)?;
     let (measured_from_us, end_us) = (sender.measured_from_us(), sender.end_us());
     let (all_settled, stop) = oneshot::channel();
+    let (watched_enough, over) = oneshot::channel();
     let sampling = spawn_local(sampler.run(stop));
+    let watching = spawn_local(async move { watch.run(over).await });
     let playing = spawn_local(play(control, books.clock, measured_from_us + first_act_us, steps));
     let sending = sender.run(&[]).await;
     // First of all, so that no node is left paused.
     let acts = playing.await.context("the script was stopped")?;
     let sending = sending?;
     books.settle(traffic.settle()).await;
-    drop(all_settled);
+    drop((all_settled, watched_enough));
+    let usages = watching.await.context("the watch was stopped")?;
     let samples = sampling.await.context("the sampler was stopped")?;
 
-    let findings = Findings::new(traffic, &fleet, &books, sending);
+    let findings = Findings::new(traffic, TrafficPart::new(&fleet, &books, sending));
     books.expect_endings();
     fleet.close();
     let evidence = Evidence {
@@ -91,10 +96,12 @@ pub(crate) async fn run(
         samples,
         acts,
         measured_from_us,
+        start_us: measured_from_us - traffic.warmup_us(),
         end_us,
     };
-    let report = Report::new(scenario, findings, &evidence);
-    Outcome::new(report.table(), &report, report.failures(traffic, options))
+    let report = Report::new(scenario, findings, &evidence, usages.lines());
+    let outcome = Outcome::new(report.table(), &report, report.failures(traffic, options))?;
+    Ok(outcome.with_page(report.page()))
 }
 
 fn node_ids(mesh: &MeshFile) -> Vec<String> {

@@ -1,3 +1,4 @@
+mod endings;
 mod options;
 
 use std::net::IpAddr;
@@ -6,15 +7,15 @@ use std::task::{Context as TaskContext, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
-use rand::RngExt as _;
-use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
-use crate::client::{Client, Return};
-use crate::latency::{Latencies, Percentiles};
+use crate::backoff::BackOff;
+use crate::client::{Client, ConnectError, Return, retry_after_of};
+use crate::latency::Latencies;
+use crate::progress::progress;
 
+pub(crate) use endings::Endings;
 pub(crate) use options::{FleetOptions, Via};
 
 /// Handshakes that may be under way at the same time.
@@ -49,32 +50,44 @@ pub(crate) struct FleetPlan {
 /// Many open sockets, each with a task that reads it.
 pub(crate) struct Fleet {
     pub(crate) clients: Vec<Rc<Client>>,
-    pub(crate) connect: Percentiles,
+    /// How long each took to connect.
+    pub(crate) connect: Latencies,
     pub(crate) connect_seconds: f64,
     _readers: JoinSet<()>,
 }
 
-impl Fleet {
-    /// Opens all sockets at a bounded rate. The first failure ends it.
-    pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
-        let total = plan.urls.len();
+/// A client that has connected.
+pub(crate) struct Opened {
+    pub(crate) home: Home,
+    pub(crate) client: Client,
+}
+
+/// Where a client may connect.
+pub(crate) struct Home {
+    pub(crate) number: usize,
+    pub(crate) urls: Vec<String>,
+    pub(crate) source: Option<IpAddr>,
+}
+
+impl FleetPlan {
+    /// Opens all sockets at a bounded rate, and hands each on as soon as it is open. The first failure ends it.
+    pub(crate) async fn open(self, mut on_open: impl FnMut(Opened)) -> Result<Latencies> {
+        let total = self.urls.len();
         let bar = progress(total as u64, "connecting");
         let begin = Instant::now();
         let mut times = Latencies::new()?;
-        let mut clients: Vec<Option<Rc<Client>>> = vec![None; total];
-        let mut readers = JoinSet::new();
-        let mut opening: JoinSet<(Home, Duration, Result<Client>)> = JoinSet::new();
-        let mut waiting = plan.urls.into_iter().enumerate();
+        let mut opening: JoinSet<(Home, Duration, Result<Client, ConnectError>)> = JoinSet::new();
+        let mut waiting = self.urls.into_iter().enumerate();
         let mut clock = interval(BEGIN_EVERY);
         let mut begun = 0;
         while waiting.len() > 0 || !opening.is_empty() {
             tokio::select! {
                 _ = clock.tick(), if waiting.len() > 0 && opening.len() < MAX_OPENING => {
-                    let allowed = (begin.elapsed().as_secs_f64() * f64::from(plan.rate)) as usize + 1;
+                    let allowed = (begin.elapsed().as_secs_f64() * f64::from(self.rate)) as usize + 1;
                     while begun < allowed && opening.len() < MAX_OPENING {
                         let Some((number, urls)) = waiting.next() else { break };
                         begun += 1;
-                        let source = plan.sources.get(number % plan.sources.len().max(1)).copied();
+                        let source = self.sources.get(number % self.sources.len().max(1)).copied();
                         opening.spawn_local(async move {
                             let begin = Instant::now();
                             let client = Client::connect(&urls[0], source).await;
@@ -83,28 +96,44 @@ impl Fleet {
                     }
                 }
                 Some(opened) = opening.join_next() => {
-                    let (home, time, client) = opened.context("a connecting task was stopped")?;
-                    let number = home.number;
-                    let mut client = client.with_context(|| format!("client {number} of {total}"))?;
-                    if plan.come_back {
-                        client.keep_unanswered();
-                    }
-                    let client = Rc::new(client);
-                    times.record(time);
+                    let (home, took, client) = opened.context("a connecting task was stopped")?;
+                    let client = client
+                        .with_context(|| home.urls[0].clone())
+                        .with_context(|| format!("client {} of {total}", home.number))?;
+                    times.record(took);
                     bar.inc(1);
-                    if plan.come_back {
-                        readers.spawn_local(listen_and_come_back(home, Rc::clone(&client), Rc::clone(listener)));
-                    } else {
-                        readers.spawn_local(listen(number, Rc::clone(&client), Rc::clone(listener)));
-                    }
-                    clients[number] = Some(client);
+                    on_open(Opened { home, client });
                 }
             }
         }
         bar.finish_and_clear();
+        Ok(times)
+    }
+}
+
+impl Fleet {
+    /// Opens all sockets at a bounded rate. The first failure ends it.
+    pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
+        let begin = Instant::now();
+        let come_back = plan.come_back;
+        let mut clients: Vec<Option<Rc<Client>>> = vec![None; plan.urls.len()];
+        let mut readers = JoinSet::new();
+        let on_open = |Opened { home, mut client }: Opened| {
+            if come_back {
+                client.keep_unanswered();
+            }
+            let (number, client, listener) = (home.number, Rc::new(client), Rc::clone(listener));
+            clients[number] = Some(Rc::clone(&client));
+            if come_back {
+                readers.spawn_local(listen_and_come_back(home, client, listener));
+            } else {
+                readers.spawn_local(listen(number, client, listener));
+            }
+        };
+        let connect = plan.open(on_open).await?;
         Ok(Self {
             clients: clients.into_iter().flatten().collect(),
-            connect: times.percentiles(),
+            connect,
             connect_seconds: begin.elapsed().as_secs_f64(),
             _readers: readers,
         })
@@ -127,13 +156,6 @@ async fn listen<L: Listener>(number: usize, client: Rc<Client>, listener: Rc<L>)
     listener.ended(number, reason);
 }
 
-/// Where a client may connect.
-struct Home {
-    number: usize,
-    urls: Vec<String>,
-    source: Option<IpAddr>,
-}
-
 /// Listens for as long as the fleet lives: a client whose socket ends comes back after a while, as told or drawn.
 async fn listen_and_come_back<L: Listener>(home: Home, client: Rc<Client>, listener: Rc<L>) {
     let mut urls = home.urls.iter().cycle().skip(1);
@@ -147,36 +169,16 @@ async fn listen_and_come_back<L: Listener>(home: Home, client: Rc<Client>, liste
         };
         let reason = client.read(heard).await;
         listener.ended(home.number, reason);
-        let mut pause = retry_after.unwrap_or_else(|| rand::rng().random_range(Duration::ZERO..=FIRST_BACK_OFF));
-        let mut back_off = FIRST_BACK_OFF;
+        let mut back_off = BackOff::new(FIRST_BACK_OFF, LAST_BACK_OFF);
         for url in urls.by_ref() {
-            sleep(pause).await;
-            if let Ok(how) = client.come_back(url, home.source).await {
-                listener.returned(home.number, &how);
-                break;
+            sleep(back_off.wait(retry_after.take(), &mut rand::rng())).await;
+            match client.come_back(url, home.source).await {
+                Ok(how) => {
+                    listener.returned(home.number, &how);
+                    break;
+                }
+                Err(error) => retry_after = error.retry_after(),
             }
-            pause = rand::rng().random_range(Duration::ZERO..=back_off);
-            back_off = LAST_BACK_OFF.min(back_off * 2);
         }
     }
-}
-
-/// How long a `goodbye` asks its client to wait.
-fn retry_after_of(text: &str) -> Option<Duration> {
-    #[derive(Deserialize)]
-    struct Goodbye {
-        retry_after_ms: u64,
-    }
-    let is_goodbye = text.starts_with("{\"type\":\"goodbye\"");
-    let goodbye: Goodbye = is_goodbye.then(|| serde_json::from_str(text).ok())??;
-    Some(Duration::from_millis(goodbye.retry_after_ms))
-}
-
-/// A bar on the terminal, and nothing where there is none.
-pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::new(total);
-    if let Ok(style) = ProgressStyle::with_template("{msg:<12} [{bar:40}] {pos}/{len} {elapsed}") {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.with_message(what)
 }

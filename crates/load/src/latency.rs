@@ -2,17 +2,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest time that is told apart; longer ones count as this.
 const LONGEST_US: u64 = 120_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Times, kept in microseconds to three digits.
+/// Times, kept in microseconds to three digits. Written down as pairs of a time and how often there was such a one.
+#[derive(Clone, Debug)]
 pub(crate) struct Latencies(Histogram<u64>);
 
 /// Percentiles in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Percentiles {
     pub(crate) count: u64,
     pub(crate) p50: u64,
@@ -32,24 +34,48 @@ impl Latencies {
         self.0.saturating_record(time_us);
     }
 
+    /// Takes in what another one has recorded.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        for (time_us, count) in other.recorded() {
+            self.0.saturating_record_n(time_us, count);
+        }
+    }
+
+    fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
     pub(crate) fn record(&mut self, time: Duration) {
         self.record_us(u64::try_from(time.as_micros()).unwrap_or(LONGEST_US));
     }
 
     pub(crate) fn percentiles(&self) -> Percentiles {
-        let at = |quantile| self.0.value_at_quantile(quantile);
-        Percentiles {
-            count: self.0.len(),
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            max: self.0.max(),
+        Percentiles::of(&self.0)
+    }
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.recorded())
+    }
+}
+
+impl<'de> Deserialize<'de> for Latencies {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut latencies = Self::new().map_err(D::Error::custom)?;
+        for (time_us, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
+            latencies.0.saturating_record_n(time_us, count);
         }
+        Ok(latencies)
     }
 }
 
 impl Percentiles {
+    pub(crate) fn of(times_us: &Histogram<u64>) -> Self {
+        let at = |quantile| times_us.value_at_quantile(quantile);
+        Self { count: times_us.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: times_us.max() }
+    }
+
     /// One line of milliseconds.
     pub(crate) fn line(&self) -> String {
         let ms = |us: u64| format!("{}.{:03}", us / 1_000, us % 1_000);
@@ -91,6 +117,20 @@ mod tests {
         for (found, exact) in expected {
             assert!(found.abs_diff(exact) * 1_000 <= exact, "{found} is not {exact}");
         }
+    }
+
+    #[test]
+    fn those_of_two_processes_are_one_after_they_were_written_down_and_read() {
+        let (mut one, mut other, mut whole) =
+            (Latencies::new().unwrap(), Latencies::new().unwrap(), Latencies::new().unwrap());
+        for time in 1..=50_000 {
+            if time % 3 == 0 { &mut one } else { &mut other }.record_us(time);
+            whole.record_us(time);
+        }
+
+        one.absorb(&serde_json::from_str(&serde_json::to_string(&other).unwrap()).unwrap());
+
+        assert_eq!(one.percentiles(), whole.percentiles());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What became of the messages of one ordered pair, which are numbered from 1 in the order sent.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(crate) struct Ledger {
 }
 
 /// The sum over all pairs. Everything but `sent`, `delivered` and `copied` ought to be 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     /// Written to a socket.
     pub(crate) sent: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Totals {
     /// Never arrived.
     pub(crate) lost: u64,
     /// Arrived again, since the sender did not know that they had arrived and sent them again, or on another socket.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) copied: u64,
     /// Arrived again for no such reason.
     pub(crate) doubled: u64,
@@ -94,17 +95,30 @@ impl Ledger {
     }
 }
 
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.copied += other.copied;
+        self.doubled += other.doubled;
+        self.swapped += other.swapped;
+    }
+}
+
 impl Totals {
     /// Closes the books: what has not arrived now is lost.
     pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
         let mut totals = Self::default();
         for ledger in ledgers {
-            totals.sent += ledger.sent;
-            totals.delivered += ledger.delivered();
-            totals.lost += ledger.sent.saturating_sub(ledger.delivered());
-            totals.copied += ledger.copied;
-            totals.doubled += ledger.doubled;
-            totals.swapped += ledger.swapped;
+            totals += Self {
+                sent: ledger.sent,
+                delivered: ledger.delivered(),
+                lost: ledger.sent.saturating_sub(ledger.delivered()),
+                copied: ledger.copied,
+                doubled: ledger.doubled,
+                swapped: ledger.swapped,
+            };
         }
         totals
     }

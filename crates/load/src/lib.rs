@@ -3,8 +3,8 @@
 //! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time whether or
 //! not the sender was late. Everything runs on one thread, since it shares the machine with what it measures.
 //!
-//! It measures; it does not judge protocol details, and it does not reconnect: a closed socket is a finding. Only
-//! clients of [`drill::Load`] may be told to come back.
+//! It measures; it does not judge protocol details, and it does not reconnect: a closed socket is a finding. Only the
+//! herd, and clients of [`drill::Load`] that are told to, come back.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -12,30 +12,48 @@
 //! | `scenarios`, `outcome` | one file per scenario; each returns a report and what speaks against it |
 //! | `traffic` | numbered messages between pairs of clients, and the books on them; shared by scenarios |
 //! | `drill` | such traffic while something is done to the nodes; shared by scenarios |
+//! | `calls`, `herd`, `churn` | calls being set up; all clients cut off at once; visitors that come and go |
+//! | `crew` | one load put on by several processes |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
-//! | `route` | pure: which URL a client connects to |
+//! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
 //! | `ticker`, `clock` | what the sender follows; the time of a run |
-//! | `latency`, `costs`, `procfs` | percentiles; CPU and memory of the servers' processes |
+//! | `latency`, `timeline` | percentiles; the same second by second |
+//! | `watch`, `costs`, `procfs`, `metrics` | CPU and memory of the servers' processes; what servers say of themselves |
+//! | `html`, `plots`, `progress` | the page with plots; the bar on the terminal |
 
 pub mod drill;
 pub mod options;
 pub mod outcome;
 pub mod scenarios;
 
+mod backoff;
+mod calls;
+mod churn;
 mod client;
 mod clock;
 mod costs;
+mod crew;
 mod fleet;
+mod herd;
+mod html;
 mod latency;
 mod ledger;
 mod limits;
+mod merge;
 mod message;
+mod metrics;
 mod pairs;
+mod plots;
 mod procfs;
+mod progress;
 mod route;
 mod schedule;
+#[cfg(test)]
+mod testing;
 mod ticker;
+mod timeline;
 mod traffic;
+mod watch;
 
 pub use limits::raise_descriptor_limit;

@@ -91,6 +91,15 @@ impl Format {
             Size::Varied => (varied(&VARIED_ICE_BYTES, pair, number), &self.ice),
             Size::Ice | Size::Mixed => (ICE_BYTES, &self.ice),
         };
+        self.fill(to, number, time_us, id, bytes, text)
+    }
+
+    /// A message of so many bytes that looks like a session description or like a candidate, whatever the size of others.
+    pub(crate) fn write_part(&self, to: &str, number: u64, time_us: u64, bytes: usize, is_description: bool) -> String {
+        self.fill(to, number, time_us, None, bytes, if is_description { &self.sdp } else { &self.ice })
+    }
+
+    fn fill(&self, to: &str, number: u64, time_us: u64, id: Option<u64>, bytes: usize, text: &str) -> String {
         let mut message = String::with_capacity(bytes + 180);
         message.push_str("{\"type\":\"signal\",\"to\":\"");
         message.push_str(to);

@@ -5,8 +5,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::html::Page;
+
 /// What a scenario found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// For people.
     pub table: String,
@@ -14,29 +16,51 @@ pub struct Outcome {
     pub json: String,
     /// What speaks against the servers, or against the measurement; empty when all is well.
     pub failures: Vec<String>,
+    page: Option<Page>,
 }
 
 impl Outcome {
     pub(crate) fn new(table: String, report: &impl Serialize, failures: Vec<String>) -> Result<Self> {
-        Ok(Self { table, json: serde_json::to_string_pretty(report)? + "\n", failures })
+        Ok(Self { table, json: serde_json::to_string_pretty(report)? + "\n", failures, page: None })
     }
 
-    /// Prints the table, and the JSON where it was asked for; `-` prints the JSON instead of the table.
+    /// Of a process that has told another one what it found.
+    pub(crate) fn silent() -> Self {
+        Self::default()
+    }
+
+    /// With plots, for those who want them.
+    pub(crate) fn with_page(mut self, page: Page) -> Self {
+        self.page = Some(Page { table: self.table.clone(), failures: self.failures.clone(), ..page });
+        self
+    }
+
+    /// Prints the table, and writes the JSON and the HTML page where they were asked for; `-` prints the JSON instead of the
+    /// table.
     ///
     /// # Errors
-    /// When the file cannot be written.
-    pub fn publish(&self, json: Option<&Path>) -> Result<()> {
+    /// When a file cannot be written, or the scenario has no page.
+    pub fn publish(&self, json: Option<&Path>, html: Option<&Path>) -> Result<()> {
+        if self.json.is_empty() {
+            return Ok(());
+        }
+        if let Some(path) = html {
+            let page = self.page.as_ref().context("this scenario has no page: leave out --html")?;
+            write(path, &page.render())?;
+        }
         match json {
             Some(path) if path == Path::new("-") => {
                 print!("{}", self.json);
                 return Ok(());
             }
-            Some(path) => {
-                std::fs::write(path, &self.json).with_context(|| format!("cannot write {}", path.display()))?;
-            }
+            Some(path) => write(path, &self.json)?,
             None => {}
         }
         print!("{}", self.table);
         Ok(())
     }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

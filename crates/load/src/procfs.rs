@@ -10,13 +10,23 @@ pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
     /// Memory in RAM, in KiB.
     pub(crate) rss_kib: u64,
+    pub(crate) threads: u64,
 }
 
 /// Reads what a process has used so far; `None` when there is no such process.
 pub(crate) fn usage(pid: u32) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    Some(Usage { cpu_seconds: cpu_seconds(&stat)?, rss_kib: rss_kib(&status)? })
+    Some(Usage {
+        cpu_seconds: cpu_seconds(&stat)?,
+        rss_kib: number(&status, "VmRSS:")?,
+        threads: number(&status, "Threads:")?,
+    })
+}
+
+/// How many descriptors a process has open; `None` where that may not be looked at. It takes a while where they are many.
+pub(crate) fn descriptors(pid: u32) -> Option<u64> {
+    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
 }
 
 /// A process and all that descend from it.
@@ -51,8 +61,8 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some(f64::from(ticks(11)?.saturating_add(ticks(12)?)) / TICKS_PER_SECOND)
 }
 
-fn rss_kib(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn number(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
@@ -70,13 +80,16 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_from_the_status() {
-        assert_eq!(rss_kib("Name:\tx\nVmPeak:\t  9 kB\nVmRSS:\t   5120 kB\nThreads:\t1\n"), Some(5_120));
+    fn memory_and_threads_are_read_from_the_status() {
+        let status = "Name:\tx\nVmPeak:\t  9 kB\nVmRSS:\t   5120 kB\nThreads:\t4\n";
+
+        assert_eq!((number(status, "VmRSS:"), number(status, "Threads:")), (Some(5_120), Some(4)));
     }
 
     #[test]
-    fn our_own_process_has_memory_and_one_that_is_not_there_has_nothing() {
-        assert!(usage(std::process::id()).unwrap().rss_kib > 0);
+    fn our_own_process_uses_something_and_one_that_is_not_there_has_nothing() {
+        let own = usage(std::process::id()).unwrap();
+        assert!(own.rss_kib > 0 && own.threads > 0 && descriptors(std::process::id()) > Some(0));
         assert_eq!(usage(u32::MAX), None);
     }
 

@@ -8,6 +8,7 @@ mod acks;
 mod books;
 mod findings;
 mod options;
+mod part;
 mod recording;
 mod sender;
 
@@ -15,5 +16,6 @@ pub(crate) use acks::AckTotals;
 pub(crate) use books::{Books, Returns, Wanted};
 pub(crate) use findings::Findings;
 pub(crate) use options::TrafficOptions;
+pub(crate) use part::TrafficPart;
 pub(crate) use recording::{Arrival, Recording};
 pub(crate) use sender::Sender;

@@ -64,7 +64,9 @@ impl Load {
             connect_rate: 1_000,
             prefix: "drill".to_owned(),
             come_back: self.come_back,
+            first: 0,
             json: None,
+            html: None,
         }
     }
 

@@ -33,21 +33,12 @@ pub(super) fn first_act_us(options: &DrillOptions, traffic: &TrafficOptions, ste
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use clap::Parser as _;
-
     use super::*;
     use crate::drill::Act;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        drill: DrillOptions,
-        #[command(flatten)]
-        traffic: TrafficOptions,
-    }
+    use crate::testing::parse;
 
     fn moment(arguments: &[&str], waits: &[u64]) -> Result<u64> {
-        let command = Command::parse_from([&["mesh-load"], arguments].concat());
+        let command = parse(arguments).unwrap();
         let steps = waits.iter().map(|wait| Step { wait: Duration::from_secs(*wait), act: Act::Scale(1) });
         first_act_us(&command.drill, &command.traffic, &steps.collect::<Vec<_>>())
     }

@@ -2,6 +2,8 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::Serialize;
 
+use crate::metrics::sum;
+
 /// What a server's metrics page says, or several together, of what is of interest here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
@@ -28,23 +30,14 @@ pub(super) struct Page {
 impl Page {
     /// Reads the text format of Prometheus; what is not there is 0.
     pub(super) fn read(text: &str) -> Self {
-        let mut page = Self::default();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let name = line.split(['{', ' ']).next().unwrap_or_default();
-            let counts = &mut page.counts;
-            let sum = match name {
-                "signaling_handoffs_total" => &mut counts.handoffs,
-                "signaling_sessions_attached_total" => &mut counts.attached,
-                "signaling_resends_total" => &mut counts.resends,
-                "signaling_edge_resends_total" => &mut counts.edge_resends,
-                "signaling_filtered_repeats_total" => &mut counts.filtered_repeats,
-                "signaling_sessions" => &mut page.sessions,
-                _ => continue,
-            };
-            let value = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
-            *sum += value.unwrap_or(0.0) as u64;
-        }
-        page
+        let counts = Counts {
+            handoffs: sum(text, "signaling_handoffs_total"),
+            attached: sum(text, "signaling_sessions_attached_total"),
+            resends: sum(text, "signaling_resends_total"),
+            edge_resends: sum(text, "signaling_edge_resends_total"),
+            filtered_repeats: sum(text, "signaling_filtered_repeats_total"),
+        };
+        Self { counts, sessions: sum(text, "signaling_sessions") }
     }
 }
 

@@ -10,8 +10,11 @@ use super::moves::{moves, undisturbed};
 use super::page::Counts;
 use super::seconds::{Second, seconds, table};
 use super::tally::Sample;
+use crate::html::{Mark, Page};
 use crate::latency::p99_us;
+use crate::plots;
 use crate::traffic::{Arrival, Findings, Recording, TrafficOptions};
+use crate::watch::UsageLine;
 
 /// Nobody minds a latency up to this, whatever it was before.
 pub(super) const FINE_US: u64 = 20_000;
@@ -28,6 +31,8 @@ pub(super) struct Evidence<'a> {
     pub(super) samples: Vec<Sample>,
     pub(super) acts: Vec<Done>,
     pub(super) measured_from_us: u64,
+    /// The begin of the schedule.
+    pub(super) start_us: u64,
     /// When the sending was to end.
     pub(super) end_us: u64,
 }
@@ -44,7 +49,11 @@ pub(super) struct Report {
     /// From the first act on.
     #[serde(flatten)]
     counts: Counts,
-    timeline: Vec<Second>,
+    /// From the first act.
+    by_second: Vec<Second>,
+    usage: Vec<UsageLine>,
+    #[serde(skip)]
+    marks: Vec<Mark>,
 }
 
 /// What one act brought about, until the next one.
@@ -79,7 +88,12 @@ struct ActReport {
 }
 
 impl Report {
-    pub(super) fn new(scenario: &'static str, findings: Findings, evidence: &Evidence<'_>) -> Self {
+    pub(super) fn new(
+        scenario: &'static str,
+        findings: Findings,
+        evidence: &Evidence<'_>,
+        usage: Vec<UsageLine>,
+    ) -> Self {
         let Evidence { recording, samples, acts, .. } = evidence;
         let last_us = samples.last().map_or(evidence.end_us, |sample| sample.at_us + 1).max(evidence.end_us);
         let zero_us = acts.first().map_or(last_us, |act| act.began_us);
@@ -96,8 +110,14 @@ impl Report {
             acts: reports.collect(),
             moved: whole.counts.moved(),
             counts: whole.counts,
-            timeline: seconds(recording, samples, acts, zero_us),
+            by_second: seconds(recording, samples, acts, zero_us),
+            usage,
+            marks: acts.iter().map(|act| evidence.mark(act)).collect(),
         }
+    }
+
+    pub(super) fn page(&self) -> Page {
+        plots::page(self.scenario, self.findings.timeline(), "messages", "latency", &self.usage, self.marks.clone())
     }
 
     /// What speaks against the servers, or against the measurement.
@@ -117,7 +137,7 @@ impl Report {
     }
 
     pub(super) fn table(&self) -> String {
-        let mut text = table(&self.timeline) + "\n";
+        let mut text = table(&self.by_second) + "\n";
         self.acts.iter().for_each(|act| act.write(&mut text));
         let Counts { handoffs, resends, edge_resends, filtered_repeats, .. } = self.counts;
         // Writing to a String cannot fail.
@@ -132,6 +152,10 @@ impl Report {
 }
 
 impl Evidence<'_> {
+    fn mark(&self, done: &Done) -> Mark {
+        Mark { at: done.began_us.saturating_sub(self.start_us) as f64 / 1e6, text: done.act.to_string() }
+    }
+
     fn course(&self, zero_us: u64) -> Course<'_> {
         let arrivals = &self.recording.arrivals;
         let before = p99_us(latencies(between(arrivals, &(self.measured_from_us..zero_us)), |_| true));

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use signaling_devmesh::MeshFile;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -11,11 +11,10 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use super::page::Page;
 use super::tally::{Sample, ServerRun, Tally};
 use crate::clock::Clock;
+use crate::metrics::{fetch, http};
 
 /// How often the servers are asked.
 const EVERY: Duration = Duration::from_millis(100);
-/// How long one may take to answer; it is not asked again meanwhile, and nobody waits for it.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// How long all may take to answer at first.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
 
@@ -27,17 +26,17 @@ pub(super) struct Sampler {
     http: reqwest::Client,
     tally: Tally,
     asking: JoinSet<(ServerRun, Result<String, reqwest::Error>)>,
+    /// Those that have not answered; they are not asked again meanwhile, and nobody waits for them.
     asked: BTreeSet<ServerRun>,
 }
 
 impl Sampler {
     /// Returns once every server has answered, and so many sessions are at the nodes.
     pub(super) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
-        let http = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build();
         let mut sampler = Self {
             dir: dir.to_owned(),
             clock,
-            http: http.context("cannot make an HTTP client")?,
+            http: http()?,
             tally: Tally::default(),
             asking: JoinSet::new(),
             asked: BTreeSet::new(),
@@ -100,8 +99,4 @@ impl Sampler {
             self.tally.heard(server, Page::read(&text), self.clock.now_us());
         }
     }
-}
-
-async fn fetch(http: &reqwest::Client, internal: &str) -> Result<String, reqwest::Error> {
-    http.get(format!("{internal}/metrics")).send().await?.error_for_status()?.text().await
 }

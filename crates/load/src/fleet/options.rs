@@ -7,6 +7,7 @@ use signaling_devmesh::MeshFile;
 
 use super::FleetPlan;
 use crate::costs::{Watched, watched};
+use crate::crew::Share;
 use crate::route::{Owners, Route};
 
 /// Where the clients connect, and what is measured beside them.
@@ -42,9 +43,15 @@ pub struct FleetOptions {
     /// Clients whose socket ends come back with their resume token, and send again what asked for an ack and has none.
     #[arg(skip)]
     pub(crate) come_back: bool,
+    /// The number of the first client; other processes have those before it.
+    #[arg(skip)]
+    pub(crate) first: u32,
     /// Write the report as JSON to this file, - for the standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the report as a page with plots to this file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Which servers of a mesh clients connect to.
@@ -58,7 +65,15 @@ pub enum Via {
 
 impl FleetOptions {
     pub(crate) fn client_id(&self, number: usize) -> String {
-        format!("{}-{number}", self.prefix)
+        format!("{}-{}", self.prefix, self.first as usize + number)
+    }
+
+    /// The part of the clients, and of the rate at which they connect, that a process has.
+    pub(crate) fn of_share(&self, share: Share) -> Self {
+        let clients = share.of_clients(self.clients);
+        let rate = share.of(self.connect_rate.into());
+        let connect_rate = u32::try_from(rate.end - rate.start).unwrap_or(self.connect_rate).max(1);
+        Self { first: clients.start, clients: clients.end - clients.start, connect_rate, ..self.clone() }
     }
 
     /// Finds the URL of each client and the processes to measure.
@@ -66,7 +81,9 @@ impl FleetOptions {
         let mesh = self.dir.as_ref().map(MeshFile::read).transpose()?;
         let route = self.route(mesh.as_ref())?;
         let clients = usize::try_from(self.clients)?;
-        let urls = (0..clients).map(|number| route.urls(number, &self.client_id(number))).collect::<Result<_>>()?;
+        let first = usize::try_from(self.first)?;
+        let urls = |number: usize| route.urls(first + number, &self.client_id(number));
+        let urls = (0..clients).map(urls).collect::<Result<_>>()?;
         let plan =
             FleetPlan { urls, sources: self.sources.clone(), rate: self.connect_rate, come_back: self.come_back };
         Ok((plan, watched(mesh.as_ref(), &self.also)))
@@ -104,22 +121,11 @@ fn prefix(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        fleet: FleetOptions,
-    }
-
-    fn parse(arguments: &[&str]) -> Result<FleetOptions, clap::Error> {
-        Command::try_parse_from([&["mesh-load"], arguments].concat()).map(|command| command.fleet)
-    }
+    use crate::testing::parse;
 
     fn fleet(arguments: &[&str]) -> FleetOptions {
-        parse(arguments).unwrap()
+        parse(arguments).unwrap().fleet
     }
 
     #[test]
@@ -148,6 +154,17 @@ mod tests {
         assert_eq!(options.also, [("nginx".to_owned(), own)]);
         assert!(!options.plan().unwrap().1.is_empty());
         assert!(parse(&["--also=nginx"]).is_err());
+    }
+
+    #[test]
+    fn the_clients_of_all_processes_together_are_those_of_one() {
+        let whole = fleet(&["--clients=10", "--url=ws://127.0.0.1:1", "--url=ws://127.0.0.1:2"]);
+        let urls = |options: &FleetOptions| options.plan().unwrap().0.urls;
+        let shares = ["0/3", "1/3", "2/3"].map(|share| share.parse().unwrap());
+
+        let parts: Vec<_> = shares.into_iter().flat_map(|share| urls(&whole.of_share(share))).collect();
+
+        assert_eq!(parts, urls(&whole));
     }
 
     #[test]

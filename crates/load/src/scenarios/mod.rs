@@ -1,6 +1,9 @@
 //! One file per scenario.
 
+pub mod calls;
+pub mod churn;
 pub mod crash;
+pub mod herd;
 pub mod idle;
 pub mod rescale;
 pub mod steady;
@@ -8,6 +11,7 @@ pub mod steady;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::churn::MOST_AT_ONCE;
 use crate::fleet::FleetOptions;
 use crate::outcome::Outcome;
 
@@ -16,8 +20,14 @@ use crate::outcome::Outcome;
 pub enum Scenario {
     /// Pairs of clients exchange numbered messages at a fixed rate.
     Steady(steady::Options),
+    /// Calls are set up at a fixed rate: offers, answers and candidates between two clients, then quiet.
+    Calls(calls::Options),
     /// Clients that only hold their sockets: what each of them costs.
     Idle(idle::Options),
+    /// All clients are cut off at once and come back.
+    Herd(herd::Options),
+    /// Visitors connect, say something and leave; what the servers keep of that.
+    Churn(churn::Options),
     /// The steady load while nodes are added and taken away.
     Rescale(rescale::Options),
     /// The steady load while nodes are killed, paused, drained or restarted.
@@ -30,10 +40,28 @@ impl Scenario {
     pub fn fleet(&self) -> &FleetOptions {
         match self {
             Self::Steady(options) => &options.fleet,
+            Self::Calls(options) => &options.fleet,
             Self::Idle(options) => &options.fleet,
+            Self::Herd(options) => &options.fleet,
+            Self::Churn(options) => &options.fleet,
             Self::Rescale(options) => &options.fleet,
             Self::Crash(options) => &options.fleet,
         }
+    }
+
+    /// How many sockets one process opens for it.
+    #[must_use]
+    pub fn sockets(&self) -> u64 {
+        let clients = self.fleet().clients;
+        let of_one = match self {
+            Self::Steady(options) => options.crew.clients_of_one(clients),
+            Self::Calls(options) => options.crew.clients_of_one(clients),
+            Self::Idle(options) => options.crew.clients_of_one(clients),
+            Self::Herd(options) => options.crew.clients_of_one(clients),
+            Self::Churn(options) => options.crew.clients_of_one(clients) + MOST_AT_ONCE,
+            Self::Rescale(_) | Self::Crash(_) => clients,
+        };
+        of_one.into()
     }
 
     /// Runs it, on one thread: it has to be called within a [`tokio::task::LocalSet`].
@@ -43,7 +71,10 @@ impl Scenario {
     pub async fn run(&self) -> Result<Outcome> {
         match self {
             Self::Steady(options) => steady::run(options).await,
+            Self::Calls(options) => calls::run(options).await,
             Self::Idle(options) => idle::run(options).await,
+            Self::Herd(options) => herd::run(options).await,
+            Self::Churn(options) => churn::run(options).await,
             Self::Rescale(options) => rescale::run(options).await,
             Self::Crash(options) => crash::run(options).await,
         }

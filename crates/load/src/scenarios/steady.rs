@@ -6,9 +6,13 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
+use crate::crew::{CrewOptions, Gate, Share, Work};
 use crate::fleet::{Fleet, FleetOptions};
+use crate::html::Mark;
 use crate::outcome::Outcome;
-use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
+use crate::plots;
+use crate::traffic::{Books, Findings, Sender, TrafficOptions, TrafficPart, Wanted};
+use crate::watch::{UsageLine, Watch};
 
 /// What `mesh-load steady` takes.
 #[derive(Clone, Debug, Args)]
@@ -19,6 +23,9 @@ pub struct Options {
     /// What they send.
     #[command(flatten)]
     pub traffic: TrafficOptions,
+    /// How many processes they are in.
+    #[command(flatten)]
+    pub crew: CrewOptions,
     /// Fail when the 99th percentile of latency is above this.
     #[arg(long)]
     pub max_p99_ms: Option<f64>,
@@ -27,8 +34,10 @@ pub struct Options {
 #[derive(Serialize)]
 struct Report {
     scenario: &'static str,
+    processes: u32,
     #[serde(flatten)]
     findings: Findings,
+    usage: Vec<UsageLine>,
 }
 
 /// Runs the scenario.
@@ -37,16 +46,34 @@ struct Report {
 /// When the clients cannot connect.
 pub async fn run(options: &Options) -> Result<Outcome> {
     options.traffic.check(&options.fleet)?;
-    let (plan, watched) = options.fleet.plan()?;
-    let books = Rc::new(Books::new(&options.fleet, &options.traffic, Wanted::default())?);
+    let watch = Watch::new(&options.fleet);
+    let work = options.crew.work(&[], |share, gate| part(options, share, gate), |over| watch.run(over)).await?;
+    Work::report(work, |work| {
+        let findings = Findings::new(&options.traffic, work.part);
+        let failures = failures(options, &findings);
+        let report =
+            Report { scenario: "steady", processes: options.crew.processes, findings, usage: work.beside.lines() };
+        let mark = Mark { at: options.traffic.warmup as f64, text: "the measured time begins".to_owned() };
+        let page = plots::page("steady", report.findings.timeline(), "messages", "latency", &report.usage, vec![mark]);
+        Ok(Outcome::new(report.findings.table(), &report, failures)?.with_page(page))
+    })
+}
+
+async fn part(options: &Options, share: Share, gate: Gate) -> Result<TrafficPart> {
+    let (fleet, traffic) = (options.fleet.of_share(share), options.traffic.of_share(share)?);
+    let (plan, mut watched) = fleet.plan()?;
+    if !share.is_first() {
+        watched.clear();
+    }
+    let books = Rc::new(Books::new(&fleet, &traffic, Wanted::default())?);
     let fleet = Fleet::connect(plan, &books).await?;
-    let sending = Sender::new(&books, &fleet, &options.traffic)?.run(&watched).await?;
-    books.settle(options.traffic.settle()).await;
-    let findings = Findings::new(&options.traffic, &fleet, &books, sending);
+    gate.pass().await?;
+    let sending = Sender::new(&books, &fleet, &traffic)?.run(&watched).await?;
+    books.settle(traffic.settle()).await;
+    let part = TrafficPart::new(&fleet, &books, sending);
     books.expect_endings();
     fleet.close();
-    let failures = failures(options, &findings);
-    Outcome::new(findings.table(), &Report { scenario: "steady", findings }, failures)
+    Ok(part)
 }
 
 fn failures(options: &Options, findings: &Findings) -> Vec<String> {

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::latency::p99_us;
 
@@ -48,7 +48,7 @@ pub(crate) enum Told {
 }
 
 /// How the answers agree with what arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AckTotals {
     /// Messages that asked.
     pub(crate) asked: u64,
@@ -64,9 +64,24 @@ pub(crate) struct AckTotals {
     pub(crate) repeated: u64,
     /// Answers to what nobody asked, or somebody else did.
     pub(crate) stray: u64,
-    /// From the intended time of sending to the answer.
+    /// From the intended time of sending to the answer; of several processes, that of the slowest.
     pub(crate) p99_us: Option<u64>,
     pub(crate) max_us: Option<u64>,
+}
+
+impl AckTotals {
+    /// Takes in those of another process.
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.asked += other.asked;
+        self.acked += other.acked;
+        self.failed += other.failed;
+        self.unanswered += other.unanswered;
+        self.untrue += other.untrue;
+        self.repeated += other.repeated;
+        self.stray += other.stray;
+        self.p99_us = self.p99_us.max(other.p99_us);
+        self.max_us = self.max_us.max(other.max_us);
+    }
 }
 
 impl Acks {

@@ -12,10 +12,11 @@ use super::recording::Recording;
 use crate::client::Return;
 use crate::clock::Clock;
 use crate::fleet::{FleetOptions, Listener};
-use crate::latency::{Latencies, Percentiles};
+use crate::latency::Latencies;
 use crate::ledger::{Ledger, Totals};
 use crate::message::{Answer, Format, read_answer};
 use crate::pairs::{partners, turns};
+use crate::timeline::Timeline;
 
 /// After the last message, how long a repeat of one may take to show.
 const QUIET: Duration = Duration::from_millis(300);
@@ -36,6 +37,9 @@ pub(crate) struct Books {
     /// Intended times of the messages whose latency counts.
     measured_us: Cell<(u64, u64)>,
     latencies: RefCell<Latencies>,
+    /// The begin of the schedule.
+    start_us: Cell<u64>,
+    timeline: RefCell<Timeline>,
     recording: Option<RefCell<Recording>>,
     arrived: Cell<u64>,
     foreign: Cell<u64>,
@@ -89,6 +93,8 @@ impl Books {
             ack_share: wanted.ack_share,
             measured_us: Cell::new((0, 0)),
             latencies: RefCell::new(Latencies::new()?),
+            start_us: Cell::new(0),
+            timeline: RefCell::new(Timeline::lasting(traffic.warmup + traffic.seconds)),
             recording: wanted.recording.then(recording),
             arrived: Cell::new(0),
             foreign: Cell::new(0),
@@ -109,6 +115,7 @@ impl Books {
     /// That message was sent; with an id, it asked for an `ack`.
     pub(super) fn sent(&self, question: Question, id: Option<u64>) {
         self.ledgers.borrow_mut()[question.receiver].sent();
+        self.timeline.borrow_mut().begun(question.time_us.saturating_sub(self.start_us.get()));
         if let Some(id) = id {
             self.acks.borrow_mut().asked(id, question);
         }
@@ -120,8 +127,9 @@ impl Books {
         self.record(|recording, _| recording.stalls.push(time_us));
     }
 
-    /// The latency of messages counts whose intended time is in this range.
-    pub(super) fn measure(&self, times_us: Range<u64>) {
+    /// The schedule begins; the latency of messages counts whose intended time is in this range.
+    pub(super) fn measure(&self, start_us: u64, times_us: Range<u64>) {
+        self.start_us.set(start_us);
         self.measured_us.set((times_us.start, times_us.end));
     }
 
@@ -166,8 +174,13 @@ impl Books {
         self.acks.borrow().totals(|question| ledgers[question.receiver].has(question.number))
     }
 
-    pub(crate) fn latency(&self) -> Percentiles {
-        self.latencies.borrow().percentiles()
+    pub(crate) fn latencies(&self) -> Latencies {
+        self.latencies.borrow().clone()
+    }
+
+    /// What was sent and arrived when, from the begin of the schedule.
+    pub(crate) fn timeline(&self) -> Timeline {
+        self.timeline.borrow().clone()
     }
 
     /// Messages that have arrived so far.
@@ -207,6 +220,7 @@ impl Books {
                 }
                 add_one(&self.errors);
                 *self.others.borrow_mut().entry(code).or_default() += 1;
+                self.timeline.borrow_mut().failed(self.clock.now_us().saturating_sub(self.start_us.get()));
                 self.record(|recording, now| recording.errors_us.push(now));
                 id
             }
@@ -245,7 +259,9 @@ impl Listener for Books {
             return None;
         }
         add_one(&self.arrived);
-        let latency_us = self.clock.now_us().saturating_sub(arrival.time_us);
+        let now_us = self.clock.now_us();
+        let latency_us = now_us.saturating_sub(arrival.time_us);
+        self.timeline.borrow_mut().done(now_us.saturating_sub(self.start_us.get()), latency_us);
         let (from, to) = self.measured_us.get();
         if (from..to).contains(&arrival.time_us) {
             self.latencies.borrow_mut().record_us(latency_us);
@@ -285,21 +301,12 @@ fn add_one(count: &Cell<u64>) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        fleet: FleetOptions,
-        #[command(flatten)]
-        traffic: TrafficOptions,
-    }
+    use crate::testing::parse;
 
     /// Of two clients, the first of which has sent a message and asked for an ack.
     fn books() -> Books {
-        let command = Command::parse_from(["mesh-load", "--clients=2", "--rate=1"]);
+        let command = parse(&["--clients=2", "--rate=1"]).unwrap();
         let wanted = Wanted { ack_share: 1.0, recording: true };
         let books = Books::new(&command.fleet, &command.traffic, wanted).unwrap();
         books.sent(Question { sender: 0, receiver: 1, number: 1, time_us: 0 }, Some(1));

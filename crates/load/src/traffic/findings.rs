@@ -3,13 +3,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::TrafficOptions;
 use super::acks::AckTotals;
-use super::sender::Sending;
-use super::{Books, TrafficOptions};
+use super::part::TrafficPart;
 use crate::costs::Costs;
-use crate::fleet::Fleet;
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
+use crate::timeline::Row;
 
 /// What became of the traffic, whatever the scenario.
 #[derive(Serialize)]
@@ -34,6 +34,8 @@ pub(crate) struct Findings {
     /// Errors by code, other frames by type.
     other_frames: BTreeMap<String, u64>,
     closed: BTreeMap<String, u64>,
+    /// From the begin of the schedule, warm-up included.
+    timeline: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
     costs: Option<Costs>,
 }
@@ -51,34 +53,39 @@ struct Generator {
 }
 
 impl Findings {
-    pub(crate) fn new(options: &TrafficOptions, fleet: &Fleet, books: &Books, sending: Sending) -> Self {
+    pub(crate) fn new(options: &TrafficOptions, part: TrafficPart) -> Self {
         let seconds = options.seconds as f64;
         Self {
-            clients: fleet.clients.len(),
+            clients: part.clients,
             rate: options.rate,
             seconds: options.seconds,
             warmup: options.warmup,
             seed: options.seed,
             size: format!("{:?}", options.size),
-            connect_seconds: fleet.connect_seconds,
-            connect_us: fleet.connect,
+            connect_seconds: part.connect_seconds,
+            connect_us: part.connect.percentiles(),
             generator: Generator {
-                planned: sending.planned,
-                sent: sending.sent,
-                sent_share: sending.sent as f64 / sending.planned as f64,
-                delivered_per_second: sending.messages as f64 / seconds,
-                lateness_us: sending.lateness,
-                cpu_seconds: sending.own_cpu_seconds,
+                planned: part.planned,
+                sent: part.sent,
+                sent_share: part.sent as f64 / part.planned as f64,
+                delivered_per_second: part.messages as f64 / seconds,
+                lateness_us: part.lateness.percentiles(),
+                cpu_seconds: part.own_cpu_seconds,
             },
-            messages: books.totals(),
-            foreign: books.foreign(),
-            errors: books.errors(),
-            acks: books.ack_totals(),
-            latency_us: books.latency(),
-            other_frames: books.others(),
-            closed: books.closed(),
-            costs: sending.costs,
+            messages: part.totals,
+            foreign: part.foreign,
+            errors: part.errors,
+            acks: part.acks,
+            latency_us: part.latency.percentiles(),
+            other_frames: part.others,
+            closed: part.closed,
+            timeline: part.timeline.rows(),
+            costs: part.costs.map(|costs| costs.for_messages(part.messages)),
         }
+    }
+
+    pub(crate) fn timeline(&self) -> &[Row] {
+        &self.timeline
     }
 
     pub(crate) fn latency(&self) -> &Percentiles {

@@ -3,6 +3,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 
+use crate::crew::Share;
 use crate::fleet::FleetOptions;
 use crate::message::Size;
 use crate::pairs::Pairing;
@@ -47,6 +48,15 @@ impl TrafficOptions {
             bail!("--clients is odd: clients come in pairs");
         }
         Ok(())
+    }
+
+    /// The part of the rate that a process has.
+    pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
+        let rate = share.of(self.rate);
+        if rate.is_empty() {
+            bail!("--rate {} is too low for so many --processes", self.rate);
+        }
+        Ok(Self { rate: rate.end - rate.start, seed: share.seed(self.seed), ..self.clone() })
     }
 
     pub(crate) fn schedule(&self) -> Schedule {

@@ -11,9 +11,10 @@ use super::acks::Question;
 use super::{Books, TrafficOptions};
 use crate::client::Sent;
 use crate::costs::{self, Costs, Watched};
-use crate::fleet::{Fleet, progress};
-use crate::latency::{Latencies, Percentiles};
+use crate::fleet::Fleet;
+use crate::latency::Latencies;
 use crate::procfs::usage;
+use crate::progress::progress;
 use crate::schedule::Schedule;
 use crate::ticker::Ticker;
 
@@ -29,7 +30,7 @@ const STALL_US: u64 = 3_000;
 pub(crate) struct Sending {
     pub(super) planned: u64,
     pub(super) sent: u64,
-    pub(super) lateness: Percentiles,
+    pub(super) lateness: Latencies,
     pub(super) own_cpu_seconds: f64,
     /// Delivered while the costs were taken.
     pub(super) messages: u64,
@@ -64,7 +65,7 @@ impl<'a> Sender<'a> {
         // Before the ticker starts, so that at a tick the messages of that tick are due, and not just not yet.
         let start_us = books.clock.now_us();
         let ticker = Ticker::every(Duration::from_micros(options.tick_us))?;
-        books.measure(start_us + warmup_us..start_us + schedule.duration_us);
+        books.measure(start_us, start_us + warmup_us..start_us + schedule.duration_us);
         Ok(Self {
             books,
             fleet,
@@ -105,7 +106,7 @@ impl<'a> Sender<'a> {
         Ok(Sending {
             planned: self.schedule.total(),
             sent: self.sent,
-            lateness: self.lateness.percentiles(),
+            lateness: self.lateness,
             own_cpu_seconds,
             messages,
             costs,

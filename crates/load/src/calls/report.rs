@@ -1,0 +1,161 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::CallOptions;
+use super::part::CallPart;
+use super::steps::{Step, table};
+use crate::costs::Costs;
+use crate::html::{Mark, Page};
+use crate::latency::Percentiles;
+use crate::ledger::Totals;
+use crate::plots;
+use crate::timeline::Row;
+use crate::watch::{UsageLine, Usages};
+
+/// What became of the calls.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    scenario: &'static str,
+    processes: u32,
+    clients: usize,
+    rate: u64,
+    seconds: u64,
+    warmup: u64,
+    gather_ms: u64,
+    seed: u64,
+    connect_us: Percentiles,
+    calls: Calls,
+    /// From the intended begin of a call until both sides had everything, without the gathering.
+    set_up_us: Percentiles,
+    /// From the intended begin of a call until the caller had the answer.
+    answer_us: Percentiles,
+    /// From the intended time to the write; the harness's own.
+    lateness_us: Percentiles,
+    messages: Totals,
+    foreign: u64,
+    /// Errors by code, other frames by type.
+    other_frames: BTreeMap<String, u64>,
+    closed: BTreeMap<String, u64>,
+    /// Other rates, where they were tried.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) steps: Vec<Step>,
+    timeline: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    costs: Option<Costs>,
+    usage: Vec<UsageLine>,
+}
+
+#[derive(Serialize)]
+struct Calls {
+    planned: u64,
+    begun: u64,
+    set_up: u64,
+    unfinished: u64,
+}
+
+impl Report {
+    pub(crate) fn new(options: &CallOptions, processes: u32, part: CallPart, usages: &Usages) -> Self {
+        let (begin, end) = (options.warmup as f64, (options.warmup + options.seconds) as f64);
+        // Readings are a second apart, and taken just after it.
+        let readings = usages.before(begin + 0.5).zip(usages.before(end + 0.5));
+        Self {
+            scenario: "calls",
+            processes,
+            clients: part.clients,
+            rate: options.rate,
+            seconds: options.seconds,
+            warmup: options.warmup,
+            gather_ms: options.gather_ms,
+            seed: options.seed,
+            connect_us: part.connect.percentiles(),
+            calls: Calls {
+                planned: part.planned,
+                begun: part.begun,
+                set_up: part.set_up,
+                unfinished: part.begun - part.set_up,
+            },
+            set_up_us: part.set_up_times.percentiles(),
+            answer_us: part.answer_times.percentiles(),
+            lateness_us: part.lateness.percentiles(),
+            messages: part.totals,
+            foreign: part.foreign,
+            other_frames: part.others,
+            closed: part.closed,
+            steps: Vec::new(),
+            timeline: part.timeline.rows(),
+            costs: readings.map(|(before, after)| Costs::between(before, after, 0)),
+            usage: usages.lines(),
+        }
+    }
+
+    /// How it went at this rate, to compare with others.
+    pub(crate) fn step(&self, options: &CallOptions) -> Step {
+        let is_fine = self.failures(&CallOptions { max_setup_p99_ms: None, ..options.clone() }).is_empty();
+        Step { rate: self.rate, p50_us: self.set_up_us.p50, p99_us: self.set_up_us.p99, is_fine }
+    }
+
+    /// What speaks against the servers, or against the measurement.
+    pub(crate) fn failures(&self, options: &CallOptions) -> Vec<String> {
+        let Totals { lost, doubled, swapped, .. } = self.messages;
+        let mut failures = Vec::new();
+        if lost > options.max_lost {
+            failures.push(format!("{lost} messages lost, {} calls never set up", self.calls.unfinished));
+        }
+        for (count, what) in [(doubled, "doubled"), (swapped, "swapped")] {
+            if count > 0 {
+                failures.push(format!("{count} messages {what}"));
+            }
+        }
+        failures.extend(self.closed.iter().map(|(reason, count)| format!("{count} sockets closed: {reason}")));
+        let begun = self.calls.begun as f64 / self.calls.planned as f64;
+        if begun < options.min_sent {
+            failures.push(format!(
+                "only {:.1}% of the calls were begun: the rate is too high for this machine",
+                begun * 100.0
+            ));
+        }
+        let p99 = self.set_up_us.p99 as f64 / 1_000.0;
+        if let Some(limit) = options.max_setup_p99_ms.filter(|limit| p99 > *limit) {
+            failures.push(format!("the p99 of the set-up time is {p99:.1} ms, above {limit} ms"));
+        }
+        failures
+    }
+
+    pub(crate) fn page(&self) -> Page {
+        let mark = Mark { at: self.warmup as f64, text: "the measured time begins".to_owned() };
+        plots::page("calls", &self.timeline, "calls", "set-up time", &self.usage, vec![mark])
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let Calls { planned, begun, set_up, unfinished } = &self.calls;
+        let Totals { sent, delivered, lost, doubled, swapped, .. } = self.messages;
+        let mut text = format!(
+            "clients     {} connected, each {}\n\
+             calls       {begun} begun of {planned}, {set_up} set up, {unfinished} not; {} a second\n\
+             messages    {sent} sent, {delivered} delivered, {lost} lost, {doubled} doubled, {swapped} swapped\n\
+             set-up      {} (without {} ms of gathering)\n\
+             answer      {}\n\
+             lateness    {} (the generator's own)\n",
+            self.clients,
+            self.connect_us.line(),
+            self.rate,
+            self.set_up_us.line(),
+            self.gather_ms,
+            self.answer_us.line(),
+            self.lateness_us.line(),
+        );
+        // Writing to a String cannot fail.
+        for (what, count) in &self.other_frames {
+            let _ = writeln!(text, "received    {count} times {what}");
+        }
+        if let Some(costs) = &self.costs {
+            let _ = write!(text, "\n{}", costs.table(None));
+        }
+        if !self.steps.is_empty() {
+            text.push_str(&table(&self.steps));
+        }
+        text
+    }
+}

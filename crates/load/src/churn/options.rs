@@ -1,0 +1,50 @@
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::crew::Share;
+use crate::schedule::Schedule;
+
+/// Who comes how often, and what may be left of it.
+#[derive(Clone, Debug, Args)]
+pub struct ChurnOptions {
+    /// How many visitors come, each under a name of its own.
+    #[arg(long, default_value_t = 100_000, overrides_with = "visits", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub visits: u64,
+    /// How many come before, so that the servers have what they keep for good; 0 for none.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    pub warmup_visits: u64,
+    /// Visitors that come a second.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub rate: u64,
+    /// How long the servers have to put away what they need no more, before they are looked at.
+    #[arg(long, default_value_t = 60_000)]
+    pub settle_ms: u64,
+    /// Fail when a process has more memory, threads or descriptors than before by more than this share of what it had.
+    #[arg(long, default_value_t = 0.05, value_name = "SHARE")]
+    pub max_growth: f64,
+    /// Fail when more visits than this have failed.
+    #[arg(long, default_value_t = 0)]
+    pub max_failed: u64,
+    /// Fail when the 99th percentile of the time of a visit is above this.
+    #[arg(long)]
+    pub max_p99_ms: Option<f64>,
+}
+
+/// The grain of the schedule.
+const TICK_US: u64 = 1_000;
+
+impl ChurnOptions {
+    /// The part of the visitors that a process has.
+    pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
+        let (visits, rate) = (share.of(self.visits), share.of(self.rate));
+        if visits.is_empty() || rate.is_empty() {
+            bail!("--visits {} at --rate {} are too few for so many --processes", self.visits, self.rate);
+        }
+        Ok(Self { visits: visits.end - visits.start, rate: rate.end - rate.start, ..self.clone() })
+    }
+
+    /// Of as many visits as there are to be.
+    pub(crate) fn schedule(&self) -> Schedule {
+        Schedule { rate: self.rate, tick_us: TICK_US, duration_us: (self.visits * 1_000_000).div_ceil(self.rate) }
+    }
+}

@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use crate::procfs::descriptors;
+use crate::progress::wait;
+use crate::watch::Watch;
+
+/// What each process has at one moment, by the process's name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Stock(BTreeMap<String, Belongings>);
+
+/// What a process has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Belongings {
+    /// Memory in RAM.
+    pub(super) rss_kib: u64,
+    pub(super) descriptors: u64,
+    pub(super) threads: u64,
+}
+
+/// What a process has of something, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Leftover {
+    pub(super) process: String,
+    pub(super) what: &'static str,
+    pub(super) before: u64,
+    pub(super) after: u64,
+}
+
+/// Where something is counted by ones, so many more are no leak: a connection between servers that happens to be open.
+const FREE: u64 = 2;
+
+impl Stock {
+    /// Looks at all processes now.
+    pub(crate) fn take(watch: &Watch) -> Self {
+        let reading = watch.read();
+        let mut stock = Self::default();
+        let mut names: Vec<&str> = reading.names().collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let belongings = stock.0.entry(name.to_owned()).or_default();
+            for (pid, usage) in reading.of(name) {
+                belongings.rss_kib += usage.rss_kib;
+                belongings.threads += usage.threads;
+                belongings.descriptors += descriptors(pid).unwrap_or(0);
+            }
+        }
+        stock
+    }
+
+    /// What each process had and has.
+    pub(crate) fn compared_with(&self, before: &Self) -> Vec<Leftover> {
+        let mut leftovers = Vec::new();
+        for (process, after) in &self.0 {
+            let Some(before) = before.0.get(process) else { continue };
+            let mut add = |what, before, after| {
+                leftovers.push(Leftover { process: process.clone(), what, before, after });
+            };
+            add("KiB of memory", before.rss_kib, after.rss_kib);
+            add("descriptors", before.descriptors, after.descriptors);
+            add("threads", before.threads, after.threads);
+        }
+        leftovers
+    }
+}
+
+impl Leftover {
+    /// How much more there is than before, as a share of that.
+    pub(crate) fn growth(&self) -> f64 {
+        (self.after as f64 - self.before as f64) / self.before.max(1) as f64
+    }
+
+    /// Whether there is more of it than the limit allows.
+    pub(crate) fn is_above(&self, limit: f64) -> bool {
+        self.growth() > limit && self.after > self.before + FREE
+    }
+}
+
+/// Waits for the servers to put things away: so long where there is nothing to compare with, else only until all is back
+/// within the limit.
+pub(crate) async fn settle(watch: &Watch, at_most: Duration, before: Option<(&Stock, f64)>) -> Stock {
+    let Some((before, limit)) = before else {
+        wait(at_most.as_secs(), "settling").await;
+        return Stock::take(watch);
+    };
+    let give_up = Instant::now() + at_most;
+    loop {
+        let stock = Stock::take(watch);
+        let is_back = stock.compared_with(before).iter().all(|leftover| !leftover.is_above(limit));
+        if is_back || Instant::now() >= give_up {
+            return stock;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stock(process: &str, rss_kib: u64, descriptors: u64) -> Stock {
+        Stock([(process.to_owned(), Belongings { rss_kib, descriptors, threads: 3 })].into())
+    }
+
+    #[test]
+    fn what_is_above_the_limit_is_a_leftover_and_what_is_within_is_none() {
+        let before = stock("node-0", 10_000, 20);
+        let above = |after: &Stock| -> Vec<&str> {
+            let leftovers = after.compared_with(&before);
+            leftovers.iter().filter(|leftover| leftover.is_above(0.05)).map(|leftover| leftover.what).collect()
+        };
+
+        assert!(above(&stock("node-0", 10_500, 22)).is_empty());
+        assert_eq!(above(&stock("node-0", 10_501, 20)), ["KiB of memory"]);
+        assert_eq!(above(&stock("node-0", 9_000, 23)), ["descriptors"]);
+    }
+
+    #[test]
+    fn a_process_that_was_not_there_before_is_not_compared() {
+        assert!(stock("node-1", 1, 1).compared_with(&stock("node-0", 1, 1)).is_empty());
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_what_is_back_already() {
+        let watch = Watch::new(&crate::testing::parse(&[]).map_or_else(|error| error.exit(), |command| command.fleet));
+        let begin = Instant::now();
+
+        settle(&watch, Duration::from_secs(60), Some((&Stock::default(), 0.05))).await;
+
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,116 @@
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinSet;
+
+use super::gate::{GO, READY};
+use super::{Gate, Part, Share};
+use crate::progress::progress;
+
+/// What is kept of a process's complaints.
+const MAX_COMPLAINT_BYTES: u64 = 64 * 1024;
+
+/// The processes of a crew.
+pub(super) struct Children(Vec<LoadProcess>);
+
+/// One of them. It ends with this process.
+struct LoadProcess {
+    share: Share,
+    child: Child,
+    tell: ChildStdin,
+    hear: BufReader<ChildStdout>,
+    complaints: ChildStderr,
+}
+
+impl Children {
+    /// Starts them with this process's own arguments and some more.
+    pub(super) fn start(processes: u32, more: &[String]) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find the own program")?;
+        let start = |share: Share| -> Result<LoadProcess> {
+            let mut child = Command::new(&program)
+                .args(std::env::args_os().skip(1))
+                .args(more)
+                .arg(format!("--share={share}"))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .kill_on_drop(true)
+                .spawn()
+                .context("cannot start a load process")?;
+            let (tell, hear, complaints) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+            let (Some(tell), Some(hear), Some(complaints)) = (tell, hear, complaints) else {
+                bail!("a load process has no pipes");
+            };
+            Ok(LoadProcess { share, child, tell, hear: BufReader::new(hear), complaints })
+        };
+        Share::all(processes).map(start).collect::<Result<_>>().map(Self)
+    }
+
+    /// Waits until all are ready, opens the gate for all at once, and merges what they find.
+    pub(super) async fn work<P: Part>(mut self, gate: Gate) -> Result<P> {
+        let bar = progress(self.0.len() as u64, "connecting");
+        for process in &mut self.0 {
+            process.wait_until_ready().await?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        for process in &mut self.0 {
+            process
+                .tell
+                .write_all(GO.as_bytes())
+                .await
+                .with_context(|| format!("load process {} has gone", process.share))?;
+        }
+        gate.pass().await?;
+        let bar = progress(self.0.len() as u64, "finishing");
+        let mut working: JoinSet<Result<String>> = JoinSet::new();
+        for process in self.0 {
+            working.spawn(process.finish());
+        }
+        let mut whole: Option<P> = None;
+        while let Some(line) = working.join_next().await {
+            let line = line.context("a load process was given up")??;
+            let part: P = serde_json::from_str(&line).context("a load process's findings are not understood")?;
+            match &mut whole {
+                Some(whole) => whole.absorb(part),
+                None => whole = Some(part),
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        whole.context("there is no load process")
+    }
+}
+
+impl LoadProcess {
+    async fn wait_until_ready(&mut self) -> Result<()> {
+        let mut line = String::new();
+        self.hear.read_line(&mut line).await?;
+        if line.trim_end() == READY { Ok(()) } else { Err(self.failure().await) }
+    }
+
+    /// The line that it writes in the end.
+    async fn finish(mut self) -> Result<String> {
+        let mut line = String::new();
+        let (read, complaints) = tokio::join!(self.hear.read_line(&mut line), complaints(&mut self.complaints));
+        read?;
+        let ended = self.child.wait().await?;
+        if !ended.success() || line.is_empty() {
+            bail!("load process {} failed: {complaints}", self.share);
+        }
+        Ok(line)
+    }
+
+    async fn failure(&mut self) -> anyhow::Error {
+        anyhow::anyhow!("load process {} failed: {}", self.share, complaints(&mut self.complaints).await)
+    }
+}
+
+async fn complaints(stderr: &mut ChildStderr) -> String {
+    let mut text = Vec::new();
+    // What cannot be read is not missed: the process has failed, or it has nothing to say.
+    let _ = stderr.take(MAX_COMPLAINT_BYTES).read_to_end(&mut text).await;
+    String::from_utf8_lossy(&text).trim().to_owned()
+}

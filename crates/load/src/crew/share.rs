@@ -1,0 +1,103 @@
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// Which part of the load a process has, written as `NUMBER/OF`, from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    number: u32,
+    of: u32,
+}
+
+impl Share {
+    /// All of it.
+    pub(crate) const WHOLE: Self = Self { number: 0, of: 1 };
+
+    pub(super) fn all(processes: u32) -> impl Iterator<Item = Self> {
+        (0..processes).map(move |number| Self { number, of: processes })
+    }
+
+    /// Whether it is the first of all, which does what only one may do.
+    pub(crate) fn is_first(self) -> bool {
+        self.number == 0
+    }
+
+    /// Its part of so many things, which no other share has.
+    pub(crate) fn of(self, total: u64) -> Range<u64> {
+        let bound = |number: u32| total * u64::from(number) / u64::from(self.of);
+        bound(self.number)..bound(self.number + 1)
+    }
+
+    /// Its part of so many clients; two that are a pair, an even one and the next, stay together.
+    pub(crate) fn of_clients(self, clients: u32) -> Range<u32> {
+        let Range { start, end } = self.of(u64::from(clients / 2));
+        let bound = |pairs: u64| u32::try_from(2 * pairs).unwrap_or(clients);
+        bound(start)..if self.number + 1 == self.of { clients } else { bound(end) }
+    }
+
+    /// A seed of its own, drawn from that of the run.
+    pub(crate) fn seed(self, seed: u64) -> u64 {
+        seed.wrapping_add(u64::from(self.number).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.number, self.of)
+    }
+}
+
+impl FromStr for Share {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        let share = numbers.map(|(number, of)| Self { number, of }).filter(|share| share.number < share.of);
+        share.ok_or("use NUMBER/OF, as 0/4")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn shares_have_everything_once_and_about_equal_parts() {
+        for (total, processes) in [(10, 3), (7, 7), (1_000_001, 16), (2, 5)] {
+            let parts: Vec<_> = Share::all(processes).map(|share| share.of(total)).collect();
+
+            assert_eq!((parts[0].start, parts[parts.len() - 1].end), (0, total));
+            assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start), "{parts:?}");
+            let sizes = || parts.iter().map(|part| part.end - part.start);
+            assert!(sizes().max().unwrap() - sizes().min().unwrap() <= 1, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn no_pair_of_clients_is_torn_apart() {
+        let parts: Vec<_> = Share::all(3).map(|share| share.of_clients(20)).collect();
+
+        assert_eq!(parts, [0..6, 6..12, 12..20]);
+        assert_eq!(Share::WHOLE.of_clients(7), 0..7);
+    }
+
+    #[test]
+    fn a_share_is_read_as_it_is_written() {
+        let share: Share = "2/4".parse().unwrap();
+
+        assert_eq!(share.to_string(), "2/4");
+        assert!(!share.is_first() && Share::WHOLE.is_first());
+        for wrong in ["4/4", "1", "a/b", ""] {
+            assert!(wrong.parse::<Share>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_first_share_draws_as_a_single_process_does_and_the_others_differ() {
+        let seeds: Vec<u64> = Share::all(2).map(|share| share.seed(7)).collect();
+
+        assert_eq!(seeds[0], 7);
+        assert_ne!(seeds[0], seeds[1]);
+    }
+}

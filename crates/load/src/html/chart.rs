@@ -1,0 +1,256 @@
+use std::fmt::Write as _;
+
+use super::axis::{Axis, short};
+use super::style::SORTS;
+use super::{Mark, escape};
+
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 250.0;
+const LEFT: f64 = 58.0;
+/// For the names of the lines.
+const RIGHT: f64 = 120.0;
+const TOP: f64 = 20.0;
+const BOTTOM: f64 = 26.0;
+/// Between the names of two lines.
+const NAME_HEIGHT: f64 = 14.0;
+
+/// Values over time.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    title: String,
+    unit: &'static str,
+    lines: Vec<Line>,
+    is_log: bool,
+}
+
+/// One line: seconds from the begin of the run, and the value then, where there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, Option<f64>)>,
+}
+
+impl Chart {
+    pub(crate) fn new(title: &str, unit: &'static str, lines: Vec<Line>) -> Self {
+        Self { title: title.to_owned(), unit, lines, is_log: false }
+    }
+
+    /// Its values by powers of ten, for what spreads widely.
+    pub(crate) fn logarithmic(self) -> Self {
+        Self { is_log: true, ..self }
+    }
+
+    pub(super) fn has_data(&self) -> bool {
+        self.values().next().is_some()
+    }
+
+    pub(super) fn render(&self, marks: &[Mark]) -> String {
+        let frame = Frame::around(self, marks);
+        let mut svg = format!(
+            "<h2>{} <small>{}</small></h2>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+            escape(&self.title),
+            escape(self.unit),
+            escape(&self.title)
+        );
+        frame.write_grid(&mut svg);
+        for (number, mark) in marks.iter().enumerate() {
+            frame.write_mark(&mut svg, number + 1, mark.at);
+        }
+        for (number, line) in self.lines.iter().enumerate() {
+            let (path, sort) = (frame.path(line), number % SORTS);
+            // Writing to a String cannot fail.
+            let _ = writeln!(svg, "<path class=\"line c{sort}\" d=\"{path}\"/>");
+        }
+        self.write_names(&mut svg, &frame);
+        self.write_hints(&mut svg, &frame);
+        svg.push_str("</svg>\n");
+        self.write_table(&mut svg);
+        svg
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        self.lines.iter().flat_map(|line| line.points.iter().filter_map(|(_, value)| *value))
+    }
+
+    /// The name of each line stands at its end, moved down where that of another one is.
+    fn write_names(&self, svg: &mut String, frame: &Frame) {
+        let end = |line: &Line| line.points.iter().rev().find_map(|(_, value)| *value);
+        let ends = self.lines.iter().enumerate();
+        let mut names: Vec<_> = ends.filter_map(|(number, line)| Some((frame.y(end(line)?), number))).collect();
+        names.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let lowest = HEIGHT - BOTTOM - NAME_HEIGHT * names.len().saturating_sub(1) as f64;
+        let mut free = TOP - 8.0;
+        for (place, (y, number)) in names.into_iter().enumerate() {
+            let y = y.min(lowest + NAME_HEIGHT * place as f64).max(free);
+            free = y + NAME_HEIGHT;
+            let (x, name, sort) = (WIDTH - RIGHT + 8.0, escape(&self.lines[number].name), number % SORTS);
+            // Writing to a String cannot fail.
+            let _ = writeln!(svg, "<text class=\"t{sort}\" x=\"{x}\" y=\"{:.1}\">{name}</text>", y + 4.0);
+        }
+    }
+
+    /// What a reader's pointer shows: all values of a moment.
+    fn write_hints(&self, svg: &mut String, frame: &Frame) {
+        let moments = self.moments();
+        let width = (WIDTH - LEFT - RIGHT) / moments.len().max(1) as f64;
+        for at in moments {
+            let mut hint = format!("{} s", short(at));
+            for line in &self.lines {
+                if let Some(value) = line.at(at) {
+                    let _ = write!(hint, "\n{}: {} {}", line.name, short(value), self.unit);
+                }
+            }
+            let (x, height) = (frame.x(at) - width / 2.0, HEIGHT - TOP - BOTTOM);
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                svg,
+                "<rect class=\"hit\" x=\"{x:.1}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"{height}\"><title>{}</title></rect>",
+                escape(&hint)
+            );
+        }
+    }
+
+    fn write_table(&self, html: &mut String) {
+        let names: String = self.lines.iter().map(|line| format!("<th>{}</th>", escape(&line.name))).collect();
+        html.push_str("<details><summary>as a table</summary>\n<table>\n<tr><th>s</th>");
+        html.push_str(&names);
+        html.push_str("</tr>\n");
+        for at in self.moments() {
+            let cell = |line: &Line| format!("<td>{}</td>", line.at(at).map_or_else(String::new, short));
+            let cells: String = self.lines.iter().map(cell).collect();
+            // Writing to a String cannot fail.
+            let _ = writeln!(html, "<tr><td>{}</td>{cells}</tr>", short(at));
+        }
+        html.push_str("</table>\n</details>\n");
+    }
+
+    fn moments(&self) -> Vec<f64> {
+        let mut moments: Vec<f64> = self.lines.iter().flat_map(|line| line.points.iter().map(|(at, _)| *at)).collect();
+        moments.sort_by(f64::total_cmp);
+        moments.dedup();
+        moments
+    }
+}
+
+impl Line {
+    fn at(&self, moment: f64) -> Option<f64> {
+        self.points.iter().find(|(at, _)| at.total_cmp(&moment).is_eq())?.1
+    }
+}
+
+/// Where things stand in the picture.
+struct Frame {
+    time: Axis,
+    values: Axis,
+}
+
+impl Frame {
+    fn around(chart: &Chart, marks: &[Mark]) -> Self {
+        let ends = chart.moments().into_iter().chain(marks.iter().map(|mark| mark.at));
+        let most = chart.values().fold(0.0, f64::max);
+        let least = chart.values().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        let values =
+            if chart.is_log && least.is_finite() { Axis::logarithmic(least, most) } else { Axis::linear(most) };
+        Self { time: Axis::time(ends.fold(0.0, f64::max)), values }
+    }
+
+    fn x(&self, at: f64) -> f64 {
+        LEFT + self.time.place(at) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        HEIGHT - BOTTOM - self.values.place(value) * (HEIGHT - TOP - BOTTOM)
+    }
+
+    fn write_grid(&self, svg: &mut String) {
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        // Writing to a String cannot fail.
+        for value in &self.values.ticks {
+            let (y, text) = (self.y(*value), short(*value));
+            let _ = writeln!(svg, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
+            let (x, y) = (LEFT - 6.0, y + 4.0);
+            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{text}</text>");
+        }
+        for at in &self.time.ticks {
+            let (x, y, text) = (self.x(*at), bottom + 17.0, short(*at));
+            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text} s</text>");
+        }
+    }
+
+    fn write_mark(&self, svg: &mut String, number: usize, at: f64) {
+        let (x, bottom) = (self.x(at), HEIGHT - BOTTOM);
+        // Writing to a String cannot fail.
+        let _ = writeln!(svg, "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>");
+        let y = TOP - 6.0;
+        let _ = writeln!(svg, "<text class=\"on\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{number}</text>");
+    }
+
+    /// A line with a gap wherever there is no value; a value that stands alone is a dot.
+    fn path(&self, line: &Line) -> String {
+        let mut path = String::new();
+        for part in line.points.split(|(_, value)| value.is_none()) {
+            for (number, (at, value)) in part.iter().enumerate() {
+                let (step, x, y) = (if number == 0 { 'M' } else { 'L' }, self.x(*at), self.y(value.unwrap_or(0.0)));
+                // Writing to a String cannot fail.
+                let _ = write!(path, "{step}{x:.1} {y:.1}");
+            }
+            if part.len() == 1 {
+                path.push_str("h2");
+            }
+        }
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, points: &[(f64, Option<f64>)]) -> Line {
+        Line { name: name.to_owned(), points: points.to_vec() }
+    }
+
+    #[test]
+    fn a_gap_in_the_values_is_a_gap_in_the_line() {
+        let points = [(0.0, Some(1.0)), (1.0, Some(2.0)), (2.0, None), (3.0, Some(1.0))];
+        let chart = Chart::new("t", "ms", vec![line("a", &points)]);
+
+        let path = Frame::around(&chart, &[]).path(&chart.lines[0]);
+
+        assert_eq!((path.matches('M').count(), path.matches('L').count(), path.matches('h').count()), (2, 1, 1));
+    }
+
+    #[test]
+    fn names_at_the_ends_of_lines_do_not_lie_on_each_other() {
+        let lines = ["a", "b", "c"].map(|name| line(name, &[(0.0, Some(5.0)), (1.0, Some(5.0))]));
+        let svg = Chart::new("t", "ms", lines.to_vec()).render(&[]);
+
+        let names = svg.lines().filter(|line| line.starts_with("<text class=\"t"));
+        let heights: Vec<f64> =
+            names.filter_map(|line| line.split_once(" y=\"")?.1.split_once('"')?.0.parse().ok()).collect();
+
+        assert_eq!(heights.len(), 3);
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= NAME_HEIGHT - 0.2), "{heights:?}");
+        assert!(heights.iter().all(|y| *y < HEIGHT));
+    }
+
+    #[test]
+    fn all_values_of_a_moment_are_told_and_stand_in_the_table() {
+        let lines = vec![line("p50", &[(1.0, Some(2.5))]), line("p99", &[(1.0, Some(40.0))])];
+
+        let svg = Chart::new("t", "ms", lines).render(&[]);
+
+        assert!(svg.contains("<title>1 s\np50: 2.5 ms\np99: 40 ms</title>"), "{svg}");
+        assert!(svg.contains("<tr><td>1</td><td>2.5</td><td>40</td></tr>"), "{svg}");
+    }
+
+    #[test]
+    fn a_mark_stands_where_its_moment_is() {
+        let chart = Chart::new("t", "ms", vec![line("a", &[(0.0, Some(1.0)), (10.0, Some(1.0))])]);
+        let x = Frame::around(&chart, &[]).x(5.0);
+
+        let svg = chart.render(&[Mark { at: 5.0, text: "kill".to_owned() }]);
+
+        assert!(svg.contains(&format!("<line class=\"mark\" x1=\"{x:.1}\"")), "{svg}");
+    }
+}
