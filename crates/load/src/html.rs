@@ -7,7 +7,7 @@ mod style;
 
 use std::fmt::Write as _;
 
-pub(crate) use chart::{Chart, Line};
+pub(crate) use chart::{Chart, Line, Point};
 
 /// A moment to point out, in seconds from the begin of the run.
 #[derive(Clone, Debug, PartialEq)]

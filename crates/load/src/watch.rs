@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::costs::{self, Reading};
 use crate::crew::Over;
 use crate::fleet::FleetOptions;
-use crate::html::{Chart, Line};
+use crate::html::{Chart, Line, Point};
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -31,9 +31,9 @@ pub(crate) struct Usages(Vec<(f64, Reading)>);
 pub(crate) struct UsageLine {
     process: String,
     /// At which second, and how much of one core since the reading before, in percent; nothing after a restart.
-    cpu_percent: Vec<(f64, Option<f64>)>,
+    cpu_percent: Vec<Point>,
     /// At which second, and how much memory in RAM.
-    rss_mib: Vec<(f64, Option<f64>)>,
+    rss_mib: Vec<Point>,
 }
 
 impl Watch {
@@ -102,7 +102,7 @@ impl Usages {
 
 /// CPU and memory of each process.
 pub(crate) fn charts(lines: &[UsageLine]) -> [Chart; 2] {
-    let chart = |title, unit, points: fn(&UsageLine) -> &Vec<(f64, Option<f64>)>| {
+    let chart = |title, unit, points: fn(&UsageLine) -> &Vec<Point>| {
         let line = |line: &UsageLine| Line { name: line.process.clone(), points: points(line).clone() };
         Chart::new(title, unit, lines.iter().map(line).collect())
     };
@@ -118,8 +118,11 @@ mod tests {
     use super::*;
     use crate::costs::Group;
 
-    fn readings(readings: &[(f64, &[(&str, u32, f64, u64)])]) -> Usages {
-        let reading = |usages: &[(&str, u32, f64, u64)]| {
+    /// Name, number, CPU seconds and KiB of a process.
+    type Process = (&'static str, u32, f64, u64);
+
+    fn readings(readings: &[(f64, &[Process])]) -> Usages {
+        let reading = |usages: &[Process]| {
             let usages = usages.iter().map(|(name, pid, cpu, rss)| (*name, Group::Nodes, *pid, *cpu, *rss));
             Reading::of_test(Instant::now(), &usages.collect::<Vec<_>>())
         };

@@ -73,9 +73,9 @@ impl CallBook {
         let Some(call) = self.open_by_number.get_mut(&number) else {
             // All that a call has to tell has arrived before it is taken out of the book.
             if number < self.begun {
-                self.totals.doubled += 1
+                self.totals.doubled += 1;
             } else {
-                self.foreign += 1
+                self.foreign += 1;
             }
             return Step::Nothing;
         };

@@ -23,11 +23,14 @@ pub(crate) struct Chart {
     is_log: bool,
 }
 
-/// One line: seconds from the begin of the run, and the value then, where there is one.
+/// Seconds from the begin of the run, and the value then, where there is one.
+pub(crate) type Point = (f64, Option<f64>);
+
+/// One line.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    pub(crate) points: Vec<(f64, Option<f64>)>,
+    pub(crate) points: Vec<Point>,
 }
 
 impl Chart {
