@@ -7,6 +7,7 @@ pub mod chromium;
 pub mod cut;
 pub mod drill;
 pub mod http;
+pub mod load;
 pub mod mesh;
 pub mod metrics;
 pub mod namespace;

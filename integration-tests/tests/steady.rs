@@ -2,36 +2,40 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
+use serde_json::json;
 use signaling_integration_tests::TestMesh;
-use signaling_integration_tests::mesh::binaries;
-use tokio::process::Command;
-use tokio::time::timeout;
-
-/// 6 s of sending, and what starting, settling and a slow machine add.
-const PATIENCE: Duration = Duration::from_secs(90);
+use signaling_integration_tests::load::mesh_load;
 
 #[tokio::test]
 async fn a_steady_load_arrives_whole_once_and_in_order() {
     let mesh = TestMesh::start().await;
-    let program = binaries().join("mesh-load");
-    assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());
-    let mut harness = Command::new(program);
-    harness.args(["steady", "--clients=200", "--rate=1000", "--seconds=5", "--warmup=1", "--pairs=random", "--json=-"]);
-    harness.arg("--dir").arg(mesh.dir.path()).kill_on_drop(true);
 
-    let run = timeout(PATIENCE, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
+    let arguments = ["steady", "--clients=200", "--rate=1000", "--seconds=5", "--warmup=1", "--pairs=random"];
+    let run = mesh_load(&mesh.dir, &arguments).await;
 
-    let complaints = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{complaints}{}", String::from_utf8_lossy(&run.stdout));
-    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert!(run.is_success, "{}", run.complaints);
     let all_arrived = json!({ "sent": 6_000, "delivered": 6_000, "lost": 0, "doubled": 0, "swapped": 0 });
-    assert_eq!(report["messages"], all_arrived);
-    assert_eq!(report["latency_us"]["count"], 5_000, "the whole rate after the warm-up");
+    assert_eq!(run.report["messages"], all_arrived);
+    assert_eq!(run.report["latency_us"]["count"], 5_000, "the whole rate after the warm-up");
     for unexpected in ["other_frames", "closed"] {
-        assert_eq!(report[unexpected], json!({}), "{unexpected}");
+        assert_eq!(run.report[unexpected], json!({}), "{unexpected}");
     }
-    assert_eq!(report["foreign"], 0);
+    assert_eq!(run.report["foreign"], 0);
+}
+
+#[tokio::test]
+async fn several_load_processes_put_on_the_load_of_one_and_report_it_as_one() {
+    let mesh = TestMesh::start().await;
+
+    let arguments = ["steady", "--clients=100", "--rate=1000", "--seconds=2", "--warmup=1", "--processes=3"];
+    let run = mesh_load(&mesh.dir, &arguments).await;
+
+    assert!(run.is_success, "{}", run.complaints);
+    assert_eq!((&run.report["processes"], &run.report["clients"]), (&json!(3), &json!(100)));
+    let all_arrived = json!({ "sent": 3_000, "delivered": 3_000, "lost": 0, "doubled": 0, "swapped": 0 });
+    assert_eq!(run.report["messages"], all_arrived);
+    assert_eq!(run.report["latency_us"]["count"], 2_000, "of all three");
+    let seconds = run.report["timeline"].as_array().unwrap();
+    assert_eq!(seconds.iter().map(|second| second["begun"].as_u64().unwrap()).sum::<u64>(), 3_000);
+    assert_eq!(run.report["costs"]["processes"].as_array().unwrap().len(), 4, "three nodes and a balancer");
 }

@@ -47,8 +47,14 @@ impl Chart {
         self.values().next().is_some()
     }
 
-    pub(super) fn render(&self, marks: &[Mark]) -> String {
-        let frame = Frame::around(self, marks);
+    /// When its last value is.
+    pub(super) fn end(&self) -> f64 {
+        self.moments().last().copied().unwrap_or(0.0)
+    }
+
+    /// Drawn from the begin of the run to its end.
+    pub(super) fn render(&self, marks: &[Mark], end: f64) -> String {
+        let frame = Frame::around(self, end);
         let mut svg = format!(
             "<h2>{} <small>{}</small></h2>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
             escape(&self.title),
@@ -75,7 +81,7 @@ impl Chart {
         self.lines.iter().flat_map(|line| line.points.iter().filter_map(|(_, value)| *value))
     }
 
-    /// The name of each line stands at its end, moved down where that of another one is.
+    /// The name of each line stands at its end beside a piece of it, moved down where that of another one is.
     fn write_names(&self, svg: &mut String, frame: &Frame) {
         let end = |line: &Line| line.points.iter().rev().find_map(|(_, value)| *value);
         let ends = self.lines.iter().enumerate();
@@ -86,9 +92,11 @@ impl Chart {
         for (place, (y, number)) in names.into_iter().enumerate() {
             let y = y.min(lowest + NAME_HEIGHT * place as f64).max(free);
             free = y + NAME_HEIGHT;
-            let (x, name, sort) = (WIDTH - RIGHT + 8.0, escape(&self.lines[number].name), number % SORTS);
+            let (x, name, sort) = (WIDTH - RIGHT + 6.0, escape(&self.lines[number].name), number % SORTS);
             // Writing to a String cannot fail.
-            let _ = writeln!(svg, "<text class=\"t{sort}\" x=\"{x}\" y=\"{:.1}\">{name}</text>", y + 4.0);
+            let _ = writeln!(svg, "<path class=\"line c{sort}\" d=\"M{x} {y:.1}h22\"/>");
+            let (x, y) = (x + 27.0, y + 4.0);
+            let _ = writeln!(svg, "<text class=\"t{sort}\" x=\"{x}\" y=\"{y:.1}\">{name}</text>");
         }
     }
 
@@ -148,13 +156,12 @@ struct Frame {
 }
 
 impl Frame {
-    fn around(chart: &Chart, marks: &[Mark]) -> Self {
-        let ends = chart.moments().into_iter().chain(marks.iter().map(|mark| mark.at));
+    fn around(chart: &Chart, end: f64) -> Self {
         let most = chart.values().fold(0.0, f64::max);
         let least = chart.values().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         let values =
             if chart.is_log && least.is_finite() { Axis::logarithmic(least, most) } else { Axis::linear(most) };
-        Self { time: Axis::time(ends.fold(0.0, f64::max)), values }
+        Self { time: Axis::time(end), values }
     }
 
     fn x(&self, at: f64) -> f64 {
@@ -218,7 +225,7 @@ mod tests {
         let points = [(0.0, Some(1.0)), (1.0, Some(2.0)), (2.0, None), (3.0, Some(1.0))];
         let chart = Chart::new("t", "ms", vec![line("a", &points)]);
 
-        let path = Frame::around(&chart, &[]).path(&chart.lines[0]);
+        let path = Frame::around(&chart, 3.0).path(&chart.lines[0]);
 
         assert_eq!((path.matches('M').count(), path.matches('L').count(), path.matches('h').count()), (2, 1, 1));
     }
@@ -226,7 +233,7 @@ mod tests {
     #[test]
     fn names_at_the_ends_of_lines_do_not_lie_on_each_other() {
         let lines = ["a", "b", "c"].map(|name| line(name, &[(0.0, Some(5.0)), (1.0, Some(5.0))]));
-        let svg = Chart::new("t", "ms", lines.to_vec()).render(&[]);
+        let svg = Chart::new("t", "ms", lines.to_vec()).render(&[], 1.0);
 
         let names = svg.lines().filter(|line| line.starts_with("<text class=\"t"));
         let heights: Vec<f64> =
@@ -241,7 +248,7 @@ mod tests {
     fn all_values_of_a_moment_are_told_and_stand_in_the_table() {
         let lines = vec![line("p50", &[(1.0, Some(2.5))]), line("p99", &[(1.0, Some(40.0))])];
 
-        let svg = Chart::new("t", "ms", lines).render(&[]);
+        let svg = Chart::new("t", "ms", lines).render(&[], 1.0);
 
         assert!(svg.contains("<title>1 s\np50: 2.5 ms\np99: 40 ms</title>"), "{svg}");
         assert!(svg.contains("<tr><td>1</td><td>2.5</td><td>40</td></tr>"), "{svg}");
@@ -250,9 +257,9 @@ mod tests {
     #[test]
     fn a_mark_stands_where_its_moment_is() {
         let chart = Chart::new("t", "ms", vec![line("a", &[(0.0, Some(1.0)), (10.0, Some(1.0))])]);
-        let x = Frame::around(&chart, &[]).x(5.0);
+        let x = Frame::around(&chart, 10.0).x(5.0);
 
-        let svg = chart.render(&[Mark { at: 5.0, text: "kill".to_owned() }]);
+        let svg = chart.render(&[Mark { at: 5.0, text: "kill".to_owned() }], 10.0);
 
         assert!(svg.contains(&format!("<line class=\"mark\" x1=\"{x:.1}\"")), "{svg}");
     }
