@@ -16,9 +16,9 @@ impl BackOff {
         Self { bound: first, last }
     }
 
-    /// As the clients of the mesh do by its protocol.
-    pub(crate) fn of_clients() -> Self {
-        Self::new(Duration::from_secs(1), Duration::from_secs(30))
+    /// As the clients of the mesh do by its protocol, where `last` is 30 s.
+    pub(crate) fn of_clients(last: Duration) -> Self {
+        Self::new(Duration::from_secs(1), last)
     }
 
     /// Before the next try. What the server asked for wins, and leaves the bound as it is.
@@ -39,12 +39,14 @@ mod tests {
 
     use super::*;
 
+    const LAST: Duration = Duration::from_secs(30);
+
     /// The longest of many waits at each try.
     fn longest_waits(tries: usize) -> Vec<f64> {
         let mut random = StdRng::seed_from_u64(1);
         let mut longest = vec![Duration::ZERO; tries];
         for _ in 0..2_000 {
-            let mut back_off = BackOff::of_clients();
+            let mut back_off = BackOff::of_clients(LAST);
             for longest in &mut longest {
                 *longest = back_off.wait(None, &mut random).max(*longest);
             }
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_for_is_kept_to_the_letter() {
-        let mut back_off = BackOff::of_clients();
+        let mut back_off = BackOff::of_clients(LAST);
 
         let wait = back_off.wait(Some(Duration::from_millis(1_234)), &mut StdRng::seed_from_u64(1));
 

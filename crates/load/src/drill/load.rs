@@ -80,6 +80,7 @@ impl Load {
             seed: self.seed,
             tick_us: 1_000,
             settle_ms: SETTLE_MS,
+            max_lost: 0,
             min_sent: 0.0,
         }
     }

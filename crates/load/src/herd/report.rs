@@ -25,6 +25,7 @@ pub(crate) struct Report {
     /// The balancers that were taken away; none where the clients dropped their sockets themselves.
     balancers: Vec<String>,
     away_ms: f64,
+    backoff_cap_ms: u64,
     /// Sockets that ended.
     lost: usize,
     back: usize,
@@ -81,6 +82,7 @@ impl Report {
             seed: options.seed,
             connect_us: connect.percentiles(),
             away_ms: cut.returned_us.saturating_sub(cut.cut_us) as f64 / 1e3,
+            backoff_cap_ms: options.backoff_cap_ms,
             lost: journeys.len(),
             back: count(|journey| journey.back_us.is_some()),
             resumed: count(|journey| journey.is_resumed),
@@ -188,6 +190,7 @@ mod tests {
         away_ms: 3_000,
         by_clients: false,
         before: 2,
+        backoff_cap_ms: 30_000,
         patience: 60,
         seed: 1,
         max_return_ms: Some(1_000),

@@ -1,6 +1,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rand::SeedableRng as _;
@@ -19,13 +19,18 @@ use crate::latency::Latencies;
 /// What all clients of a process share, on one thread.
 pub(super) struct Herd {
     clock: Cell<Clock>,
+    backoff_cap: Duration,
     log: RefCell<HerdPart>,
 }
 
 impl Herd {
     pub(super) fn new(options: &HerdOptions) -> Result<Self> {
         let seconds = options.before + options.away().as_secs() + options.patience;
-        Ok(Self { clock: Cell::new(Clock::start()), log: RefCell::new(HerdPart::new(seconds)?) })
+        Ok(Self {
+            clock: Cell::new(Clock::start()),
+            backoff_cap: options.backoff_cap(),
+            log: RefCell::new(HerdPart::new(seconds)?),
+        })
     }
 
     /// All are connected; the time of the run begins.
@@ -74,7 +79,7 @@ pub(super) async fn live(herd: Rc<Herd>, home: Home, mut client: Client, mut is_
         // Frees its descriptor before the next one is taken.
         drop(client);
         let ticket = herd.log.borrow_mut().lost(herd.now_us());
-        let mut back_off = BackOff::of_clients();
+        let mut back_off = BackOff::of_clients(herd.backoff_cap);
         client = loop {
             sleep(back_off.wait(retry_after.take(), &mut random)).await;
             let Some(url) = urls.next() else { return };

@@ -97,7 +97,7 @@ impl Findings {
         let Totals { lost, doubled, swapped, .. } = self.messages;
         let AckTotals { unanswered, untrue, repeated, stray, .. } = self.acks;
         let counts = [
-            (lost, "messages lost"),
+            (if lost > options.max_lost { lost } else { 0 }, "messages lost"),
             (doubled, "messages doubled"),
             (swapped, "messages swapped"),
             (unanswered, "messages that asked got neither ack nor error"),

@@ -36,6 +36,9 @@ pub struct TrafficOptions {
     /// How long to wait for stragglers at the end.
     #[arg(long, default_value_t = 25_000)]
     pub settle_ms: u64,
+    /// Fail when more messages than this were lost.
+    #[arg(long, default_value_t = 0)]
+    pub max_lost: u64,
     /// Fail when less than this share of the schedule was sent.
     #[arg(long, default_value_t = 0.99)]
     pub min_sent: f64,
