@@ -1,4 +1,5 @@
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -11,6 +12,9 @@ use crate::progress::progress;
 
 /// What is kept of a process's complaints.
 const MAX_COMPLAINT_BYTES: u64 = 64 * 1024;
+
+/// How often the time that has passed is shown anew.
+const REDRAW: Duration = Duration::from_secs(1);
 
 /// The processes of a crew.
 pub(super) struct Children(Vec<LoadProcess>);
@@ -64,7 +68,8 @@ impl Children {
                 .with_context(|| format!("load process {} has gone", process.share))?;
         }
         gate.pass().await?;
-        let bar = progress(self.0.len() as u64, "finishing");
+        let bar = progress(self.0.len() as u64, "working");
+        bar.enable_steady_tick(REDRAW);
         let mut working: JoinSet<Result<String>> = JoinSet::new();
         for process in self.0 {
             working.spawn(process.finish());
