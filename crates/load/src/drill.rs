@@ -37,7 +37,7 @@ use tokio::task::spawn_local;
 
 use crate::fleet::{Fleet, FleetOptions};
 use crate::outcome::Outcome;
-use crate::traffic::{Books, Findings, Sender, TrafficOptions, TrafficPart, Wanted};
+use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
 use crate::watch::Watch;
 use acts::play;
 use report::{Evidence, Report};
@@ -85,7 +85,7 @@ pub(crate) async fn run(
     let usages = watching.await.context("the watch was stopped")?;
     let samples = sampling.await.context("the sampler was stopped")?;
 
-    let findings = Findings::new(traffic, TrafficPart::new(&fleet, &books, sending));
+    let findings = Findings::new(traffic, &fleet, &books, sending);
     books.expect_endings();
     fleet.close();
     let evidence = Evidence {

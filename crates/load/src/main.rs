@@ -26,17 +26,16 @@ fn main() -> ExitCode {
 }
 
 fn run(scenario: &Scenario) -> Result<Outcome> {
-    let fleet = scenario.fleet();
     let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
     if scenario.sockets() + 50 > limit {
         anyhow::bail!(
-            "--clients {} needs more than the {limit} open files that a process may have here: take more --processes, where \
-             the scenario can",
-            fleet.clients
+            "{} sockets are more than the {limit} open files that a process may have here: take more --processes, where the \
+             scenario can",
+            scenario.sockets()
         );
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = LocalSet::new().block_on(&runtime, scenario.run())?;
-    outcome.publish(fleet.json.as_deref(), fleet.html.as_deref())?;
+    outcome.publish(scenario.json(), scenario.html())?;
     Ok(outcome)
 }

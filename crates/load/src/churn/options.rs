@@ -36,11 +36,11 @@ const TICK_US: u64 = 1_000;
 impl ChurnOptions {
     /// The part of the visitors that a process has.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
-        let (visits, rate) = (share.of(self.visits), share.of(self.rate));
-        if visits.is_empty() || rate.is_empty() {
-            bail!("--visits {} at --rate {} are too few for so many --processes", self.visits, self.rate);
+        let visits = share.of(self.visits);
+        if visits.is_empty() {
+            bail!("--visits {} are too few for so many --processes", self.visits);
         }
-        Ok(Self { visits: visits.end - visits.start, rate: rate.end - rate.start, ..self.clone() })
+        Ok(Self { visits: visits.end - visits.start, rate: share.of_rate(self.rate)?, ..self.clone() })
     }
 
     /// Of as many visits as there are to be.

@@ -2,6 +2,8 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
+use anyhow::{Result, ensure};
+
 /// Which part of the load a process has, written as `NUMBER/OF`, from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
@@ -26,6 +28,16 @@ impl Share {
     pub(crate) fn of(self, total: u64) -> Range<u64> {
         let bound = |number: u32| total * u64::from(number) / u64::from(self.of);
         bound(self.number)..bound(self.number + 1)
+    }
+
+    /// Its part of so many things a second.
+    ///
+    /// # Errors
+    /// When they are too few for all.
+    pub(crate) fn of_rate(self, rate: u64) -> Result<u64> {
+        let Range { start, end } = self.of(rate);
+        ensure!(start < end, "--rate {rate} is too low for {} processes", self.of);
+        Ok(end - start)
     }
 
     /// Its part of so many clients; two that are a pair, an even one and the next, stay together.
@@ -80,6 +92,14 @@ mod tests {
 
         assert_eq!(parts, [0..6, 6..12, 12..20]);
         assert_eq!(Share::WHOLE.of_clients(7), 0..7);
+    }
+
+    #[test]
+    fn a_rate_is_shared_out_or_said_to_be_too_low() {
+        let rates: Vec<u64> = Share::all(3).map(|share| share.of_rate(10).unwrap()).collect();
+
+        assert_eq!(rates, [3, 3, 4]);
+        assert!(Share::all(3).any(|share| share.of_rate(2).is_err()));
     }
 
     #[test]

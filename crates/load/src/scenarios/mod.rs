@@ -8,6 +8,8 @@ pub mod idle;
 pub mod rescale;
 pub mod steady;
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -35,9 +37,19 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Where its clients connect.
+    /// Where the report goes as JSON.
     #[must_use]
-    pub fn fleet(&self) -> &FleetOptions {
+    pub fn json(&self) -> Option<&Path> {
+        self.fleet().json.as_deref()
+    }
+
+    /// Where the report goes as a page with plots.
+    #[must_use]
+    pub fn html(&self) -> Option<&Path> {
+        self.fleet().html.as_deref()
+    }
+
+    fn fleet(&self) -> &FleetOptions {
         match self {
             Self::Steady(options) => &options.fleet,
             Self::Calls(options) => &options.fleet,

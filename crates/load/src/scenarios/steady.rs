@@ -49,7 +49,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let watch = Watch::new(&options.fleet);
     let work = options.crew.work(&[], |share, gate| part(options, share, gate), |over| watch.run(over)).await?;
     Work::report(work, |work| {
-        let findings = Findings::new(&options.traffic, work.part);
+        let findings = Findings::of(&options.traffic, work.part);
         let failures = failures(options, &findings);
         let report =
             Report { scenario: "steady", processes: options.crew.processes, findings, usage: work.beside.lines() };

@@ -3,10 +3,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::TrafficOptions;
 use super::acks::AckTotals;
 use super::part::TrafficPart;
+use super::sender::Sending;
+use super::{Books, TrafficOptions};
 use crate::costs::Costs;
+use crate::fleet::Fleet;
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
 use crate::timeline::Row;
@@ -53,7 +55,13 @@ struct Generator {
 }
 
 impl Findings {
-    pub(crate) fn new(options: &TrafficOptions, part: TrafficPart) -> Self {
+    /// Of the traffic of this process alone.
+    pub(crate) fn new(options: &TrafficOptions, fleet: &Fleet, books: &Books, sending: Sending) -> Self {
+        Self::of(options, TrafficPart::new(fleet, books, sending))
+    }
+
+    /// Of all processes together.
+    pub(crate) fn of(options: &TrafficOptions, part: TrafficPart) -> Self {
         let seconds = options.seconds as f64;
         Self {
             clients: part.clients,

@@ -55,11 +55,7 @@ impl TrafficOptions {
 
     /// The part of the rate that a process has.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
-        let rate = share.of(self.rate);
-        if rate.is_empty() {
-            bail!("--rate {} is too low for so many --processes", self.rate);
-        }
-        Ok(Self { rate: rate.end - rate.start, seed: share.seed(self.seed), ..self.clone() })
+        Ok(Self { rate: share.of_rate(self.rate)?, seed: share.seed(self.seed), ..self.clone() })
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
