@@ -15,4 +15,4 @@ mod visits;
 pub(crate) use options::ChurnOptions;
 pub(crate) use report::Report;
 pub(crate) use stock::{Stock, settle};
-pub(crate) use visits::{ChurnPart, MOST_AT_ONCE, receive};
+pub(crate) use visits::{ChurnPart, receive};

@@ -100,6 +100,35 @@ fn idle_clients_are_held_and_the_cost_of_a_named_process_is_told() {
     assert!(outcome.table.contains("growth B/client"), "{}", outcome.table);
 }
 
+#[test]
+fn calls_are_set_up_by_a_faithful_relay_and_not_by_one_that_loses_parts_of_them() {
+    let calls = |relay: Relay| {
+        let arguments = ["calls", "--clients=10", "--rate=10", "--seconds=1", "--warmup=0", "--settle-ms=100"];
+        run(&[&arguments[..], &["--gather-ms=20", "--url", &relay.start()]].concat()).unwrap()
+    };
+
+    let (whole, lossy) = (calls(Relay::Faithful), calls(Relay::LosesTenths));
+
+    assert_eq!(whole.failures, Vec::<String>::new());
+    assert_eq!(json(&whole)["calls"]["set_up"], 10);
+    assert!(lossy.failures[0].contains("messages lost"), "{:?}", lossy.failures);
+    assert_eq!(json(&lossy)["set_up_us"]["count"], json(&lossy)["calls"]["set_up"]);
+    assert!(json(&lossy)["calls"]["unfinished"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_herd_without_a_mesh_to_act_on_drops_its_sockets_itself_and_comes_back_within_a_second() {
+    let url = Relay::Faithful.start();
+
+    let outcome = run(&["herd", "--clients=20", "--before=1", "--max-return-ms=5000", "--url", &url]).unwrap();
+
+    assert_eq!(outcome.failures, Vec::<String>::new());
+    let report = json(&outcome);
+    assert_eq!((&report["lost"], &report["back"]), (&20.into(), &20.into()));
+    assert_eq!(report["tries"]["mean"], 1.0);
+    assert!(report["return_us"]["p50"].as_u64() > Some(0), "not all at once");
+}
+
 fn steady(relay: Relay, arguments: &[&str]) -> anyhow::Result<Outcome> {
     let url = relay.start();
     run(&[&["steady", "--seconds=1", "--url", &url], arguments].concat())

@@ -10,12 +10,15 @@ pub struct ChurnOptions {
     /// How many visitors come, each under a name of its own.
     #[arg(long, default_value_t = 100_000, overrides_with = "visits", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub visits: u64,
-    /// How many come before, so that the servers have what they keep for good; 0 for none.
+    /// How many come before, as fast as --at-once allows, so that the servers have what they keep for good; 0 for none.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     pub warmup_visits: u64,
     /// Visitors that come a second.
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 500, overrides_with = "rate", value_parser = clap::value_parser!(u64).range(1..=MOST_A_SECOND))]
     pub rate: u64,
+    /// Visitors that may be there at the same time; more come late, and their visits have taken longer.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub at_once: u32,
     /// How long the servers have to put away what they need no more, before they are looked at.
     #[arg(long, default_value_t = 60_000)]
     pub settle_ms: u64,
@@ -30,17 +33,27 @@ pub struct ChurnOptions {
     pub max_p99_ms: Option<f64>,
 }
 
+/// More than any machine takes.
+const MOST_A_SECOND: u64 = 100_000;
 /// The grain of the schedule.
 const TICK_US: u64 = 1_000;
 
 impl ChurnOptions {
+    /// The visitors before those that count: as many at once as there may ever be, so that the servers have had to make as
+    /// much room as they will ever need.
+    pub(crate) fn warmup(&self) -> Self {
+        Self { visits: self.warmup_visits, rate: MOST_A_SECOND, ..self.clone() }
+    }
+
     /// The part of the visitors that a process has.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         let visits = share.of(self.visits);
         if visits.is_empty() {
             bail!("--visits {} are too few for so many --processes", self.visits);
         }
-        Ok(Self { visits: visits.end - visits.start, rate: share.of_rate(self.rate)?, ..self.clone() })
+        let places = share.of(self.at_once.into());
+        let at_once = u32::try_from(places.end - places.start).unwrap_or(self.at_once).max(1);
+        Ok(Self { visits: visits.end - visits.start, rate: share.of_rate(self.rate)?, at_once, ..self.clone() })
     }
 
     /// Of as many visits as there are to be.

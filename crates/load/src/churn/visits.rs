@@ -23,8 +23,6 @@ use crate::message::{Answer, read_answer};
 use crate::progress::progress;
 use crate::timeline::Timeline;
 
-/// Visitors that may be there at the same time; more come late, and their visits have taken longer.
-pub(crate) const MOST_AT_ONCE: u32 = 2_000;
 /// From `welcome` until the socket has closed.
 const VISIT_WITHIN: Duration = Duration::from_secs(30);
 /// What they say.
@@ -81,7 +79,7 @@ pub(crate) async fn receive(fleet: &FleetOptions, all: &ChurnOptions, share: Sha
         }),
     });
     let bar = progress(options.visits, "visits");
-    let room = Arc::new(Semaphore::new(MOST_AT_ONCE as usize));
+    let room = Arc::new(Semaphore::new(usize::try_from(options.at_once)?));
     let mut visits = JoinSet::new();
     for (number, urls) in plan.urls.into_iter().enumerate() {
         let at_us = schedule.time_us(number as u64);

@@ -34,11 +34,11 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let watch = Watch::new(fleet);
     let settling = Duration::from_millis(churn.settle_ms);
     if churn.warmup_visits > 0 && crew.share.is_none() {
-        visits(options, churn.warmup_visits, &watch).await?;
+        visits(options, &churn.warmup(), &watch).await?;
         settle(&watch, settling, None).await;
     }
     let before = Stock::take(&watch);
-    let Some(Work { part, beside: usages }) = visits(options, churn.visits, &watch).await? else {
+    let Some(Work { part, beside: usages }) = visits(options, churn, &watch).await? else {
         return Ok(Outcome::silent());
     };
     let after = settle(&watch, settling, Some((&before, churn.max_growth))).await;
@@ -48,8 +48,8 @@ pub async fn run(options: &Options) -> Result<Outcome> {
 }
 
 /// `None` in a process that has told another one what it found.
-async fn visits(options: &Options, visits: u64, watch: &Watch) -> Result<Option<Work<ChurnPart, Usages>>> {
-    let churn = ChurnOptions { visits, ..options.churn.clone() };
-    let part = async |share, gate| receive(&options.fleet, &churn, share, gate).await;
-    options.crew.work(&[format!("--visits={visits}")], part, |over| watch.run(over)).await
+async fn visits(options: &Options, churn: &ChurnOptions, watch: &Watch) -> Result<Option<Work<ChurnPart, Usages>>> {
+    let part = async |share, gate| receive(&options.fleet, churn, share, gate).await;
+    let more = [format!("--visits={}", churn.visits), format!("--rate={}", churn.rate)];
+    options.crew.work(&more, part, |over| watch.run(over)).await
 }

@@ -13,7 +13,6 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::churn::MOST_AT_ONCE;
 use crate::fleet::FleetOptions;
 use crate::outcome::Outcome;
 
@@ -70,7 +69,7 @@ impl Scenario {
             Self::Calls(options) => options.crew.clients_of_one(clients),
             Self::Idle(options) => options.crew.clients_of_one(clients),
             Self::Herd(options) => options.crew.clients_of_one(clients),
-            Self::Churn(options) => options.crew.clients_of_one(clients) + MOST_AT_ONCE,
+            Self::Churn(options) => options.crew.clients_of_one(clients) + options.churn.at_once,
             Self::Rescale(_) | Self::Crash(_) => clients,
         };
         of_one.into()
