@@ -1,0 +1,111 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use thiserror::Error;
+use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::http::HeaderMap;
+use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
+
+use super::WELCOME_WITHIN;
+
+/// Why a client could not connect.
+#[derive(Debug, Error)]
+pub(crate) enum ConnectError {
+    #[error("{0}")]
+    Address(&'static str),
+    #[error("its host has no address")]
+    NoHost(#[source] std::io::Error),
+    #[error("cannot connect to {address}")]
+    Network { address: SocketAddr, source: std::io::Error },
+    #[error("refused with {status}")]
+    Refused { status: u16, retry_after: Option<Duration> },
+    #[error("the upgrade failed")]
+    Upgrade(#[source] tungstenite::Error),
+    #[error("closed with {code} before welcome")]
+    Closed { code: u16, retry_after: Option<Duration> },
+    #[error("lost before welcome")]
+    Lost,
+    #[error("its welcome is not understood")]
+    Welcome(#[source] serde_json::Error),
+    #[error("no welcome within {WELCOME_WITHIN:?}")]
+    Silent,
+}
+
+impl ConnectError {
+    /// How long the server asks to wait.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } | Self::Closed { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether the server says not to try again.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::Address(_) => true,
+            Self::Refused { status, .. } => (400..500).contains(status) && *status != 429,
+            Self::Closed { code, .. } => matches!(code, 1002 | 1003 | 1007 | 1009 | 4400..4500),
+            _ => false,
+        }
+    }
+
+    /// A few words for a table of reasons, the same for all of a kind.
+    pub(crate) fn short(&self) -> String {
+        match self {
+            Self::Network { source, .. } | Self::NoHost(source) => source.kind().to_string(),
+            Self::Upgrade(error) => short(error),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// How long a refusal asks its client to wait.
+pub(super) fn asked_for(headers: &HeaderMap) -> Option<Duration> {
+    Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
+}
+
+/// How long a `goodbye` asks its client to wait.
+pub(crate) fn retry_after_of(text: &str) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Goodbye {
+        retry_after_ms: u64,
+    }
+    let is_goodbye = text.starts_with("{\"type\":\"goodbye\"");
+    let goodbye: Goodbye = is_goodbye.then(|| serde_json::from_str(text).ok())??;
+    Some(Duration::from_millis(goodbye.retry_after_ms))
+}
+
+/// A few words for a table of reasons: the kinds of errors, without what differs from one to the next.
+pub(super) fn short(error: &tungstenite::Error) -> String {
+    match error {
+        tungstenite::Error::Io(error) => error.kind().to_string(),
+        tungstenite::Error::Protocol(error) => error.to_string(),
+        _ => "lost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_told_not_to_come_back_does_not_and_all_others_may() {
+        let refused = |status| ConnectError::Refused { status, retry_after: None }.is_final();
+        let closed = |code| ConnectError::Closed { code, retry_after: None }.is_final();
+
+        assert_eq!([400, 401, 403, 409, 429, 503].map(refused), [true, true, true, true, false, false]);
+        assert_eq!([1001, 1013, 4002, 4409, 4410].map(closed), [false, false, false, true, true]);
+        assert!(!ConnectError::Silent.is_final() && !ConnectError::Lost.is_final());
+    }
+
+    #[test]
+    fn a_goodbye_says_how_long_to_wait_and_nothing_else_does() {
+        let goodbye = r#"{"type":"goodbye","reason":"drains","retry_after_ms":750}"#;
+
+        assert_eq!(retry_after_of(goodbye), Some(Duration::from_millis(750)));
+        assert_eq!(retry_after_of(r#"{"type":"goodbye","reason":"drains"}"#), None);
+        assert_eq!(retry_after_of(r#"{"type":"error","retry_after_ms":750}"#), None);
+    }
+}
