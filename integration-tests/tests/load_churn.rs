@@ -8,15 +8,8 @@ use signaling_integration_tests::load::mesh_load;
 #[tokio::test]
 async fn visitors_are_heard_and_leave_and_each_process_is_compared_with_before() {
     let mesh = TestMesh::start().await;
-    let arguments = [
-        "churn",
-        "--clients=10",
-        "--visits=200",
-        "--warmup-visits=100",
-        "--rate=200",
-        "--settle-ms=1000",
-        "--max-growth=9",
-    ];
+    let arguments =
+        ["churn", "--clients=10", "--visits=200", "--warmup=1", "--rate=200", "--settle-ms=1000", "--max-growth=9"];
 
     let run = mesh_load(&mesh.dir, &arguments).await;
 

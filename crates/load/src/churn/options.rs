@@ -10,11 +10,12 @@ pub struct ChurnOptions {
     /// How many visitors come, each under a name of its own.
     #[arg(long, default_value_t = 100_000, overrides_with = "visits", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub visits: u64,
-    /// How many come before, as fast as --at-once allows, so that the servers have what they keep for good; 0 for none.
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
-    pub warmup_visits: u64,
+    /// For how many seconds they come before, at the same rate, so that the servers have all that they ever need to remember of
+    /// visitors, half a minute long; 0 for none.
+    #[arg(long, default_value_t = 45, value_parser = clap::value_parser!(u64).range(..=3_600))]
+    pub warmup: u64,
     /// Visitors that come a second.
-    #[arg(long, default_value_t = 500, overrides_with = "rate", value_parser = clap::value_parser!(u64).range(1..=MOST_A_SECOND))]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub rate: u64,
     /// Visitors that may be there at the same time; more come late, and their visits have taken longer.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -33,16 +34,13 @@ pub struct ChurnOptions {
     pub max_p99_ms: Option<f64>,
 }
 
-/// More than any machine takes.
-const MOST_A_SECOND: u64 = 100_000;
 /// The grain of the schedule.
 const TICK_US: u64 = 1_000;
 
 impl ChurnOptions {
-    /// The visitors before those that count: as many at once as there may ever be, so that the servers have had to make as
-    /// much room as they will ever need.
-    pub(crate) fn warmup(&self) -> Self {
-        Self { visits: self.warmup_visits, rate: MOST_A_SECOND, ..self.clone() }
+    /// The visitors before those that count.
+    pub(crate) fn warming_up(&self) -> Self {
+        Self { visits: self.warmup * self.rate, ..self.clone() }
     }
 
     /// The part of the visitors that a process has.

@@ -17,7 +17,7 @@ pub(crate) struct Report {
     scenario: &'static str,
     processes: u32,
     visits: u64,
-    warmup_visits: u64,
+    warmup: u64,
     rate: u64,
     done: u64,
     /// By reason.
@@ -44,7 +44,7 @@ impl Report {
             scenario: "churn",
             processes,
             visits: options.visits,
-            warmup_visits: options.warmup_visits,
+            warmup: options.warmup,
             rate: options.rate,
             done: part.done,
             failed: part.failed,
@@ -82,12 +82,12 @@ impl Report {
 
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
-            "visits      {} of {}, {} failed, {} a second, after {} to warm up\nvisit       {}\n",
+            "visits      {} of {}, {} failed, {} a second, after {} s to warm up\nvisit       {}\n",
             self.done,
             self.visits,
             self.failed.values().sum::<u64>(),
             self.rate,
-            self.warmup_visits,
+            self.warmup,
             self.visit_us.line(),
         );
         // Writing to a String cannot fail.

@@ -33,8 +33,8 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let Options { fleet, churn, crew } = options;
     let watch = Watch::new(fleet);
     let settling = Duration::from_millis(churn.settle_ms);
-    if churn.warmup_visits > 0 && crew.share.is_none() {
-        visits(options, &churn.warmup(), &watch).await?;
+    if churn.warmup > 0 && crew.share.is_none() {
+        visits(options, &churn.warming_up(), &watch).await?;
         settle(&watch, settling, None).await;
     }
     let before = Stock::take(&watch);
@@ -50,6 +50,6 @@ pub async fn run(options: &Options) -> Result<Outcome> {
 /// `None` in a process that has told another one what it found.
 async fn visits(options: &Options, churn: &ChurnOptions, watch: &Watch) -> Result<Option<Work<ChurnPart, Usages>>> {
     let part = async |share, gate| receive(&options.fleet, churn, share, gate).await;
-    let more = [format!("--visits={}", churn.visits), format!("--rate={}", churn.rate)];
+    let more = [format!("--visits={}", churn.visits)];
     options.crew.work(&more, part, |over| watch.run(over)).await
 }
