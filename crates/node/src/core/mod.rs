@@ -116,7 +116,7 @@ pub struct Counts {
     pub passed_on: u64,
     /// Envelopes sent again.
     pub resends: u64,
-    /// Envelopes and fates for which there was no room, or no node any more.
+    /// What was meant for other nodes, or came from them, and got no further: no room, no such node any more, no valid name.
     pub dropped: u64,
     /// Sessions attached.
     pub attached: u64,

@@ -12,6 +12,10 @@ use super::lane::{Lane, Returning};
 /// Requests to one peer that may be under way at once. Order holds within a lane.
 pub const LANES: usize = 2;
 
+fn lane_of(hash: u64) -> usize {
+    (hash % LANES as u64) as usize
+}
+
 /// Another node of the view.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -28,11 +32,15 @@ impl Peer {
         Self { id, lanes: Default::default(), trust: Trust::new(now), heard: now, incarnation: None }
     }
 
+    /// The lane of all that must keep its order with what has the same hash.
+    pub(super) fn lane(&mut self, hash: u64) -> &mut Lane {
+        &mut self.lanes[lane_of(hash)]
+    }
+
     /// Has it asked for a sign of life, unless it is asked something already.
     pub(super) fn ping(&mut self) {
-        if let Some(lane) = self.lanes.first_mut() {
-            lane.ping();
-        }
+        let [first, ..] = &mut self.lanes;
+        first.ping();
     }
 
     /// Notes which incarnation speaks. Says whether it is another than before.
