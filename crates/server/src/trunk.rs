@@ -8,7 +8,7 @@ use ::http::HeaderValue;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use signaling_protocol::limits;
+use signaling_protocol::limits::{self, PING_AFTER, SUSPECT_AFTER};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -17,10 +17,6 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::{Secret, Wake};
 
-/// After this silence the other end is pinged.
-const PING_AFTER: Duration = Duration::from_millis(500);
-/// After this silence it is given up.
-const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// How often silence is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// One read takes many frames.
@@ -45,7 +41,7 @@ pub enum TrunkEnd {
     #[error("the other end closed it")]
     Closed,
     /// Nothing came for 2 s, not even an answer to a ping.
-    #[error("nothing came for {DEAD_AFTER:?}")]
+    #[error("nothing came for {SUSPECT_AFTER:?}")]
     Silent,
     /// The connection failed.
     #[error(transparent)]
@@ -148,7 +144,7 @@ async fn write(
                 Some(batch) => Message::Binary(batch.into()),
             },
             _ = ticks.tick() => match heard.get().elapsed() {
-                silence if silence >= DEAD_AFTER => return TrunkEnd::Silent,
+                silence if silence >= SUSPECT_AFTER => return TrunkEnd::Silent,
                 silence if silence >= PING_AFTER && pinged.elapsed() >= PING_AFTER => {
                     pinged = Instant::now();
                     Message::Ping(Bytes::new())
@@ -156,7 +152,7 @@ async fn write(
                 _ => continue,
             },
         };
-        match timeout(DEAD_AFTER, sink.send(message)).await {
+        match timeout(SUSPECT_AFTER, sink.send(message)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return error.into(),
             Err(_) => return TrunkEnd::Silent,

@@ -9,7 +9,8 @@ use signaling_protocol::{Left, Origin, SessionId, limits};
 /// What an edge remembers of what it wrote to one client.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterLimits {
-    /// How many of a sender's latest numbers: its edge never has more than this under way.
+    /// Of how many of a sender's latest numbers it is known which were written: four times the messages that its edge has
+    /// under way. Of an older one it is said that it was not.
     pub window: u64,
     /// How many senders; past that the idlest goes.
     pub origins: usize,
@@ -27,7 +28,7 @@ impl Default for FilterLimits {
             window: 1024,
             origins: 1024,
             afterlife: Duration::from_secs(5),
-            latest_repeat: noticed + limits::DEFAULT_RESUME,
+            latest_repeat: noticed + limits::MAX_RESUME,
         }
     }
 }

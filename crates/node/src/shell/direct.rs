@@ -9,7 +9,7 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Settings, Wants};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, send_away};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
 use tokio::sync::watch;
@@ -22,8 +22,6 @@ use crate::reassign::Reassignments;
 
 /// How often to look whose moment to go has come.
 const REASSIGN_LOOK: Duration = Duration::from_millis(20);
-/// Most that a client is told to wait before it comes to its new node.
-const COME_BACK_WITHIN_MS: u64 = 1_000;
 
 /// The node's own edge.
 #[derive(Clone)]
@@ -110,8 +108,7 @@ impl Direct {
                 }
                 _ = looks.tick(), if reassignments.len() > 0 => self.edge.with_core(|core| {
                     for client in reassignments.take_due(Instant::now()) {
-                        let retry_after_ms = rand::rng().random_range(0..=COME_BACK_WITHIN_MS);
-                        core.send_away(client, CloseCode::REASSIGNED, "another node serves you now", retry_after_ms);
+                        say_goodbye(core, client, CloseCode::REASSIGNED, "another node serves you now");
                     }
                 }),
             }
