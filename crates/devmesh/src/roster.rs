@@ -25,6 +25,8 @@ struct Server {
     listing: Listing,
     run: Run,
     pid: Option<u32>,
+    /// Which node drains from the moment this one is ready.
+    replaces: Option<ServerId>,
 }
 
 /// Counts the starts of one server, so that what is said of an earlier one is seen to be old.
@@ -76,6 +78,8 @@ pub(crate) struct ScalePlan {
 pub(crate) enum Refusal {
     #[error("there is no {id}; there are: {known}")]
     Unknown { id: ServerId, known: String },
+    #[error("cannot {verb} {id}: it is not a node")]
+    NotANode { verb: &'static str, id: ServerId },
     #[error("cannot {verb} {id}: it is {phase}")]
     WrongPhase { verb: &'static str, id: ServerId, phase: Phase },
 }
@@ -98,13 +102,14 @@ impl Roster {
     pub(crate) fn begin_start(&mut self, id: ServerId, addresses: Addresses) -> Result<Run, Refusal> {
         let Some(server) = self.server_by_id.get_mut(&id) else {
             let (phase, listing, run) = (Phase::Starting, Listing::Absent, Run(1));
-            self.server_by_id.insert(id, Server { addresses, phase, listing, run, pid: None });
+            self.server_by_id.insert(id, Server { addresses, phase, listing, run, pid: None, replaces: None });
             return Ok(run);
         };
         if !matches!(server.phase, Phase::Down(_)) {
             return Err(Refusal::WrongPhase { verb: "start", id, phase: server.phase.clone() });
         }
         server.phase = Phase::Starting;
+        server.replaces = None;
         server.run = Run(server.run.0 + 1);
         Ok(server.run)
     }
@@ -125,7 +130,32 @@ impl Roster {
         if matches!(id, ServerId::Node(_)) {
             server.listing = Listing::Candidate;
         }
+        if let Some(former) = server.replaces.take() {
+            // One that has ended meanwhile leaves by itself.
+            let _ = self.begin_drain(former);
+        }
         true
+    }
+
+    /// The node that takes the place of another: the lowest free number. It is still to be started.
+    pub(crate) fn plan_replacement(&mut self, former: ServerId) -> Result<ServerId, Refusal> {
+        self.expect("replace", former, |phase| *phase == Phase::Ready)?;
+        match former {
+            ServerId::Node(_) => Ok(self.free_nodes().next().unwrap_or(former)),
+            id => Err(Refusal::NotANode { verb: "replace", id }),
+        }
+    }
+
+    /// Once `newcomer` is ready, `former` drains; the discovery file says both at once.
+    pub(crate) fn replaces(&mut self, newcomer: ServerId, run: Run, former: ServerId) {
+        if let Some(server) = self.current(newcomer, run) {
+            server.replaces = Some(former);
+        }
+    }
+
+    /// The run of a server that drains.
+    pub(crate) fn draining(&mut self, id: ServerId) -> Result<Run, Refusal> {
+        self.expect("replace", id, |phase| *phase == Phase::Draining).map(|server| server.run)
     }
 
     pub(crate) fn begin_drain(&mut self, id: ServerId) -> Result<Run, Refusal> {
@@ -209,12 +239,16 @@ impl Roster {
             .map(|(id, _)| *id)
             .collect();
         let wanted = nodes as usize;
-        let is_free =
-            |id: &ServerId| self.server_by_id.get(id).is_none_or(|server| matches!(server.phase, Phase::Down(_)));
         ScalePlan {
-            start: (0..).map(ServerId::Node).filter(is_free).take(wanted.saturating_sub(serving.len())).collect(),
+            start: self.free_nodes().take(wanted.saturating_sub(serving.len())).collect(),
             drain: serving.iter().rev().take(serving.len().saturating_sub(wanted)).copied().collect(),
         }
+    }
+
+    fn free_nodes(&self) -> impl Iterator<Item = ServerId> {
+        let is_free =
+            |id: &ServerId| self.server_by_id.get(id).is_none_or(|server| matches!(server.phase, Phase::Down(_)));
+        (0..).map(ServerId::Node).filter(is_free)
     }
 
     fn current(&mut self, id: ServerId, run: Run) -> Option<&mut Server> {

@@ -106,6 +106,31 @@ fn a_paused_server_must_be_resumed_before_it_can_drain_but_can_be_killed() {
 }
 
 #[test]
+fn a_node_drains_from_the_moment_another_is_ready_in_its_place() {
+    let mut roster = nodes(3);
+    let newcomer = roster.plan_replacement(Node(1)).unwrap();
+    let run = roster.begin_start(newcomer, addresses(0)).unwrap();
+    roster.replaces(newcomer, run, Node(1));
+    assert_eq!((newcomer, listed(&roster)), (Node(3), vec!["node-0".into(), "node-1".into(), "node-2".into()]));
+
+    assert!(roster.ready(newcomer, run));
+
+    assert_eq!(listed(&roster), ["node-0", "node-1 draining", "node-2", "node-3"]);
+    assert!(roster.draining(Node(1)).is_ok());
+}
+
+#[test]
+fn only_a_node_that_is_ready_can_be_replaced() {
+    let mut roster = nodes(1);
+    start(&mut roster, Balancer(0));
+    roster.pause(Node(0)).unwrap();
+
+    let refused = |roster: &mut Roster, id| roster.plan_replacement(id).unwrap_err().to_string();
+    assert_eq!(refused(&mut roster, Balancer(0)), "cannot replace balancer-0: it is not a node");
+    assert_eq!(refused(&mut roster, Node(0)), "cannot replace node-0: it is paused");
+}
+
+#[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
     let mut roster = nodes(2);
 

@@ -20,7 +20,7 @@ pub enum Scenario {
     Idle(idle::Options),
     /// The steady load while nodes are added and taken away.
     Rescale(rescale::Options),
-    /// The steady load while nodes are killed, paused, drained or restarted.
+    /// The steady load while nodes are killed, paused, drained, replaced or restarted.
     Crash(crash::Options),
 }
 
