@@ -64,7 +64,8 @@ impl Seen {
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
-        let bit = number % self.window();
+        // Words double from one: their bits are a power of two.
+        let bit = number & (self.window() - 1);
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
@@ -83,7 +84,7 @@ impl Seen {
     }
 
     /// Makes `number` the latest, all between it and the old one unwritten.
-    fn advance(&mut self, number: u64, most: u64) {
+    fn advance(&mut self, number: u64, written: bool, most: u64) {
         if self.last == 0 {
             self.base = number;
         }
@@ -91,7 +92,8 @@ impl Seen {
             self.grow();
         }
         let unwritten = (number - self.last).min(self.window());
-        (number - unwritten + 1..=number).for_each(|between| self.mark(between, false));
+        (number - unwritten + 1..number).for_each(|between| self.mark(between, false));
+        self.mark(number, written);
         self.last = number;
     }
 
@@ -113,7 +115,7 @@ pub struct Filter {
 impl Filter {
     /// Judges a message, and remembers the judgement.
     pub fn judge(&mut self, limits: &FilterLimits, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
-        if !self.seen_by_origin.contains_key(&origin.session) && self.seen_by_origin.len() >= limits.origins {
+        if self.seen_by_origin.len() >= limits.origins && !self.seen_by_origin.contains_key(&origin.session) {
             self.drop_idlest();
         }
         let seen = self.seen_by_origin.entry(origin.session).or_insert_with(|| Seen::new(now));
@@ -123,14 +125,13 @@ impl Filter {
             return if seen.was_written(number) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
         }
         if left == Left::NONE {
-            seen.advance(number, limits.window);
+            seen.advance(number, false, limits.window);
             return Verdict::Not(Unwritten::Passed);
         }
         if prev > seen.last {
             return Verdict::Not(Unwritten::Gap);
         }
-        seen.advance(number, limits.window);
-        seen.mark(number, true);
+        seen.advance(number, true, limits.window);
         Verdict::Write
     }
 

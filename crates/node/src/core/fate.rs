@@ -140,7 +140,7 @@ impl NodeCore {
         if chain.is_empty() {
             self.chains.remove(chain_key);
             if let Some(session) = self.sessions.get_mut(session) {
-                session.chain_by_recipient.remove(&to);
+                session.recipients.remove(chain_key);
             }
         }
         if !written {

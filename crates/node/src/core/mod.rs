@@ -29,6 +29,7 @@ mod linger;
 mod location;
 mod outbox;
 mod peer;
+mod recipients;
 mod request;
 mod route;
 mod rules;
@@ -42,6 +43,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustc_hash::FxHashMap;
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
 use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
@@ -142,7 +144,8 @@ pub struct NodeCore {
     /// By place in `ranking`; none for this node itself.
     peer_by_rank: Vec<Option<PeerKey>>,
     peers: SlotMap<PeerKey, Peer>,
-    peer_by_id: HashMap<NodeId, PeerKey>,
+    /// Names of servers that know the mesh secret: nobody picks them so that a fast hash is slow.
+    peer_by_id: FxHashMap<NodeId, PeerKey>,
     /// Batches ever sent, to whomever: a peer that was out of the view for a while must not see a number again.
     batches: u64,
     received: Received,
@@ -182,7 +185,7 @@ impl NodeCore {
             view: Arc::default(),
             peer_by_rank: Vec::new(),
             peers: SlotMap::with_key(),
-            peer_by_id: HashMap::new(),
+            peer_by_id: FxHashMap::default(),
             batches: 0,
             received: Received::default(),
             trunks: SlotMap::with_key(),

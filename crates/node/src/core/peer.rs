@@ -1,8 +1,8 @@
 //! What waits for other nodes, and what they sent before.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
 use signaling_discovery::Trust;
 use signaling_protocol::forward::{EnvelopeFate, Header};
 use signaling_protocol::{Incarnation, NodeId, Origin};
@@ -77,7 +77,7 @@ struct Last {
 /// What other nodes sent before, so that a retry is told from news.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    last_by_lane: HashMap<(NodeId, u8), Last>,
+    last_by_lane: FxHashMap<(NodeId, u8), Last>,
 }
 
 /// What a batch is.

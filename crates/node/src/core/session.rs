@@ -1,6 +1,6 @@
 //! What a node knows of one client, and of the trunks that clients come on.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
@@ -9,7 +9,8 @@ use signaling_protocol::{ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
-use super::{ChainKey, PeerKey, Rules, SessionKey, TrunkKey};
+use super::recipients::Recipients;
+use super::{PeerKey, Rules, SessionKey, TrunkKey};
 
 /// What edges show the next node of a session that was admitted.
 const ADMITTED: &[u8] = b"admitted";
@@ -120,7 +121,7 @@ pub(super) struct Session {
     pub(super) waits_for: Option<SessionKey>,
     /// Peers that were told that the client is here.
     pub(super) told: Vec<PeerKey>,
-    pub(super) chain_by_recipient: HashMap<ClientId, ChainKey>,
+    pub(super) recipients: Recipients,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
     last_d: u64,
@@ -148,7 +149,7 @@ impl Session {
             has_backlog: false,
             waits_for: None,
             told: Vec::new(),
-            chain_by_recipient: HashMap::new(),
+            recipients: Recipients::default(),
             fates: None,
             contender: None,
             last_d: 0,
