@@ -164,6 +164,11 @@ impl Ledger {
         self.violations.first()
     }
 
+    /// Whether its sender was told that it was delivered.
+    pub(crate) fn is_acked(&self, message: MessageId) -> bool {
+        self.messages.get(message).is_some_and(|message| matches!(message.told, Some((Told::Ack, _))))
+    }
+
     fn name(&self, message: MessageId) -> String {
         self.messages.get(message).map_or_else(
             || format!("m{message}"),
