@@ -8,7 +8,7 @@ use signaling_protocol::forward::{self, EnvelopeFate, Item};
 use crate::event::MessageId;
 
 /// The messages that nodes have sent each other, each by the ticket and number that it goes by now: what is left of a queue
-/// that its sender's session has gone away from is nobody's to forget.
+/// that its sender's session has gone away from is nobody's to forget, nor what a third node was passed.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(BTreeMap<MessageId, (u64, u64)>);
 
@@ -26,7 +26,7 @@ impl Copies {
                         self.0.insert(message, (envelope.ticket.0, envelope.origin.number));
                     }
                 }
-                Item::Fate { ticket, number, fate: EnvelopeFate::Expired, .. } => {
+                Item::Fate { ticket, number, fate: EnvelopeFate::Expired, via } if via.is_empty() => {
                     over.extend(
                         self.0.extract_if(.., |_, name| *name == (ticket.0, number)).map(|(message, _)| message),
                     );

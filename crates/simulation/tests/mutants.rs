@@ -42,7 +42,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let one_way = || Size { nodes: 2, faults: 4, kinds: vec![FaultKind::CutOneWay], ..all() };
     // Where the fates of messages that came are what is lost, and nobody else repeats anything.
     let answers_lost = || Size { faults: 6, restless_clients: false, ..one_way() };
-    let flaps = || Size { faults: 2, kinds: vec![FaultKind::Flap], ..all() };
+    let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
     let hasty = || Size { hasty_percent: 60, ..all() };
     match mutant {
@@ -73,7 +73,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Held => (calm(), More("nodes: resends", 180)),
         Mutant::Flood => (calm(), Less("messages given up early", 33)),
         Mutant::Question => (hurried(), More("unavailable though written", 150)),
-        Mutant::Forget => (flaps(), More("nodes: copies left behind", 150)),
+        Mutant::Forget => (flaps(), More("nodes: copies left behind", 300)),
         Mutant::KeptFates => (answers_lost(), More("edges: filtered repeats", 200)),
     }
 }
