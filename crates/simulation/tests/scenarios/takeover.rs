@@ -174,3 +174,41 @@ fn the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_se
     assert_eq!(mesh.got(new), ["anna 2"]);
     assert_eq!(mesh.got(anna), ["ack 1", "ack 2"]);
 }
+
+#[test]
+fn a_newcomer_that_the_node_it_asked_first_has_let_in_unheard_goes_on_with_its_session_at_the_next() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.is_lost(bob);
+    mesh.hold_back("b", "f");
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    mesh.goes_next_to(back, "a");
+    mesh.trunk_is_given_up("f", "b");
+    mesh.pass(SECOND);
+    assert!(mesh.is_resumed(back));
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(11 * SECOND);
+    assert_eq!((mesh.got(back), mesh.closed(back)), (vec!["anna 1".to_owned()], None));
+}
+
+#[test]
+fn a_newcomer_that_is_let_in_late_by_the_node_it_asked_first_does_not_replace_its_own_open_socket() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.is_lost(bob);
+    // Its session is asked for, and does not come.
+    mesh.hold_back("b", "a");
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    mesh.goes_next_to(back, "a");
+    mesh.trunk_is_given_up("f", "b");
+    assert!(mesh.is_resumed(back));
+    mesh.pass(SECOND);
+    mesh.let_go("b", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(11 * SECOND);
+    assert_eq!((mesh.got(back), mesh.closed(back)), (vec!["anna 1".to_owned()], None));
+}
