@@ -2,7 +2,8 @@
 //!
 //! A machine's speed drifts by more than the proxies differ. So all run at the same time, each measurement goes once
 //! round the contestants before the next begins, each round begins with another of them, and a ratio is the median of
-//! the ratios of rounds. A run in which the front did not deliver the whole rate, or lost a message, does not count.
+//! the ratios of rounds. A run in which the front did not deliver the whole rate, or lost a message, does not count, and
+//! the next one begins with new servers.
 //!
 //! | module | what it does |
 //! |---|---|

@@ -1,6 +1,7 @@
 //! All measurements, in alternation.
 
 use std::collections::BTreeMap;
+use std::mem::replace;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,7 +13,7 @@ use super::idle::{Connects, Memory, connects, memory};
 use super::options::{Cell, Options};
 use super::programs::Programs;
 use super::search::Search;
-use super::stage::{Stage, Target};
+use super::stage::Stage;
 use super::steady::{Steady, measure};
 use crate::message::Size;
 
@@ -57,24 +58,24 @@ pub(super) struct Highest {
 /// Measures everything in every round.
 pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Results> {
     let contestants = options.contestants();
-    let mut results = Results { versions: programs.versions().await?, ..Results::default() };
+    let results = Results { versions: programs.versions().await?, ..Results::default() };
     let stage = Stage::start(programs, &contestants).await?;
+    let mut play = Play { options, programs, stage, results };
     for round in 0..options.rounds {
-        let targets = order(&contestants, round).into_iter().map(|contestant| stage.target(contestant));
-        let targets = targets.collect::<Result<Vec<_>>>()?;
-        results.put_loads(options, round, &targets).await;
-        for target in &targets {
-            let found = connects(target, options.connects).await;
-            results.connects.extend(noted(&mut results.complaints, target.contestant, round, "connects", found));
-            sleep(BETWEEN_RUNS).await;
+        let order = order(&contestants, round);
+        for cell in options.cells() {
+            for contestant in &order {
+                play.put_load(round, *contestant, cell).await?;
+            }
         }
-        for target in targets.iter().filter(|_| options.search_from > 0) {
-            let found = search(options, target).await;
-            let rate = found.highest_rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate}/s"));
-            tell(round, target.contestant, "highest rate", &format!("{rate}; beyond: {}", found.beyond));
-            results.searches.push(Run { contestant: target.contestant, round, cell: None, found });
+        for contestant in &order {
+            play.let_in(round, *contestant).await?;
+        }
+        for contestant in order.iter().filter(|_| options.search_from > 0) {
+            play.search(round, *contestant).await?;
         }
     }
+    let Play { stage, mut results, .. } = play;
     stage.end().await?;
     for round in 0..options.rounds {
         for contestant in order(&contestants, round) {
@@ -87,41 +88,73 @@ pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Resul
     Ok(results)
 }
 
-impl Results {
-    async fn put_loads(&mut self, options: &Options, round: u32, targets: &[Target]) {
-        for cell in options.cells() {
-            for target in targets {
-                let found = measure(target, cell, options.clients, options.seconds).await;
-                tell(round, target.contestant, &cell.to_string(), &found.summary());
-                self.steady.push(Run { contestant: target.contestant, round, cell: Some(cell), found });
-                sleep(BETWEEN_RUNS).await;
+/// The measurements for which all contestants run at the same time.
+struct Play<'a> {
+    options: &'a Options,
+    programs: &'a Programs,
+    stage: Stage,
+    results: Results,
+}
+
+impl Play<'_> {
+    async fn put_load(&mut self, round: u32, contestant: Contestant, cell: Cell) -> Result<()> {
+        let found = self.measure(contestant, cell).await?;
+        tell(round, contestant, &cell.to_string(), &found.summary());
+        self.results.steady.push(Run { contestant, round, cell: Some(cell), found });
+        Ok(())
+    }
+
+    async fn let_in(&mut self, round: u32, contestant: Contestant) -> Result<()> {
+        let found = connects(&self.stage.target(contestant)?, self.options.connects).await;
+        let is_clean = found.is_ok();
+        let results = &mut self.results;
+        results.connects.extend(noted(&mut results.complaints, contestant, round, "connects", found));
+        self.rest(is_clean).await
+    }
+
+    async fn search(&mut self, round: u32, contestant: Contestant) -> Result<()> {
+        let (mut search, mut beyond) = (Search::from(self.options.search_from), String::new());
+        while let Some(rate) = search.next() {
+            let failed = self.fails(contestant, Cell { size: Size::Ice, rate }).await?;
+            search.tell(failed.is_none());
+            beyond = failed.unwrap_or(beyond);
+        }
+        let highest_rate = search.highest();
+        let rate = highest_rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate}/s"));
+        tell(round, contestant, "highest rate", &format!("{rate}; beyond: {beyond}"));
+        self.results.searches.push(Run { contestant, round, cell: None, found: Highest { highest_rate, beyond } });
+        Ok(())
+    }
+
+    /// How a rate went that is not held. It is tried twice: one hiccup of the machine is no limit.
+    async fn fails(&mut self, contestant: Contestant, cell: Cell) -> Result<Option<String>> {
+        let mut summary = String::new();
+        for _ in 0..2 {
+            let steady = self.measure(contestant, cell).await?;
+            if steady.counted().is_some_and(|figures| figures.latency_us.p99 < HELD_P99_US) {
+                return Ok(None);
             }
+            summary = format!("{}/s: {}", cell.rate, steady.summary());
         }
+        Ok(Some(summary))
     }
-}
 
-async fn search(options: &Options, target: &Target) -> Highest {
-    let (mut search, mut beyond) = (Search::from(options.search_from), String::new());
-    while let Some(rate) = search.next() {
-        let failed = fails(options, target, Cell { size: Size::Ice, rate }).await;
-        search.tell(failed.is_none());
-        beyond = failed.unwrap_or(beyond);
+    async fn measure(&mut self, contestant: Contestant, cell: Cell) -> Result<Steady> {
+        let target = self.stage.target(contestant)?;
+        let steady = measure(&target, cell, self.options.clients, self.options.seconds).await;
+        self.rest(steady.counted().is_some()).await?;
+        Ok(steady)
     }
-    Highest { highest_rate: search.highest(), beyond }
-}
 
-/// How a rate went that is not held. It is tried twice: one hiccup of the machine is no limit.
-async fn fails(options: &Options, target: &Target, cell: Cell) -> Option<String> {
-    let mut summary = String::new();
-    for _ in 0..2 {
-        let steady = measure(target, cell, options.clients, options.seconds).await;
-        sleep(BETWEEN_RUNS).await;
-        if steady.counted().is_some_and(|figures| figures.latency_us.p99 < HELD_P99_US) {
-            return None;
+    /// Leaves nothing behind for the next one: where servers got too much for them, it begins with new ones.
+    async fn rest(&mut self, is_clean: bool) -> Result<()> {
+        if is_clean {
+            sleep(BETWEEN_RUNS).await;
+            return Ok(());
         }
-        summary = format!("{}/s: {}", cell.rate, steady.summary());
+        let fresh = Stage::start(self.programs, &self.options.contestants()).await?;
+        replace(&mut self.stage, fresh).end().await
     }
-    Some(summary)
 }
 
 /// What was found, or nothing and a complaint.
