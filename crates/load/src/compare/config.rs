@@ -1,61 +1,30 @@
 //! What nginx and HAProxy are told: each takes a client to the node that the `node` parameter names, with nothing
-//! switched on that costs and is not needed.
+//! switched on that costs and is not needed. The texts are in `nginx.conf` and `haproxy.cfg`.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
 /// A node's name and public listener.
 pub(super) type Backend = (String, SocketAddr);
 
-/// Clients that either proxy may have at the same time; nginx counts both legs of each.
-const CONNECTIONS: u32 = 20_000;
+const NGINX: &str = include_str!("nginx.conf");
+const HAPROXY: &str = include_str!("haproxy.cfg");
 
 /// `nginx.conf` for a proxy that stays in the foreground and keeps all its files in `dir`.
 pub(super) fn nginx(listen: SocketAddr, backends: &[Backend], dir: &Path) -> String {
-    let dir = dir.display();
-    let mut owners = String::new();
-    for (node, address) in backends {
-        // Writing to a String cannot fail.
-        let _ = writeln!(owners, "        {node} {address};");
-    }
-    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .map(|what| format!("    {what}_temp_path {dir}/nginx-{what};\n"))
-        .collect();
-    format!(
-        "daemon off;\n\
-         worker_processes 2;\n\
-         pid {dir}/nginx.pid;\n\
-         error_log {dir}/nginx-errors.log warn;\n\
-         events {{\n    worker_connections {CONNECTIONS};\n}}\n\
-         http {{\n\
-         {temporary}    access_log off;\n    tcp_nodelay on;\n\
-         \x20   map $arg_node $owner {{\n{owners}    }}\n\
-         \x20   server {{\n        listen {listen} backlog=4096;\n        location / {{\n\
-         \x20           proxy_pass http://$owner;\n\
-         \x20           proxy_http_version 1.1;\n\
-         \x20           proxy_set_header Host $host;\n\
-         \x20           proxy_set_header Upgrade $http_upgrade;\n\
-         \x20           proxy_set_header Connection \"upgrade\";\n\
-         \x20           proxy_buffering off;\n\
-         \x20           proxy_read_timeout 1h;\n\
-         \x20           proxy_send_timeout 1h;\n        }}\n    }}\n}}\n"
-    )
+    let owner = |(node, address): &Backend| format!("        {node} {address};\n");
+    NGINX
+        .replace("@LISTEN@", &listen.to_string())
+        .replace("@OWNERS@", &backends.iter().map(owner).collect::<String>())
+        .replace("@DIR@", &dir.display().to_string())
 }
 
-/// `haproxy.cfg` for a proxy that stays in the foreground and logs nothing.
+/// `haproxy.cfg` for a proxy that logs nothing.
 pub(super) fn haproxy(listen: SocketAddr, backends: &[Backend]) -> String {
-    let mut config = format!(
-        "global\n    nbthread 2\n    maxconn {CONNECTIONS}\n    no strict-limits\n\
-         defaults\n    mode http\n    timeout connect 10s\n    timeout client 1h\n    timeout server 1h\n    \
-         timeout tunnel 1h\n\
-         frontend clients\n    bind {listen} backlog 4096\n    use_backend %[url_param(node)]\n"
-    );
-    for (node, address) in backends {
-        let _ = write!(config, "backend {node}\n    server {node} {address}\n");
-    }
-    config
+    let backend = |(node, address): &Backend| format!("backend {node}\n    server {node} {address}\n");
+    HAPROXY
+        .replace("@LISTEN@", &listen.to_string())
+        .replace("@BACKENDS@\n", &backends.iter().map(backend).collect::<String>())
 }
 
 #[cfg(test)]
@@ -110,11 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn braces_and_lines_of_nginx_are_balanced() {
-        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"));
+    fn nothing_is_left_to_be_filled_in() {
+        let nginx = nginx(address(8_000), &backends(), Path::new("/tmp/here"));
 
-        assert_eq!(config.matches('{').count(), config.matches('}').count());
-        assert!(config.lines().all(|line| line.ends_with([';', '{', '}'])), "{config}");
+        assert!(!nginx.contains('@'), "{nginx}");
+        assert!(!haproxy(address(8_000), &backends()).contains('@'));
     }
 
     #[test]
