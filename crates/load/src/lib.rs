@@ -12,12 +12,14 @@
 //! | `scenarios`, `outcome` | one file per scenario; each returns a report and what speaks against it |
 //! | `traffic` | numbered messages between pairs of clients, and the books on them; shared by scenarios |
 //! | `drill` | such traffic while something is done to the nodes; shared by scenarios |
+//! | `compare` | the balancer beside other proxies, with the servers that this takes |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route` | pure: which URL a client connects to |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
 //! | `ticker`, `clock` | what the sender follows; the time of a run |
 //! | `latency`, `costs`, `procfs` | percentiles; CPU and memory of the servers' processes |
 
+pub mod compare;
 pub mod drill;
 pub mod options;
 pub mod outcome;

@@ -26,16 +26,13 @@ fn main() -> ExitCode {
 }
 
 fn run(scenario: &Scenario) -> Result<Outcome> {
-    let fleet = scenario.fleet();
+    let clients = scenario.clients();
     let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
-    if u64::from(fleet.clients) + 50 > limit {
-        anyhow::bail!(
-            "--clients {} needs more than the {limit} open files that a process may have here",
-            fleet.clients
-        );
+    if u64::from(clients) + 50 > limit {
+        anyhow::bail!("{clients} clients need more than the {limit} open files that a process may have here");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = LocalSet::new().block_on(&runtime, scenario.run())?;
-    outcome.publish(fleet.json.as_deref())?;
+    outcome.publish(scenario.json())?;
     Ok(outcome)
 }

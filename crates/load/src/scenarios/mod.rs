@@ -5,9 +5,12 @@ pub mod idle;
 pub mod rescale;
 pub mod steady;
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::compare;
 use crate::fleet::FleetOptions;
 use crate::outcome::Outcome;
 
@@ -22,17 +25,37 @@ pub enum Scenario {
     Rescale(rescale::Options),
     /// The steady load while nodes are killed, paused, drained, replaced or restarted.
     Crash(crash::Options),
+    /// The balancer beside other proxies in front of the same nodes: what each costs, and how fast it is.
+    Compare(compare::Options),
 }
 
 impl Scenario {
-    /// Where its clients connect.
+    /// The most clients that are connected at the same time.
     #[must_use]
-    pub fn fleet(&self) -> &FleetOptions {
+    pub fn clients(&self) -> u32 {
         match self {
-            Self::Steady(options) => &options.fleet,
-            Self::Idle(options) => &options.fleet,
-            Self::Rescale(options) => &options.fleet,
-            Self::Crash(options) => &options.fleet,
+            Self::Compare(options) => options.most_clients(),
+            other => other.fleet().map_or(0, |fleet| fleet.clients),
+        }
+    }
+
+    /// Where the report goes as JSON.
+    #[must_use]
+    pub fn json(&self) -> Option<&Path> {
+        match self {
+            Self::Compare(options) => options.json.as_deref(),
+            other => other.fleet()?.json.as_deref(),
+        }
+    }
+
+    /// Where its clients connect, if that is for the command line to say.
+    fn fleet(&self) -> Option<&FleetOptions> {
+        match self {
+            Self::Steady(options) => Some(&options.fleet),
+            Self::Idle(options) => Some(&options.fleet),
+            Self::Rescale(options) => Some(&options.fleet),
+            Self::Crash(options) => Some(&options.fleet),
+            Self::Compare(_) => None,
         }
     }
 
@@ -46,6 +69,7 @@ impl Scenario {
             Self::Idle(options) => idle::run(options).await,
             Self::Rescale(options) => rescale::run(options).await,
             Self::Crash(options) => crash::run(options).await,
+            Self::Compare(options) => compare::run(options).await,
         }
     }
 }
