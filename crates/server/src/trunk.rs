@@ -30,7 +30,7 @@ pub trait Terminal {
     /// If they are none, in the terminal's words: the trunk is then closed.
     fn take_in(&self, frames: &[u8]) -> Result<(), String>;
 
-    /// Gives out all that waits to be carried; none if the trunk must be closed.
+    /// Gives out what waits to be carried, the next batch of it; none if the trunk must be closed.
     fn give_out(&self) -> Option<Vec<u8>>;
 }
 
@@ -60,13 +60,13 @@ pub fn config() -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
-        .max_write_buffer_size(2 * limits::MAX_BATCH_BYTES)
+        .max_write_buffer_size(2 * MAX_MESSAGE_BYTES)
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES))
 }
 
-/// A core gives out all it has at once; after a stall that can be many batches' worth.
-const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// A batch of what must not wait, and one of fates behind it.
+const MAX_MESSAGE_BYTES: usize = 2 * limits::MAX_BATCH_BYTES;
 
 /// The accepting end over a socket whose upgrade has been answered.
 pub async fn accepted(stream: TcpStream, early: Bytes) -> WebSocketStream<TcpStream> {
@@ -141,7 +141,10 @@ async fn write(
             () = wake.due() => match terminal.give_out() {
                 None => return TrunkEnd::Given,
                 Some(batch) if batch.is_empty() => continue,
-                Some(batch) => Message::Binary(batch.into()),
+                Some(batch) => {
+                    wake.again_behind(&batch);
+                    Message::Binary(batch.into())
+                }
             },
             _ = ticks.tick() => match heard.get().elapsed() {
                 silence if silence >= SUSPECT_AFTER => return TrunkEnd::Silent,

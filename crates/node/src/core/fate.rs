@@ -167,7 +167,7 @@ impl NodeCore {
         let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let slot = session.slot;
         if !reply.is_empty() {
-            return ToEdge::Fates { slot, first: seq, count: 1, fate, reply }.append(&mut trunk.lazy);
+            return trunk.send_lazily(&ToEdge::Fates { slot, first: seq, count: 1, fate, reply });
         }
         match session.fates.map(|run| (run, run.and(seq, fate))) {
             None => {
@@ -177,9 +177,20 @@ impl NodeCore {
             Some((_, Some(longer))) => session.fates = Some(longer),
             Some((run, None)) => {
                 let FateRun { first, count, fate: earlier } = run;
-                ToEdge::Fates { slot, first, count, fate: earlier, reply }.append(&mut trunk.lazy);
+                trunk.send_lazily(&ToEdge::Fates { slot, first, count, fate: earlier, reply });
                 session.fates = Some(FateRun { first: seq, count: 1, fate });
             }
         }
+    }
+
+    /// Writes a session's run of like fates.
+    pub(super) fn write_fates(&mut self, trunk: TrunkKey, key: SessionKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if let Some(FateRun { first, count, fate }) = session.fates.take()
+            && let Some(trunk) = self.trunks.get_mut(trunk)
+        {
+            trunk.send_lazily(&ToEdge::Fates { slot: session.slot, first, count, fate, reply: &[] });
+        }
+        self.remove_if_done(key);
     }
 }

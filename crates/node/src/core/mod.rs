@@ -47,7 +47,7 @@ use rustc_hash::FxHashMap;
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
 use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, limits};
+use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId};
 use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
@@ -273,19 +273,17 @@ impl NodeCore {
         }
     }
 
-    /// Takes all that the trunk has to carry.
-    pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
-        let Some(trunk) = self.trunks.get_mut(trunk) else { return Vec::new() };
-        let mut batch = std::mem::take(&mut trunk.out);
-        batch.append(&mut trunk.lazy);
-        trunk.lazy.shrink_to(limits::BATCH_TARGET_BYTES);
-        for key in std::mem::take(&mut trunk.with_fates) {
-            let Some(session) = self.sessions.get_mut(key) else { continue };
-            if let Some(run) = session.fates.take() {
-                let (slot, reply) = (session.slot, &[][..]);
-                ToEdge::Fates { slot, first: run.first, count: run.count, fate: run.fate, reply }.append(&mut batch);
-            }
-            self.remove_if_done(key);
+    /// Takes what the trunk has to carry, fates last: all of it, or as much as one message may hold.
+    pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
+        let Some(trunk) = self.trunks.get_mut(key).filter(|trunk| trunk.out.is_one()) else {
+            return self.trunks.get_mut(key).map(|trunk| trunk.out.take()).unwrap_or_default();
+        };
+        let mut batch = trunk.out.take();
+        for session in std::mem::take(&mut trunk.with_fates) {
+            self.write_fates(key, session);
+        }
+        if let Some(trunk) = self.trunks.get_mut(key) {
+            batch.append(&mut trunk.lazy.take());
         }
         batch
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use signaling_protocol::trunk::{Attach, Fate, Slot, ToEdge};
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::{Batches, ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
@@ -22,9 +22,9 @@ const RESUMED: &[u8] = b"resumed";
 pub(super) struct Trunk {
     /// Its edge is in this process: it cannot be lost.
     pub(super) local: bool,
-    pub(super) out: Vec<u8>,
+    pub(super) out: Batches,
     /// Fates and their replies: they wait for company, a little.
-    pub(super) lazy: Vec<u8>,
+    pub(super) lazy: Batches,
     pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
     /// Sessions with a run of fates to write.
     pub(super) with_fates: Vec<SessionKey>,
@@ -32,7 +32,11 @@ pub(super) struct Trunk {
 
 impl Trunk {
     pub(super) fn send(&mut self, frame: &ToEdge<'_>) {
-        frame.append(&mut self.out);
+        self.out.add(|out| frame.append(out));
+    }
+
+    pub(super) fn send_lazily(&mut self, frame: &ToEdge<'_>) {
+        self.lazy.add(|out| frame.append(out));
     }
 }
 

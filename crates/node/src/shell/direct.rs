@@ -120,12 +120,14 @@ impl Direct {
         loop {
             self.wake.due().await;
             let up = self.edge.take_batch(self.link).unwrap_or_default();
+            self.wake.again_behind(&up);
             if !up.is_empty()
                 && let Err(error) = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, &up))
             {
                 error!(%error, "the edge of this process speaks nonsense");
             }
             let down = self.node.with_core(|core| core.take_trunk_batch(self.trunk));
+            self.wake.again_behind(&down);
             if !down.is_empty()
                 && let Err(error) = self.edge.with_core(|core| core.link_frames(Instant::now(), self.link, &down))
             {
