@@ -11,6 +11,10 @@ MESH_DIR ?= .mesh
 # Which version the tests of mixed versions upgrade from: a commit or tag.
 PREVIOUS ?= HEAD~1
 
+# Where `make bench` compares, and further options of `mesh-load compare`: BENCH="--rounds 3 --only balancer,nginx".
+BENCH ?=
+BENCH_REPORT ?= target/bench
+
 # How long `make simulate` goes on.
 SIMULATE_SECONDS ?= 240
 
@@ -48,7 +52,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test simulate previous bench clean
+.PHONY: fmt check test simulate previous bench bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -78,7 +82,11 @@ simulate: deps-run ## Simulated meshes with faults, for SIMULATE_SECONDS and at 
 	cargo run -q -p signaling-simulation --bin mesh-sim -- \
 		--seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
 
-bench: deps-run ## Micro-benchmarks
+bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
+	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
+	target/release/mesh-load compare --json $(BENCH_REPORT).json --markdown $(BENCH_REPORT).md $(BENCH)
+
+bench-micro: deps-run ## Micro-benchmarks of the owner's lookup and the frame codec
 	cargo bench -p signaling-rendezvous -p signaling-edge --bench '*'
 
 clean: ## Remove what was built, and the local mesh's directory
@@ -91,9 +99,9 @@ deps-run: ## What building needs: Rust and a linker
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
 
-deps-test: deps-run ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter
+deps-test: deps-run ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
-		nftables=nft iproute2=ip
+		nftables=nft iproute2=ip nginx haproxy
 
 deps-check: deps-run ## What `make check` needs: rustfmt, clippy, cargo-deny and cargo-machete
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt

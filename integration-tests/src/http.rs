@@ -124,6 +124,25 @@ pub async fn ask(address: &str, request: impl AsRef<[u8]>) -> Answer {
     answer
 }
 
+/// Asks a server's internal listener (`http://HOST:PORT`) for a page.
+pub async fn get(internal: &str, path: &str) -> Answer {
+    ask_internal(internal, Head::get(path)).await
+}
+
+/// Tells a server what an operator would, by `POST /admin/...`.
+///
+/// # Panics
+/// If it does not answer 200 and JSON.
+pub async fn admin(internal: &str, what: &str) -> Value {
+    let answer = ask_internal(internal, Head::get(&format!("/admin/{what}")).method("POST")).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    serde_json::from_str(&answer.body).unwrap()
+}
+
+async fn ask_internal(internal: &str, head: Head) -> Answer {
+    ask(internal.trim_start_matches("http://"), head.with("Connection", "close").text()).await
+}
+
 /// Reads one answer, and not a byte behind it.
 ///
 /// # Panics

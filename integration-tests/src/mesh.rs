@@ -1,14 +1,12 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports; it ends with the test.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use signaling_devmesh::{Binaries, Mesh, MeshOptions};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 
-use crate::eventually;
-use crate::metrics::metric;
+use crate::metrics::becomes;
 
 /// A running mesh.
 pub struct TestMesh {
@@ -38,11 +36,10 @@ impl TestMesh {
     /// Waits until every server has seen every node.
     pub async fn agrees(&self) {
         let state = self.mesh.state();
-        let nodes = state.nodes.len() as f64;
+        let nodes = state.nodes.len();
         let servers = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|b| &b.internal));
         for internal in servers {
-            let sees = || async { (metric(internal, "signaling_view_nodes", "").await == nodes).then_some(()) };
-            eventually("a server to see every node", Duration::from_secs(5), sees).await;
+            becomes(internal, "signaling_view_nodes", nodes).await;
         }
     }
 
@@ -66,6 +63,11 @@ impl TestMesh {
         let state = self.mesh.state();
         let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
         ranking.id(ranking.owner(KeyHash::of(client_id)).unwrap()).to_owned()
+    }
+
+    /// Waits until so many clients were handed off behind their sockets, and not moved as after a crash.
+    pub async fn hands_off(&self, clients: usize) {
+        becomes(&self.mesh.state().balancers[0].internal, "signaling_handoffs_total", clients).await;
     }
 
     /// A client id with this prefix that the node owns.

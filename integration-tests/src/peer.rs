@@ -116,3 +116,14 @@ impl Peer {
         while let Ok(Some(Ok(_))) = timeout(PATIENCE, self.socket.next()).await {}
     }
 }
+
+/// Each client says something to the next one, over the sockets that they have had all the time.
+pub async fn talk(peers: &mut [(Peer, String)], what: &str) {
+    for from in 0..peers.len() {
+        let to = (from + 1) % peers.len();
+        let recipient = peers[to].1.clone();
+        peers[from].0.signal(&recipient, json!(what), Some(1)).await;
+        assert_eq!(peers[to].0.recv_type("signal").await["data"], what);
+        peers[from].0.recv_type("ack").await;
+    }
+}

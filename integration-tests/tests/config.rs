@@ -58,7 +58,7 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         ("signaling-node", "--public", &["localhost", "127.0.0.1:99999", "198.51.100.1:0"][..]),
         ("signaling-node", "--hold-ms", &["-1", "655351", "20s"]),
         ("signaling-node", "--hold-bytes", &["-1", "64M"]),
-        ("signaling-node", "--resume-ms", &["-1", "soon"]),
+        ("signaling-node", "--resume-ms", &["-1", "soon", "300001"]),
         ("signaling-node", "--reassign-window-ms", &["-1", "3600001", "1s"]),
         ("signaling-balancer", "--listen", &["8080", "127.0.0.1:99999", "198.51.100.1:0"]),
         ("signaling-balancer", "--hold-ms", &["1"]),

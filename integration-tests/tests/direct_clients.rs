@@ -1,15 +1,20 @@
-//! Direct clients that a new view gives to another node are told so, one by one, and nobody else is disturbed.
+//! Direct clients that their node cannot keep, since it drains or a new view gives them to another, are told so, one by one,
+//! and nobody else is disturbed.
 
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 
+use serde_json::json;
+use signaling_integration_tests::http::{Head, admin, ask};
 use signaling_integration_tests::{Peer, TestMesh};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 const CLIENTS: usize = 60;
 const WINDOW: Duration = Duration::from_secs(3);
+/// A draining node keeps half of this for its direct clients, and of that a second for last words: they go over [`WINDOW`].
+const DRAIN: Duration = Duration::from_secs(8);
 
 #[tokio::test]
 async fn those_whom_a_new_node_owns_are_sent_there_over_the_window() {
@@ -22,21 +27,81 @@ async fn those_whom_a_new_node_owns_are_sent_there_over_the_window() {
 
     let start = Instant::now();
     mesh.mesh.scale(3).await.unwrap();
-    let moved: JoinSet<_> = clients
-        .extract_if(.., |(_, id)| mesh.owner(id) == "node-2")
+    let moved = clients.extract_if(.., |(_, id)| mesh.owner(id) == "node-2").collect();
+    let closed = are_sent_away(moved, 4006, start).await;
+
+    assert!(closed.len() > 5 && clients.len() > 20, "{} of {CLIENTS} move", closed.len());
+    assert_one_by_one(&closed);
+    are_undisturbed(&mut clients).await;
+}
+
+#[tokio::test]
+async fn those_of_a_node_that_is_told_to_stop_are_sent_away_before_it_does() {
+    let mesh = draining_quickly().await;
+    let mut clients = direct_clients(&mesh).await;
+    let there: Vec<_> = clients.extract_if(.., |(_, id)| mesh.owner(id) == "node-1").collect();
+    let ids: Vec<_> = there.iter().map(|(_, id)| id.clone()).collect();
+
+    let (closed, stopped) = tokio::join!(are_sent_away(there, 1001, Instant::now()), mesh.mesh.drain("node-1"));
+
+    stopped.unwrap();
+    assert_one_by_one(&closed);
+    are_undisturbed(&mut clients).await;
+    let left = &mesh.mesh.state().nodes[0].public;
+    for id in ids {
+        clients.push((Peer::connect(left, &id).await, id));
+    }
+    are_undisturbed(&mut clients).await;
+}
+
+#[tokio::test]
+async fn those_of_a_node_that_an_operator_drains_are_sent_away_and_taken_again_when_it_is_put_back() {
+    let mesh = draining_quickly().await;
+    let node = mesh.mesh.state().nodes[1].clone();
+    let mut clients = direct_clients(&mesh).await;
+    let there: Vec<_> = clients.extract_if(.., |(_, id)| mesh.owner(id) == node.id).collect();
+    let id = there[0].1.clone();
+
+    assert_eq!(admin(&node.internal, "drain").await, json!({ "draining": true }));
+    let refusal = ask(node.public.trim_start_matches("ws://"), Head::connect("newcomer").text()).await;
+    assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
+    assert_one_by_one(&are_sent_away(there, 1001, Instant::now()).await);
+
+    assert_eq!(admin(&node.internal, "undrain").await, json!({ "draining": false }));
+    clients.push((Peer::connect(&node.public, &id).await, id));
+    are_undisturbed(&mut clients).await;
+}
+
+/// Two nodes that soon have nobody left when they drain.
+async fn draining_quickly() -> TestMesh {
+    TestMesh::with(|options| {
+        (options.nodes, options.balancers) = (2, 0);
+        options.node_args = vec![format!("--drain-ms={}", DRAIN.as_millis())];
+    })
+    .await
+}
+
+/// Each is told to go and to come back soon, and closed with this code. Says when, counted from `start`.
+async fn are_sent_away(clients: Vec<(Peer, String)>, code: u16, start: Instant) -> Vec<Duration> {
+    let sent_away: JoinSet<_> = clients
+        .into_iter()
         .map(|(mut peer, id)| async move {
             let goodbye = peer.recv_type("goodbye").await;
             assert!(goodbye["retry_after_ms"].as_u64().unwrap() <= 1_000, "{goodbye}");
-            assert_eq!(u16::from(peer.closed().await.unwrap().code), 4006, "{id}");
+            assert_eq!(u16::from(peer.closed().await.unwrap().code), code, "{id}");
             start.elapsed()
         })
         .collect();
-    let closed = moved.join_all().await;
+    sent_away.join_all().await
+}
 
-    assert!(closed.len() > 5 && clients.len() > 20, "{} of {CLIENTS} move", closed.len());
+fn assert_one_by_one(closed: &[Duration]) {
     let (first, last) = (closed.iter().min().unwrap(), closed.iter().max().unwrap());
     assert!(*last - *first > WINDOW / 3, "they go one by one: {closed:?}");
-    for (peer, _) in &mut clients {
+}
+
+async fn are_undisturbed(clients: &mut [(Peer, String)]) {
+    for (peer, _) in clients {
         peer.send_text(r#"{"type":"ping"}"#).await;
         peer.recv_type("pong").await;
     }

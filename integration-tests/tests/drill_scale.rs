@@ -25,3 +25,12 @@ async fn from_three_nodes_to_five_and_to_two_no_message_is_lost_and_no_socket_cl
 
     outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL);
 }
+
+#[tokio::test]
+async fn one_of_three_nodes_gives_its_place_to_another_and_no_message_is_lost_and_no_socket_closed() {
+    let mut mesh = TestMesh::start().await;
+
+    let outcome = Drill::new("replace").run(&mut mesh, async |mesh| mesh.mesh.replace("node-1").await.unwrap()).await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL);
+}

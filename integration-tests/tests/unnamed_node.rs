@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
+use serde_json::Value;
 use signaling_integration_tests::cut::Forwards;
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::peer::talk;
+use signaling_integration_tests::{Peer, TestMesh};
 
 const CLIENTS: usize = 20;
-const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn clients_leave_a_node_that_is_not_named_any_more_and_come_back_when_it_is() {
@@ -19,14 +17,14 @@ async fn clients_leave_a_node_that_is_not_named_any_more_and_come_back_when_it_i
     let named = nodes(&mesh);
 
     name(&mesh, named.iter().filter(|node| node["id"] != "node-0"));
-    sessions_become(&mesh, 0).await;
-    handoffs_become(&mesh, CLIENTS).await;
-    talk(&mut clients).await;
+    node_0_comes_to_have(&mesh, 0).await;
+    mesh.hands_off(CLIENTS).await;
+    talk(&mut clients, "while node-0 is not named").await;
 
     name(&mesh, named.iter());
-    sessions_become(&mesh, CLIENTS).await;
-    handoffs_become(&mesh, 2 * CLIENTS).await;
-    talk(&mut clients).await;
+    node_0_comes_to_have(&mesh, CLIENTS).await;
+    mesh.hands_off(2 * CLIENTS).await;
+    talk(&mut clients, "after it").await;
 }
 
 #[tokio::test]
@@ -35,9 +33,10 @@ async fn clients_go_over_to_the_trunk_to_their_nodes_new_address() {
     let mut clients = clients_of_node_0(&mesh).await;
 
     let _new_address = Forwards::to(&mesh, "node-0").await;
-    handoffs_become(&mesh, CLIENTS).await;
-    talk(&mut clients).await;
-    assert_eq!(sessions(&mesh).await, CLIENTS as f64, "they are where they were");
+    mesh.hands_off(CLIENTS).await;
+    talk(&mut clients, "by the new address").await;
+    let sessions = metric(&internal_of_node_0(&mesh), "signaling_sessions", "").await;
+    assert_eq!(sessions, CLIENTS as f64, "they are where they were");
 }
 
 async fn clients_of_node_0(mesh: &TestMesh) -> Vec<(Peer, String)> {
@@ -46,7 +45,7 @@ async fn clients_of_node_0(mesh: &TestMesh) -> Vec<(Peer, String)> {
         let id = mesh.id_owned_by("node-0", &format!("client{number}"));
         clients.push((Peer::connect(&mesh.url(), &id).await, id));
     }
-    sessions_become(mesh, CLIENTS).await;
+    node_0_comes_to_have(mesh, CLIENTS).await;
     clients
 }
 
@@ -62,31 +61,11 @@ fn name<'a>(mesh: &TestMesh, nodes: impl Iterator<Item = &'a Value>) {
     std::fs::rename(&renewed, &file).unwrap();
 }
 
-/// Each client says something to the next one, over the sockets they have had all the time.
-async fn talk(clients: &mut [(Peer, String)]) {
-    for from in 0..clients.len() {
-        let to = (from + 1) % clients.len();
-        let recipient = clients[to].1.clone();
-        clients[from].0.signal(&recipient, json!(from), Some(1)).await;
-        assert_eq!(clients[to].0.recv_type("signal").await["data"], from);
-        clients[from].0.recv_type("ack").await;
-    }
+async fn node_0_comes_to_have(mesh: &TestMesh, sessions: usize) {
+    becomes(&internal_of_node_0(mesh), "signaling_sessions", sessions).await;
 }
 
-async fn sessions_become(mesh: &TestMesh, count: usize) {
-    let reached = || async { (sessions(mesh).await == count as f64).then_some(()) };
-    eventually(&format!("node-0 to have {count} sessions"), SOON, reached).await;
-}
-
-async fn sessions(mesh: &TestMesh) -> f64 {
+fn internal_of_node_0(mesh: &TestMesh) -> String {
     let nodes = mesh.mesh.state().nodes;
-    metric(&nodes.iter().find(|node| node.id == "node-0").unwrap().internal, "signaling_sessions", "").await
-}
-
-/// Each client was handed off, and not moved as after a crash.
-async fn handoffs_become(mesh: &TestMesh, count: usize) {
-    let balancer = mesh.mesh.state().balancers[0].internal.clone();
-    let handoffs = async || metric(&balancer, "signaling_handoffs_total", "").await;
-    let reached = || async { (handoffs().await == count as f64).then_some(()) };
-    eventually(&format!("{count} handoffs"), SOON, reached).await;
+    nodes.into_iter().find(|node| node.id == "node-0").unwrap().internal
 }

@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
+use crate::metrics::BalancerMetrics;
 use crate::trunks::Trunks;
 
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -89,6 +90,7 @@ impl Follower {
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
         let mut openers = Openers::default();
+        let metrics = BalancerMetrics::new();
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -108,6 +110,7 @@ impl Follower {
                             info!("a node that failed has answered for a while: it gets its clients back");
                             this.rearranged();
                         }
+                        this.trunks.with(|state| metrics.publish(&state.placement));
                     }
                 }
             }

@@ -7,6 +7,7 @@
 pub mod config;
 mod drain;
 pub mod follower;
+mod metrics;
 pub mod moves;
 mod pages;
 pub mod placement;

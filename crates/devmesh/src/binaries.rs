@@ -45,7 +45,8 @@ impl Binaries {
 }
 
 /// The first program of this name in `PATH`.
-pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }

@@ -53,6 +53,13 @@ pub(crate) enum Act {
         #[command(flatten)]
         mesh: Folder,
     },
+    /// Start a node in the place of another, which drains.
+    Replace {
+        /// node-N.
+        id: String,
+        #[command(flatten)]
+        mesh: Folder,
+    },
     /// Stop a server where it stands (SIGSTOP).
     Pause {
         /// node-N, balancer-N or redis.
@@ -123,6 +130,7 @@ impl Act {
             | Self::Kill { mesh, .. }
             | Self::Drain { mesh, .. }
             | Self::Restart { mesh, .. }
+            | Self::Replace { mesh, .. }
             | Self::Pause { mesh, .. }
             | Self::Resume { mesh, .. }
             | Self::Status { mesh }

@@ -33,6 +33,7 @@ enum Request {
     Kill { id: String },
     Drain { id: String },
     Restart { id: String },
+    Replace { id: String },
     Pause { id: String },
     Resume { id: String },
     Status,
@@ -113,6 +114,14 @@ impl Control {
     /// As there, or when the mesh has gone.
     pub async fn restart(&self, id: &str) -> Result<()> {
         self.ask(&Request::Restart { id: id.to_owned() }).await.map(drop)
+    }
+
+    /// See [`Mesh::replace`].
+    ///
+    /// # Errors
+    /// As there, or when the mesh has gone.
+    pub async fn replace(&self, id: &str) -> Result<()> {
+        self.ask(&Request::Replace { id: id.to_owned() }).await.map(drop)
     }
 
     /// See [`Mesh::pause`].
@@ -226,6 +235,7 @@ async fn perform(mesh: &Mesh, request: Request) -> Answer {
         Request::Kill { id } => mesh.kill(&id).await,
         Request::Drain { id } => mesh.drain(&id).await,
         Request::Restart { id } => mesh.restart(&id).await,
+        Request::Replace { id } => mesh.replace(&id).await,
         Request::Pause { id } => mesh.pause(&id).await,
         Request::Resume { id } => mesh.resume(&id).await,
         Request::Down => mesh.down().await,

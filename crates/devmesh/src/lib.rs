@@ -48,10 +48,11 @@ mod roster;
 mod spawner;
 mod supervisor;
 
-pub use binaries::Binaries;
+pub use binaries::{Binaries, find_in_path};
 pub use control::{Control, serve_control};
 pub use files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry};
 pub use id::ServerId;
 pub use mesh::Mesh;
 pub use options::MeshOptions;
+pub use ports::hold_port;
 pub use roster::ServerStatus;

@@ -41,6 +41,7 @@ async fn run(command: Command) -> Result<()> {
                 Act::Kill { id, .. } => control.kill(&id).await,
                 Act::Drain { id, .. } => control.drain(&id).await,
                 Act::Restart { id, .. } => control.restart(&id).await,
+                Act::Replace { id, .. } => control.replace(&id).await,
                 Act::Pause { id, .. } => control.pause(&id).await,
                 Act::Resume { id, .. } => control.resume(&id).await,
                 Act::Down { .. } => control.down().await,

@@ -102,6 +102,15 @@ impl Mesh {
         self.inner.start_server(id).await
     }
 
+    /// Starts a node in the place of another: the discovery file names the new one and calls the old one draining at once.
+    /// Returns once the old one has stopped.
+    ///
+    /// # Errors
+    /// When there is no such node, it is not ready, the new one does not come up, or the old one does not drain.
+    pub async fn replace(&self, id: &str) -> Result<()> {
+        self.inner.replace(id.parse()?).await
+    }
+
     /// Stops a server where it stands (SIGSTOP). The files do not say so.
     ///
     /// # Errors

@@ -16,8 +16,7 @@ pub(crate) struct Addresses {
 
 /// The ports of each server, its own from the first start until the mesh ends.
 ///
-/// A port is held by a socket that is bound and never listens. The server can listen beside it (both sides set
-/// `SO_REUSEADDR`), and while the server is down a connection is refused, yet nobody else is given the port.
+/// While a server is down a connection is refused, yet nobody else is given its port: [`hold_port`].
 #[derive(Default)]
 pub(crate) struct Ports {
     held_by_id: BTreeMap<ServerId, Held>,
@@ -34,15 +33,20 @@ impl Ports {
         if let Some(held) = self.held_by_id.get(&id) {
             return Ok(held.addresses);
         }
-        let public_socket = hold(public).with_context(|| format!("{id} cannot listen on {public}"))?;
-        let internal_socket = hold((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
+        let public_socket = hold_port(public).with_context(|| format!("{id} cannot listen on {public}"))?;
+        let internal_socket = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
         let addresses = Addresses { internal: internal_socket.local_addr()?, public: public_socket.local_addr()? };
         self.held_by_id.insert(id, Held { addresses, _sockets: [public_socket, internal_socket] });
         Ok(addresses)
     }
 }
 
-fn hold(address: SocketAddr) -> io::Result<TcpSocket> {
+/// Holds a port by a socket that is bound and never listens; port 0 takes any free one. A server can listen beside it if
+/// it sets `SO_REUSEADDR` too, as all usual ones do.
+///
+/// # Errors
+/// When somebody listens there, or the address is not ours.
+pub fn hold_port(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;

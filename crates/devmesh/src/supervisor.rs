@@ -124,7 +124,22 @@ impl Supervisor {
     }
 
     pub(crate) async fn start_server(self: &Arc<Self>, id: ServerId) -> Result<()> {
+        self.start(id, None).await
+    }
+
+    /// Starts a node in the place of another, which drains from the moment the new one is ready.
+    pub(crate) async fn replace(self: &Arc<Self>, former: ServerId) -> Result<()> {
+        let newcomer = self.lock().roster.plan_replacement(former)?;
+        self.start(newcomer, Some(former)).await?;
+        let run = self.lock().roster.draining(former)?;
+        self.end_drain(former, run).await
+    }
+
+    async fn start(self: &Arc<Self>, id: ServerId, replaces: Option<ServerId>) -> Result<()> {
         let (run, addresses, line) = self.begin_start(id)?;
+        if let Some(former) = replaces {
+            self.lock().roster.replaces(id, run, former);
+        }
         let started = Process::start(&line, &self.folder.log_file(id), self.setpriv.as_deref(), &self.spawner).await;
         let process = match started {
             Ok(process) => process,
@@ -193,6 +208,10 @@ impl Supervisor {
 
     pub(crate) async fn drain(&self, id: ServerId) -> Result<()> {
         let run = self.change(|state| state.roster.begin_drain(id))?;
+        self.end_drain(id, run).await
+    }
+
+    async fn end_drain(&self, id: ServerId, run: Run) -> Result<()> {
         self.signal(id, Signal::SIGTERM)?;
         let ending = self.ended(id, run, self.options.drain_within).await?;
         if !ending.clean {

@@ -62,6 +62,16 @@ async fn a_killed_node_leaves_the_mesh_file_at_once_and_the_discovery_file_after
 }
 
 #[tokio::test]
+async fn a_replaced_node_leaves_once_another_has_come() {
+    let (mesh, dir) = start(2, 0).await;
+
+    mesh.replace("node-0").await.unwrap();
+
+    assert_eq!(discovery(dir.path()), ["node-1", "node-2"]);
+    assert_eq!(ids(&mesh.state()), ["node-1", "node-2"]);
+}
+
+#[tokio::test]
 async fn a_restarted_node_is_another_process_on_the_same_ports() {
     let (mesh, dir) = start(2, 0).await;
     let before = mesh.state().nodes;

@@ -160,6 +160,11 @@ impl Costs {
         self.processes.iter().map(|cost| cost.rss_growth_kib as f64 * 1024.0).sum()
     }
 
+    /// The sum of a group, by its name.
+    pub(crate) fn group(&self, name: &str) -> Option<&Cost> {
+        self.groups.iter().find(|cost| cost.name == name)
+    }
+
     /// A table of processes and groups, with memory growth for each of `clients` where that is asked for.
     pub(crate) fn table(&self, clients: Option<u64>) -> String {
         let mut table = format!("{:<14}{:>9}{:>12}{:>11}", "", "CPU %", "us/message", "RSS MiB");

@@ -14,6 +14,7 @@
 //! | `drill` | such traffic while something is done to the nodes; shared by scenarios |
 //! | `calls`, `herd`, `churn` | calls being set up; all clients cut off at once; visitors that come and go |
 //! | `crew` | one load put on by several processes |
+//! | `compare` | the balancer beside other proxies, with the servers that this takes |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
@@ -22,6 +23,7 @@
 //! | `watch`, `costs`, `procfs`, `metrics` | CPU and memory of the servers' processes; what servers say of themselves |
 //! | `html`, `plots`, `progress` | the page with plots; the bar on the terminal |
 
+pub mod compare;
 pub mod drill;
 pub mod options;
 pub mod outcome;

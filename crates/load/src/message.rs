@@ -56,6 +56,8 @@ impl FromStr for Size {
 #[derive(Debug)]
 pub(crate) struct Format {
     marker: String,
+    /// What stands before the sender's name.
+    sender: &'static str,
     size: Size,
     ice: String,
     sdp: String,
@@ -74,10 +76,16 @@ impl Format {
         let longest = MAX_BYTES + ICE_TEXT.len();
         Self {
             marker: format!("\"data\":{{\"r\":{run},\"n\":"),
+            sender: "\"from\":\"",
             size,
             ice: ICE_TEXT.repeat(longest.div_ceil(ICE_TEXT.len())),
             sdp: SDP_TEXT.repeat(VARIED_SDP_BYTES.end().div_ceil(SDP_TEXT.len()) + 1),
         }
+    }
+
+    /// Of a server that gives messages back as they are to those who sent them, to themselves.
+    pub(crate) fn echoed(self) -> Self {
+        Self { sender: "\"to\":\"", ..self }
     }
 
     /// Message `number` of pair `pair`, to the client `to`, to be sent at `time_us`; with an `id` it asks for an `ack`.
@@ -122,8 +130,8 @@ impl Format {
         let at = text.find(&self.marker)?;
         let (number, rest) = leading_number(&text[at + self.marker.len()..])?;
         let (time_us, _) = leading_number(rest.strip_prefix(",\"t\":")?)?;
-        // `from` stands before or after the data, whose own text has no such field.
-        let begin = text.find("\"from\":\"")? + "\"from\":\"".len();
+        // The sender stands before or after the data, whose own text has no such field.
+        let begin = text.find(self.sender)? + self.sender.len();
         let length = text[begin..].find('"')?;
         Some(Arrival { from: &text[begin..begin + length], number, time_us })
     }
@@ -257,6 +265,15 @@ mod tests {
 
         assert_eq!(Format::new(42, Size::Ice).read(&message), None);
         assert_eq!(Format::new(42, Size::Ice).read("{\"type\":\"pong\"}"), None);
+    }
+
+    #[test]
+    fn of_an_echo_the_recipient_is_the_sender_and_of_others_it_is_not() {
+        let message = Format::new(42, Size::Ice).write("bob", 0, 17, 3_500, None);
+        let arrival = Arrival { from: "bob", number: 17, time_us: 3_500 };
+
+        assert_eq!(Format::new(42, Size::Ice).echoed().read(&message), Some(arrival));
+        assert_eq!(Format::new(42, Size::Ice).read(&message), None);
     }
 
     #[test]

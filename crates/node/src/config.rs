@@ -28,8 +28,9 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_HOLD_BYTES", value_name = "BYTES", default_value_t = 64 * 1024 * 1024)]
     pub hold_bytes: usize,
 
-    /// How long a client's resume token is good, in milliseconds
-    #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000)]
+    /// How long a client may be away and go on with its session, in milliseconds, at most 5 minutes
+    #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000,
+          value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
     /// Over how long direct clients that a new view gives to other nodes are told to go there (goodbye and 4006), in
@@ -54,7 +55,7 @@ pub struct Config {
     pub hold: Duration,
     /// Most bytes that wait so.
     pub hold_bytes: usize,
-    /// How long a resume token is good.
+    /// How long a session waits for its client to come back.
     pub resume: Duration,
     /// Over how long direct clients are sent to the nodes that own them by a new view; none: they stay.
     pub reassign_window: Option<Duration>,

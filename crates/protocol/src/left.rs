@@ -14,7 +14,8 @@ impl Left {
     /// Rounds up, so that a message with some life left never counts as dead; past 655 s it is cut.
     #[must_use]
     pub fn from_duration(left: Duration) -> Self {
-        let steps = left.as_nanos().div_ceil(10_000_000);
+        let steps =
+            left.as_secs().saturating_mul(100).saturating_add(u64::from(left.subsec_nanos().div_ceil(10_000_000)));
         Self(u16::try_from(steps).unwrap_or(u16::MAX))
     }
 

@@ -12,6 +12,7 @@
 //! assert_eq!((&*to, data.get()), ("bob", r#"{"sdp":"v=0"}"#));
 //! ```
 
+mod batches;
 pub mod client;
 pub mod close;
 pub mod codec;
@@ -24,6 +25,7 @@ pub mod resume;
 pub mod server;
 pub mod trunk;
 
+pub use batches::Batches;
 pub use close::CloseCode;
 pub use codec::DecodeError;
 pub use error::ErrorCode;

@@ -27,9 +27,18 @@ pub const DEFAULT_HOLD: Duration = Duration::from_secs(20);
 pub const MAX_HOLD: Duration = Duration::from_millis(u16::MAX as u64 * 10);
 /// How long a session waits for its client to come back, unless a setting says otherwise.
 pub const DEFAULT_RESUME: Duration = Duration::from_secs(30);
+/// Longest value of that setting: recipients' edges remember for so long what they have written.
+pub const MAX_RESUME: Duration = Duration::from_secs(5 * 60);
 /// After this silence of a client the edge pings it. Shorter than the 30 s at which mobile carriers drop idle flows.
 pub const HEARTBEAT: Duration = Duration::from_secs(25);
 /// How long a client has to answer that ping.
 pub const HEARTBEAT_ANSWER: Duration = Duration::from_secs(10);
 /// How long the open socket of an id has to answer before a newcomer gets the id.
 pub const TAKEOVER_ANSWER: Duration = Duration::from_secs(2);
+
+/// After this silence a server pings the other: four times before it is suspect.
+pub const PING_AFTER: Duration = Duration::from_millis(500);
+/// After this silence a server gives the other up: clients wait no longer than for a repeat.
+pub const SUSPECT_AFTER: Duration = Duration::from_secs(2);
+/// Most that a client which is sent elsewhere is told to wait, so that not all come at once.
+pub const COME_BACK_WITHIN: Duration = Duration::from_secs(1);

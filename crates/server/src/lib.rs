@@ -16,6 +16,7 @@
 //! | [`listener`] | binding, and accepting through a shortage of descriptors |
 //! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
 //! | [`shutdown`] | signals, and the phases they lead to |
+//! | [`pulse`] | noticing that this process was paused |
 //! | [`limits`] | the limit of open files |
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
@@ -32,6 +33,7 @@ pub mod limits;
 pub mod listener;
 mod metrics;
 pub mod process;
+pub mod pulse;
 pub mod secret;
 pub mod shutdown;
 pub mod switch;
@@ -42,6 +44,7 @@ pub mod wake;
 pub use config::{Common, CommonArgs, ConfigError};
 pub use health::Health;
 pub use listener::Listener;
+pub use pulse::Pulse;
 pub use secret::Secret;
 pub use shutdown::{Phase, Shutdown};
 pub use switch::DrainSwitch;

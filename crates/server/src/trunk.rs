@@ -8,7 +8,7 @@ use ::http::HeaderValue;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use signaling_protocol::limits;
+use signaling_protocol::limits::{self, PING_AFTER, SUSPECT_AFTER};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -17,10 +17,6 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::{Secret, Wake};
 
-/// After this silence the other end is pinged.
-const PING_AFTER: Duration = Duration::from_millis(500);
-/// After this silence it is given up.
-const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// How often silence is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// One read takes many frames.
@@ -34,7 +30,7 @@ pub trait Terminal {
     /// If they are none, in the terminal's words: the trunk is then closed.
     fn take_in(&self, frames: &[u8]) -> Result<(), String>;
 
-    /// Gives out all that waits to be carried; none if the trunk must be closed.
+    /// Gives out what waits to be carried, the next batch of it; none if the trunk must be closed.
     fn give_out(&self) -> Option<Vec<u8>>;
 }
 
@@ -45,7 +41,7 @@ pub enum TrunkEnd {
     #[error("the other end closed it")]
     Closed,
     /// Nothing came for 2 s, not even an answer to a ping.
-    #[error("nothing came for {DEAD_AFTER:?}")]
+    #[error("nothing came for {SUSPECT_AFTER:?}")]
     Silent,
     /// The connection failed.
     #[error(transparent)]
@@ -64,13 +60,13 @@ pub fn config() -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
-        .max_write_buffer_size(2 * limits::MAX_BATCH_BYTES)
+        .max_write_buffer_size(2 * MAX_MESSAGE_BYTES)
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES))
 }
 
-/// A core gives out all it has at once; after a stall that can be many batches' worth.
-const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// A batch of what must not wait, and one of fates behind it.
+const MAX_MESSAGE_BYTES: usize = 2 * limits::MAX_BATCH_BYTES;
 
 /// The accepting end over a socket whose upgrade has been answered.
 pub async fn accepted(stream: TcpStream, early: Bytes) -> WebSocketStream<TcpStream> {
@@ -145,10 +141,13 @@ async fn write(
             () = wake.due() => match terminal.give_out() {
                 None => return TrunkEnd::Given,
                 Some(batch) if batch.is_empty() => continue,
-                Some(batch) => Message::Binary(batch.into()),
+                Some(batch) => {
+                    wake.again_behind(&batch);
+                    Message::Binary(batch.into())
+                }
             },
             _ = ticks.tick() => match heard.get().elapsed() {
-                silence if silence >= DEAD_AFTER => return TrunkEnd::Silent,
+                silence if silence >= SUSPECT_AFTER => return TrunkEnd::Silent,
                 silence if silence >= PING_AFTER && pinged.elapsed() >= PING_AFTER => {
                     pinged = Instant::now();
                     Message::Ping(Bytes::new())
@@ -156,7 +155,7 @@ async fn write(
                 _ => continue,
             },
         };
-        match timeout(DEAD_AFTER, sink.send(message)).await {
+        match timeout(SUSPECT_AFTER, sink.send(message)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return error.into(),
             Err(_) => return TrunkEnd::Silent,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use signaling_protocol::limits;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -25,6 +26,13 @@ impl Wake {
     /// There is something that may wait for company.
     pub fn soon(&self) {
         self.soon.notify_one();
+    }
+
+    /// Wakes again if there may be more than this batch, since it was cut.
+    pub fn again_behind(&self, batch: &[u8]) {
+        if batch.len() >= limits::BATCH_TARGET_BYTES {
+            self.now();
+        }
     }
 
     /// Returns when something is due. Safe to cancel: a wake that was not returned for is kept.

@@ -164,6 +164,11 @@ impl Ledger {
         self.violations.first()
     }
 
+    /// Whether its sender was told that it was delivered.
+    pub(crate) fn is_acked(&self, message: MessageId) -> bool {
+        self.messages.get(message).is_some_and(|message| matches!(message.told, Some((Told::Ack, _))))
+    }
+
     fn name(&self, message: MessageId) -> String {
         self.messages.get(message).map_or_else(
             || format!("m{message}"),
@@ -281,14 +286,15 @@ impl Ledger {
     }
 
     /// The sender's socket took an answer to the message. `trouble` is when something was wrong in the mesh, `away` when
-    /// the recipient had no socket that takes output, `slow` whether the sender takes its answers late.
+    /// the recipient had no socket that takes output, `busy` when that was full of what came before, `slow` whether the
+    /// sender takes its answers late.
     pub(crate) fn told(
         &mut self,
         now: Micros,
         message: MessageId,
         socket: SocketId,
         told: Told,
-        (trouble, away): (&Trouble, &Spans),
+        (trouble, away, busy): (&Trouble, &Spans, &Spans),
         slow: bool,
     ) {
         let name = self.name(message);
@@ -342,7 +348,9 @@ impl Ledger {
                 let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
                 let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), over);
                 let untroubled = either.covers_nothing(since, over);
-                let calm = either.longest_gap(at, over);
+                // While it takes what came before as slowly as it can, nothing can be brought to it any sooner.
+                let free = either.with(busy).longest_gap(at, over);
+                let untaken = untroubled && (busy.covers_nothing(at, over) || free > LATEST_ACK);
                 if now < at + life && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, whose time was not over, to a recipient who was there");
                     return self.broken(now, "given up early", what);
@@ -352,8 +360,8 @@ impl Ledger {
                 if passable && !untroubled && !crowded && outlives_a_cut {
                     self.broken(now, "unavailable", format!("{name}, though there was a way by other nodes"));
                 // A sender who was away when it was delivered asks again, and its recipient may be gone by then.
-                } else if (untroubled || calm >= RECOVERY) && !(repeated && written) {
-                    let what = format!("{name}, though all was well for {} ms of its life", calm / MS);
+                } else if (untaken || free >= RECOVERY) && !(repeated && written) {
+                    let what = format!("{name}, though all was well for {} ms of its life", free / MS);
                     self.broken(now, "unavailable", what);
                 }
                 if written && untroubled {

@@ -17,6 +17,7 @@
 //! | `faults` | what goes wrong, and views |
 //! | `mutant` | rules broken on purpose |
 //! | `ledger`, `trouble`, `spans` | the reference model |
+//! | `copies` | what was left behind at other nodes |
 //! | `counters`, `trace` | what happened |
 //!
 //! ```
@@ -28,6 +29,7 @@
 
 mod agenda;
 mod clients;
+mod copies;
 mod counters;
 mod edges;
 mod event;

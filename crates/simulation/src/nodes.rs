@@ -240,6 +240,7 @@ impl World {
         let reaches = self.reaches(Host::Node(index), Host::Node(to));
         let withheld = if reaches { self.withheld.remove(&(index, to)) } else { None };
         let bytes = withheld.map_or(Rc::clone(&bytes), |fates| Rc::from([&*bytes, &fates].concat()));
+        self.look_for_copies(&bytes);
         if self.trace.is_wanted() {
             let lost = if reaches { "" } else { " (lost)" };
             self.trace.line(now, || format!("batch {attempt} n{index}>n{to}{lost} {}", describe(&bytes)));
@@ -271,6 +272,7 @@ impl World {
             answer
         };
         let reaches = self.reaches(Host::Node(index), Host::Node(from));
+        self.look_for_copies(&answer);
         if self.trace.is_wanted() {
             let lost = if reaches { "" } else { " (lost)" };
             self.trace.line(now, || format!("answer {attempt} n{from}<n{index}{lost} {}", describe(&answer)));
@@ -279,6 +281,12 @@ impl World {
             let answer = Input::Answer { attempt, bytes: Some(answer) };
             self.agenda.after(delay, Event::At(Host::Node(from), generation, answer));
         }
+    }
+
+    fn look_for_copies(&mut self, bytes: &[u8]) {
+        let over = self.copies.look(bytes);
+        let left_behind = over.into_iter().filter(|message| self.ledger.is_acked(*message)).count();
+        self.counters.add("nodes: copies left behind", left_behind as u64);
     }
 
     fn lane_of(&self, index: usize, attempt: u64) -> Option<(PeerKey, usize)> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use signaling_edge::core::{LinkKey, Wants};
 use signaling_node::core::TrunkKey;
-use signaling_protocol::Left;
 use signaling_protocol::trunk::{ToEdge, ToNode};
+use signaling_protocol::{Left, limits};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ConnId, Event, Host, Input};
@@ -280,7 +280,11 @@ impl World {
             _ => None,
         };
         if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
+            let was_cut = bytes.len() >= limits::BATCH_TARGET_BYTES;
             self.send(id, end, bytes);
+            if was_cut {
+                self.flush(id, end, false);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use signaling_protocol::Incarnation;
 
 use crate::agenda::{Agenda, Micros, SECOND};
 use crate::clients::{Client, Socket};
+use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::edges::EdgeHost;
 use crate::event::{Act, ConnId, Event, Host, Input};
@@ -63,6 +64,7 @@ pub(crate) struct World {
     pub(crate) views: Vec<Arc<View>>,
     pub(crate) trouble: Trouble,
     pub(crate) attempts: u64,
+    pub(crate) copies: Copies,
     pub(crate) edge_settings: edge::Settings,
     pub(crate) hold: Duration,
     pub(crate) mutant: Option<Mutant>,
@@ -109,6 +111,7 @@ impl World {
             views: Vec::new(),
             trouble: Trouble::default(),
             attempts: 0,
+            copies: Copies::default(),
             edge_settings,
             hold: Duration::from_micros(hold),
             mutant: size.mutant,

@@ -41,7 +41,9 @@ impl EdgeCore {
                 self.refuse(client, Refusal { status: 503, code, message, retry_after_ms: Some(1000) });
             }
             // The answer to its upgrade is on its way: what is said now is said once that has gone.
-            Socket::Accepted => session.last_words = Some((code, reason.into())),
+            Socket::Accepted => {
+                session.last_words.get_or_insert((code, reason.into()));
+            }
             Socket::Open { .. } => {
                 // A message that is not written goes to the client's next socket; a reliable client would know it again.
                 let Session { output, place, receipts, .. } = session;

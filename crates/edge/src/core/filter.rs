@@ -9,7 +9,8 @@ use signaling_protocol::{Left, Origin, SessionId, limits};
 /// What an edge remembers of what it wrote to one client.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterLimits {
-    /// How many of a sender's latest numbers: its edge never has more than this under way.
+    /// Of how many of a sender's latest numbers it is known which were written: four times the messages that its edge has
+    /// under way. Of an older one it is said that it was not.
     pub window: u64,
     /// How many senders; past that the idlest goes.
     pub origins: usize,
@@ -27,7 +28,7 @@ impl Default for FilterLimits {
             window: 1024,
             origins: 1024,
             afterlife: Duration::from_secs(5),
-            latest_repeat: noticed + limits::DEFAULT_RESUME,
+            latest_repeat: noticed + limits::MAX_RESUME,
         }
     }
 }
@@ -63,7 +64,8 @@ impl Seen {
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
-        let bit = number % self.window();
+        // Words double from one: their bits are a power of two.
+        let bit = number & (self.window() - 1);
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
@@ -82,7 +84,7 @@ impl Seen {
     }
 
     /// Makes `number` the latest, all between it and the old one unwritten.
-    fn advance(&mut self, number: u64, most: u64) {
+    fn advance(&mut self, number: u64, written: bool, most: u64) {
         if self.last == 0 {
             self.base = number;
         }
@@ -90,7 +92,8 @@ impl Seen {
             self.grow();
         }
         let unwritten = (number - self.last).min(self.window());
-        (number - unwritten + 1..=number).for_each(|between| self.mark(between, false));
+        (number - unwritten + 1..number).for_each(|between| self.mark(between, false));
+        self.mark(number, written);
         self.last = number;
     }
 
@@ -112,7 +115,7 @@ pub struct Filter {
 impl Filter {
     /// Judges a message, and remembers the judgement.
     pub fn judge(&mut self, limits: &FilterLimits, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
-        if !self.seen_by_origin.contains_key(&origin.session) && self.seen_by_origin.len() >= limits.origins {
+        if self.seen_by_origin.len() >= limits.origins && !self.seen_by_origin.contains_key(&origin.session) {
             self.drop_idlest();
         }
         let seen = self.seen_by_origin.entry(origin.session).or_insert_with(|| Seen::new(now));
@@ -122,14 +125,13 @@ impl Filter {
             return if seen.was_written(number) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
         }
         if left == Left::NONE {
-            seen.advance(number, limits.window);
+            seen.advance(number, false, limits.window);
             return Verdict::Not(Unwritten::Passed);
         }
         if prev > seen.last {
             return Verdict::Not(Unwritten::Gap);
         }
-        seen.advance(number, limits.window);
-        seen.mark(number, true);
+        seen.advance(number, true, limits.window);
         Verdict::Write
     }
 

@@ -1,6 +1,7 @@
 //! One way to a node: a trunk of a balancer, or the node in the same process for its direct clients.
 
 use rustc_hash::FxHashMap;
+use signaling_protocol::Batches;
 use signaling_protocol::trunk::{Slot, ToNode};
 
 use super::ClientKey;
@@ -8,7 +9,7 @@ use super::ClientKey;
 /// The edge's end of a link.
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    pub(super) out: Vec<u8>,
+    pub(super) out: Batches,
     pub(super) client_by_slot: FxHashMap<Slot, ClientKey>,
     /// Clients with something to confirm: written when the batch is taken.
     pub(super) to_confirm: Vec<ClientKey>,
@@ -25,6 +26,6 @@ impl Link {
     }
 
     pub(super) fn send(&mut self, frame: &ToNode<'_>) {
-        frame.append(&mut self.out);
+        self.out.add(|out| frame.append(out));
     }
 }

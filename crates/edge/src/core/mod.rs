@@ -197,19 +197,22 @@ impl EdgeCore {
         }
     }
 
-    /// Takes all that the link has to carry, confirms included.
+    /// Takes what the link has to carry, confirms last: all of it, or as much as one message may hold.
     pub fn take_batch(&mut self, key: LinkKey) -> Vec<u8> {
         let Some(link) = self.links.get_mut(key) else { return Vec::new() };
+        if !link.out.is_one() {
+            return link.out.take();
+        }
         for client in std::mem::take(&mut link.to_confirm) {
             let Some(session) = self.sessions.get_mut(client) else { continue };
             // It may have moved on since: its confirms go where it is now.
             let Some((_, slot)) = session.at().filter(|(at, _)| *at == key) else { continue };
             session.confirm_is_listed = false;
             if let Some((up_to, exceptions)) = session.confirms().and_then(Confirms::take) {
-                ToNode::Confirm { slot, up_to, exceptions }.append(&mut link.out);
+                link.send(&ToNode::Confirm { slot, up_to, exceptions });
             }
         }
-        std::mem::take(&mut link.out)
+        link.out.take()
     }
 
     /// Clients that have got output since this was asked last.

@@ -87,6 +87,10 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.place = Place::Nowhere;
         session.confirm_is_listed = false;
+        if session.state.is_none() {
+            // The node that it asked may still let it in: that must look older than what the next one makes of it.
+            session.born += 1;
+        }
         if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() && !session.unsettled {
             self.remove(client);
         } else {

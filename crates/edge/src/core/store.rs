@@ -62,13 +62,23 @@ impl Store {
 
     /// Ends custody of one frame. Says whether it was there: a fate may come twice.
     pub fn remove(&mut self, seq: u64) -> bool {
-        let Ok(at) = self.kept.binary_search_by_key(&seq, |(kept, _)| *kept) else { return false };
-        let Some((_, kept)) = self.kept.remove(at) else { return false };
+        // Most fates come in the order of their frames.
+        let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
+            self.kept.pop_front()
+        } else {
+            let Ok(at) = self.kept.binary_search_by_key(&seq, |(kept, _)| *kept) else { return false };
+            self.kept.remove(at)
+        };
+        let Some((_, kept)) = removed else { return false };
         self.bytes -= kept.payload.len();
+        true
+    }
+
+    /// Gives an empty store's buffer back: an idle client has none, and one that writes does not get a new one each time.
+    pub fn tidy(&mut self) {
         if self.kept.is_empty() {
             self.kept = VecDeque::new();
         }
-        true
     }
 
     /// Whether the client must not be read until something gets its fate.
@@ -133,11 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_store_has_no_buffer() {
+    fn an_empty_store_that_is_tidied_has_no_buffer() {
         let mut store = filled(100);
-        (1..=100).for_each(|seq| {
+        (2..=100).rev().for_each(|seq| {
             store.remove(seq);
         });
+        store.tidy();
+        assert_eq!(store.iter().map(|(seq, _)| seq).collect::<Vec<_>>(), [1]);
+        store.remove(1);
+        store.tidy();
         assert_eq!(store.kept.capacity(), 0);
     }
 }

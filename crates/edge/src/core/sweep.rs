@@ -31,6 +31,7 @@ impl EdgeCore {
         let Self { sessions, settings, pool, clients_with_output, .. } = self;
         for (client, session) in sessions.iter_mut() {
             let Socket::Open { paused } = session.socket else { continue };
+            session.store.tidy();
             if !session.filter.is_empty() {
                 session.filter.forget_idle(&settings.filter, now, session.hold);
             }

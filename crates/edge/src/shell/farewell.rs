@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use rand::RngExt as _;
-use signaling_protocol::CloseCode;
+use signaling_protocol::{CloseCode, limits};
 use tokio::time::sleep;
 
 use super::Edge;
+use crate::core::{ClientKey, EdgeCore};
 
-/// Most that a client is told to wait before it comes back.
-const COME_BACK_WITHIN_MS: u64 = 1_000;
 /// How long last words and last fates may take once all are told.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
@@ -20,12 +19,17 @@ pub async fn send_away(edge: &Edge, reason: &str, window: Duration) {
     let window = window.saturating_sub(AFTERMATH);
     let mut ahead = Duration::ZERO;
     for client in clients {
-        let retry_after_ms = rand::rng().random_range(0..=COME_BACK_WITHIN_MS);
-        edge.with_core(|core| core.send_away(client, CloseCode::GOING_AWAY, reason, retry_after_ms));
+        edge.with_core(|core| say_goodbye(core, client, CloseCode::GOING_AWAY, reason));
         ahead += window / count;
         if ahead >= Duration::from_millis(5) {
             sleep(std::mem::take(&mut ahead)).await;
         }
     }
     sleep(AFTERMATH).await;
+}
+
+/// Sends one client away with a `goodbye`, to come back at a moment of its own.
+pub fn say_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
+    let wait = rand::rng().random_range(Duration::ZERO..=limits::COME_BACK_WITHIN);
+    core.send_away(client, code, reason, wait.as_millis() as u64);
 }

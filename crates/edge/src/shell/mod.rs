@@ -35,7 +35,7 @@ use crate::core::{ClientKey, EdgeCore, LinkKey, SWEEP_INTERVAL};
 pub use self::admission::AdmissionLimits;
 pub use self::args::AdmissionArgs;
 pub use self::connect::refuse_upgrade;
-pub use self::farewell::send_away;
+pub use self::farewell::{say_goodbye, send_away};
 
 /// What stands behind an edge: who finds clients a place, and who carries its links.
 pub trait Backend {

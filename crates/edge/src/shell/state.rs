@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, CloseCode, SessionId, limits};
+use signaling_server::Pulse;
 use slotmap::SecondaryMap;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
@@ -21,8 +22,6 @@ use crate::ws::{Decoder, Event, Limits, encode};
 
 /// A message that is begun must end within this time.
 const UNFINISHED: Duration = Duration::from_secs(10);
-/// A pause of this process past which nodes have given it up.
-const JUMP: Duration = Duration::from_secs(2);
 /// Largest read: of one client that sends a lot, the others must not wait for more than this.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
@@ -55,7 +54,7 @@ pub(super) struct State {
     pub(super) metrics: EdgeMetrics,
     pub(super) draining: bool,
     /// When anything happened last: at least every sweep, but for pauses.
-    acted: Instant,
+    pulse: Pulse,
     clients: SecondaryMap<ClientKey, Client>,
     scratch: Vec<u8>,
 }
@@ -69,7 +68,7 @@ impl State {
             ws_limits,
             metrics: EdgeMetrics::new(),
             draining: false,
-            acted: Instant::now(),
+            pulse: Pulse::new(Instant::now()),
             clients: SecondaryMap::new(),
             scratch: vec![0; SCRATCH_BYTES],
         }
@@ -160,8 +159,7 @@ impl State {
 
     /// Notices that this process did nothing for a while: it was stopped, or starved.
     pub(super) fn look_for_jump(&mut self, now: Instant) {
-        let paused = now.saturating_duration_since(std::mem::replace(&mut self.acted, now));
-        if paused >= JUMP {
+        if let Some(paused) = self.pulse.beat(now) {
             warn!(?paused, "this process was paused");
             self.core.jumped(now);
             self.backend.jumped(now, &mut self.core);

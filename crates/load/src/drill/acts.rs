@@ -21,6 +21,8 @@ pub(crate) enum Act {
     Resume(String),
     /// SIGTERM, and wait for its end.
     Drain(String),
+    /// Start another node in its place, in one view.
+    Replace(String),
     /// Start again what has ended.
     Start(String),
 }
@@ -53,6 +55,7 @@ impl Act {
             Self::Pause(id) => control.pause(id).await,
             Self::Resume(id) => control.resume(id).await,
             Self::Drain(id) => control.drain(id).await,
+            Self::Replace(id) => control.replace(id).await,
             Self::Start(id) => control.restart(id).await,
         }
     }
@@ -74,6 +77,7 @@ impl fmt::Display for Act {
             Self::Pause(id) => write!(out, "pause {id}"),
             Self::Resume(id) => write!(out, "resume {id}"),
             Self::Drain(id) => write!(out, "drain {id}"),
+            Self::Replace(id) => write!(out, "replace {id}"),
             Self::Start(id) => write!(out, "start {id}"),
         }
     }

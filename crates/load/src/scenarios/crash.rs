@@ -1,4 +1,4 @@
-//! The steady load while nodes are killed, paused, drained or restarted.
+//! The steady load while nodes are killed, paused, drained, replaced or restarted.
 
 use std::time::Duration;
 
@@ -43,6 +43,9 @@ pub struct Fault {
     /// Stop this node in good order (SIGTERM).
     #[arg(long, value_name = "NODE", value_parser = node)]
     pub drain: Option<String>,
+    /// Start another node in the place of this one, which stops in good order.
+    #[arg(long, value_name = "NODE", value_parser = node)]
+    pub replace: Option<String>,
     /// Stop this node in good order and start it again.
     #[arg(long, value_name = "NODE", value_parser = node)]
     pub restart: Option<String>,
@@ -56,10 +59,11 @@ impl Options {
         let gap = Duration::from_secs(self.drill.gap.into());
         let pause = Duration::from_secs(self.pause_for.into());
         let step = |wait, act| Step { wait, act };
-        let Fault { kill, pause: paused, drain, restart, kill_each } = &self.fault;
+        let Fault { kill, pause: paused, drain, replace, restart, kill_each } = &self.fault;
         let mut steps = Vec::new();
         steps.extend(kill.iter().map(|id| step(Duration::ZERO, Act::Kill(id.clone()))));
         steps.extend(drain.iter().map(|id| step(Duration::ZERO, Act::Drain(id.clone()))));
+        steps.extend(replace.iter().map(|id| step(Duration::ZERO, Act::Replace(id.clone()))));
         if let Some(id) = paused {
             steps.push(step(Duration::ZERO, Act::Pause(id.clone())));
             steps.push(step(pause, Act::Resume(id.clone())));
@@ -111,6 +115,7 @@ mod tests {
         assert_eq!(script(&["--kill=node-1"]).unwrap(), ["0 kill node-1"]);
         assert_eq!(script(&["--drain=node-1"]).unwrap(), ["0 drain node-1"]);
         assert_eq!(script(&["--pause=node-1", "--for=8"]).unwrap(), ["0 pause node-1", "8 resume node-1"]);
+        assert_eq!(script(&["--replace=node-1"]).unwrap(), ["0 replace node-1"]);
         assert_eq!(script(&["--restart=node-1"]).unwrap(), ["0 drain node-1", "0 start node-1"]);
         assert_eq!(
             script(&["--kill-each", "--gap=4"]).unwrap(),

@@ -13,6 +13,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::compare;
 use crate::fleet::FleetOptions;
 use crate::outcome::Outcome;
 
@@ -31,39 +32,46 @@ pub enum Scenario {
     Churn(churn::Options),
     /// The steady load while nodes are added and taken away.
     Rescale(rescale::Options),
-    /// The steady load while nodes are killed, paused, drained or restarted.
+    /// The steady load while nodes are killed, paused, drained, replaced or restarted.
     Crash(crash::Options),
+    /// The balancer beside other proxies in front of the same nodes: what each costs, and how fast it is.
+    Compare(compare::Options),
 }
 
 impl Scenario {
     /// Where the report goes as JSON.
     #[must_use]
     pub fn json(&self) -> Option<&Path> {
-        self.fleet().json.as_deref()
+        match self {
+            Self::Compare(options) => options.json.as_deref(),
+            other => other.fleet()?.json.as_deref(),
+        }
     }
 
     /// Where the report goes as a page with plots.
     #[must_use]
     pub fn html(&self) -> Option<&Path> {
-        self.fleet().html.as_deref()
+        self.fleet()?.html.as_deref()
     }
 
-    fn fleet(&self) -> &FleetOptions {
+    /// Where its clients connect, if that is for the command line to say.
+    fn fleet(&self) -> Option<&FleetOptions> {
         match self {
-            Self::Steady(options) => &options.fleet,
-            Self::Calls(options) => &options.fleet,
-            Self::Idle(options) => &options.fleet,
-            Self::Herd(options) => &options.fleet,
-            Self::Churn(options) => &options.fleet,
-            Self::Rescale(options) => &options.fleet,
-            Self::Crash(options) => &options.fleet,
+            Self::Steady(options) => Some(&options.fleet),
+            Self::Calls(options) => Some(&options.fleet),
+            Self::Idle(options) => Some(&options.fleet),
+            Self::Herd(options) => Some(&options.fleet),
+            Self::Churn(options) => Some(&options.fleet),
+            Self::Rescale(options) => Some(&options.fleet),
+            Self::Crash(options) => Some(&options.fleet),
+            Self::Compare(_) => None,
         }
     }
 
     /// How many sockets one process opens for it.
     #[must_use]
     pub fn sockets(&self) -> u64 {
-        let clients = self.fleet().clients;
+        let clients = self.fleet().map_or(0, |fleet| fleet.clients);
         let of_one = match self {
             Self::Steady(options) => options.crew.clients_of_one(clients),
             Self::Calls(options) => options.crew.clients_of_one(clients),
@@ -71,6 +79,7 @@ impl Scenario {
             Self::Herd(options) => options.crew.clients_of_one(clients),
             Self::Churn(options) => options.crew.clients_of_one(clients) + options.churn.at_once,
             Self::Rescale(_) | Self::Crash(_) => clients,
+            Self::Compare(options) => options.most_clients(),
         };
         of_one.into()
     }
@@ -88,6 +97,7 @@ impl Scenario {
             Self::Churn(options) => churn::run(options).await,
             Self::Rescale(options) => rescale::run(options).await,
             Self::Crash(options) => crash::run(options).await,
+            Self::Compare(options) => compare::run(options).await,
         }
     }
 }

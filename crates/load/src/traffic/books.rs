@@ -107,6 +107,13 @@ impl Books {
         })
     }
 
+    /// Clients write to themselves, through a server that gives them back what they send.
+    pub(crate) fn of_an_echo(mut self) -> Self {
+        self.partner_of = (0..self.names.len()).collect();
+        self.format = self.format.echoed();
+        self
+    }
+
     /// The number that the next message to `receiver` has in its pair.
     pub(super) fn next_to(&self, receiver: usize) -> u64 {
         self.ledgers.borrow()[receiver].next()

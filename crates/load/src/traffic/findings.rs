@@ -100,6 +100,28 @@ impl Findings {
         &self.latency_us
     }
 
+    pub(crate) fn messages(&self) -> Totals {
+        self.messages
+    }
+
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// Delivered while it was measured, as a share of what the rate asks for.
+    pub(crate) fn delivered_share(&self) -> f64 {
+        self.generator.delivered_per_second / self.rate as f64
+    }
+
+    /// The harness's own, of one core.
+    pub(crate) fn own_cpu_share(&self) -> f64 {
+        self.generator.cpu_seconds / self.seconds as f64
+    }
+
+    pub(crate) fn costs(&self) -> Option<&Costs> {
+        self.costs.as_ref()
+    }
+
     /// What speaks against the servers, or against the measurement; closed sockets are another question.
     pub(crate) fn failures(&self, options: &TrafficOptions) -> Vec<String> {
         let Totals { lost, doubled, swapped, .. } = self.messages;

@@ -249,7 +249,7 @@ impl NodeCore {
     /// Forgets a session that is gone, of which nothing more can come, and that has no frame without a fate.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(key) else { return };
-        if !session.gone || !session.detached || !session.chain_by_recipient.is_empty() || session.fates.is_some() {
+        if !session.gone || !session.detached || !session.recipients.is_empty() || session.fates.is_some() {
             return;
         }
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
@@ -271,7 +271,7 @@ impl NodeCore {
         };
         let Some(session) = self.sessions.get_mut(key) else { return };
         let (client_id, id, was_here, state) = (session.client_id.clone(), session.id, !session.gone, session.state());
-        let chains: Vec<_> = session.chain_by_recipient.drain().map(|(_, chain)| chain).collect();
+        let chains = session.recipients.take();
         chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
         if let Some(&peer) = self.peer_by_id.get(to).filter(|_| was_here) {
             self.released_to(now, client_id, id, peer);

@@ -114,7 +114,10 @@ impl NodeCore {
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>) {
         let Envelope { to, origin, prev, left, waits, repeat, ticket, ref via, payload } = *envelope;
-        let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect::<Result<Box<[_]>, _>>() else { return };
+        let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect() else {
+            self.counts.dropped += 1;
+            return;
+        };
         let life = Life { expires: now + left.as_duration(), waits };
         let back = Back::Through { node: sender.clone(), via };
         let payload = Rc::from(payload);
@@ -124,11 +127,10 @@ impl NodeCore {
         }
         match self.session_by_client.get(to) {
             Some(&session) => self.down(now, session, parcel),
-            None => {
-                if let Ok(to) = ClientId::new(to) {
-                    self.place(now, &to, parcel);
-                }
-            }
+            None => match ClientId::new(to) {
+                Ok(to) => self.place(now, &to, parcel),
+                Err(_) => self.counts.dropped += 1,
+            },
         }
     }
 }

@@ -7,7 +7,6 @@ use signaling_protocol::forward::Item;
 use signaling_protocol::trunk::Slot;
 use signaling_protocol::{ClientId, SessionId};
 
-use super::route::lane_of;
 use super::session::{Arrival, Contender};
 use super::{NodeCore, TrunkKey};
 
@@ -29,9 +28,7 @@ impl NodeCore {
         let client = arrival.client_id.clone();
         let wanted = Item::Wanted { client_id: client.as_str(), session, born: arrival.born };
         for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
-            if let Some(lane) = peer.lanes.get_mut(lane_of(arrival.key.get())) {
-                lane.note(&wanted);
-            }
+            self.counts.dropped += u64::from(!peer.lane(arrival.key.get()).note(&wanted));
         }
         let expected = Expected { trunk, arrival, session, until: now + WAIT };
         if let Some(earlier) = self.expected.insert(client, expected) {

@@ -10,7 +10,6 @@ use signaling_protocol::{NodeId, Origin};
 use super::hold::{Back, Parcel};
 use super::lane::Returning;
 use super::outbox::Sent;
-use super::route::lane_of;
 use super::session::FateRun;
 use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 
@@ -58,7 +57,7 @@ impl NodeCore {
             Back::Here => self.held(now, parcel.ticket),
             Back::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
-                self.note_back(node.as_str(), &Item::Held { ticket: parcel.ticket, via });
+                self.say_held_to(node.as_str(), parcel.ticket, via);
             }
         }
     }
@@ -78,7 +77,10 @@ impl NodeCore {
                         self.holds.forget_one(to.as_str(), *ticket, *number);
                     }
                     let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
-                    let (Ok(next), Ok(via)) = names else { return };
+                    let (Ok(next), Ok(via)) = names else {
+                        self.counts.dropped += 1;
+                        return;
+                    };
                     self.send_back(
                         &next,
                         Returning { origin: None, ticket: *ticket, number: *number, fate: *fate, via },
@@ -87,7 +89,7 @@ impl NodeCore {
             },
             Item::Held { ticket, via } => match via.split_last() {
                 None => self.held(now, *ticket),
-                Some((next, rest)) => self.note_back(next, &Item::Held { ticket: *ticket, via: rest.to_vec() }),
+                Some((next, rest)) => self.say_held_to(next, *ticket, rest.to_vec()),
             },
             _ => {}
         }
@@ -95,17 +97,14 @@ impl NodeCore {
 
     fn send_back(&mut self, node: &NodeId, fate: Returning) {
         let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let lane = peer.and_then(|peer| peer.lanes.get_mut(lane_of(fate.ticket.0)));
-        let sent = lane.is_some_and(|lane| lane.push_fate(fate));
+        let sent = peer.is_some_and(|peer| peer.lane(fate.ticket.0).push_fate(fate));
         self.counts.dropped += u64::from(!sent);
     }
 
-    fn note_back(&mut self, node: &str, note: &Item<'_>) {
-        let Item::Held { ticket, .. } = note else { return };
+    fn say_held_to(&mut self, node: &str, ticket: Ticket, via: Vec<&str>) {
         let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        if let Some(lane) = peer.and_then(|peer| peer.lanes.get_mut(lane_of(ticket.0))) {
-            lane.note(note);
-        }
+        let sent = peer.is_some_and(|peer| peer.lane(ticket.0).note(&Item::Held { ticket, via }));
+        self.counts.dropped += u64::from(!sent);
     }
 
     fn held(&mut self, now: Instant, ticket: Ticket) {
@@ -141,7 +140,7 @@ impl NodeCore {
         if chain.is_empty() {
             self.chains.remove(chain_key);
             if let Some(session) = self.sessions.get_mut(session) {
-                session.chain_by_recipient.remove(&to);
+                session.recipients.remove(chain_key);
             }
         }
         if !written {
@@ -168,7 +167,7 @@ impl NodeCore {
         let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let slot = session.slot;
         if !reply.is_empty() {
-            return ToEdge::Fates { slot, first: seq, count: 1, fate, reply }.append(&mut trunk.lazy);
+            return trunk.send_lazily(&ToEdge::Fates { slot, first: seq, count: 1, fate, reply });
         }
         match session.fates.map(|run| (run, run.and(seq, fate))) {
             None => {
@@ -178,9 +177,20 @@ impl NodeCore {
             Some((_, Some(longer))) => session.fates = Some(longer),
             Some((run, None)) => {
                 let FateRun { first, count, fate: earlier } = run;
-                ToEdge::Fates { slot, first, count, fate: earlier, reply }.append(&mut trunk.lazy);
+                trunk.send_lazily(&ToEdge::Fates { slot, first, count, fate: earlier, reply });
                 session.fates = Some(FateRun { first: seq, count: 1, fate });
             }
         }
+    }
+
+    /// Writes a session's run of like fates.
+    pub(super) fn write_fates(&mut self, trunk: TrunkKey, key: SessionKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if let Some(FateRun { first, count, fate }) = session.fates.take()
+            && let Some(trunk) = self.trunks.get_mut(trunk)
+        {
+            trunk.send_lazily(&ToEdge::Fates { slot: session.slot, first, count, fate, reply: &[] });
+        }
+        self.remove_if_done(key);
     }
 }

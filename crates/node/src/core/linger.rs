@@ -6,7 +6,6 @@ use signaling_protocol::forward::Item;
 use signaling_protocol::{ClientId, Left, SessionId};
 use signaling_rendezvous::KeyHash;
 
-use super::route::lane_of;
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, Rules, SessionKey};
@@ -107,11 +106,11 @@ impl NodeCore {
 
     /// Keeps it too: the peer may be gone before it has it, and who comes here meanwhile is who they were.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
-        let lane = lane_of(KeyHash::of(client.as_str()).get());
         let Some(&Lingering { session, born, seq, until }) = self.lingering.get(client) else { return };
-        let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) else { return };
+        let Some(peer) = self.peers.get_mut(peer) else { return };
         let left = Left::from_duration(until.saturating_duration_since(now));
-        lane.note(&Item::Lingering { client_id: client.as_str(), session, born, seq, left });
+        let item = Item::Lingering { client_id: client.as_str(), session, born, seq, left };
+        self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note(&item));
     }
 
     pub(super) fn forget_lingering(&mut self, now: Instant) {

@@ -6,7 +6,6 @@ use signaling_protocol::forward::Item;
 use signaling_protocol::{ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
-use super::route::lane_of;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
@@ -121,9 +120,7 @@ impl NodeCore {
         let (Some(session), Some(peer)) = (self.sessions.get(key), self.peers.get_mut(peer)) else { return };
         let client_id = session.client_id.as_str();
         let item = Item::Located { client_id, session: session.id, born: session.born, here };
-        if let Some(lane) = peer.lanes.get_mut(lane_of(session.key.get())) {
-            lane.note(&item);
-        }
+        self.counts.dropped += u64::from(!peer.lane(session.key.get()).note(&item));
     }
 
     /// Looks again at what waits for a client.

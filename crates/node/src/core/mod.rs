@@ -29,6 +29,7 @@ mod linger;
 mod location;
 mod outbox;
 mod peer;
+mod recipients;
 mod request;
 mod route;
 mod rules;
@@ -42,10 +43,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustc_hash::FxHashMap;
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
 use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, limits};
+use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId};
 use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
@@ -116,7 +118,7 @@ pub struct Counts {
     pub passed_on: u64,
     /// Envelopes sent again.
     pub resends: u64,
-    /// Envelopes and fates for which there was no room, or no node any more.
+    /// What was meant for other nodes, or came from them, and got no further: no room, no such node any more, no valid name.
     pub dropped: u64,
     /// Sessions attached.
     pub attached: u64,
@@ -142,7 +144,8 @@ pub struct NodeCore {
     /// By place in `ranking`; none for this node itself.
     peer_by_rank: Vec<Option<PeerKey>>,
     peers: SlotMap<PeerKey, Peer>,
-    peer_by_id: HashMap<NodeId, PeerKey>,
+    /// Names of servers that know the mesh secret: nobody picks them so that a fast hash is slow.
+    peer_by_id: FxHashMap<NodeId, PeerKey>,
     /// Batches ever sent, to whomever: a peer that was out of the view for a while must not see a number again.
     batches: u64,
     received: Received,
@@ -182,7 +185,7 @@ impl NodeCore {
             view: Arc::default(),
             peer_by_rank: Vec::new(),
             peers: SlotMap::with_key(),
-            peer_by_id: HashMap::new(),
+            peer_by_id: FxHashMap::default(),
             batches: 0,
             received: Received::default(),
             trunks: SlotMap::with_key(),
@@ -270,19 +273,17 @@ impl NodeCore {
         }
     }
 
-    /// Takes all that the trunk has to carry.
-    pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
-        let Some(trunk) = self.trunks.get_mut(trunk) else { return Vec::new() };
-        let mut batch = std::mem::take(&mut trunk.out);
-        batch.append(&mut trunk.lazy);
-        trunk.lazy.shrink_to(limits::BATCH_TARGET_BYTES);
-        for key in std::mem::take(&mut trunk.with_fates) {
-            let Some(session) = self.sessions.get_mut(key) else { continue };
-            if let Some(run) = session.fates.take() {
-                let (slot, reply) = (session.slot, &[][..]);
-                ToEdge::Fates { slot, first: run.first, count: run.count, fate: run.fate, reply }.append(&mut batch);
-            }
-            self.remove_if_done(key);
+    /// Takes what the trunk has to carry, fates last: all of it, or as much as one message may hold.
+    pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
+        let Some(trunk) = self.trunks.get_mut(key).filter(|trunk| trunk.out.is_one()) else {
+            return self.trunks.get_mut(key).map(|trunk| trunk.out.take()).unwrap_or_default();
+        };
+        let mut batch = trunk.out.take();
+        for session in std::mem::take(&mut trunk.with_fates) {
+            self.write_fates(key, session);
+        }
+        if let Some(trunk) = self.trunks.get_mut(key) {
+            batch.append(&mut trunk.lazy.take());
         }
         batch
     }

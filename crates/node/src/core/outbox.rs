@@ -99,9 +99,14 @@ impl Chain {
         }
         let hopeless = sent.life.expires + self.rules.last_word;
         self.hopeless_from = Some(self.hopeless_from.map_or(hopeless, |earlier| earlier.min(hopeless)));
-        // A reliable client may repeat one whose fate it missed: it goes where it was.
-        let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
-        self.sent.insert(at, Sent { first_destination: Some(self.destination), ..sent });
+        let sent = Sent { first_destination: Some(self.destination), ..sent };
+        if self.sent.back().is_none_or(|latest| latest.number < sent.number) {
+            self.sent.push_back(sent);
+        } else {
+            // A reliable client repeats one whose fate it missed: it goes where it was.
+            let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
+            self.sent.insert(at, sent);
+        }
     }
 
     /// The latest number below `number` that has no fate and is still alive, or 0.

@@ -1,8 +1,8 @@
 //! What waits for other nodes, and what they sent before.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
 use signaling_discovery::Trust;
 use signaling_protocol::forward::{EnvelopeFate, Header};
 use signaling_protocol::{Incarnation, NodeId, Origin};
@@ -11,6 +11,10 @@ use super::lane::{Lane, Returning};
 
 /// Requests to one peer that may be under way at once. Order holds within a lane.
 pub const LANES: usize = 2;
+
+fn lane_of(hash: u64) -> usize {
+    (hash % LANES as u64) as usize
+}
 
 /// Another node of the view.
 #[derive(Debug)]
@@ -28,11 +32,15 @@ impl Peer {
         Self { id, lanes: Default::default(), trust: Trust::new(now), heard: now, incarnation: None }
     }
 
+    /// The lane of all that must keep its order with what has the same hash.
+    pub(super) fn lane(&mut self, hash: u64) -> &mut Lane {
+        &mut self.lanes[lane_of(hash)]
+    }
+
     /// Has it asked for a sign of life, unless it is asked something already.
     pub(super) fn ping(&mut self) {
-        if let Some(lane) = self.lanes.first_mut() {
-            lane.ping();
-        }
+        let [first, ..] = &mut self.lanes;
+        first.ping();
     }
 
     /// Notes which incarnation speaks. Says whether it is another than before.
@@ -69,7 +77,7 @@ struct Last {
 /// What other nodes sent before, so that a retry is told from news.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    last_by_lane: HashMap<(NodeId, u8), Last>,
+    last_by_lane: FxHashMap<(NodeId, u8), Last>,
 }
 
 /// What a batch is.

@@ -98,15 +98,15 @@ impl NodeCore {
     /// The session's queue for a recipient.
     fn chain(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<ChainKey> {
         let session = self.sessions.get(session_key)?;
-        if let Some(chain) = session.chain_by_recipient.get(to) {
-            return Some(*chain);
+        let key = KeyHash::of(to);
+        if let Some(chain) = session.recipients.get(key, to) {
+            return Some(chain);
         }
-        let origin = session.id;
-        let (recipient, key) = (ClientId::new(to).ok()?, KeyHash::of(to));
+        let (origin, recipient) = (session.id, ClientId::new(to).ok()?);
         let (destination, rules) = (self.destination(to, key), Arc::clone(&self.settings.rules));
         let chain =
             self.chains.insert(Chain::new(now, rules, session_key, origin, recipient.clone(), key, destination));
-        self.sessions.get_mut(session_key)?.chain_by_recipient.insert(recipient, chain);
+        self.sessions.get_mut(session_key)?.recipients.insert(key, recipient, chain);
         Some(chain)
     }
 

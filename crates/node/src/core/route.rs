@@ -12,12 +12,7 @@ use slotmap::{Key, KeyData};
 use super::hold::{Back, Parcel};
 use super::lane::Outgoing;
 use super::outbox::{Copy, Destination};
-use super::peer::LANES;
 use super::{ChainKey, NodeCore, PeerKey, SessionKey};
-
-pub(super) fn lane_of(hash: u64) -> usize {
-    (hash % LANES as u64) as usize
-}
 
 impl NodeCore {
     /// Where a client's messages go by all that this node knows.
@@ -40,29 +35,22 @@ impl NodeCore {
         self.chains.contains_key(key).then_some(key)
     }
 
-    /// Sends one envelope of a chain to where the chain goes. Says whether it got on its way.
-    pub(super) fn send(&mut self, now: Instant, chain_key: ChainKey, copy: Copy) -> bool {
+    /// Sends one envelope of a chain to where the chain goes. If there is no room on the way, a repeat brings it.
+    pub(super) fn send(&mut self, now: Instant, chain_key: ChainKey, copy: Copy) {
         let ticket = self.ticket(chain_key);
-        let Some(chain) = self.chains.get(chain_key) else { return false };
+        let Some(chain) = self.chains.get(chain_key) else { return };
+        let (to, Copy { origin, prev, life, repeat, payload }) = (chain.to.clone(), copy);
         match chain.destination {
             Destination::Here => {
-                let Copy { origin, prev, life, repeat, payload } = copy;
-                let to = chain.to.clone();
                 let parcel = Parcel { origin, prev, life, repeat, shared: false, ticket, back: Back::Here, payload };
                 self.place(now, &to, parcel);
-                true
             }
             Destination::Peer(peer) => {
-                let lane = lane_of(chain.key.get());
-                let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) else {
-                    return false;
-                };
-                let Copy { origin, prev, life, repeat, payload } = copy;
-                let (to, via) = (chain.to.clone(), Box::default());
-                let sent = lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
+                let (hash, via) = (chain.key.get(), Box::default());
+                let envelope = Outgoing { to, origin, prev, life, repeat, ticket, via, payload };
+                let sent = self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).push(envelope));
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
-                sent
             }
         }
     }
@@ -71,8 +59,7 @@ impl NodeCore {
     pub(super) fn repeat(&mut self, now: Instant, chain_key: ChainKey) {
         let Some(chain) = self.chains.get_mut(chain_key) else { return };
         if let Destination::Peer(peer) = chain.destination
-            && let Some(peer) = self.peers.get(peer)
-            && peer.lanes.get(lane_of(chain.key.get())).is_some_and(|lane| lane.stands(now))
+            && self.peers.get_mut(peer).is_some_and(|peer| peer.lane(chain.key.get()).stands(now))
         {
             chain.put_off(now);
             return;
@@ -110,10 +97,10 @@ impl NodeCore {
         match std::mem::replace(&mut chain.destination, destination) {
             Destination::Here => self.holds.forget(to, ticket),
             Destination::Peer(peer) => {
-                let lane = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane_of(chain.key.get())));
-                if let Some(lane) = lane {
+                if let Some(peer) = self.peers.get_mut(peer) {
+                    let lane = peer.lane(chain.key.get());
                     lane.forget(ticket);
-                    lane.note(&Item::Forget { to, ticket });
+                    self.counts.dropped += u64::from(!lane.note(&Item::Forget { to, ticket }));
                 }
             }
         }
@@ -138,9 +125,9 @@ impl NodeCore {
         }
         if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
             match &parcel.back {
-                // This node has custody: the chain itself takes the other way.
                 // The edge of its former socket has not said yet what it wrote.
                 Back::Here if self.is_parting(to.as_str()) => {}
+                // This node has custody: the chain itself takes the other way.
                 Back::Here => {
                     if let Some(chain) = self.chain_of(parcel.ticket) {
                         self.send_elsewhere(now, chain, Destination::Peer(peer));
@@ -163,11 +150,11 @@ impl NodeCore {
         if via.len() + 2 > limits::MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
             return false;
         }
-        let Some(lane) = peer.lanes.get_mut(lane_of(KeyHash::of(to.as_str()).get())) else { return false };
+        let hash = KeyHash::of(to.as_str()).get();
         let via = via.iter().chain([node]).cloned().collect();
         let (to, payload) = (to.clone(), Rc::clone(&parcel.payload));
         let Parcel { origin, prev, life, repeat, ticket, .. } = *parcel;
-        let passed = lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
+        let passed = peer.lane(hash).push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
         self.counts.passed_on += u64::from(passed);
         passed
     }
@@ -197,21 +184,21 @@ impl NodeCore {
             Back::Through { node, via } => via.iter().chain([node]).cloned().collect(),
         };
         let Ok(to) = ClientId::new(to) else { return parcel };
-        let mut asked: Vec<NodeId> = Vec::new();
+        let (mut asked, mut shared): (Vec<NodeId>, _) = (Vec::new(), parcel.shared);
         while asked.len() < self.settings.rules.detours
             && came_by.len() < limits::MAX_HOPS
             && let Some(peer) = self.detour(key, |id| came_by.contains(id) || asked.contains(id))
             && let Some(peer) = self.peers.get_mut(peer)
         {
             asked.push(peer.id.clone());
-            if let Some(lane) = peer.lanes.get_mut(lane_of(key.get())) {
-                let (to, via, payload) = (to.clone(), came_by.clone(), Rc::clone(&parcel.payload));
-                let Parcel { origin, prev, life, repeat, ticket, .. } = parcel;
-                lane.push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
-                self.counts.detours += 1;
-            }
+            let (to, via, payload) = (to.clone(), came_by.clone(), Rc::clone(&parcel.payload));
+            let Parcel { origin, prev, life, repeat, ticket, .. } = parcel;
+            let sent = peer.lane(key.get()).push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
+            self.counts.detours += u64::from(sent);
+            self.counts.dropped += u64::from(!sent);
+            shared |= sent;
         }
-        Parcel { shared: parcel.shared || !asked.is_empty(), ..parcel }
+        Parcel { shared, ..parcel }
     }
 
     /// A parcel's time is over here. Where others may have it, its sender's node decides.

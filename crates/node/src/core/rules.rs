@@ -32,9 +32,9 @@ pub struct Rules {
     pub located_for: Duration,
     /// How often it is said again.
     pub located_every: Duration,
-    /// After this silence a peer is pinged: four times before it is suspect.
+    /// After this silence a peer is pinged.
     pub ping_after: Duration,
-    /// After this silence a peer is suspect, and others stand in for it: clients wait no longer than for a repeat.
+    /// After this silence a peer is suspect, and others stand in for it.
     pub suspect_after: Duration,
     /// Most sessions that linger; past that the next one cannot be resumed. Some 10 MB.
     pub max_lingering: usize,
@@ -61,8 +61,8 @@ impl Default for Rules {
             detours: 1,
             located_for: Duration::from_secs(30),
             located_every: Duration::from_secs(10),
-            ping_after: Duration::from_millis(500),
-            suspect_after: Duration::from_secs(2),
+            ping_after: limits::PING_AFTER,
+            suspect_after: limits::SUSPECT_AFTER,
             max_lingering: 100_000,
             numbers_ahead: 128 * 1024,
             max_unconfirmed: 1024,

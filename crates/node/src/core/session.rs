@@ -1,15 +1,16 @@
 //! What a node knows of one client, and of the trunks that clients come on.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use signaling_protocol::trunk::{Attach, Fate, Slot, ToEdge};
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::{Batches, ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
-use super::{ChainKey, PeerKey, Rules, SessionKey, TrunkKey};
+use super::recipients::Recipients;
+use super::{PeerKey, Rules, SessionKey, TrunkKey};
 
 /// What edges show the next node of a session that was admitted.
 const ADMITTED: &[u8] = b"admitted";
@@ -21,9 +22,9 @@ const RESUMED: &[u8] = b"resumed";
 pub(super) struct Trunk {
     /// Its edge is in this process: it cannot be lost.
     pub(super) local: bool,
-    pub(super) out: Vec<u8>,
+    pub(super) out: Batches,
     /// Fates and their replies: they wait for company, a little.
-    pub(super) lazy: Vec<u8>,
+    pub(super) lazy: Batches,
     pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
     /// Sessions with a run of fates to write.
     pub(super) with_fates: Vec<SessionKey>,
@@ -31,7 +32,11 @@ pub(super) struct Trunk {
 
 impl Trunk {
     pub(super) fn send(&mut self, frame: &ToEdge<'_>) {
-        frame.append(&mut self.out);
+        self.out.add(|out| frame.append(out));
+    }
+
+    pub(super) fn send_lazily(&mut self, frame: &ToEdge<'_>) {
+        self.lazy.add(|out| frame.append(out));
     }
 }
 
@@ -120,7 +125,7 @@ pub(super) struct Session {
     pub(super) waits_for: Option<SessionKey>,
     /// Peers that were told that the client is here.
     pub(super) told: Vec<PeerKey>,
-    pub(super) chain_by_recipient: HashMap<ClientId, ChainKey>,
+    pub(super) recipients: Recipients,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
     last_d: u64,
@@ -148,7 +153,7 @@ impl Session {
             has_backlog: false,
             waits_for: None,
             told: Vec::new(),
-            chain_by_recipient: HashMap::new(),
+            recipients: Recipients::default(),
             fates: None,
             contender: None,
             last_d: 0,

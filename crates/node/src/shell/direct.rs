@@ -9,7 +9,7 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Settings, Wants};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, send_away};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
 use tokio::sync::watch;
@@ -22,8 +22,6 @@ use crate::reassign::Reassignments;
 
 /// How often to look whose moment to go has come.
 const REASSIGN_LOOK: Duration = Duration::from_millis(20);
-/// Most that a client is told to wait before it comes to its new node.
-const COME_BACK_WITHIN_MS: u64 = 1_000;
 
 /// The node's own edge.
 #[derive(Clone)]
@@ -110,8 +108,7 @@ impl Direct {
                 }
                 _ = looks.tick(), if reassignments.len() > 0 => self.edge.with_core(|core| {
                     for client in reassignments.take_due(Instant::now()) {
-                        let retry_after_ms = rand::rng().random_range(0..=COME_BACK_WITHIN_MS);
-                        core.send_away(client, CloseCode::REASSIGNED, "another node serves you now", retry_after_ms);
+                        say_goodbye(core, client, CloseCode::REASSIGNED, "another node serves you now");
                     }
                 }),
             }
@@ -123,12 +120,14 @@ impl Direct {
         loop {
             self.wake.due().await;
             let up = self.edge.take_batch(self.link).unwrap_or_default();
+            self.wake.again_behind(&up);
             if !up.is_empty()
                 && let Err(error) = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, &up))
             {
                 error!(%error, "the edge of this process speaks nonsense");
             }
             let down = self.node.with_core(|core| core.take_trunk_batch(self.trunk));
+            self.wake.again_behind(&down);
             if !down.is_empty()
                 && let Err(error) = self.edge.with_core(|core| core.link_frames(Instant::now(), self.link, &down))
             {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use reqwest::Url;
 use signaling_edge::core::Wants;
 use signaling_protocol::NodeId;
-use signaling_server::Wake;
+use signaling_server::{Pulse, Wake};
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -31,15 +31,13 @@ pub use self::lanes::{client, follow};
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
-/// A pause of this process past which others have given it up.
-const JUMP: Duration = Duration::from_secs(2);
-/// After such a pause, so long requests are refused: they may have waited for its end.
+/// After a pause of this process, so long requests are refused: they may have waited for its end.
 const REFUSE_FOR: Duration = Duration::from_millis(200);
 
 struct State {
     core: NodeCore,
-    /// When the core was told anything last: every few milliseconds, but for pauses.
-    told: Instant,
+    /// Beats whenever the core is told anything: every few milliseconds, but for pauses.
+    pulse: Pulse,
     refuse_until: Option<Instant>,
     /// Whom the log knows to be suspect.
     suspects: Vec<NodeId>,
@@ -63,7 +61,7 @@ impl Node {
         let metrics = NodeMetrics::new();
         Self(Rc::new(RefCell::new(State {
             core,
-            told: Instant::now(),
+            pulse: Pulse::new(Instant::now()),
             refuse_until: None,
             suspects: Vec::new(),
             trunks: SecondaryMap::new(),
@@ -121,10 +119,7 @@ impl Node {
 impl State {
     /// Notices that this process did nothing for a while (it was stopped, or starved): what waits unread is as old.
     fn look_for_jump(&mut self, now: Instant) {
-        let paused = now.saturating_duration_since(std::mem::replace(&mut self.told, now));
-        if paused < JUMP {
-            return;
-        }
+        let Some(paused) = self.pulse.beat(now) else { return };
         warn!(?paused, "this process was paused: its trunks are closed and waiting requests refused");
         self.core.jumped(now);
         self.refuse_until = Some(now + REFUSE_FOR);

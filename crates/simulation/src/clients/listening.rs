@@ -129,10 +129,11 @@ impl World {
         };
         let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
         let nowhere = Spans::default();
-        let away = self.clients.get(recipient).map_or(&nowhere, |client| &client.away);
+        let (away, busy) =
+            self.clients.get(recipient).map_or((&nowhere, &nowhere), |client| (&client.away, &client.busy));
         let slow = self.sockets.get(id).is_some_and(|socket| socket.slow)
             || self.clients.get(recipient).is_some_and(|client| client.takes != Takes::All);
-        self.ledger.told(now, message, id, told, (&self.trouble, away), slow);
+        self.ledger.told(now, message, id, told, (&self.trouble, away, busy), slow);
         self.reliable_sends(index);
     }
 }

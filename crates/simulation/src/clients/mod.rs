@@ -33,6 +33,8 @@ pub(crate) struct Client {
     reliable: Option<Reliable>,
     /// When it had no socket that takes output.
     pub(crate) away: Spans,
+    /// When its socket had output and took no more for the moment.
+    pub(crate) busy: Spans,
     stalled_until: Micros,
 }
 
@@ -51,6 +53,7 @@ impl Client {
             takes,
             reliable,
             away,
+            busy: Spans::default(),
             stalled_until: 0,
         }
     }
@@ -101,6 +104,7 @@ impl World {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.socket == Some(id)) else { return };
         client.socket = None;
         client.away.begin(now);
+        client.busy.end(now);
         if let Some(reliable) = &mut client.reliable {
             reliable.disconnected();
         }

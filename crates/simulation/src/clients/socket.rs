@@ -231,15 +231,18 @@ impl World {
             && let Some(socket) = self.sockets.get_mut(id)
         {
             let output = host.core.output(key);
+            let Some(client) = self.clients.get_mut(socket.client) else { return };
             if output.is_empty() {
+                client.busy.end(now);
                 return;
             }
-            let takes = self.clients.get(socket.client).map_or(Takes::All, |client| client.takes);
+            let takes = client.takes;
             let count = if !socket.here {
                 let count = output.len().min(socket.swallows);
                 socket.swallows -= count;
                 count
             } else if now < socket.rests_until {
+                client.busy.begin(now);
                 0
             } else if let Takes::Some { bytes, rest } = takes {
                 socket.rests_until = now + rest;

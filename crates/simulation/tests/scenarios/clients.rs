@@ -58,7 +58,7 @@ impl Mesh {
         let newcomer = Newcomer {
             client_id: ClientId::new(id).unwrap(),
             session: SessionId(session),
-            born: self.born,
+            born: self.born * 1_000,
             reliable,
             request: ConnectRequest { resume, ..ConnectRequest::default() },
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clients::{SECOND, unavailable};
+use crate::clients::{SECOND, Who, unavailable};
 use crate::mesh::{HOLD, Mesh, named};
 
 #[test]
@@ -54,13 +54,7 @@ fn a_holder_that_was_left_behind_cannot_call_a_message_undeliverable() {
 
 #[test]
 fn a_message_that_was_written_is_asked_after_when_its_time_is_over_and_its_fate_was_lost() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "c", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let bob = mesh.connects(&bob_id, "f", "b");
-    mesh.hold_back("f", "b");
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!(mesh.got(bob), ["anna 1"]);
+    let (mut mesh, anna, bob) = bobs_edge_has_written_a_message_and_not_said_so();
     mesh.pass(HOLD + SECOND / 10);
     // What the edge wanted to say is lost with the trunk.
     mesh.goes_next_to(bob, "c");
@@ -72,19 +66,26 @@ fn a_message_that_was_written_is_asked_after_when_its_time_is_over_and_its_fate_
 
 #[test]
 fn an_edge_knows_what_it_wrote_for_as_long_as_it_can_be_asked() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "c", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let bob = mesh.connects(&bob_id, "f", "b");
-    mesh.hold_back("f", "b");
-    mesh.sends(anna, &bob_id, 1);
+    let (mut mesh, anna, bob) = bobs_edge_has_written_a_message_and_not_said_so();
     mesh.pass(HOLD + 3 * SECOND - Duration::from_millis(200));
     mesh.goes_next_to(bob, "c");
     mesh.trunk_is_lost("f", "b");
     mesh.sees("c", &["a", "c"]);
     mesh.sees("a", &["a", "c"]);
     assert_eq!(mesh.got(anna), ["ack 1"]);
+    assert!(mesh.got(bob).is_empty(), "it was only asked");
+}
+
+/// Bob's node is b, and c comes after it. Back come the mesh, anna, and bob.
+fn bobs_edge_has_written_a_message_and_not_said_so() -> (Mesh, Who, Who) {
+    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "c", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "f", "b");
+    mesh.hold_back("f", "b");
+    mesh.sends(anna, &bob_id, 1);
     assert_eq!(mesh.got(bob), ["anna 1"]);
+    (mesh, anna, bob)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clients::SECOND;
+use crate::clients::{SECOND, Who};
 use crate::mesh::{HOLD, Mesh, named};
 
 #[test]
@@ -57,15 +57,7 @@ fn a_copy_at_a_node_that_was_left_behind_is_forgotten_there_even_if_that_is_hear
 
 #[test]
 fn a_repeat_that_meets_its_fate_on_the_way_back_is_not_delivered_again() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let first = mesh.connects(&bob_id, "f", "b");
-    mesh.hold_back("b", "a");
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!(mesh.got(first), ["anna 1"]);
-    mesh.is_lost(first);
-    let second = mesh.connects(&bob_id, "f", "b");
+    let (mut mesh, anna, second) = bob_is_back_and_what_he_got_is_not_known_to_annas_node(1);
     assert!(mesh.got(anna).is_empty());
     mesh.pass(2 * SECOND + Duration::from_millis(100));
     assert!(mesh.got(second).is_empty());
@@ -74,17 +66,8 @@ fn a_repeat_that_meets_its_fate_on_the_way_back_is_not_delivered_again() {
 
 #[test]
 fn an_answer_that_was_lost_is_given_again_with_the_fates_that_were_in_it() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let first = mesh.connects(&bob_id, "f", "b");
-    mesh.hold_back("b", "a");
-    mesh.sends(anna, &bob_id, 1);
     // The first fate is under way and keeps the second in the lane, for the next answer.
-    mesh.sends(anna, &bob_id, 2);
-    assert_eq!(mesh.got(first), ["anna 1", "anna 2"]);
-    mesh.is_lost(first);
-    let second = mesh.connects(&bob_id, "f", "b");
+    let (mut mesh, anna, second) = bob_is_back_and_what_he_got_is_not_known_to_annas_node(2);
     mesh.cut("b", "a");
     mesh.pass(Duration::from_millis(600));
     assert!(mesh.got(anna).is_empty());
@@ -94,4 +77,18 @@ fn an_answer_that_was_lost_is_given_again_with_the_fates_that_were_in_it() {
     mesh.pass(2 * SECOND);
     assert_eq!(mesh.got(anna), ["ack 1"]);
     assert!(mesh.got(second).is_empty());
+}
+
+/// Anna has sent so many messages from a. Back come the mesh, anna, and bob's second socket at b.
+fn bob_is_back_and_what_he_got_is_not_known_to_annas_node(messages: u64) -> (Mesh, Who, Who) {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["b", "a"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let first = mesh.connects(&bob_id, "f", "b");
+    mesh.hold_back("b", "a");
+    (1..=messages).for_each(|number| mesh.sends(anna, &bob_id, number));
+    assert!(mesh.got(first).into_iter().eq((1..=messages).map(|number| format!("anna {number}"))));
+    mesh.is_lost(first);
+    let second = mesh.connects(&bob_id, "f", "b");
+    (mesh, anna, second)
 }

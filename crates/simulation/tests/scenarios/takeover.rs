@@ -1,6 +1,6 @@
 //! Two sockets of one id.
 
-use crate::clients::SECOND;
+use crate::clients::{SECOND, Who};
 use crate::mesh::{Mesh, named};
 
 #[test]
@@ -97,14 +97,7 @@ fn an_id_whose_holder_does_not_answer_goes_to_the_newcomer_after_two_seconds() {
 
 #[test]
 fn an_old_socket_of_a_session_that_was_resumed_elsewhere_is_closed_wherever_it_turns_up() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
-    let anna = mesh.connects("anna", "f", "b");
-    let old = mesh.connects(&bob_id, "e", "a");
-    // That it is over does not reach the old socket's edge.
-    mesh.hold_back("a", "e");
-    let new = mesh.resumes(&bob_id, old, "f", "a");
-    assert!(mesh.is_resumed(new));
+    let Resumed { mut mesh, bob_id, anna, old, new } = resumed_unknown_to_the_edge_of_the_old_socket();
     mesh.goes_next_to(old, "b");
     mesh.trunk_is_given_up("e", "a");
     mesh.pass(SECOND);
@@ -116,12 +109,7 @@ fn an_old_socket_of_a_session_that_was_resumed_elsewhere_is_closed_wherever_it_t
 
 #[test]
 fn a_resumed_session_that_is_handed_to_the_node_of_its_old_socket_takes_the_place_of_that() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
-    let anna = mesh.connects("anna", "f", "b");
-    let old = mesh.connects(&bob_id, "e", "a");
-    mesh.hold_back("a", "e");
-    let new = mesh.resumes(&bob_id, old, "f", "a");
+    let Resumed { mut mesh, bob_id, anna, old, new } = resumed_unknown_to_the_edge_of_the_old_socket();
     mesh.hold_back("b", "a");
     mesh.goes_next_to(old, "b");
     mesh.trunk_is_given_up("e", "a");
@@ -136,6 +124,27 @@ fn a_resumed_session_that_is_handed_to_the_node_of_its_old_socket_takes_the_plac
     assert!(mesh.got(new).is_empty(), "the old socket has it, and could say so in time");
     mesh.sends(anna, &bob_id, 2);
     assert_eq!(mesh.got(new), ["anna 2"]);
+}
+
+/// A session of bob's at a that goes on on another socket.
+struct Resumed {
+    mesh: Mesh,
+    bob_id: String,
+    anna: Who,
+    old: Who,
+    new: Who,
+}
+
+/// That the old socket is over does not reach its edge. Anna is at b.
+fn resumed_unknown_to_the_edge_of_the_old_socket() -> Resumed {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "f", "b");
+    let old = mesh.connects(&bob_id, "e", "a");
+    mesh.hold_back("a", "e");
+    let new = mesh.resumes(&bob_id, old, "f", "a");
+    assert!(mesh.is_resumed(new));
+    Resumed { mesh, bob_id, anna, old, new }
 }
 
 #[test]
@@ -164,4 +173,42 @@ fn the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_se
     mesh.sends(anna, &bob_id, 2);
     assert_eq!(mesh.got(new), ["anna 2"]);
     assert_eq!(mesh.got(anna), ["ack 1", "ack 2"]);
+}
+
+#[test]
+fn a_newcomer_that_the_node_it_asked_first_has_let_in_unheard_goes_on_with_its_session_at_the_next() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.is_lost(bob);
+    mesh.hold_back("b", "f");
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    mesh.goes_next_to(back, "a");
+    mesh.trunk_is_given_up("f", "b");
+    mesh.pass(SECOND);
+    assert!(mesh.is_resumed(back));
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(11 * SECOND);
+    assert_eq!((mesh.got(back), mesh.closed(back)), (vec!["anna 1".to_owned()], None));
+}
+
+#[test]
+fn a_newcomer_that_is_let_in_late_by_the_node_it_asked_first_does_not_replace_its_own_open_socket() {
+    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
+    let bob_id = named("bob", &["a", "b"]);
+    let anna = mesh.connects("anna", "e", "a");
+    let bob = mesh.connects(&bob_id, "e", "a");
+    mesh.is_lost(bob);
+    // Its session is asked for, and does not come.
+    mesh.hold_back("b", "a");
+    let back = mesh.resumes(&bob_id, bob, "f", "b");
+    mesh.goes_next_to(back, "a");
+    mesh.trunk_is_given_up("f", "b");
+    assert!(mesh.is_resumed(back));
+    mesh.pass(SECOND);
+    mesh.let_go("b", "a");
+    mesh.sends(anna, &bob_id, 1);
+    mesh.pass(11 * SECOND);
+    assert_eq!((mesh.got(back), mesh.closed(back)), (vec!["anna 1".to_owned()], None));
 }

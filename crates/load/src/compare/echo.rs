@@ -1,0 +1,181 @@
+//! The floor: a server that writes each message back to its sender, by one read and one write for what comes together.
+//!
+//! It has the edge's own frame codec, one thread and one buffer for all clients, and does nothing else. What a proxy costs
+//! beyond it is what it does with a message.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{Error, ErrorKind, Result};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use signaling_edge::ws::{Decoder, Event, Limits, encode};
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::accept_async_with_config;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+
+const SCRATCH_BYTES: usize = 64 * 1024;
+/// What an upgrade may take of memory and time.
+const UPGRADE_BYTES: usize = 4 * 1024;
+const UPGRADE_WITHIN: Duration = Duration::from_secs(10);
+/// How long nobody is let in after the system has let nobody in.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What clients of a mesh wait for before they send.
+const WELCOME: &[u8] = br#"{"type":"welcome"}"#;
+
+/// Serves whoever connects, within a [`tokio::task::LocalSet`], for as long as it is polled.
+pub async fn serve(listener: TcpListener) {
+    let buffers = Rc::new(RefCell::new(Buffers { scratch: vec![0; SCRATCH_BYTES], out: Vec::new() }));
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    clients.spawn_local(client(stream, Rc::clone(&buffers)));
+                }
+                Err(_) => sleep(ACCEPT_PAUSE).await,
+            },
+            Some(_) = clients.join_next(), if !clients.is_empty() => {}
+        }
+    }
+}
+
+struct Buffers {
+    scratch: Vec<u8>,
+    out: Vec<u8>,
+}
+
+/// Whether a client goes on, and what of the answer the kernel did not take at once.
+struct Turn {
+    is_last: bool,
+    unwritten: Vec<u8>,
+}
+
+async fn client(stream: TcpStream, buffers: Rc<RefCell<Buffers>>) -> Result<()> {
+    let mut stream = upgrade(stream).await?;
+    let mut decoder = Decoder::default();
+    loop {
+        let turn = poll_fn(|context| turn(context, &mut stream, &mut decoder, &mut buffers.borrow_mut())).await?;
+        stream.write_all(&turn.unwritten).await?;
+        if turn.is_last {
+            return stream.shutdown().await;
+        }
+    }
+}
+
+/// A client does not send before it has its answer, so nothing is lost with the buffer of who upgraded it.
+async fn upgrade(stream: TcpStream) -> Result<TcpStream> {
+    stream.set_nodelay(true)?;
+    let config = WebSocketConfig::default().read_buffer_size(UPGRADE_BYTES);
+    let upgraded = timeout(UPGRADE_WITHIN, accept_async_with_config(stream, Some(config))).await?;
+    let mut stream = upgraded.map_err(Error::other)?.into_inner();
+    let mut welcome = Vec::new();
+    encode::text(&mut welcome, WELCOME);
+    stream.write_all(&welcome).await?;
+    Ok(stream)
+}
+
+fn turn(
+    context: &mut Context<'_>,
+    stream: &mut TcpStream,
+    decoder: &mut Decoder,
+    buffers: &mut Buffers,
+) -> Poll<Result<Turn>> {
+    let Buffers { scratch, out } = buffers;
+    let mut buffer = ReadBuf::new(scratch);
+    ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+    out.clear();
+    let is_last = buffer.filled().is_empty() || answer(decoder, buffer.filled_mut(), out);
+    let written = match stream.try_write(out) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+        written => written?,
+    };
+    Poll::Ready(Ok(Turn { is_last, unwritten: out[written..].to_vec() }))
+}
+
+/// Answers all that is in `bytes`. `true` when the last answer is a close.
+fn answer(decoder: &mut Decoder, bytes: &mut [u8], out: &mut Vec<u8>) -> bool {
+    let mut input = decoder.feed(bytes, Limits::default());
+    loop {
+        match input.next() {
+            Ok(None) => return false,
+            Ok(Some(Event::Text(text))) => encode::text(out, text),
+            Ok(Some(Event::Binary(bytes))) => encode::binary(out, bytes),
+            Ok(Some(Event::Ping(payload))) => encode::pong(out, payload),
+            Ok(Some(Event::Pong(_))) => {}
+            Ok(Some(Event::Close(code, _))) => {
+                encode::close(out, code.unwrap_or(1000), "");
+                return true;
+            }
+            Err(violation) => {
+                encode::close(out, violation.code, violation.reason);
+                return true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures_util::{SinkExt as _, StreamExt as _};
+    use tokio::task::{LocalSet, spawn_local};
+    use tokio_tungstenite::tungstenite::Message;
+
+    use super::*;
+
+    async fn connected() -> tokio_tungstenite::WebSocketStream<TcpStream> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        spawn_local(serve(listener));
+        let stream = TcpStream::connect(address).await.unwrap();
+        tokio_tungstenite::client_async(format!("ws://{address}/"), stream).await.unwrap().0
+    }
+
+    #[tokio::test]
+    async fn a_client_is_welcomed_gets_back_what_it_sends_and_is_closed_with_its_own_code() {
+        let echo = async {
+            let mut socket = connected().await;
+            let mut said = vec![socket.next().await.unwrap().unwrap()];
+            for message in [Message::text("a"), Message::text("b".repeat(60_000)), Message::Close(None)] {
+                socket.send(message).await.unwrap();
+                said.push(socket.next().await.unwrap().unwrap());
+            }
+            said
+        };
+
+        let said = LocalSet::new().run_until(echo).await;
+
+        let texts: Vec<_> = said[..3].iter().map(|message| message.to_text().unwrap().len()).collect();
+        assert_eq!(texts, [WELCOME.len(), 1, 60_000]);
+        assert!(said[3].is_close());
+    }
+
+    #[tokio::test]
+    async fn many_long_messages_come_back_whole() {
+        const MESSAGES: usize = 300;
+        let echo = async {
+            let mut socket = connected().await;
+            socket.next().await.unwrap().unwrap();
+            let (mut write, mut read) = socket.split();
+            let writing = spawn_local(async move {
+                for _ in 0..MESSAGES {
+                    write.send(Message::text("x".repeat(60_000))).await.unwrap();
+                }
+            });
+            let mut bytes = 0;
+            for _ in 0..MESSAGES {
+                bytes += read.next().await.unwrap().unwrap().len();
+            }
+            writing.await.unwrap();
+            bytes
+        };
+
+        assert_eq!(LocalSet::new().run_until(echo).await, MESSAGES * 60_000);
+    }
+}

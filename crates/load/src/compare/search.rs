@@ -1,0 +1,79 @@
+/// Looks for the highest rate that is held, in steps of a quarter: up from the first rate until one is not held, or,
+/// where the first is not, down until one is.
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    next: Option<u64>,
+    held: Option<u64>,
+    is_going_down: bool,
+}
+
+/// Rates are multiples of this, and none is lower.
+const GRAIN: u64 = 100;
+/// More than the harness can send.
+const HIGHEST: u64 = 1_000_000;
+
+impl Search {
+    pub(super) fn from(first: u64) -> Self {
+        Self { next: Some(first), held: None, is_going_down: false }
+    }
+
+    /// The rate to try; nothing when the search is over.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// What came of trying it.
+    pub(super) fn tell(&mut self, is_held: bool) {
+        let Some(tried) = self.next.take() else { return };
+        if is_held {
+            self.held = Some(tried);
+            self.next = Some(round(tried * 5 / 4)).filter(|next| !self.is_going_down && *next <= HIGHEST);
+        } else {
+            self.is_going_down = true;
+            self.next = Some(round(tried * 4 / 5)).filter(|next| self.held.is_none() && *next >= GRAIN);
+        }
+    }
+
+    /// The highest rate that was held.
+    pub(super) fn highest(&self) -> Option<u64> {
+        self.held
+    }
+}
+
+fn round(rate: u64) -> u64 {
+    rate / GRAIN * GRAIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rates that are tried of a server that holds so much, and what is found.
+    fn search(first: u64, capacity: u64) -> (Vec<u64>, Option<u64>) {
+        let (mut search, mut tried) = (Search::from(first), Vec::new());
+        while let Some(rate) = search.next() {
+            tried.push(rate);
+            search.tell(rate <= capacity);
+        }
+        (tried, search.highest())
+    }
+
+    #[test]
+    fn it_goes_up_until_a_rate_is_not_held() {
+        assert_eq!(search(10_000, 20_000), (vec![10_000, 12_500, 15_600, 19_500, 24_300], Some(19_500)));
+    }
+
+    #[test]
+    fn it_goes_down_until_a_rate_is_held_and_not_up_again() {
+        assert_eq!(search(10_000, 7_000), (vec![10_000, 8_000, 6_400], Some(6_400)));
+    }
+
+    #[test]
+    fn what_holds_nothing_has_no_highest_rate_and_what_holds_everything_ends_too() {
+        let (tried, highest) = search(1_000, 0);
+        assert_eq!((tried.last(), highest), (Some(&100), None));
+
+        let (tried, highest) = search(10_000, u64::MAX);
+        assert!(tried.len() < 30 && highest > Some(800_000), "{highest:?} after {} steps", tried.len());
+    }
+}

@@ -1,0 +1,173 @@
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, hold_port};
+use tempfile::TempDir;
+use tokio::net::TcpSocket;
+use tokio::time::{sleep, timeout};
+
+use super::config;
+use super::contestant::Contestant;
+use super::programs::Programs;
+use super::server::Server;
+use crate::costs::{Watched, watched};
+use crate::fleet::{FleetOptions, FleetPlan};
+use crate::route::{Owners, Route};
+
+const NODES: u32 = 3;
+/// New clients a second that our servers let in: none is to wait, as none does at the others.
+const ACCEPT_RATE: &str = "--accept-rate=1000000";
+/// How long the servers may take until each has seen every node.
+const AGREE_WITHIN: Duration = Duration::from_secs(10);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// The nodes, and contestants in front of them, in a folder of their own. All end when this value is dropped.
+pub(super) struct Stage {
+    front_by_contestant: BTreeMap<Contestant, Front>,
+    mesh: Option<Mesh>,
+    // Dropped last: the others write into it.
+    _dir: TempDir,
+}
+
+struct Front {
+    server: Server,
+    address: SocketAddr,
+    _port: TcpSocket,
+}
+
+/// Where the clients of a contestant connect, and which processes do its work.
+pub(super) struct Target {
+    pub(super) contestant: Contestant,
+    pub(super) watched: Vec<Watched>,
+    route: Route,
+}
+
+impl Stage {
+    /// Starts the nodes where somebody needs them, then the contestants.
+    pub(super) async fn start(programs: &Programs, contestants: &[Contestant]) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("mesh-compare-").tempdir().context("cannot make a folder")?;
+        let mesh = match &programs.mesh {
+            Some(binaries) if contestants.iter().any(|contestant| contestant.has_nodes()) => {
+                let balancers = u32::from(contestants.contains(&Contestant::Balancer));
+                Some(start_mesh(dir.path(), binaries, balancers).await?)
+            }
+            _ => None,
+        };
+        let backends = mesh.as_ref().map(|mesh| backends(&mesh.state())).transpose()?.unwrap_or_default();
+        let mut front_by_contestant = BTreeMap::new();
+        for contestant in contestants.iter().filter(|contestant| **contestant != Contestant::Balancer) {
+            let front = Front::start(programs.of(*contestant)?, *contestant, &backends, dir.path()).await?;
+            front_by_contestant.insert(*contestant, front);
+        }
+        Ok(Self { front_by_contestant, mesh, _dir: dir })
+    }
+
+    /// One of those that were started.
+    pub(super) fn target(&self, contestant: Contestant) -> Result<Target> {
+        let mesh = self.mesh.as_ref().map(Mesh::state);
+        if contestant == Contestant::Balancer {
+            let mesh = mesh.context("there is no mesh")?;
+            let route = Route::Any(mesh.balancers.iter().map(|balancer| balancer.url.clone()).collect());
+            return Ok(Target { contestant, watched: watched(Some(&mesh), &[]), route });
+        }
+        let front = self.front_by_contestant.get(&contestant).context("it was not started")?;
+        let url = format!("ws://{}/v1/connect?client_id={{client_id}}&node={{node}}", front.address);
+        let named = [(contestant.name().to_owned(), front.server.pid())];
+        // An idle balancer's work is not the contestant's.
+        let nodes = mesh.filter(|_| contestant.has_nodes()).map(|mesh| MeshFile { balancers: Vec::new(), ..mesh });
+        let route = match &nodes {
+            Some(nodes) => Route::Template(url, Some(Owners::of(nodes))),
+            None => Route::Any(vec![format!("ws://{}", front.address)]),
+        };
+        Ok(Target { contestant, watched: watched(nodes.as_ref(), &named), route })
+    }
+
+    /// Stops all in good order.
+    pub(super) async fn end(self) -> Result<()> {
+        drop(self.front_by_contestant);
+        match &self.mesh {
+            Some(mesh) => mesh.down().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Front {
+    async fn start(program: &Path, contestant: Contestant, backends: &[config::Backend], dir: &Path) -> Result<Self> {
+        let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
+        let address = port.local_addr()?;
+        let (file, log) = (dir.join(format!("{}.conf", contestant.name())), dir.join(contestant.name()));
+        let written = |text: String| {
+            std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            anyhow::Ok(file.as_os_str())
+        };
+        let (listen, errors) = (address.to_string(), dir.join("nginx-errors.log"));
+        let arguments: Vec<&OsStr> = match contestant {
+            Contestant::Nginx => {
+                let file = written(config::nginx(address, backends, dir))?;
+                vec!["-p".as_ref(), dir.as_os_str(), "-e".as_ref(), errors.as_os_str(), "-c".as_ref(), file]
+            }
+            Contestant::Haproxy => {
+                vec!["-db".as_ref(), "-f".as_ref(), written(config::haproxy(address, backends))?]
+            }
+            Contestant::Balancer | Contestant::Echo => vec!["--listen".as_ref(), listen.as_ref()],
+        };
+        Ok(Self { server: Server::start(program, &arguments, &log, address).await?, address, _port: port })
+    }
+}
+
+impl Target {
+    /// The group of costs that the front's processes are in.
+    pub(super) fn front(&self) -> &'static str {
+        if self.contestant == Contestant::Balancer { "balancers" } else { "others" }
+    }
+
+    /// How these clients connect to it, so many a second.
+    pub(super) fn plan(&self, fleet: &FleetOptions, rate: u32) -> Result<FleetPlan> {
+        let clients = usize::try_from(fleet.clients)?;
+        let urls =
+            (0..clients).map(|number| self.route.urls(number, &fleet.client_id(number))).collect::<Result<_>>()?;
+        Ok(FleetPlan { urls, sources: Vec::new(), rate, come_back: false })
+    }
+}
+
+async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<Mesh> {
+    let mut options = MeshOptions::new(dir.join("mesh"), binaries.clone());
+    (options.nodes, options.balancers) = (NODES, balancers);
+    options.node_args = vec![ACCEPT_RATE.to_owned()];
+    options.balancer_args = vec![ACCEPT_RATE.to_owned()];
+    let mesh = Mesh::start(options).await.context("cannot start the nodes")?;
+    let state = mesh.state();
+    let all_agree = timeout(AGREE_WITHIN, agree(&state)).await;
+    all_agree.with_context(|| format!("not every server has seen all nodes after {AGREE_WITHIN:?}"))??;
+    Ok(mesh)
+}
+
+/// Waits until every server has seen every node: until then clients would be sent to others than their owners.
+async fn agree(mesh: &MeshFile) -> Result<()> {
+    let http = reqwest::Client::builder().no_proxy().build().context("cannot make an HTTP client")?;
+    let wanted = format!("signaling_view_nodes {}", mesh.nodes.len());
+    let balancers = mesh.balancers.iter().map(|balancer| &balancer.internal);
+    for internal in mesh.nodes.iter().map(|node| &node.internal).chain(balancers) {
+        while !page(&http, internal).await.unwrap_or_default().lines().any(|line| line == wanted) {
+            sleep(BETWEEN_LOOKS).await;
+        }
+    }
+    Ok(())
+}
+
+async fn page(http: &reqwest::Client, internal: &str) -> reqwest::Result<String> {
+    http.get(format!("{internal}/metrics")).send().await?.error_for_status()?.text().await
+}
+
+fn backends(mesh: &MeshFile) -> Result<Vec<config::Backend>> {
+    let backend = |node: &signaling_devmesh::NodeEntry| {
+        let address = node.public.trim_start_matches("ws://").parse();
+        anyhow::Ok((node.id.clone(), address.with_context(|| format!("{} is no address", node.public))?))
+    };
+    mesh.nodes.iter().map(backend).collect()
+}

@@ -1,0 +1,120 @@
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use serde::Serialize;
+
+use super::options::Cell;
+use super::stage::Target;
+use crate::costs::Costs;
+use crate::fleet::{Fleet, FleetOptions};
+use crate::latency::Percentiles;
+use crate::ledger::Totals;
+use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
+
+/// The share of the rate that has to be delivered while it is measured, for the run to count: what comes later is late
+/// at the end, and was at the begin.
+const MIN_DELIVERED: f64 = 0.98;
+const WARMUP_SECONDS: u64 = 1;
+/// Connections begun a second.
+const CONNECT_RATE: u32 = 2_000;
+
+/// What came of a load on one contestant.
+#[derive(Debug, Serialize)]
+pub(super) struct Steady {
+    /// Absent where the clients could not even connect.
+    #[serde(flatten)]
+    pub(super) figures: Option<Figures>,
+    /// Why it does not count; empty when it does.
+    pub(super) complaints: Vec<String>,
+}
+
+/// The figures of a run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) messages: Totals,
+    /// Delivered while it was measured, as a share of what the rate asks for.
+    pub(super) delivered_share: f64,
+    pub(super) latency_us: Percentiles,
+    /// CPU time of the front alone, per message.
+    pub(super) front_us: f64,
+    /// CPU time of the front and all nodes, per message; absent where there are none.
+    pub(super) whole_us: Option<f64>,
+    /// The harness's own CPU time, of one core.
+    pub(super) generator_percent: f64,
+}
+
+/// The options of `mesh-load steady` and their defaults.
+#[derive(Parser)]
+struct Defaults {
+    #[command(flatten)]
+    fleet: FleetOptions,
+    #[command(flatten)]
+    traffic: TrafficOptions,
+}
+
+impl Steady {
+    /// The figures of a run that counts.
+    pub(super) fn counted(&self) -> Option<&Figures> {
+        self.figures.as_ref().filter(|_| self.complaints.is_empty())
+    }
+
+    /// A few words on how it went.
+    pub(super) fn summary(&self) -> String {
+        let figures = self.figures.as_ref().map(|figures| {
+            let ms = |us: u64| us as f64 / 1_000.0;
+            let Percentiles { p50, p99, .. } = figures.latency_us;
+            format!("{:.1} us, p50 {:.1} ms, p99 {:.1} ms", figures.front_us, ms(p50), ms(p99))
+        });
+        figures.into_iter().chain(self.complaints.iter().cloned()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Puts a load on a contestant. One that cannot be measured has a run that does not count.
+pub(super) async fn measure(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Steady {
+    let measured = put_load(target, cell, clients, seconds).await;
+    measured.unwrap_or_else(|error| Steady { figures: None, complaints: vec![format!("{error:#}")] })
+}
+
+/// So many clients, otherwise as `mesh-load steady` has them.
+pub(super) fn fleet_of(clients: u32) -> Result<FleetOptions> {
+    Ok(FleetOptions { clients, ..Defaults::try_parse_from(["compare"])?.fleet })
+}
+
+async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Result<Steady> {
+    let defaults = Defaults::try_parse_from(["compare"])?.traffic;
+    let Cell { size, rate } = cell;
+    let traffic = TrafficOptions { rate, seconds, size, warmup: WARMUP_SECONDS, ..defaults };
+    let options = fleet_of(clients)?;
+    let books = Books::new(&options, &traffic, Wanted::default())?;
+    let books = Rc::new(if target.contestant.has_nodes() { books } else { books.of_an_echo() });
+    let fleet = Fleet::connect(target.plan(&options, CONNECT_RATE)?, &books).await?;
+    let sending = Sender::new(&books, &fleet, &traffic)?.run(&target.watched).await?;
+    books.settle(traffic.settle()).await;
+    let findings = Findings::new(&traffic, &fleet, &books, sending);
+    books.expect_endings();
+    fleet.close();
+
+    let mut complaints = findings.failures(&traffic);
+    complaints.extend(findings.closed_failures());
+    if findings.errors() > 0 {
+        complaints.push(format!("{} errors", findings.errors()));
+    }
+    if findings.delivered_share() < MIN_DELIVERED {
+        complaints.push(format!("only {:.1}% delivered in time", findings.delivered_share() * 100.0));
+    }
+    let costs = findings.costs().context("no process was watched")?;
+    let figures = Figures {
+        messages: findings.messages(),
+        delivered_share: findings.delivered_share(),
+        latency_us: *findings.latency(),
+        front_us: per_message(costs, target.front()).context("the front has ended")?,
+        whole_us: per_message(costs, "all").filter(|_| target.contestant.has_nodes()),
+        generator_percent: findings.own_cpu_share() * 100.0,
+    };
+    Ok(Steady { figures: Some(figures), complaints })
+}
+
+fn per_message(costs: &Costs, group: &str) -> Option<f64> {
+    costs.group(group)?.cpu_us_per_message
+}

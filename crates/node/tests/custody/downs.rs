@@ -1,0 +1,38 @@
+//! What goes down to a client's edge: as much as it can take, and once.
+
+use signaling_protocol::trunk::{Fate, ToNode};
+
+use crate::node::{Node, SECOND};
+
+#[test]
+fn what_was_held_for_a_latecomer_comes_as_fast_as_it_reads_and_no_faster() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "anna", 0);
+    (1..=40).for_each(|seq| node.up(trunk, 0, seq, "bob", 10_000));
+    node.attach(trunk, 1, "bob", 0);
+    let mut fates = 0;
+    loop {
+        let said = node.said(trunk);
+        fates += said.fates.len();
+        assert!(said.down_bytes < 200 * 1024, "{} bytes at once", said.down_bytes);
+        let Some(up_to) = said.downs.into_iter().max() else { break };
+        node.tell(trunk, &ToNode::Confirm { slot: 1, up_to, exceptions: vec![] });
+    }
+    assert_eq!(fates, 40);
+    assert_eq!(node.core.held_bytes(), 0);
+}
+
+#[test]
+fn a_copy_of_what_is_down_already_does_not_go_down_again() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "anna", 0);
+    node.attach(trunk, 1, "bob", 0);
+    node.up(trunk, 0, 1, "bob", 0);
+    assert_eq!(node.said(trunk).downs, [1]);
+    node.pass(5 * SECOND);
+    assert!(node.said(trunk).downs.is_empty());
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
+    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+}

@@ -1,0 +1,72 @@
+//! When the sender is told what became of a message, and what.
+
+use std::time::Duration;
+
+use signaling_protocol::Left;
+use signaling_protocol::trunk::{Fate, ToNode};
+
+use crate::node::{HOLD, Node, SECOND};
+
+#[test]
+fn messages_given_up_at_the_same_moment_get_a_fate_each() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "anna", 0);
+    (1..=3).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
+    // Had they been elsewhere before, nobody's word but the clock's would do.
+    node.tell(trunk, &ToNode::Release { slot: 0, to: "a" });
+    node.attach(trunk, 1, "anna", 3);
+    (1..=3).for_each(|seq| node.up(trunk, 1, seq, "nobody", 0));
+    node.said(trunk);
+    node.pass(HOLD + 4 * SECOND);
+    assert_eq!(node.said(trunk).fates, [1, 2, 3].map(|seq| (seq, Fate::Unavailable)));
+}
+
+#[test]
+fn the_fate_of_an_expired_message_does_not_wait_for_the_next_repeat() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "anna", 1);
+    node.up(trunk, 0, 1, "nobody", 0);
+    node.pass(HOLD + 3 * SECOND + Duration::from_millis(100));
+    assert_eq!(node.said(trunk).fates, [(1, Fate::Unavailable)]);
+}
+
+#[test]
+fn only_what_has_been_nowhere_before_is_unavailable_at_once() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "anna", 70);
+    (1..=72).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
+    assert_eq!(node.said(trunk).fates, [71, 72].map(|seq| (seq, Fate::Unavailable)));
+}
+
+#[test]
+fn a_message_that_may_not_wait_reaches_who_is_there_and_is_answered_at_once_for_who_is_not() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "alice", 0);
+    node.attach(trunk, 1, "bob", 0);
+    node.said(trunk);
+    let no_wait = |to| format!(r#"{{"type":"signal","to":"{to}","data":1,"id":1,"ttl_ms":0}}"#);
+    for (seq, to) in [(1, "bob"), (2, "nobody")] {
+        let text = no_wait(to);
+        node.tell(trunk, &ToNode::Up { slot: 0, seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+    }
+    let said = node.said(trunk);
+    assert_eq!((said.downs, said.fates), (vec![1], vec![(2, Fate::Unavailable)]));
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
+    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+}
+
+#[test]
+fn what_may_have_been_written_is_not_called_unavailable_because_it_may_not_wait() {
+    let mut node = Node::new("a");
+    let (senders, recipients) = (node.core.trunk_up(), node.core.trunk_up());
+    node.attach(senders, 0, "alice", 0);
+    node.attach(recipients, 0, "bob", 0);
+    let text = br#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
+    node.tell(senders, &ToNode::Up { slot: 0, seq: 1, left: Left::from_duration(HOLD), payload: text });
+    node.core.trunk_down(node.now, recipients);
+    assert_eq!(node.said(senders).fates, [], "its edge may have written it");
+}

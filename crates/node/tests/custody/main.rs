@@ -1,0 +1,10 @@
+//! What simulated faults showed about the node's core, each as the shortest story that shows it. `node` is the stage; all
+//! other files are stories.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod downs;
+mod fates;
+mod node;
+mod peers;
+mod reliable;
+mod sessions;

@@ -1,0 +1,73 @@
+//! Messages between nodes, and what a node says of them to another.
+
+use std::time::Duration;
+
+use signaling_protocol::forward::{self, Item};
+use signaling_protocol::trunk::{Fate, ToNode};
+
+use crate::node::{Node, client_of, read};
+
+#[test]
+fn a_peer_that_was_out_of_the_view_for_a_while_sees_no_batch_number_again() {
+    let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
+    let trunk = node.core.trunk_up();
+    node.sees(&["a", "b"]);
+    node.attach(trunk, 0, "anna", 0);
+    node.up(trunk, 0, 1, &there, 0);
+    let (before, _) = read(&node.take_batches()[0]);
+    node.sees(&["a"]);
+    node.sees(&["a", "b"]);
+    node.up(trunk, 0, 2, &there, 0);
+    let (after, recipients) = read(&node.take_batches()[0]);
+    assert!(after > before, "{after} after {before}");
+    assert!(recipients.contains(&there));
+}
+
+#[test]
+fn messages_on_their_way_elsewhere_find_a_client_that_has_come_here() {
+    let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
+    let trunk = node.core.trunk_up();
+    node.sees(&["a", "b"]);
+    node.attach(trunk, 0, "anna", 0);
+    node.up(trunk, 0, 1, &there, 0);
+    assert_eq!(node.take_batches().len(), 1);
+    node.attach(trunk, 1, &there, 0);
+    node.pass(Duration::from_millis(100));
+    assert_eq!(node.said(trunk).downs, [1]);
+}
+
+#[test]
+fn a_node_that_messages_no_longer_go_to_is_told_to_forget_them() {
+    let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
+    let mut other = Node::new("b");
+    let trunk = node.core.trunk_up();
+    [&mut node, &mut other].into_iter().for_each(|node| node.sees(&["a", "b"]));
+    node.attach(trunk, 0, "anna", 0);
+    node.up(trunk, 0, 1, &there, 0);
+    node.sends_to(&mut other);
+    node.attach(trunk, 1, &there, 0);
+    node.pass(Duration::from_millis(100));
+    let forgotten = |mut batch: &[u8]| {
+        forward::open(&mut batch).unwrap();
+        let mut items = std::iter::from_fn(|| Item::take(&mut batch).ok());
+        items.any(|item| matches!(item, Item::Forget { to, .. } if to == there))
+    };
+    assert!(node.take_batches().iter().any(|batch| forgotten(batch)));
+}
+
+#[test]
+fn a_fate_for_a_node_that_the_view_does_not_name_yet_goes_with_the_answer_to_its_next_batch() {
+    let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
+    sender.sees(&["a", "b"]);
+    holder.sees(&["b"]);
+    let (senders, recipients) = (sender.core.trunk_up(), holder.core.trunk_up());
+    sender.attach(senders, 0, "alice", 0);
+    let bob = client_of("b", &["a", "b"]);
+    holder.attach(recipients, 0, &bob, 0);
+    for seq in 1..=2 {
+        sender.up(senders, 0, seq, &bob, 0);
+        sender.sends_to(&mut holder);
+        holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: seq, exceptions: vec![] });
+    }
+    assert_eq!(sender.said(senders).fates, [(1, Fate::Done)]);
+}

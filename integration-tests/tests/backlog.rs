@@ -1,0 +1,63 @@
+//! However much piles up while the nodes stand still for a moment, it goes on in batches that the other end takes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use signaling_integration_tests::drill::go_on;
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::{Peer, TestMesh};
+
+/// Each writes as much as its edge keeps for it: 20 MB in all, more than the system's buffers and one trunk message hold.
+const CLIENTS: usize = 120;
+const MESSAGES: u64 = 3;
+const BYTES: usize = 55_000;
+/// Short enough that nobody takes the nodes for dead.
+const STANDSTILL: Duration = Duration::from_millis(1_200);
+
+#[tokio::test]
+async fn what_piles_up_while_the_nodes_stand_still_arrives_once_they_go_on() {
+    let mesh = TestMesh::start().await;
+    let name = |number: usize| format!("client-{}", number % CLIENTS);
+    let mut peers = Vec::new();
+    for number in 0..CLIENTS {
+        peers.push(Peer::connect(&mesh.url(), &name(number)).await);
+    }
+    let nodes = ["node-0", "node-1", "node-2"];
+    for node in nodes {
+        mesh.mesh.pause(node).await.unwrap();
+    }
+    let go_on = async {
+        go_on(STANDSTILL).await;
+        for node in nodes {
+            mesh.mesh.resume(node).await.unwrap();
+        }
+    };
+    let text = "x".repeat(BYTES);
+    let write = async {
+        for (number, peer) in peers.iter_mut().enumerate() {
+            for id in 1..=MESSAGES {
+                peer.signal(&name(number + 1), json!(text), Some(id)).await;
+            }
+        }
+    };
+    tokio::join!(go_on, write);
+
+    for peer in &mut peers {
+        let (mut signals, mut acks) = (Vec::new(), Vec::new());
+        while signals.len() + acks.len() < 2 * MESSAGES as usize {
+            let message = peer.recv().await;
+            let into = if message["type"] == "signal" { &mut signals } else { &mut acks };
+            into.push(message["id"].clone());
+        }
+        assert_eq!(signals, (1..=MESSAGES).map(Value::from).collect::<Vec<_>>(), "in the sender's order");
+        assert_eq!(acks.len(), signals.len());
+    }
+    let attached = async |internal: String| metric(&internal, "signaling_sessions_attached_total", "").await;
+    let mut sessions = 0.0;
+    for node in mesh.mesh.state().nodes {
+        sessions += attached(node.internal).await;
+    }
+    assert_eq!(sessions, CLIENTS as f64, "no trunk was lost");
+}

@@ -1,0 +1,57 @@
+//! The comparison with other proxies: each of them carries everything. How fast, is not for a test to say.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::optional::{in_path, missing};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// Some seconds for each measurement, and what starting everything adds on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+const CLIENTS: u32 = 60;
+/// 200 a second, for a second that does not count and one that does.
+const MESSAGES: u32 = 400;
+
+#[tokio::test]
+async fn every_contestant_delivers_everything() {
+    let mut contestants = vec!["balancer", "echo"];
+    for program in ["nginx", "haproxy"] {
+        // Where systems keep servers, whether or not everybody's PATH has it.
+        if in_path(&[program]).is_some() || Path::new("/usr/sbin").join(program).is_file() {
+            contestants.push(program);
+        } else {
+            missing(program, program);
+        }
+    }
+    contestants.sort_unstable();
+    let dir = tempfile::tempdir().unwrap();
+    let markdown = dir.path().join("table.md");
+    let mut harness = Command::new(binaries().join("mesh-load"));
+    harness.args(["compare", "--rounds=1", "--rates=200", "--sizes=ice,sdp", "--seconds=1", "--search-from=0"]);
+    harness.args(["clients", "idle-clients", "connects"].map(|what| format!("--{what}={CLIENTS}")));
+    harness.arg(format!("--only={}", contestants.join(","))).arg("--json=-");
+    harness.arg("--markdown").arg(&markdown).kill_on_drop(true);
+
+    let run = timeout(PATIENCE, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
+
+    let complaints = String::from_utf8_lossy(&run.stderr);
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap_or_else(|_| panic!("{complaints}"));
+    let all_arrived = json!({ "sent": MESSAGES, "delivered": MESSAGES, "lost": 0, "doubled": 0, "swapped": 0 });
+    for contestant in contestants {
+        let of_it = |what: &str| -> Vec<&Value> {
+            report[what].as_array().unwrap().iter().filter(|run| run["contestant"] == contestant).collect()
+        };
+        let loads = of_it("steady");
+        assert_eq!(loads.len(), 2, "{contestant}: both sizes");
+        for load in loads {
+            assert_eq!(load["messages"], all_arrived, "{contestant}: {load}");
+        }
+        assert_eq!((of_it("connects").len(), of_it("memory").len()), (1, 1), "{contestant}: {complaints}");
+    }
+    assert!(std::fs::read_to_string(markdown).unwrap().contains("CPU per message of the front, SDP at 200/s"));
+}

@@ -1,0 +1,68 @@
+//! A node that stands still is not relied on until it has answered for a while, and the metrics say so.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::peer::talk;
+use signaling_integration_tests::{Peer, TestMesh, eventually};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// How long a suspect must answer without a failure.
+const PROBATION: Duration = Duration::from_secs(5);
+/// Longer than any server takes to notice, and to reach the node again after that.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_node_that_stood_still_is_suspect_to_all_others_until_it_has_answered_for_five_seconds() {
+    let mesh = TestMesh::start().await;
+    let others = all_but(&mesh, "node-1");
+    has_answered_all_others(&mesh).await;
+    all_count(&others, "no suspect", |suspects| suspects == 0.0).await;
+
+    mesh.mesh.pause("node-1").await.unwrap();
+    all_count(&others, "a suspect", |suspects| suspects > 0.0).await;
+
+    let silent = Instant::now();
+    mesh.mesh.resume("node-1").await.unwrap();
+    let trusted = all_count(&others, "no suspect any more", |suspects| suspects == 0.0).await;
+    let soonest = trusted.into_iter().min().unwrap() - silent;
+    assert!(soonest >= PROBATION, "trusted after {soonest:?}");
+}
+
+/// Has node-1 answer the other nodes: who never has is taken to be starting, and trusted at the first answer.
+async fn has_answered_all_others(mesh: &TestMesh) {
+    let mut clients = Vec::new();
+    for node in ["node-0", "node-1", "node-2", "node-1"] {
+        let id = mesh.id_owned_by(node, &format!("client{}", clients.len()));
+        clients.push((Peer::connect(&mesh.url(), &id).await, id));
+    }
+    talk(&mut clients, "hello").await;
+}
+
+/// The internal listeners of all servers but one.
+fn all_but(mesh: &TestMesh, id: &str) -> Vec<String> {
+    let state = mesh.mesh.state();
+    let nodes = state.nodes.into_iter().map(|node| (node.id, node.internal));
+    let balancers = state.balancers.into_iter().map(|balancer| (balancer.id, balancer.internal));
+    let others: Vec<_> =
+        nodes.chain(balancers).filter(|(other, _)| other != id).map(|(_, internal)| internal).collect();
+    assert_eq!(others.len(), 3, "two nodes and a balancer");
+    others
+}
+
+/// Waits until each server's count of suspects is so, and says since when.
+async fn all_count(servers: &[String], what: &'static str, is_so: fn(f64) -> bool) -> Vec<Instant> {
+    let waits: JoinSet<_> = servers
+        .iter()
+        .cloned()
+        .map(|internal| async move {
+            let suspects = async || metric(&internal, "signaling_suspect_nodes", "").await;
+            let look = || async { is_so(suspects().await).then(Instant::now) };
+            eventually(&format!("{internal} to have {what}"), PATIENCE, look).await
+        })
+        .collect();
+    waits.join_all().await
+}
