@@ -112,14 +112,13 @@ impl Client {
 
     /// Sends without waiting. What a client that comes back cannot send now, it sends then.
     pub(crate) fn send(&self, text: String, id: Option<u64>, context: &mut TaskContext<'_>) -> Sent {
-        if let (Some(unanswered), Some(id)) = (&self.unanswered, id) {
-            let is_sent = self.is_open.get();
-            unanswered.borrow_mut().insert(id, Unanswered { text: text.clone(), is_sent });
-            if !is_sent {
-                return Sent::Written;
-            }
+        let (Some(unanswered), Some(id)) = (&self.unanswered, id) else { return self.write(text, context) };
+        let sent = self.write(text.clone(), context);
+        if sent == Sent::Not && self.is_open.get() {
+            return sent;
         }
-        self.write(text, context)
+        unanswered.borrow_mut().insert(id, Unanswered { text, is_sent: sent != Sent::Not });
+        if sent == Sent::Not { Sent::Written } else { sent }
     }
 
     /// The fate of the message of this id is known.
@@ -157,7 +156,11 @@ impl Client {
         match sent {
             Ok(()) if self.flush(context) => Sent::Written,
             Ok(()) => Sent::Waits,
-            Err(_) => Sent::Not,
+            Err(tungstenite::Error::WriteBufferFull(_)) => Sent::Not,
+            Err(_) => {
+                self.is_open.set(false);
+                Sent::Not
+            }
         }
     }
 
@@ -232,4 +235,41 @@ async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> std::io::R
     let stream = socket.connect(address).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::net::TcpListener;
+    use tokio_tungstenite::accept_async;
+
+    use super::*;
+
+    /// A server that says welcome and resets the connection.
+    async fn connected_to_one_that_breaks() -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/", listener.local_addr().unwrap());
+        let serving = async {
+            let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
+            socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
+            socket.get_ref().set_zero_linger().unwrap();
+        };
+        let (client, ()) = tokio::join!(Client::connect(&url, None), serving);
+        client.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_a_broken_socket_does_not_take_is_sent_by_who_comes_back_and_has_not_been_sent_before() {
+        let mut client = connected_to_one_that_breaks().await;
+        client.keep_unanswered();
+        let mut context = TaskContext::from_waker(Waker::noop());
+
+        let broken = (1..=1000).find(|id| {
+            assert!(client.send("hello".to_owned(), Some(*id), &mut context) == Sent::Written);
+            !client.is_open.get()
+        });
+
+        let unanswered = client.unanswered.unwrap().into_inner();
+        assert!(unanswered.last_key_value().is_some_and(|(id, last)| Some(*id) == broken && !last.is_sent));
+    }
 }
