@@ -151,6 +151,21 @@ fn a_link_carries_no_confirms_of_a_session_that_has_left_it() {
 }
 
 #[test]
+fn a_backlog_does_not_keep_confirms() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open(link);
+    edge.hear(link, &[down(0, 1)]);
+    edge.write_all(client);
+    let text = format!(r#"{{"type":"signal","to":"ben","data":"{}"}}"#, "x".repeat(60_000));
+    for _ in 0..6 {
+        edge.core.client_text(edge.now, client, text.as_bytes());
+    }
+    assert_eq!(edge.said(link), ["up 0 1", "up 0 2", "up 0 3", "up 0 4", "up 0 5", "confirm 0 1"]);
+    assert_eq!(edge.said(link), ["up 0 6"]);
+}
+
+#[test]
 fn what_a_replaced_client_sent_last_still_finds_a_node() {
     let mut edge = Edge::new();
     let (old, new) = (edge.core.link_up(), edge.core.link_up());

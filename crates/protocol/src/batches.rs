@@ -27,12 +27,6 @@ impl Batches {
         self.open.is_empty() && self.full.is_empty()
     }
 
-    /// Whether one [`Batches::take`] takes all.
-    #[must_use]
-    pub fn is_one(&self) -> bool {
-        self.full.is_empty()
-    }
-
     /// Takes the oldest batch; an empty one if nothing waits.
     pub fn take(&mut self) -> Vec<u8> {
         self.full.pop_front().unwrap_or_else(|| std::mem::take(&mut self.open))

@@ -10,6 +10,8 @@ use super::ClientKey;
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) out: Batches,
+    /// Confirms: they ride behind each batch, so that a backlog does not keep them.
+    pub(super) lazy: Batches,
     pub(super) client_by_slot: FxHashMap<Slot, ClientKey>,
     /// Clients with something to confirm: written when the batch is taken.
     pub(super) to_confirm: Vec<ClientKey>,
@@ -27,5 +29,9 @@ impl Link {
 
     pub(super) fn send(&mut self, frame: &ToNode<'_>) {
         self.out.add(|out| frame.append(out));
+    }
+
+    pub(super) fn send_lazily(&mut self, frame: &ToNode<'_>) {
+        self.lazy.add(|out| frame.append(out));
     }
 }
