@@ -1,8 +1,7 @@
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 
 use crate::crew::Share;
-use crate::fleet::FleetOptions;
 use crate::schedule::Schedule;
 
 /// What calls there are, and for how long.
@@ -41,14 +40,6 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// Whether such clients can make such calls.
-    pub(crate) fn check(&self, fleet: &FleetOptions) -> Result<()> {
-        if !fleet.clients.is_multiple_of(2) {
-            bail!("--clients is odd: it takes two for a call");
-        }
-        Ok(())
-    }
-
     /// The part of the calls that a process makes.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         Ok(Self { rate: share.of_rate(self.rate)?, seed: share.seed(self.seed), ..self.clone() })

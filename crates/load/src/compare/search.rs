@@ -14,7 +14,7 @@ const HIGHEST: u64 = 1_000_000;
 
 impl Search {
     pub(super) fn from(first: u64) -> Self {
-        Self { next: Some(first), held: None, is_going_down: false }
+        Self { next: Some(round(first).max(GRAIN)), held: None, is_going_down: false }
     }
 
     /// The rate to try; nothing when the search is over.
@@ -27,7 +27,8 @@ impl Search {
         let Some(tried) = self.next.take() else { return };
         if is_held {
             self.held = Some(tried);
-            self.next = Some(round(tried * 5 / 4)).filter(|next| !self.is_going_down && *next <= HIGHEST);
+            self.next =
+                Some(round(tried * 5 / 4).max(tried + GRAIN)).filter(|next| !self.is_going_down && *next <= HIGHEST);
         } else {
             self.is_going_down = true;
             self.next = Some(round(tried * 4 / 5)).filter(|next| self.held.is_none() && *next >= GRAIN);
@@ -72,6 +73,10 @@ mod tests {
     fn what_holds_nothing_has_no_highest_rate_and_what_holds_everything_ends_too() {
         let (tried, highest) = search(1_000, 0);
         assert_eq!((tried.last(), highest), (Some(&100), None));
+
+        for low in [1, 100, 300] {
+            assert!(search(low, 2_000).1.is_some_and(|highest| (1_500..=2_000).contains(&highest)), "from {low}");
+        }
 
         let (tried, highest) = search(10_000, u64::MAX);
         assert!(tried.len() < 30 && highest > Some(800_000), "{highest:?} after {} steps", tried.len());

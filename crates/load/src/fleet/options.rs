@@ -68,6 +68,17 @@ impl FleetOptions {
         format!("{}-{}", self.prefix, self.first as usize + number)
     }
 
+    /// Whether these clients are pairs, of which each process has one.
+    pub(crate) fn check_pairs(&self, processes: u32) -> Result<()> {
+        if !self.clients.is_multiple_of(2) {
+            bail!("--clients is odd: clients come in pairs");
+        }
+        if self.clients / 2 < processes {
+            bail!("--clients {} is not a pair for each of {processes} processes", self.clients);
+        }
+        Ok(())
+    }
+
     /// The part of the clients, and of the rate at which they connect, that a process has.
     pub(crate) fn of_share(&self, share: Share) -> Self {
         let clients = share.of_clients(self.clients);

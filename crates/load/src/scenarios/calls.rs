@@ -37,7 +37,7 @@ pub struct Options {
 /// # Errors
 /// When the options do not fit together, or the clients cannot connect.
 pub async fn run(options: &Options) -> Result<Outcome> {
-    options.calls.check(&options.fleet)?;
+    options.fleet.check_pairs(options.crew.processes)?;
     let Some(mut report) = at_rate(options, options.calls.rate).await? else { return Ok(Outcome::silent()) };
     if options.until_doubled && options.crew.share.is_none() {
         let mut steps = vec![report.step(&options.calls)];

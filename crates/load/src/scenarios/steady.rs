@@ -45,7 +45,7 @@ struct Report {
 /// # Errors
 /// When the clients cannot connect.
 pub async fn run(options: &Options) -> Result<Outcome> {
-    options.traffic.check(&options.fleet)?;
+    options.fleet.check_pairs(options.crew.processes)?;
     let watch = Watch::new(&options.fleet);
     let work = options.crew.work(&[], |share, gate| part(options, share, gate), |over| watch.run(over)).await?;
     Work::report(work, |work| {

@@ -1,10 +1,9 @@
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 
 use crate::crew::Share;
-use crate::fleet::FleetOptions;
 use crate::message::Size;
 use crate::pairs::Pairing;
 use crate::schedule::Schedule;
@@ -45,14 +44,6 @@ pub struct TrafficOptions {
 }
 
 impl TrafficOptions {
-    /// Whether such clients can carry it.
-    pub(crate) fn check(&self, fleet: &FleetOptions) -> Result<()> {
-        if !fleet.clients.is_multiple_of(2) {
-            bail!("--clients is odd: clients come in pairs");
-        }
-        Ok(())
-    }
-
     /// The part of the rate that a process has.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         Ok(Self { rate: share.of_rate(self.rate)?, seed: share.seed(self.seed), ..self.clone() })
