@@ -56,7 +56,7 @@ pub(crate) async fn run(
     options: &DrillOptions,
     script: impl FnOnce(&[String]) -> Vec<Step>,
 ) -> Result<Outcome> {
-    traffic.check(fleet)?;
+    fleet.check_pairs(1)?;
     options.check(traffic)?;
     let dir = fleet.dir.as_ref().context("this scenario acts through mesh-dev: say --dir of a running one")?;
     let control = Control::connect(dir).await?;

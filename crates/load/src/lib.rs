@@ -1,7 +1,7 @@
 //! The load harness: many clients that speak only the public protocol, and a count of what became of every message.
 //!
 //! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time whether or
-//! not the sender was late. Everything runs on one thread, since it shares the machine with what it measures.
+//! not the sender was late. A process runs on one thread, since it shares the machine with what it measures.
 //!
 //! It measures; it does not judge protocol details, and it does not reconnect: a closed socket is a finding. Only the
 //! herd, and clients of [`drill::Load`] that are told to, come back.

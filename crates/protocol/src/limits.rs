@@ -10,7 +10,8 @@ pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 pub const MAX_FRAME_BYTES: usize = MAX_MESSAGE_BYTES + 64 * 1024;
 /// A writer starts another batch past this size, so that one big batch does not delay what follows it.
 pub const BATCH_TARGET_BYTES: usize = 256 * 1024;
-/// Largest batch a reader takes: one that was just below the target before its last frame.
+/// Largest batch that a writer cuts: one that was just below the target before its last frame. A message on a trunk holds two
+/// at most, the second of what may wait.
 pub const MAX_BATCH_BYTES: usize = BATCH_TARGET_BYTES + MAX_FRAME_BYTES;
 /// Largest `data` of a member in a room: it is shown to every other member.
 pub const MAX_MEMBER_DATA_BYTES: usize = 4 * 1024;

@@ -192,27 +192,26 @@ impl EdgeCore {
     pub fn wants(&self, link: LinkKey) -> Wants {
         match self.links.get(link) {
             Some(link) if !link.out.is_empty() => Wants::Now,
-            Some(link) if !link.to_confirm.is_empty() => Wants::Soon,
+            Some(link) if !link.to_confirm.is_empty() || !link.lazy.is_empty() => Wants::Soon,
             _ => Wants::Nothing,
         }
     }
 
-    /// Takes what the link has to carry, confirms last: all of it, or as much as one message may hold.
+    /// Takes what the link has to carry, confirms last: of each all of it, or a batch.
     pub fn take_batch(&mut self, key: LinkKey) -> Vec<u8> {
         let Some(link) = self.links.get_mut(key) else { return Vec::new() };
-        if !link.out.is_one() {
-            return link.out.take();
-        }
         for client in std::mem::take(&mut link.to_confirm) {
             let Some(session) = self.sessions.get_mut(client) else { continue };
             // It may have moved on since: its confirms go where it is now.
             let Some((_, slot)) = session.at().filter(|(at, _)| *at == key) else { continue };
             session.confirm_is_listed = false;
             if let Some((up_to, exceptions)) = session.confirms().and_then(Confirms::take) {
-                link.send(&ToNode::Confirm { slot, up_to, exceptions });
+                link.send_lazily(&ToNode::Confirm { slot, up_to, exceptions });
             }
         }
-        link.out.take()
+        let mut batch = link.out.take();
+        batch.append(&mut link.lazy.take());
+        batch
     }
 
     /// Clients that have got output since this was asked last.

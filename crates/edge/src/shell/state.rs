@@ -53,7 +53,7 @@ pub(super) struct State {
     pub(super) ws_limits: Limits,
     pub(super) metrics: EdgeMetrics,
     pub(super) draining: bool,
-    /// When anything happened last: at least every sweep, but for pauses.
+    /// Beats whenever anything happens: at least every sweep, but for pauses.
     pulse: Pulse,
     clients: SecondaryMap<ClientKey, Client>,
     scratch: Vec<u8>,

@@ -10,8 +10,8 @@ pub struct ChurnOptions {
     /// How many visitors come, each under a name of its own.
     #[arg(long, default_value_t = 100_000, overrides_with = "visits", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub visits: u64,
-    /// For how many seconds they come before, at the same rate, so that the servers have all that they ever need to remember of
-    /// visitors, half a minute long; 0 for none.
+    /// For how many seconds they come before, at the same rate, so that the nodes have all that they ever need to remember of
+    /// visitors, half a minute long; edges remember for six minutes who wrote to a client that stays. 0 for none.
     #[arg(long, default_value_t = 45, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub warmup: u64,
     /// Visitors that come a second.

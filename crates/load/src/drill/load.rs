@@ -97,7 +97,7 @@ pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
 
 async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
     let (fleet, traffic) = (load.fleet(dir), load.traffic());
-    traffic.check(&fleet)?;
+    fleet.check_pairs(1)?;
     let wanted = Wanted { ack_share: if load.come_back { 1.0 } else { ACK_SHARE }, recording: true };
     let books = Rc::new(Books::new(&fleet, &traffic, wanted)?);
     let fleet = Fleet::connect(fleet.plan()?.0, &books).await?;

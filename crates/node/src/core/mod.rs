@@ -16,6 +16,8 @@
 //! | clients that are not where the ranking says | `location` |
 //! | nodes that do not answer | `suspicion` |
 //! | a new set of nodes | `view` |
+//! | whom a session writes to | `recipients` |
+//! | batches from other nodes, and to them | `batch`, `lane` |
 //! | by what numbers all this goes | `rules` |
 
 mod attach;
@@ -273,18 +275,15 @@ impl NodeCore {
         }
     }
 
-    /// Takes what the trunk has to carry, fates last: all of it, or as much as one message may hold.
+    /// Takes what the trunk has to carry, fates last: of each all of it, or a batch.
     pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
-        let Some(trunk) = self.trunks.get_mut(key).filter(|trunk| trunk.out.is_one()) else {
-            return self.trunks.get_mut(key).map(|trunk| trunk.out.take()).unwrap_or_default();
-        };
-        let mut batch = trunk.out.take();
+        let Some(trunk) = self.trunks.get_mut(key) else { return Vec::new() };
         for session in std::mem::take(&mut trunk.with_fates) {
             self.write_fates(key, session);
         }
-        if let Some(trunk) = self.trunks.get_mut(key) {
-            batch.append(&mut trunk.lazy.take());
-        }
+        let Some(trunk) = self.trunks.get_mut(key) else { return Vec::new() };
+        let mut batch = trunk.out.take();
+        batch.append(&mut trunk.lazy.take());
         batch
     }
 

@@ -23,7 +23,7 @@ pub(super) struct Trunk {
     /// Its edge is in this process: it cannot be lost.
     pub(super) local: bool,
     pub(super) out: Batches,
-    /// Fates and their replies: they wait for company, a little.
+    /// Fates and their replies: they wait for company, a little, and ride behind each batch.
     pub(super) lazy: Batches,
     pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
     /// Sessions with a run of fates to write.

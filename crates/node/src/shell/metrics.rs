@@ -43,7 +43,10 @@ impl NodeMetrics {
         describe_counter!("signaling_forwarded_total", "Envelopes sent to other nodes, repeats included.");
         describe_counter!("signaling_passed_on_total", "Envelopes of other nodes sent on to a third.");
         describe_counter!("signaling_resends_total", "Envelopes sent again.");
-        describe_counter!("signaling_dropped_total", "Envelopes and fates without room or way: repeats bring them.");
+        describe_counter!(
+            "signaling_dropped_total",
+            "What got no further between nodes: no room, no such node, no valid name."
+        );
         Self {
             sessions: gauge!("signaling_sessions"),
             held_bytes: gauge!("signaling_held_bytes"),
