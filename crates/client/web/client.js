@@ -413,6 +413,179 @@ export class Core {
   }
 }
 
+const SUBPROTOCOL = 'signaling.v1';
+/** Longest that a timer can be set for. */
+const MAX_TIMER = 2_147_483_647;
+const STORED = 'signaling-mesh:';
+
+/** A request was not carried out. `outcome`: `closed`, `{refused: code}` or `{expired: {sent}}`. */
+export class RequestError extends Error {
+  constructor(outcome) {
+    super(`not known to have been delivered: ${JSON.stringify(outcome)}`);
+    this.outcome = outcome;
+    this.code = outcome.refused ?? (outcome.expired ? 'expired' : outcome);
+  }
+}
+
+/**
+ * A client that connects and comes back. Events, all with `detail`: `state` (`{state, ...}`; `connected` has `welcome`), and
+ * each message by its type: `signal`, `broadcast`, `joined`, `waiting`, `members_changed`, `left`, `ice_servers`, `moved`, `error`.
+ */
+export class Client extends EventTarget {
+  #core; #urls; #WebSocket; #socket = null; #timer; #token; #storage; #key; #settlers = new Map();
+
+  /**
+   * @param {{urls: string[], clientId: string, token?: () => Promise<{token: string, valid_ms?: number}>,
+   *   WebSocket?: typeof WebSocket, storage?: Storage | null, queue?: number, queueBytes?: number, timeoutMs?: number}} options
+   *   `urls`: of the balancers' `/v1/connect`; `storage`: where a reload finds the session, sessionStorage unless given
+   */
+  constructor({ urls, clientId, token, WebSocket = globalThis.WebSocket, storage = globalThis.sessionStorage ?? null, ...limits }) {
+    super();
+    this.#urls = urls;
+    this.#WebSocket = WebSocket;
+    this.#token = token;
+    this.#storage = storage;
+    this.#key = STORED + clientId;
+    this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, session: this.#takeStored(), ...limits });
+    this.clientId = clientId;
+    globalThis.addEventListener?.('online', () => this.#do((now, random) => this.#core.wake(now, random)));
+    globalThis.addEventListener?.('offline', () => this.#do((now, random) => this.#core.wake(now, random)));
+    globalThis.addEventListener?.('pagehide', () => this.detach());
+    globalThis.addEventListener?.('pageshow', ({ persisted }) => persisted && this.connect());
+    globalThis.document?.addEventListener('visibilitychange', () => {
+      this.#do((now, random) => (globalThis.document.hidden ? this.#core.hidden() : this.#core.shown(now, random)));
+    });
+  }
+
+  get state() {
+    return this.#core.state;
+  }
+
+  /** Connects now, also when a try was due later. */
+  connect() {
+    this.#do((now) => this.#core.start(now));
+  }
+
+  /** Resolves when the recipient has it; rejects with a RequestError when that is not known. Throws a SendError if it is not taken. */
+  signal(to, data, { ttlMs } = {}) {
+    return this.#request({ type: 'signal', to, data, ...(ttlMs === undefined ? {} : { ttl_ms: ttlMs }) });
+  }
+
+  join(room, data) {
+    return this.#request({ type: 'join', room, ...(data === undefined ? {} : { data }) });
+  }
+
+  leave(room) {
+    return this.#request({ type: 'leave', room });
+  }
+
+  broadcast(room, data) {
+    return this.#request({ type: 'broadcast', room, data });
+  }
+
+  /** Answered by a `joined` event. */
+  members(room, after) {
+    this.#do(() => this.#core.ask({ type: 'members', room, ...(after === undefined ? {} : { after }) }));
+  }
+
+  /** Ends the session. */
+  close() {
+    this.#do(() => this.#core.close());
+  }
+
+  /** Leaves the session to the next page of this tab. */
+  detach() {
+    this.#do(() => this.#core.detach());
+  }
+
+  #request(request) {
+    return new Promise((resolve, reject) => {
+      this.#do((now) => this.#settlers.set(this.#core.request(now, request), { resolve, reject }));
+    });
+  }
+
+  /** A session is taken once: two tabs must not go on with the same one. */
+  #takeStored() {
+    const stored = this.#storage?.getItem(this.#key);
+    this.#storage?.removeItem(this.#key);
+    return stored ? JSON.parse(stored) : undefined;
+  }
+
+  #do(step) {
+    try {
+      step(Math.floor(performance.now()), Math.random());
+    } finally {
+      for (const effect of this.#core.takeEffects()) this.#act(effect);
+      this.#schedule();
+    }
+  }
+
+  #act(effect) {
+    if (effect === 'drop') this.#drop();
+    else if (effect === 'ask_token') this.#askToken();
+    else if (effect.open) this.#open(effect.open);
+    else if (effect.close) this.#drop(effect.close);
+    else if (effect.write) this.#socket?.send(effect.write);
+    else if (effect.saved) this.#storage?.setItem(this.#key, JSON.stringify(effect.saved));
+    else if (effect.tell) this.#emit(effect.tell.type, effect.tell);
+    else if (effect.state) this.#emit('state', effect);
+    else if (effect.settle) this.#settle(effect);
+  }
+
+  #settle({ settle, as, count }) {
+    const settler = this.#settlers.get(settle);
+    this.#settlers.delete(settle);
+    if (as === 'delivered') settler?.resolve({ members: count });
+    else settler?.reject(new RequestError(as));
+  }
+
+  #open({ url, resume, token }) {
+    const address = new URL(this.#urls[url]);
+    address.searchParams.set('client_id', this.clientId);
+    address.searchParams.set('reliable', '1');
+    const protocols = [SUBPROTOCOL];
+    if (resume) protocols.push(`resume.${resume}`);
+    if (token) protocols.push(`bearer.${token}`);
+    const socket = new this.#WebSocket(address.href, protocols);
+    const current = (step) => (event) => {
+      if (socket === this.#socket) this.#do((now, random) => step(now, random, event));
+    };
+    socket.onmessage = current((now, random, { data }) => this.#core.text(now, random, data));
+    socket.onclose = current((now, random, { code }) => {
+      this.#socket = null;
+      this.#core.lost(now, random, { code });
+    });
+    this.#socket = socket;
+  }
+
+  #drop(code) {
+    const socket = this.#socket;
+    this.#socket = null;
+    socket?.close(code);
+  }
+
+  async #askToken() {
+    try {
+      const token = await this.#token();
+      this.#do((now) => this.#core.token(now, token));
+    } catch {
+      this.#do((now, random) => this.#core.tokenFailed(now, random));
+    }
+  }
+
+  #schedule() {
+    clearTimeout(this.#timer);
+    const { deadline } = this.#core;
+    if (deadline === null) return;
+    const wait = Math.min(MAX_TIMER, Math.max(0, deadline - Math.floor(performance.now())));
+    this.#timer = setTimeout(() => this.#do((now, random) => this.#core.tick(now, random)), wait);
+  }
+
+  #emit(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}
+
 function entry(request) {
   return { id: 0, ticket: null, request, rejoins: false, bytes: HEAD + bytesOf(write(request)), expires: null, hasLeft: false };
 }

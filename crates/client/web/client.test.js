@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
 
-import { Core } from './client.js';
+import { Client, Core } from './client.js';
 
 const folder = new URL('../vectors/', import.meta.url);
 
@@ -13,6 +13,56 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')))
     test(`${file}: ${name}`, () => {
       for (const value of each) run(options, replace(steps, (text) => pick(text, value)));
     });
+  }
+}
+
+test('a client sends again what had no answer, on another socket and under its number', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  context.mock.method(Math, 'random', () => 0);
+  const client = new Client({ urls: ['ws://mesh.example/v1/connect'], clientId: 'me', WebSocket: FakeSocket });
+  const told = [];
+  client.addEventListener('signal', ({ detail }) => told.push(detail.data));
+  client.connect();
+  const first = FakeSocket.latest;
+  first.say({ ...WELCOME, resume: 'r1', resumed: false });
+  const delivered = client.signal('bob', 'hello');
+  first.onclose({ code: 1006 });
+  context.mock.timers.tick(10);
+  const second = FakeSocket.latest;
+  assert.deepEqual(second.protocols, ['signaling.v1', 'resume.r1']);
+  second.say({ ...WELCOME, resume: 'r2', resumed: true });
+  second.say({ type: 'signal', from: 'bob', data: 1, n: 1, m: 'b-1' });
+  first.say({ type: 'signal', from: 'bob', data: 2, n: 2, m: 'b-2' });
+  assert.deepEqual([first, second].map(({ sent }) => sent), [[HELLO], [HELLO]]);
+  assert.deepEqual(told, [1]);
+  second.say({ type: 'ack', id: 1 });
+  await delivered;
+  client.close();
+  assert.deepEqual([client.state, second.closed], ['closed', 1000]);
+});
+
+const HELLO = '{"type":"signal","id":1,"to":"bob","data":"hello"}';
+const WELCOME = { type: 'welcome', client_id: 'me', heartbeat_ms: 25_000, max_message_bytes: 65_536, ice_servers: [] };
+
+class FakeSocket {
+  static latest;
+  sent = [];
+
+  constructor(url, protocols) {
+    Object.assign(this, { url, protocols });
+    FakeSocket.latest = this;
+  }
+
+  send(text) {
+    this.sent.push(text);
+  }
+
+  close(code) {
+    this.closed = code;
+  }
+
+  say(message) {
+    this.onmessage({ data: JSON.stringify(message) });
   }
 }
 
