@@ -1,0 +1,411 @@
+//! The client's decisions. Nothing here awaits, reads a clock or draws a number: a [`Moment`] goes in with each input,
+//! [`Effect`]s come out, and [`Core::deadline`] says when [`Core::tick`] is due.
+//!
+//! Requests: [`requests`]. An open socket: [`connection`]. What comes on it: [`hearing`], read by [`incoming`].
+
+mod connection;
+mod hearing;
+mod incoming;
+mod names;
+mod request;
+mod requests;
+mod rooms;
+mod tokens;
+#[cfg(test)]
+mod vectors;
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use signaling_protocol::close::Advice;
+use signaling_protocol::ids::check_name;
+use signaling_protocol::limits::DEFAULT_MESSAGE_BYTES;
+
+use self::connection::{Connection, Due};
+use self::names::Names;
+pub(crate) use self::request::Request;
+use self::requests::Requests;
+use self::rooms::Rooms;
+use self::tokens::Tokens;
+use crate::ending::{Ending, Fault, delay};
+use crate::event::{Event, State};
+use crate::options::{Limits, Token};
+use crate::outcome::{Delivered, RequestError, SendError};
+use crate::rules::{OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN};
+use crate::saved::SavedSession;
+
+/// Milliseconds since the client was made.
+pub(crate) type Ms = u64;
+/// The application's n-th request that was taken, from 1.
+pub(crate) type Ticket = u64;
+/// What became of a request.
+pub(crate) type Outcome = Result<Delivered, RequestError>;
+
+/// When an input comes, and a random number in [0, 1) for what may have to be drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now: Ms,
+    pub(crate) random: f64,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Open a socket to this of the URLs.
+    Open { url: usize, resume: Option<String>, token: Option<String> },
+    /// Drop the socket, or give up opening it, without a word.
+    Drop,
+    /// Close the socket with 1000.
+    Close,
+    /// Send this on the socket.
+    Write(String),
+    /// Ask the callback for a token.
+    AskToken,
+    /// A request has its outcome.
+    Settle(Ticket, Outcome),
+    /// Tell the application.
+    Tell(Event),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Closed,
+    /// A token is awaited, for a try.
+    Fetching {
+        by: Ms,
+    },
+    Connecting {
+        by: Ms,
+    },
+    Connected(Connection),
+    /// The wait may be cut short unless the server asked for it.
+    Waiting {
+        until: Ms,
+        may_hurry: bool,
+        why: Ending,
+    },
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Core {
+    client_id: String,
+    urls: usize,
+    /// The one to try next.
+    url: usize,
+    /// Tries in a row that led to nothing lasting.
+    attempt: u32,
+    phase: Phase,
+    resume: Option<String>,
+    tokens: Tokens,
+    /// What the server of this socket asked for.
+    hint: Option<Ms>,
+    max_message_bytes: usize,
+    requests: Requests,
+    rooms: Rooms,
+    names: Names,
+    effects: Vec<Effect>,
+}
+
+impl Core {
+    pub(crate) fn new(client_id: &str, urls: usize, has_tokens: bool, limits: Limits) -> Self {
+        Self {
+            client_id: client_id.to_owned(),
+            urls,
+            url: 0,
+            attempt: 0,
+            phase: Phase::Closed,
+            resume: None,
+            tokens: Tokens::new(has_tokens),
+            hint: None,
+            max_message_bytes: DEFAULT_MESSAGE_BYTES,
+            requests: Requests::new(limits),
+            rooms: Rooms::default(),
+            names: Names::default(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Goes on with what another process put aside.
+    pub(crate) fn restore(&mut self, session: SavedSession) {
+        let SavedSession { resume, next_id, unanswered, queued, rooms, names, .. } = session;
+        let sent = unanswered.iter().filter_map(|saved| Some((saved.id, Request::restore(&saved.request)?)));
+        let queued = queued.iter().filter_map(|saved| Request::restore(saved));
+        self.requests.restore(next_id, sent.collect(), queued.collect());
+        self.resume = resume;
+        self.rooms = Rooms::new(rooms);
+        for name in names {
+            self.names.insert(0, &name);
+        }
+    }
+
+    /// What is to be done since it was asked last.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When [`Core::tick`] is due.
+    pub(crate) fn deadline(&self) -> Option<Ms> {
+        let phase = match &self.phase {
+            Phase::Closed => None,
+            Phase::Fetching { by } | Phase::Connecting { by } => Some(*by),
+            Phase::Connected(connection) => {
+                Some(self.tokens.deadline().map_or(connection.deadline(), |at| at.min(connection.deadline())))
+            }
+            Phase::Waiting { until, .. } => Some(*until),
+        };
+        phase.into_iter().chain(self.requests.deadline()).min()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Connects now, from the closed state or out of a wait.
+    pub(crate) fn start(&mut self, now: Ms) {
+        if !matches!(self.phase, Phase::Closed | Phase::Waiting { .. }) {
+            return;
+        }
+        self.tell(Event::State(State::Connecting { url: self.url }));
+        if self.tokens.is_missing(now) {
+            self.phase = Phase::Fetching { by: now + TOKEN_WITHIN };
+            self.effects.push(Effect::AskToken);
+        } else {
+            self.open(now);
+        }
+    }
+
+    fn open(&mut self, now: Ms) {
+        self.hint = None;
+        self.phase = Phase::Connecting { by: now + WELCOME_WITHIN };
+        self.effects.push(Effect::Open { url: self.url, resume: self.resume.clone(), token: self.tokens.show() });
+    }
+
+    /// The callback has made a token.
+    pub(crate) fn token(&mut self, now: Ms, token: Token) {
+        self.tokens.put(now, token);
+        match self.phase {
+            Phase::Fetching { .. } => self.open(now),
+            Phase::Connected(_) => {
+                let token = self.tokens.text().unwrap_or_default();
+                let message = serde_json::json!({ "type": "token", "token": token });
+                self.effects.push(Effect::Write(message.to_string()));
+            }
+            Phase::Closed | Phase::Connecting { .. } | Phase::Waiting { .. } => {}
+        }
+    }
+
+    /// The callback has failed. A renewal is tried again in time; the old token still counts.
+    pub(crate) fn token_failed(&mut self, at: Moment) {
+        if let Phase::Fetching { .. } = self.phase {
+            self.lost(at, Ending::Fault(Fault::NoToken));
+        }
+    }
+
+    /// A timer.
+    pub(crate) fn tick(&mut self, at: Moment) {
+        for (ticket, sent) in self.requests.expire(at.now) {
+            self.effects.push(Effect::Settle(ticket, Err(RequestError::Expired { sent })));
+        }
+        match &mut self.phase {
+            Phase::Fetching { by } if at.now >= *by => self.lost(at, Ending::Fault(Fault::NoToken)),
+            Phase::Connecting { by } if at.now >= *by + OVERSLEPT => *by = at.now + WELCOME_WITHIN,
+            Phase::Connecting { by } if at.now >= *by => self.give_up(at, Fault::NoWelcome),
+            Phase::Waiting { until, .. } if at.now >= *until => self.start(at.now),
+            Phase::Connected(_) => self.tend(at),
+            _ => {}
+        }
+    }
+
+    fn tend(&mut self, at: Moment) {
+        if self.tokens.renew(at.now) {
+            self.effects.push(Effect::AskToken);
+        }
+        while let Phase::Connected(connection) = &mut self.phase
+            && let Some(due) = connection.due(at.now)
+        {
+            self.act(at, &due);
+        }
+    }
+
+    fn act(&mut self, at: Moment, due: &Due) {
+        match due {
+            Due::Ping => self.effects.push(Effect::Write(r#"{"type":"ping"}"#.to_owned())),
+            Due::Say(n) => self.effects.push(Effect::Write(format!(r#"{{"type":"received","n":{n}}}"#))),
+            Due::Dead => self.give_up(at, Fault::Silent),
+        }
+    }
+
+    /// The network may be back, or another: a wait that the client chose itself is cut short, an open socket is asked whether it lives.
+    pub(crate) fn wake(&mut self, at: Moment) {
+        match &mut self.phase {
+            Phase::Waiting { until, may_hurry: true, why } => {
+                let sooner = delay(0, at.random, None, Advice::ComeBack);
+                if at.now + sooner < *until {
+                    *until = at.now + sooner;
+                    let why = why.clone();
+                    self.tell(Event::State(State::Waiting { retry_in: Duration::from_millis(sooner), why }));
+                }
+            }
+            Phase::Connected(connection) => {
+                if let Some(due) = connection.ask(at.now) {
+                    self.act(at, &due);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is read from the socket for a while: its silence says nothing.
+    pub(crate) fn not_reading(&mut self) {
+        if let Phase::Connected(connection) = &mut self.phase {
+            connection.lives();
+        }
+    }
+
+    /// Drops a socket that is of no use, and comes back.
+    fn give_up(&mut self, at: Moment, fault: Fault) {
+        self.effects.push(Effect::Drop);
+        self.lost(at, Ending::Fault(fault));
+    }
+
+    /// The socket has ended, or could not be opened.
+    pub(crate) fn lost(&mut self, at: Moment, why: Ending) {
+        let was_welcome = match &self.phase {
+            Phase::Closed | Phase::Waiting { .. } => return,
+            Phase::Connected(connection) => {
+                if connection.has_settled(at.now) {
+                    self.attempt = 0;
+                }
+                true
+            }
+            Phase::Fetching { .. } | Phase::Connecting { .. } => false,
+        };
+        let advice = match why.advice() {
+            _ if !why.says_the_token_is_bad() => why.advice(),
+            _ if self.tokens.replace(was_welcome) => Advice::ComeBack,
+            _ => Advice::StayAway,
+        };
+        if advice == Advice::StayAway {
+            self.end(Some(why));
+            return;
+        }
+        let hint = self.hint.take();
+        let wait = delay(self.attempt, at.random, hint, advice);
+        self.attempt = self.attempt.saturating_add(1);
+        self.url = (self.url + 1) % self.urls;
+        let may_hurry = hint.is_none() && advice == Advice::ComeBack;
+        self.phase = Phase::Waiting { until: at.now + wait, may_hurry, why: why.clone() };
+        self.tell(Event::State(State::Waiting { retry_in: Duration::from_millis(wait), why }));
+    }
+
+    /// A server answered the upgrade by HTTP.
+    pub(crate) fn refused(&mut self, at: Moment, status: u16, reason: String, retry_after_ms: Option<Ms>) {
+        self.hint = retry_after_ms;
+        self.lost(at, Ending::Refused { status, reason });
+    }
+
+    /// Ends the session for good.
+    pub(crate) fn close(&mut self) {
+        self.effects.extend(match self.phase {
+            Phase::Closed => return,
+            Phase::Connected(_) => Some(Effect::Close),
+            Phase::Connecting { .. } => Some(Effect::Drop),
+            Phase::Fetching { .. } | Phase::Waiting { .. } => None,
+        });
+        self.end(None);
+    }
+
+    /// Leaves the session as it is, for another process.
+    pub(crate) fn detach(&mut self) -> Option<SavedSession> {
+        match self.phase {
+            Phase::Closed => return None,
+            Phase::Connected(_) | Phase::Connecting { .. } => self.effects.push(Effect::Drop),
+            Phase::Fetching { .. } | Phase::Waiting { .. } => {}
+        }
+        let (next_id, unanswered, queued) = self.requests.save();
+        let saved = SavedSession {
+            client_id: self.client_id.clone(),
+            resume: self.resume.clone(),
+            next_id,
+            unanswered,
+            queued,
+            rooms: self.rooms.save(),
+            names: self.names.latest(),
+        };
+        self.end(None);
+        Some(saved)
+    }
+
+    fn end(&mut self, why: Option<Ending>) {
+        self.phase = Phase::Closed;
+        self.tell(Event::State(State::Closed { why }));
+        for ticket in self.requests.abandon() {
+            self.effects.push(Effect::Settle(ticket, Err(RequestError::Closed)));
+        }
+        self.requests.clear();
+        self.rooms = Rooms::default();
+        (self.resume, self.hint, self.attempt) = (None, None, 0);
+    }
+
+    /// Takes a request of the application, and sends it when its turn comes.
+    pub(crate) fn request(&mut self, now: Ms, request: Request) -> Result<Ticket, SendError> {
+        if self.is_closed() {
+            return Err(SendError::Closed);
+        }
+        check(request.name())?;
+        if let Request::Join { room, .. } = &request
+            && !self.rooms.have_room_for(room)
+        {
+            return Err(SendError::TooManyRooms);
+        }
+        let ticket = self.requests.push(now, request, self.max_message_bytes)?;
+        self.flush();
+        Ok(ticket)
+    }
+
+    /// Asks for a page of a room's members.
+    pub(crate) fn members(&mut self, room: &str, after: Option<&str>) -> Result<(), SendError> {
+        [Some(room), after].into_iter().flatten().try_for_each(check)?;
+        let after = after.map(|after| format!(r#","after":"{after}""#)).unwrap_or_default();
+        self.ask(format!(r#"{{"type":"members","room":"{room}"{after}}}"#))
+    }
+
+    /// Asks for fresh ICE servers.
+    pub(crate) fn ice_servers(&mut self) -> Result<(), SendError> {
+        self.ask(r#"{"type":"ice_servers"}"#.to_owned())
+    }
+
+    fn ask(&mut self, text: String) -> Result<(), SendError> {
+        match self.phase {
+            Phase::Connected(_) => {
+                self.effects.push(Effect::Write(text));
+                Ok(())
+            }
+            Phase::Closed => Err(SendError::Closed),
+            Phase::Fetching { .. } | Phase::Connecting { .. } | Phase::Waiting { .. } => Err(SendError::NotConnected),
+        }
+    }
+
+    /// Sends what may be sent.
+    fn flush(&mut self) {
+        if let Phase::Connected(_) = self.phase {
+            while let Some(text) = self.requests.next() {
+                self.effects.push(Effect::Write(text));
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.effects.push(Effect::Tell(event));
+    }
+}
+
+fn check(name: &str) -> Result<(), SendError> {
+    check_name(name).map_err(|why| SendError::BadName { name: name.to_owned(), why })
+}
+
+/// Turns what the application wants to send into JSON.
+pub(crate) fn to_json<T: serde::Serialize + ?Sized>(data: &T) -> Result<Box<RawValue>, SendError> {
+    serde_json::value::to_raw_value(data).map_err(|error| SendError::NotJson(error.to_string()))
+}

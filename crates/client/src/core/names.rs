@@ -1,0 +1,63 @@
+//! Which messages the application has had.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::Ms;
+use crate::rules::{MAX_NAMES, MAX_SAVED_NAMES, NAME_KNOWN};
+
+/// The names (`m`) of messages, known for a time after they came last.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    seen_at_by_name: HashMap<String, Ms>,
+    /// In the order seen; of a name seen twice, the earlier entry means nothing.
+    order: VecDeque<(Ms, String)>,
+}
+
+impl Names {
+    /// Whether it is news.
+    pub(crate) fn insert(&mut self, now: Ms, name: &str) -> bool {
+        self.forget(now);
+        self.order.push_back((now, name.to_owned()));
+        self.seen_at_by_name.insert(name.to_owned(), now).is_none()
+    }
+
+    fn forget(&mut self, now: Ms) {
+        while let Some((seen, _)) = self.order.front()
+            && (self.order.len() >= MAX_NAMES || now.saturating_sub(*seen) >= NAME_KNOWN)
+            && let Some((seen, name)) = self.order.pop_front()
+        {
+            if self.seen_at_by_name.get(&name) == Some(&seen) {
+                self.seen_at_by_name.remove(&name);
+            }
+        }
+    }
+
+    /// The latest, oldest first.
+    pub(crate) fn latest(&self) -> Vec<String> {
+        let skipped = self.order.len().saturating_sub(MAX_SAVED_NAMES);
+        self.order.iter().skip(skipped).map(|(_, name)| name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeat_makes_a_name_known_for_longer() {
+        let mut names = Names::default();
+        let seen = [0, NAME_KNOWN - 1, 2 * NAME_KNOWN - 2, 3 * NAME_KNOWN - 2].map(|now| names.insert(now, "a"));
+        assert_eq!(seen, [true, false, false, true]);
+    }
+
+    #[test]
+    fn the_oldest_names_make_room() {
+        let mut names = Names::default();
+        for number in 0..=MAX_NAMES {
+            assert!(names.insert(0, &number.to_string()));
+        }
+        assert_eq!((names.order.len(), names.seen_at_by_name.len()), (MAX_NAMES, MAX_NAMES));
+        assert!(names.insert(0, "0") && !names.insert(0, &MAX_NAMES.to_string()));
+        assert_eq!(names.latest().len(), MAX_SAVED_NAMES);
+    }
+}

@@ -1,0 +1,102 @@
+//! A numbered request, and its form on the wire and in store.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// Longest that `{"type":"broadcast","id":9007199254740991` is.
+const MOST_HEAD: usize = 48;
+
+/// A request that gets an answer, but for its number.
+#[derive(Debug, Clone)]
+pub(crate) enum Request {
+    Signal { to: String, data: Box<RawValue>, ttl_ms: Option<u64> },
+    Join { room: String, data: Option<Box<RawValue>> },
+    Leave { room: String },
+    Broadcast { room: String, data: Box<RawValue> },
+}
+
+impl Request {
+    /// Whom or which room it is for.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Signal { to: name, .. }
+            | Self::Join { room: name, .. }
+            | Self::Leave { room: name }
+            | Self::Broadcast { room: name, .. } => name,
+        }
+    }
+
+    /// As it stands on the wire, with its number.
+    pub(super) fn text(&self, id: u64) -> String {
+        self.write(Some(id))
+    }
+
+    /// Names were checked: they have only characters that JSON takes as they are.
+    fn write(&self, id: Option<u64>) -> String {
+        let (kind, field, name, data) = match self {
+            Self::Signal { to, data, .. } => ("signal", "to", to, Some(data)),
+            Self::Join { room, data } => ("join", "room", room, data.as_ref()),
+            Self::Leave { room } => ("leave", "room", room, None),
+            Self::Broadcast { room, data } => ("broadcast", "room", room, Some(data)),
+        };
+        let mut text = String::with_capacity(self.bytes());
+        text.push_str(&format!(r#"{{"type":"{kind}""#));
+        if let Some(id) = id {
+            text.push_str(&format!(r#","id":{id}"#));
+        }
+        text.push_str(&format!(r#","{field}":"{name}""#));
+        if let Some(data) = data {
+            text.push_str(r#","data":"#);
+            text.push_str(data.get());
+        }
+        if let Self::Signal { ttl_ms: Some(ttl_ms), .. } = self {
+            text.push_str(&format!(r#","ttl_ms":{ttl_ms}"#));
+        }
+        text.push('}');
+        text
+    }
+
+    /// About what it takes in memory and on the wire.
+    pub(super) fn bytes(&self) -> usize {
+        MOST_HEAD
+            + match self {
+                Self::Signal { to, data, .. } => to.len() + data.get().len(),
+                Self::Join { room, data } => room.len() + data.as_ref().map_or(0, |data| data.get().len()),
+                Self::Leave { room } => room.len(),
+                Self::Broadcast { room, data } => room.len() + data.get().len(),
+            }
+    }
+
+    /// In store, which gives it no number of its own.
+    pub(super) fn save(&self) -> Option<Box<RawValue>> {
+        RawValue::from_string(self.write(None)).ok()
+    }
+
+    /// Reads a stored one.
+    pub(super) fn restore(stored: &RawValue) -> Option<Self> {
+        let Stored { kind, to, room, data, ttl_ms } = serde_json::from_str(stored.get()).ok()?;
+        Some(match kind.as_str() {
+            "signal" => Self::Signal { to: to?, data: data?, ttl_ms },
+            "join" => Self::Join { room: room?, data },
+            "leave" => Self::Leave { room: room? },
+            "broadcast" => Self::Broadcast { room: room?, data: data? },
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    #[serde(rename = "type")]
+    kind: String,
+    to: Option<String>,
+    room: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    data: Option<Box<RawValue>>,
+    ttl_ms: Option<u64>,
+}
+
+/// `null` is data like any other, where serde would take it for an absent field.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::deserialize(deserializer).map(Some)
+}

@@ -1,0 +1,197 @@
+//! Requests that have no answer yet: those sent, by the numbers they have in the session, and those that wait their turn.
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+
+use super::request::Request;
+use super::rooms::Rooms;
+use super::{Ms, Ticket};
+use crate::options::Limits;
+use crate::outcome::SendError;
+use crate::rules::{MAX_UNANSWERED, MAX_UNANSWERED_BYTES};
+use crate::saved::SavedRequest;
+
+/// What became of the request that an answer was for.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) request: Request,
+    /// The client's own, to be back in a room.
+    pub(crate) rejoins: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The number in the session, once it has been sent.
+    id: u64,
+    /// By which the application knows it; none for what an earlier process sent, and for the client's own.
+    ticket: Option<Ticket>,
+    request: Request,
+    rejoins: bool,
+    bytes: usize,
+    expires: Option<Ms>,
+    /// It left on the socket of a session that is over.
+    has_left: bool,
+}
+
+/// The requests of one client.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    limits: Limits,
+    next_id: u64,
+    last_ticket: Ticket,
+    sent: VecDeque<Entry>,
+    sent_bytes: usize,
+    queued: VecDeque<Entry>,
+    queued_bytes: usize,
+}
+
+impl Requests {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            next_id: 1,
+            last_ticket: 0,
+            sent: VecDeque::new(),
+            sent_bytes: 0,
+            queued: VecDeque::new(),
+            queued_bytes: 0,
+        }
+    }
+
+    /// Takes up what another process left.
+    pub(crate) fn restore(&mut self, next_id: u64, sent: Vec<(u64, Request)>, queued: Vec<Request>) {
+        self.next_id = next_id;
+        let expires = Some(self.limits.timeout);
+        for (id, request) in sent {
+            self.sent_bytes += request.bytes();
+            self.sent.push_back(Entry { id, expires, ..Entry::new(request) });
+        }
+        for request in queued {
+            self.queued_bytes += request.bytes();
+            self.queued.push_back(Entry { expires, ..Entry::new(request) });
+        }
+    }
+
+    /// Takes a request of the application.
+    pub(crate) fn push(&mut self, now: Ms, request: Request, max_bytes: usize) -> Result<Ticket, SendError> {
+        let bytes = request.bytes();
+        let id = self.next_id + self.queued.len() as u64;
+        let size = request.text(id).len();
+        if size > max_bytes {
+            return Err(SendError::TooLarge { bytes: size, max: max_bytes });
+        }
+        let is_full = self.queued.len() >= self.limits.queue || self.queued_bytes + bytes > self.limits.queue_bytes;
+        if is_full && !(self.queued.is_empty() && self.has_room()) {
+            return Err(SendError::QueueFull);
+        }
+        self.last_ticket += 1;
+        self.queued_bytes += bytes;
+        let expires = Some(now.saturating_add(self.limits.timeout));
+        self.queued.push_back(Entry { ticket: Some(self.last_ticket), expires, ..Entry::new(request) });
+        Ok(self.last_ticket)
+    }
+
+    fn has_room(&self) -> bool {
+        self.sent.len() < MAX_UNANSWERED && self.sent_bytes < MAX_UNANSWERED_BYTES
+    }
+
+    /// The next one to send, if one may be sent now.
+    pub(crate) fn next(&mut self) -> Option<String> {
+        if !self.has_room() {
+            return None;
+        }
+        let mut entry = self.queued.pop_front()?;
+        entry.id = self.next_id;
+        self.next_id += 1;
+        self.queued_bytes -= entry.bytes;
+        self.sent_bytes += entry.bytes;
+        let text = entry.request.text(entry.id);
+        self.sent.push_back(entry);
+        Some(text)
+    }
+
+    /// What a resumed session has to repeat.
+    pub(crate) fn repeats(&self) -> Vec<String> {
+        self.sent.iter().map(|entry| entry.request.text(entry.id)).collect()
+    }
+
+    /// Another session: its numbers start at 1. First it goes back to its rooms, then come those without an answer, but
+    /// for what was given up.
+    pub(crate) fn start_again(&mut self, rooms: &Rooms) {
+        self.next_id = 1;
+        self.sent_bytes = 0;
+        for mut entry in self.sent.drain(..).rev() {
+            entry.has_left = true;
+            self.queued_bytes += entry.bytes;
+            self.queued.push_front(entry);
+        }
+        self.queued.retain(|entry| !entry.rejoins && entry.expires.is_some());
+        for request in rooms.joins().rev() {
+            self.queued.push_front(Entry { rejoins: true, ..Entry::new(request) });
+        }
+        self.queued_bytes = self.queued.iter().map(|entry| entry.bytes).sum();
+    }
+
+    /// An answer has come for the request of this number.
+    pub(crate) fn answered(&mut self, id: u64) -> Option<Answered> {
+        let at = self.sent.iter().position(|entry| entry.id == id)?;
+        let Entry { ticket, request, rejoins, bytes, .. } = self.sent.remove(at)?;
+        self.sent_bytes -= bytes;
+        Some(Answered { ticket, request, rejoins })
+    }
+
+    /// When the next one runs out of time. Each of the two queues is in the order of time.
+    pub(crate) fn deadline(&self) -> Option<Ms> {
+        let first = |queue: &VecDeque<Entry>| queue.iter().find_map(|entry| entry.expires);
+        first(&self.sent).into_iter().chain(first(&self.queued)).min()
+    }
+
+    /// Gives up what has run out of time, and says whether it had left. What has left in this session keeps its number.
+    pub(crate) fn expire(&mut self, now: Ms) -> Vec<(Ticket, bool)> {
+        let mut expired = Vec::new();
+        for entry in &mut self.sent {
+            if entry.expires.is_some_and(|expires| expires <= now) {
+                entry.expires = None;
+                expired.extend(entry.ticket.take().map(|ticket| (ticket, true)));
+            }
+        }
+        let queued_bytes = &mut self.queued_bytes;
+        self.queued.retain(|entry| {
+            let stays = entry.expires.is_none_or(|expires| expires > now);
+            if !stays {
+                *queued_bytes -= entry.bytes;
+                expired.extend(entry.ticket.map(|ticket| (ticket, entry.has_left)));
+            }
+            stays
+        });
+        expired
+    }
+
+    /// Ends all of them for the application, which has its tickets back; they stay for [`Requests::save`].
+    pub(crate) fn abandon(&mut self) -> Vec<Ticket> {
+        self.sent.iter_mut().chain(&mut self.queued).filter_map(|entry| entry.ticket.take()).collect()
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        let last_ticket = self.last_ticket;
+        *self = Self { last_ticket, ..Self::new(self.limits) };
+    }
+
+    /// The next number, what was sent and what was not.
+    pub(crate) fn save(&self) -> (u64, Vec<SavedRequest>, Vec<Box<RawValue>>) {
+        let sent =
+            self.sent.iter().filter_map(|entry| Some(SavedRequest { id: entry.id, request: entry.request.save()? }));
+        let queued = self.queued.iter().filter(|entry| !entry.rejoins).filter_map(|entry| entry.request.save());
+        (self.next_id, sent.collect(), queued.collect())
+    }
+}
+
+impl Entry {
+    fn new(request: Request) -> Self {
+        let bytes = request.bytes();
+        Self { id: 0, ticket: None, request, rejoins: false, bytes, expires: None, has_left: false }
+    }
+}

@@ -1,0 +1,43 @@
+//! The rooms that the client is in or waits for, to join again in another session.
+
+use serde_json::value::RawValue;
+
+use super::request::Request;
+use crate::rules::MAX_ROOMS;
+use crate::saved::SavedRoom;
+
+/// In the order joined.
+#[derive(Debug, Default)]
+pub(crate) struct Rooms {
+    rooms: Vec<SavedRoom>,
+}
+
+impl Rooms {
+    pub(crate) fn new(rooms: Vec<SavedRoom>) -> Self {
+        Self { rooms }
+    }
+
+    /// Whether one more can be joined.
+    pub(crate) fn have_room_for(&self, room: &str) -> bool {
+        self.rooms.len() < MAX_ROOMS || self.rooms.iter().any(|kept| kept.room == room)
+    }
+
+    pub(crate) fn enter(&mut self, room: &str, data: Option<Box<RawValue>>) {
+        match self.rooms.iter_mut().find(|kept| kept.room == room) {
+            Some(kept) => kept.data = data,
+            None => self.rooms.push(SavedRoom { room: room.to_owned(), data }),
+        }
+    }
+
+    pub(crate) fn leave(&mut self, room: &str) {
+        self.rooms.retain(|kept| kept.room != room);
+    }
+
+    pub(crate) fn joins(&self) -> impl DoubleEndedIterator<Item = Request> {
+        self.rooms.iter().map(|kept| Request::Join { room: kept.room.clone(), data: kept.data.clone() })
+    }
+
+    pub(crate) fn save(&self) -> Vec<SavedRoom> {
+        self.rooms.clone()
+    }
+}

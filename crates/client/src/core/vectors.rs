@@ -1,0 +1,353 @@
+//! Runs `vectors/*.json`, which are for SDKs in other languages too.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Core, Effect, Moment, Ms, Outcome, Request, to_json};
+use crate::ending::{Ending, Fault};
+use crate::event::{Event, Signal, State};
+use crate::options::{Limits, Token};
+use crate::outcome::{Refusal, RequestError, SendError};
+
+#[test]
+fn backoff() {
+    run("backoff");
+}
+
+#[test]
+fn endings() {
+    run("endings");
+}
+
+#[test]
+fn failover() {
+    run("failover");
+}
+
+#[test]
+fn receipts() {
+    run("receipts");
+}
+
+#[test]
+fn requests() {
+    run("requests");
+}
+
+#[test]
+fn resume() {
+    run("resume");
+}
+
+#[test]
+fn rooms() {
+    run("rooms");
+}
+
+#[test]
+fn sleep() {
+    run("sleep");
+}
+
+#[test]
+fn tokens() {
+    run("tokens");
+}
+
+#[test]
+fn zombies() {
+    run("zombies");
+}
+
+#[test]
+fn every_file_of_vectors_is_run() {
+    let source = include_str!("vectors.rs");
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(name) = name.strip_suffix(".json") {
+            assert!(source.contains(&format!("run(\"{name}\")")), "{name} is not run");
+        }
+    }
+}
+
+fn folder() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
+}
+
+fn run(file: &str) {
+    let text = std::fs::read_to_string(folder().join(format!("{file}.json"))).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let mut steps_run = 0;
+    for case in file["cases"].as_array().unwrap() {
+        if case["for"] == "web" {
+            continue;
+        }
+        let none = [Value::Null];
+        for each in case["each"].as_array().map_or(&none[..], Vec::as_slice) {
+            let steps = put_each(&case["steps"], each);
+            let mut client = client(&case["options"]);
+            for step in steps.as_array().unwrap() {
+                take(&mut client, step, &format!("{}, {each}, at {}", case["name"], step["at"]));
+                steps_run += 1;
+            }
+        }
+    }
+    assert!(steps_run > 0);
+}
+
+fn client(options: &Value) -> Core {
+    let default = Limits::default();
+    let limits = Limits {
+        queue: options["queue"].as_u64().map_or(default.queue, |queue| queue as usize),
+        queue_bytes: options["queue_bytes"].as_u64().map_or(default.queue_bytes, |bytes| bytes as usize),
+        timeout: options["timeout_ms"].as_u64().unwrap_or(default.timeout),
+    };
+    let urls = options["urls"].as_u64().unwrap_or(1) as usize;
+    let mut client = Core::new("me", urls, options["tokens"] == true, limits);
+    if !options["session"].is_null() {
+        client.restore(serde_json::from_str(&options["session"].to_string()).unwrap());
+    }
+    client
+}
+
+fn take(client: &mut Core, step: &Value, what: &str) {
+    let at = Moment { now: step["at"].as_u64().unwrap(), random: step["random"].as_f64().unwrap_or(0.5) };
+    let mut out = Vec::new();
+    for number in 1..=step["times"].as_u64().unwrap_or(1) {
+        let error = input(client, at, &put_number(&step["in"], number), &mut out);
+        assert_eq!(error, step["error"].as_str(), "{what}");
+    }
+    let effects: Vec<Value> = client.take_effects().iter().map(effect).collect();
+    let got: Vec<Value> = effects.into_iter().chain(out).collect();
+    if step["out"] != "any" {
+        let expected: Vec<Value> = step["out"].as_array().unwrap().iter().flat_map(repeated).collect();
+        assert_eq!(json!(got), json!(expected), "{what}");
+    }
+    if let Some(next) = step.get("next") {
+        assert_eq!(client.deadline(), next.as_u64(), "{what}: the next tick");
+    }
+}
+
+fn input(client: &mut Core, at: Moment, input: &Value, out: &mut Vec<Value>) -> Option<&'static str> {
+    if let Some(word) = input.as_str() {
+        match word {
+            "start" => client.start(at.now),
+            "tick" => client.tick(at),
+            "wake" => client.wake(at),
+            "close" => client.close(),
+            "detach" => out.push(json!({ "saved": client.detach().unwrap() })),
+            "ice_servers" => return error(client.ice_servers()),
+            other => panic!("{other}"),
+        }
+        return None;
+    }
+    let (word, fields) = input.as_object().unwrap().iter().next().unwrap();
+    let text = |field: &str| fields[field].as_str().unwrap().to_owned();
+    let data = || to_json(&filled(&fields["data"])).unwrap();
+    let request = match word.as_str() {
+        "text" => {
+            client.text(at, &fields.to_string());
+            return None;
+        }
+        "raw" => {
+            client.text(at, fields.as_str().unwrap());
+            return None;
+        }
+        "lost" => {
+            client.lost(at, ending(fields));
+            return None;
+        }
+        "refused" => {
+            let status = fields["status"].as_u64().unwrap() as u16;
+            client.refused(at, status, String::new(), fields["retry_after_ms"].as_u64());
+            return None;
+        }
+        "token" => {
+            let token = Token::new(text("token"));
+            let valid = fields["valid_ms"].as_u64().map(Duration::from_millis);
+            client.token(at.now, Token { valid_for: valid, ..token });
+            return None;
+        }
+        "token_failed" => {
+            client.token_failed(at);
+            return None;
+        }
+        "members" => return error(client.members(&text("room"), fields["after"].as_str())),
+        "signal" => Request::Signal { to: text("to"), data: data(), ttl_ms: fields["ttl_ms"].as_u64() },
+        "join" => Request::Join { room: text("room"), data: fields.get("data").map(|_| data()) },
+        "leave" => Request::Leave { room: text("room") },
+        "broadcast" => Request::Broadcast { room: text("room"), data: data() },
+        other => panic!("{other}"),
+    };
+    error(client.request(at.now, request))
+}
+
+fn error<T>(taken: Result<T, SendError>) -> Option<&'static str> {
+    Some(match taken.err()? {
+        SendError::QueueFull => "queue_full",
+        SendError::TooLarge { .. } => "too_large",
+        SendError::BadName { .. } => "bad_name",
+        SendError::NotJson(_) => "not_json",
+        SendError::NotConnected => "not_connected",
+        SendError::TooManyRooms => "too_many_rooms",
+        SendError::Closed => "closed",
+    })
+}
+
+fn ending(lost: &Value) -> Ending {
+    match lost["code"].as_u64() {
+        Some(code) => Ending::Closed { code: code as u16, reason: String::new() },
+        None => Ending::Fault(Fault::Unreachable),
+    }
+}
+
+fn effect(effect: &Effect) -> Value {
+    match effect {
+        Effect::Open { url, resume, token } => {
+            let mut open = json!({ "url": url });
+            put(&mut open, "resume", resume);
+            put(&mut open, "token", token);
+            json!({ "open": open })
+        }
+        Effect::Drop => json!("drop"),
+        Effect::Close => json!({ "close": 1000 }),
+        Effect::Write(text) => json!({ "write": serde_json::from_str::<Value>(text).unwrap() }),
+        Effect::AskToken => json!("ask_token"),
+        Effect::Settle(ticket, outcome) => settled(*ticket, outcome),
+        Effect::Tell(Event::State(state)) => self::state(state),
+        Effect::Tell(event) => json!({ "tell": told(event) }),
+    }
+}
+
+fn settled(ticket: u64, outcome: &Outcome) -> Value {
+    let said = match outcome {
+        Ok(delivered) => {
+            let mut settled = json!({ "settle": ticket, "as": "delivered" });
+            put(&mut settled, "count", &delivered.members);
+            return settled;
+        }
+        Err(RequestError::Refused(refusal)) => json!({ "refused": refusal.code }),
+        Err(RequestError::Expired { sent }) => json!({ "expired": { "sent": sent } }),
+        Err(RequestError::Closed) => json!("closed"),
+    };
+    json!({ "settle": ticket, "as": said })
+}
+
+fn state(state: &State) -> Value {
+    match state {
+        State::Connecting { url } => json!({ "state": "connecting", "url": url }),
+        State::Connected(welcome) => json!({ "state": "connected", "resumed": welcome.resumed }),
+        State::Waiting { retry_in, why } => {
+            let mut state = json!({ "state": "waiting", "in_ms": retry_in.as_millis() as Ms });
+            because(&mut state, Some(why));
+            state
+        }
+        State::Closed { why } => {
+            let mut state = json!({ "state": "closed" });
+            because(&mut state, why.as_ref());
+            state
+        }
+    }
+}
+
+fn because(state: &mut Value, why: Option<&Ending>) {
+    match why {
+        None => {}
+        Some(Ending::Closed { code, .. }) => state["code"] = json!(code),
+        Some(Ending::Refused { status, .. }) => state["status"] = json!(status),
+        Some(Ending::Fault(fault)) => {
+            state["fault"] = json!(match fault {
+                Fault::Unreachable => "unreachable",
+                Fault::NoWelcome => "no_welcome",
+                Fault::Silent => "silent",
+                Fault::Nonsense => "nonsense",
+                Fault::NoToken => "no_token",
+            });
+        }
+    }
+}
+
+fn told(event: &Event) -> Value {
+    match event {
+        Event::Signal(Signal { from, data, id }) => {
+            let mut told = json!({ "type": "signal", "from": from, "data": data });
+            put(&mut told, "id", id);
+            told
+        }
+        Event::Broadcast(message) => {
+            let mut told =
+                json!({ "type": "broadcast", "room": message.room, "from": message.from, "data": message.data });
+            put(&mut told, "id", &message.id);
+            told
+        }
+        Event::Joined(joined) => {
+            let member = |member: &crate::event::Member| json!({ "client_id": member.client_id, "data": member.data });
+            json!({
+                "type": "joined", "room": joined.room, "version": joined.version, "capacity": joined.capacity,
+                "count": joined.count, "members": joined.members.iter().map(member).collect::<Vec<_>>(), "more": joined.more,
+            })
+        }
+        Event::Waiting { room, ahead, queue_length } => {
+            json!({ "type": "waiting", "room": room, "ahead": ahead, "queue_length": queue_length })
+        }
+        Event::Left { room, reason } => json!({ "type": "left", "room": room, "reason": reason }),
+        Event::Moved { node } => json!({ "type": "moved", "node": node }),
+        Event::Problem(Refusal { code, message, retry_after }) => {
+            let mut told = json!({ "type": "error", "code": code, "message": message });
+            put(&mut told, "retry_after_ms", &retry_after.map(|time| time.as_millis() as Ms));
+            told
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn put<T: serde::Serialize>(object: &mut Value, field: &str, value: &Option<T>) {
+    if let Some(value) = value {
+        object[field] = json!(value);
+    }
+}
+
+/// `{"fill":N}` stands for a text of N letters.
+fn filled(data: &Value) -> Value {
+    data["fill"].as_u64().map_or_else(|| data.clone(), |bytes| json!("x".repeat(bytes as usize)))
+}
+
+fn repeated(out: &Value) -> Vec<Value> {
+    let Some(times) = out["times"].as_u64() else { return vec![expected(out)] };
+    let mut once = out.clone();
+    once.as_object_mut().unwrap().remove("times");
+    (1..=times).map(|number| expected(&put_number(&once, number))).collect()
+}
+
+fn expected(out: &Value) -> Value {
+    let mut out = out.clone();
+    if let Some(data) = out.pointer_mut("/write/data") {
+        *data = filled(data);
+    }
+    out
+}
+
+fn put_number(value: &Value, number: u64) -> Value {
+    replace(value, &|text| {
+        if text == "$i" { json!(number) } else { json!(text.replace("$i", &number.to_string())) }
+    })
+}
+
+fn put_each(value: &Value, each: &Value) -> Value {
+    replace(value, &|text| match text.strip_prefix("$each") {
+        Some("") => each.clone(),
+        Some(at) => each[at.trim_start_matches('.').parse::<usize>().unwrap()].clone(),
+        None => json!(text),
+    })
+}
+
+fn replace(value: &Value, with: &dyn Fn(&str) -> Value) -> Value {
+    match value {
+        Value::String(text) => with(text),
+        Value::Array(items) => items.iter().map(|item| replace(item, with)).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), replace(value, with))).collect(),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,226 @@
+//! The one task of a client: it does what the core says, and tells the core what happens.
+//!
+//! A text's way in: the socket, [`Core::text`](crate::core::Core::text), an [`Effect::Tell`], the events' channel. While that
+//! is full, nothing is read. A request's way out: the handle puts it into the core and says so; an [`Effect::Write`] puts it
+//! into the socket's outbox, which is written whenever the socket takes it.
+
+use std::collections::VecDeque;
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{sleep_until, timeout};
+use tokio_tungstenite::Connector;
+use tracing::debug;
+
+use crate::client::{Guarded, Inner};
+use crate::core::Effect;
+use crate::dial::Dial;
+use crate::event::Event;
+use crate::options::{Options, Token, TokenError};
+use crate::socket::{Address, Incoming, NoSocket, Socket, open};
+
+/// How long the last words may take.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+
+type Opening<S> = Pin<Box<dyn Future<Output = Result<Box<Socket<S>>, NoSocket>> + Send>>;
+type Fetching = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
+
+pub(crate) struct Driver<D: Dial> {
+    state: Arc<Inner>,
+    options: Options,
+    dialer: Arc<D>,
+    connection: Connection<D::Stream>,
+    fetching: Option<Fetching>,
+    events: mpsc::Sender<Event>,
+    /// For which the channel had no room.
+    untold: VecDeque<Event>,
+}
+
+enum Connection<S> {
+    None,
+    Opening(Opening<S>),
+    Open(Box<Socket<S>>),
+}
+
+/// What has happened.
+enum Happened<S> {
+    Changed,
+    Time,
+    Token(Result<Token, TokenError>),
+    Opened(Result<Box<Socket<S>>, NoSocket>),
+    Came(Incoming),
+    /// There is room for an event, or nobody listens any more.
+    Room,
+}
+
+impl<D: Dial> Driver<D> {
+    pub(crate) fn new(state: Arc<Inner>, options: Options, dialer: D, events: mpsc::Sender<Event>) -> Self {
+        Self {
+            state,
+            options,
+            dialer: Arc::new(dialer),
+            connection: Connection::None,
+            fetching: None,
+            events,
+            untold: VecDeque::new(),
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        loop {
+            let (effects, deadline, is_closed) = {
+                let mut guarded = self.state.lock();
+                if guarded.is_abandoned {
+                    guarded.core.close();
+                }
+                if !self.untold.is_empty() {
+                    guarded.core.not_reading();
+                }
+                let effects = settle(&mut guarded);
+                (effects, guarded.core.deadline(), guarded.core.is_closed())
+            };
+            for effect in effects {
+                self.act(effect).await;
+            }
+            self.tell();
+            if is_closed {
+                break;
+            }
+            let happened = self.next(deadline.map(|at| self.state.instant(at))).await;
+            self.take(happened);
+        }
+        for event in self.untold {
+            if self.events.send(event).await.is_err() {
+                break;
+            }
+        }
+    }
+
+    async fn next(&mut self, deadline: Option<tokio::time::Instant>) -> Happened<D::Stream> {
+        let reads = self.untold.is_empty();
+        let events = self.events.clone();
+        let connection = &mut self.connection;
+        let fetching = &mut self.fetching;
+        tokio::select! {
+            biased;
+            () = self.state.changed.notified() => Happened::Changed,
+            came = progress(connection, reads) => came,
+            token = async { match fetching { Some(fetching) => fetching.await, None => pending().await } } => {
+                Happened::Token(token)
+            }
+            () = async { match deadline { Some(at) => sleep_until(at).await, None => pending().await } } => Happened::Time,
+            _ = events.reserve(), if !reads => Happened::Room,
+        }
+    }
+
+    fn take(&mut self, happened: Happened<D::Stream>) {
+        let at = self.state.moment();
+        let mut guarded = self.state.lock();
+        let core = &mut guarded.core;
+        match happened {
+            Happened::Changed | Happened::Room => {}
+            Happened::Time => core.tick(at),
+            Happened::Token(token) => {
+                self.fetching = None;
+                match token {
+                    Ok(token) => core.token(at.now, token),
+                    Err(error) => {
+                        debug!(%error, "no token");
+                        core.token_failed(at);
+                    }
+                }
+            }
+            Happened::Opened(Ok(socket)) => self.connection = Connection::Open(socket),
+            Happened::Opened(Err(error)) => {
+                self.connection = Connection::None;
+                match error {
+                    NoSocket::Refused { status, reason, retry_after_ms } => {
+                        core.refused(at, status, reason, retry_after_ms);
+                    }
+                    NoSocket::Failed(ending) => core.lost(at, ending),
+                }
+            }
+            Happened::Came(Incoming::Text(text)) => core.text(at, &text),
+            Happened::Came(Incoming::Nonsense) => core.nonsense(at),
+            Happened::Came(Incoming::End(ending)) => {
+                self.connection = Connection::None;
+                core.lost(at, ending);
+            }
+        }
+    }
+
+    async fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Open { url, resume, token } => {
+                let Some(url) = self.options.urls.get(url).cloned() else { return };
+                let address = Address { url, resume, token, connector: connector(&self.options) };
+                let dialer = Arc::clone(&self.dialer);
+                self.connection = Connection::Opening(Box::pin(async move { open(&*dialer, address).await }));
+            }
+            Effect::Drop => self.connection = Connection::None,
+            Effect::Close => {
+                if let Connection::Open(mut socket) = std::mem::replace(&mut self.connection, Connection::None) {
+                    socket.close();
+                    let _ = timeout(CLOSE_WITHIN, poll_fn(|context| socket.poll_flush(context))).await;
+                }
+            }
+            Effect::Write(text) => {
+                if let Connection::Open(socket) = &mut self.connection {
+                    socket.write(text);
+                }
+            }
+            Effect::AskToken => self.fetching = self.options.tokens.as_ref().map(|source| source()),
+            Effect::Tell(event) => self.untold.push_back(event),
+            // Done under the lock.
+            Effect::Settle(..) => {}
+        }
+    }
+
+    /// Hands on what the application has room for. If nobody listens, it is as good as told.
+    fn tell(&mut self) {
+        while let Some(event) = self.untold.pop_front() {
+            if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
+                self.untold.push_front(event);
+                return;
+            }
+        }
+    }
+}
+
+fn settle(guarded: &mut Guarded) -> Vec<Effect> {
+    let effects = guarded.core.take_effects();
+    let (settled, others): (Vec<_>, Vec<_>) =
+        effects.into_iter().partition(|effect| matches!(effect, Effect::Settle(..)));
+    for effect in settled {
+        if let Effect::Settle(ticket, outcome) = effect
+            && let Some(waiter) = guarded.outcomes.remove(&ticket)
+        {
+            let _ = waiter.send(outcome);
+        }
+    }
+    others
+}
+
+async fn progress<S>(connection: &mut Connection<S>, reads: bool) -> Happened<S>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    match connection {
+        Connection::None => pending().await,
+        Connection::Opening(opening) => Happened::Opened(opening.await),
+        Connection::Open(socket) => Happened::Came(poll_fn(|context| socket.poll(context, reads)).await),
+    }
+}
+
+#[cfg(feature = "rustls")]
+fn connector(options: &Options) -> Option<Connector> {
+    options.tls.clone().map(Connector::Rustls)
+}
+
+#[cfg(not(feature = "rustls"))]
+fn connector(_: &Options) -> Option<Connector> {
+    None
+}

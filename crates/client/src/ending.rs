@@ -1,0 +1,108 @@
+//! How a connection ended, and whether that allows another.
+
+use signaling_protocol::CloseCode;
+use signaling_protocol::close::Advice;
+
+use crate::core::Ms;
+use crate::rules::{AFTER_POLICY, BACKOFF_BASE, BACKOFF_CAP, MAX_HINT};
+
+const UNAUTHORIZED: u16 = 401;
+const TOO_MANY: u16 = 429;
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// The socket was closed with this code; 1006 if it ended without one.
+    Closed {
+        /// A WebSocket close code; PROTOCOL.md lists the mesh's own.
+        code: u16,
+        /// The server's words, for people.
+        reason: String,
+    },
+    /// The server answered the upgrade with another HTTP status.
+    Refused {
+        /// The status.
+        status: u16,
+        /// The server's words, for people.
+        reason: String,
+    },
+    /// The client gave the connection up.
+    Fault(Fault),
+}
+
+/// Why a client gave a connection up, or could not have one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nobody answered at the address.
+    Unreachable,
+    /// No `welcome` came within 10 s.
+    NoWelcome,
+    /// Nothing came within 5 s of a `ping`.
+    Silent,
+    /// The server said what makes no sense.
+    Nonsense,
+    /// The callback for tokens failed, or took more than 30 s.
+    NoToken,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed { code, reason } if reason.is_empty() => write!(f, "closed with {code}"),
+            Self::Closed { code, reason } => write!(f, "closed with {code}: {reason}"),
+            Self::Refused { status, reason } if reason.is_empty() => write!(f, "refused with HTTP {status}"),
+            Self::Refused { status, reason } => write!(f, "refused with HTTP {status}: {reason}"),
+            Self::Fault(fault) => f.write_str(match fault {
+                Fault::Unreachable => "nobody answers at the address",
+                Fault::NoWelcome => "the server said no welcome within 10 s",
+                Fault::Silent => "the server no longer answers",
+                Fault::Nonsense => "the server said what makes no sense",
+                Fault::NoToken => "there is no token to show",
+            }),
+        }
+    }
+}
+
+impl Ending {
+    pub(crate) fn says_the_token_is_bad(&self) -> bool {
+        match self {
+            Self::Closed { code, .. } => [CloseCode::UNAUTHORIZED.0, CloseCode::TOKEN_EXPIRED.0].contains(code),
+            Self::Refused { status, .. } => *status == UNAUTHORIZED,
+            Self::Fault(_) => false,
+        }
+    }
+
+    pub(crate) fn advice(&self) -> Advice {
+        match self {
+            Self::Closed { code, .. } => CloseCode(*code).advice(),
+            Self::Refused { status, .. } if *status == TOO_MANY || *status >= 500 => Advice::ComeBack,
+            Self::Refused { .. } => Advice::StayAway,
+            Self::Fault(_) => Advice::ComeBack,
+        }
+    }
+}
+
+/// How long the `attempt`-th try in a row waits, from 0: what the server asked for, else a random part of a time that doubles.
+pub(crate) fn delay(attempt: u32, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
+    let delay = hint.map_or_else(
+        || {
+            let bound = BACKOFF_BASE.checked_shl(attempt.min(16)).unwrap_or(BACKOFF_CAP).min(BACKOFF_CAP);
+            // Below 30,000, and `random` below 1.
+            (bound as f64 * random) as Ms
+        },
+        |hint| hint.min(MAX_HINT),
+    );
+    if advice == Advice::ComeBackLater { delay.max(AFTER_POLICY) } else { delay }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_tries_there_were_a_wait_stays_below_the_cap() {
+        for attempt in [5, 15, 16, 63, 64, u32::MAX] {
+            assert_eq!(delay(attempt, 0.5, None, Advice::ComeBack), BACKOFF_CAP / 2, "{attempt}");
+        }
+    }
+}

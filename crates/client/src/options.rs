@@ -1,0 +1,228 @@
+//! How a client connects.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use signaling_protocol::{ClientId, NameError};
+
+use crate::core::Ms;
+use crate::saved::SavedSession;
+
+const PATH: &str = "/v1/connect";
+const QUEUE: usize = 256;
+const QUEUE_BYTES: usize = 1024 * 1024;
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A proof of who the client is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    pub(crate) text: String,
+    pub(crate) valid_for: Option<Duration>,
+}
+
+impl Token {
+    /// A JWT that counts until a server says otherwise.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), valid_for: None }
+    }
+
+    /// A JWT that is to be renewed before this time, from now, is over.
+    #[must_use]
+    pub fn valid_for(self, time: Duration) -> Self {
+        Self { valid_for: Some(time), ..self }
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("valid_for", &self.valid_for).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no token.
+pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
+type TokenFuture = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
+pub(crate) type TokenSource = Arc<dyn Fn() -> TokenFuture + Send + Sync>;
+
+/// What bounds the requests of a client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) queue: usize,
+    pub(crate) queue_bytes: usize,
+    pub(crate) timeout: Ms,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { queue: QUEUE, queue_bytes: QUEUE_BYTES, timeout: TIMEOUT.as_millis() as Ms }
+    }
+}
+
+/// Who the client is, where it connects, and how much it keeps.
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) client_id: ClientId,
+    pub(crate) urls: Vec<Uri>,
+    pub(crate) limits: Limits,
+    pub(crate) tokens: Option<TokenSource>,
+    pub(crate) session: Option<SavedSession>,
+    #[cfg(feature = "rustls")]
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+/// Why a client cannot be made so.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// No client may have this id.
+    #[error("the client id {0}")]
+    ClientId(#[from] NameError),
+    /// There is nowhere to connect to.
+    #[error("no URL is given")]
+    NoUrl,
+    /// Not the URL of a WebSocket.
+    #[error("{url:?} is not a URL like ws://HOST:PORT or wss://HOST: {why}")]
+    Url {
+        /// The text.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl Options {
+    /// A client of this id. The URLs name balancers (`ws://HOST:PORT`, or `wss://HOST` with the feature `rustls`) and
+    /// are tried in this order, each failure moving on to the next; a path takes the place of `/v1/connect`.
+    ///
+    /// # Errors
+    /// If the id or a URL is none.
+    pub fn new<U: AsRef<str>>(client_id: &str, urls: impl IntoIterator<Item = U>) -> Result<Self, OptionsError> {
+        let client_id = ClientId::new(client_id)?;
+        let urls = urls.into_iter().map(|url| endpoint(url.as_ref(), &client_id)).collect::<Result<Vec<_>, _>>()?;
+        if urls.is_empty() {
+            return Err(OptionsError::NoUrl);
+        }
+        Ok(Self {
+            client_id,
+            urls,
+            limits: Limits::default(),
+            tokens: None,
+            session: None,
+            #[cfg(feature = "rustls")]
+            tls: None,
+        })
+    }
+
+    /// Where tokens come from: asked before the first try, before a token runs out, and after a server did not take one
+    /// that had served before. It has 30 s.
+    #[must_use]
+    pub fn tokens<F, T>(mut self, source: F) -> Self
+    where
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = Result<Token, TokenError>> + Send + 'static,
+    {
+        self.tokens = Some(Arc::new(move || Box::pin(source())));
+        self
+    }
+
+    /// How many requests may wait to be sent, and how many bytes of them: 256 and 1 MiB otherwise. Past that they are
+    /// refused with [`SendError::QueueFull`](crate::SendError::QueueFull).
+    #[must_use]
+    pub fn queue(mut self, requests: usize, bytes: usize) -> Self {
+        (self.limits.queue, self.limits.queue_bytes) = (requests, bytes);
+        self
+    }
+
+    /// How long a request may take, the time without a connection included: 60 s otherwise. The mesh itself gives a
+    /// message up after some 23 s, so less makes sense only where nobody waits so long for an answer.
+    #[must_use]
+    pub fn request_timeout(mut self, time: Duration) -> Self {
+        self.limits.timeout = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Goes on with the session of another process. It is ignored if it is another client's.
+    #[must_use]
+    pub fn session(mut self, session: SavedSession) -> Self {
+        self.session = (session.client_id == self.client_id.as_str()).then_some(session);
+        self
+    }
+
+    /// How `wss` connections are made: for private certificate authorities, and client certificates.
+    #[cfg(feature = "rustls")]
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("client_id", &self.client_id)
+            .field("urls", &self.urls)
+            .field("limits", &self.limits)
+            .field("resumes", &self.session.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The address of the handshake but for what differs from try to try.
+fn endpoint(url: &str, client_id: &ClientId) -> Result<Uri, OptionsError> {
+    let bad = |why: String| OptionsError::Url { url: url.to_owned(), why };
+    let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(error.to_string()))?;
+    let scheme = uri.scheme_str().filter(|scheme| ["ws", "wss"].contains(scheme));
+    let scheme = scheme.ok_or_else(|| bad("it does not start with ws:// or wss://".to_owned()))?;
+    if scheme == "wss" && !cfg!(feature = "rustls") {
+        return Err(bad("this program was built without the feature `rustls`".to_owned()));
+    }
+    let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?;
+    let path = if uri.path() == "/" { PATH } else { uri.path() };
+    let more = uri.query().map(|query| format!("{query}&")).unwrap_or_default();
+    format!("{scheme}://{authority}{path}?{more}client_id={client_id}&reliable=1")
+        .parse()
+        .map_err(|error: http::uri::InvalidUri| bad(error.to_string()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn urls(urls: &[&str]) -> Result<Vec<String>, String> {
+        let options = Options::new("ann", urls).map_err(|error| error.to_string())?;
+        Ok(options.urls.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn a_url_may_name_a_server_alone_or_a_path_on_it() {
+        let named = urls(&["ws://a:1", "ws://b:2/", "ws://[::1]:3/mesh/connect?zone=eu"]).unwrap();
+        let expected = [
+            "ws://a:1/v1/connect?client_id=ann&reliable=1",
+            "ws://b:2/v1/connect?client_id=ann&reliable=1",
+            "ws://[::1]:3/mesh/connect?zone=eu&client_id=ann&reliable=1",
+        ];
+        assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn what_is_no_url_is_named_in_the_error() {
+        for (url, why) in [("http://a", "ws://"), ("a:1", "ws://"), ("", "empty"), ("ws://a b", "invalid")] {
+            let error = urls(&[url]).unwrap_err();
+            assert!(error.contains(&format!("{url:?}")) && error.contains(why), "{error}");
+        }
+        assert_eq!(urls(&[]).unwrap_err(), "no URL is given");
+        assert!(Options::new("a b", ["ws://a"]).unwrap_err().to_string().starts_with("the client id may have only"));
+    }
+
+    #[test]
+    fn nothing_prints_a_token() {
+        let token = format!("{:?}", Token::new("secret").valid_for(Duration::from_secs(1)));
+        assert!(!token.contains("secret") && token.contains("1s"), "{token}");
+    }
+}

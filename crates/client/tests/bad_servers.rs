@@ -1,0 +1,163 @@
+//! A server that misbehaves by a script, in memory, on paused time.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::io;
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::Uri;
+use signaling_client::{Client, Dial, Ending, Event, Events, Fault, Options, State};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
+
+struct Memory(mpsc::Sender<DuplexStream>);
+
+impl Dial for Memory {
+    type Stream = DuplexStream;
+
+    async fn dial(&self, _: &Uri) -> io::Result<DuplexStream> {
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        self.0.send(server).await.map_err(|_| io::ErrorKind::ConnectionRefused)?;
+        Ok(client)
+    }
+}
+
+fn client() -> (Client, Events, mpsc::Receiver<DuplexStream>) {
+    let (dials, server) = mpsc::channel(1);
+    let options = Options::new("me", ["ws://bad.example"]).unwrap();
+    let (client, events) = Client::connect_by(options, Memory(dials));
+    (client, events, server)
+}
+
+async fn upgrade(server: &mut mpsc::Receiver<DuplexStream>) -> WebSocketStream<DuplexStream> {
+    #[allow(clippy::result_large_err, clippy::unnecessary_wraps)]
+    let echo = |_: &Request, mut response: Response| {
+        response.headers_mut().insert("sec-websocket-protocol", "signaling.v1".parse().unwrap());
+        Ok(response)
+    };
+    tokio_tungstenite::accept_hdr_async(server.recv().await.unwrap(), echo).await.unwrap()
+}
+
+async fn welcome(socket: &mut WebSocketStream<DuplexStream>) {
+    let text = r#"{"type":"welcome","client_id":"me","resume":"r","resumed":true,"heartbeat_ms":25000,"max_message_bytes":65536,"ice_servers":[]}"#;
+    socket.send(Message::text(text)).await.unwrap();
+}
+
+async fn loss(events: &mut Events) -> (Duration, Ending) {
+    loop {
+        match events.next().await.unwrap() {
+            Event::State(State::Waiting { retry_in, why }) => return (retry_in, why),
+            Event::State(State::Closed { why }) => panic!("closed: {why:?}"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_the_upgrade_has_ten_seconds() {
+    let (_client, mut events, mut server) = client();
+    let start = Instant::now();
+    let _silent = server.recv().await.unwrap();
+    assert_eq!(loss(&mut events).await.1, Ending::Fault(Fault::NoWelcome));
+    assert_eq!(start.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_with_a_hint_is_followed_to_the_second() {
+    let (_client, mut events, mut server) = client();
+    let mut stream = server.recv().await.unwrap();
+    let _ = stream.read(&mut [0; 4096]).await.unwrap();
+    let answer = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n";
+    stream.write_all(answer).await.unwrap();
+    let (wait, why) = loss(&mut events).await;
+    assert!(matches!(why, Ending::Refused { status: 503, .. }), "{why:?}");
+    assert_eq!(wait, Duration::from_secs(7));
+    let start = Instant::now();
+    server.recv().await.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_code_that_says_do_not_come_back_is_the_end() {
+    for code in [1002, 1009, 4400, 4401, 4403, 4409, 4410, 4411] {
+        let (client, mut events, mut server) = client();
+        let receipt = client.signal("bob", &1).unwrap();
+        let mut socket = upgrade(&mut server).await;
+        welcome(&mut socket).await;
+        socket.close(Some(CloseFrame { code: CloseCode::from(code), reason: "why".into() })).await.unwrap();
+        let mut last = None;
+        while let Some(event) = events.next().await {
+            last = Some(event);
+        }
+        let Some(Event::State(State::Closed { why: Some(why) })) = last else { panic!("{code}: {last:?}") };
+        assert_eq!(why, Ending::Closed { code, reason: "why".to_owned() });
+        assert!(receipt.await.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_silent_is_given_up_after_fifteen_seconds() {
+    let (_client, mut events, mut server) = client();
+    let mut socket = upgrade(&mut server).await;
+    welcome(&mut socket).await;
+    events.connected().await.unwrap();
+    let start = Instant::now();
+    assert_eq!(loss(&mut events).await.1, Ending::Fault(Fault::Silent));
+    assert_eq!(start.elapsed().as_secs(), 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_in_the_middle_of_a_frame_or_is_garbage_brings_the_client_back() {
+    for (bytes, cut) in [(&b"\x81\x7e\x01"[..], true), (&[0xff; 32], false), (b"\x81\x03{]{", false)] {
+        let (_client, mut events, mut server) = client();
+        let mut socket = upgrade(&mut server).await;
+        welcome(&mut socket).await;
+        socket.get_mut().write_all(bytes).await.unwrap();
+        let why = if cut {
+            drop(socket);
+            Ending::Closed { code: 1006, reason: String::new() }
+        } else {
+            Ending::Fault(Fault::Nonsense)
+        };
+        assert_eq!(loss(&mut events).await.1, why, "{bytes:?}");
+        upgrade(&mut server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_no_answer_is_sent_again_under_its_number_however_often_the_server_dies() {
+    let (client, _events, mut server) = client();
+    let receipt = client.signal("bob", "hello").unwrap();
+    for _ in 0..5 {
+        let mut socket = upgrade(&mut server).await;
+        welcome(&mut socket).await;
+        let text = socket.next().await.unwrap().unwrap().into_text().unwrap();
+        assert_eq!(text, r#"{"type":"signal","id":1,"to":"bob","data":"hello"}"#);
+    }
+    let mut socket = upgrade(&mut server).await;
+    welcome(&mut socket).await;
+    socket.send(Message::text(r#"{"type":"ack","id":1}"#)).await.unwrap();
+    receipt.await.unwrap();
+}
+
+/// Kolmogorov and Smirnov: of 1,000 uniform draws, the greatest distance is below 0.0515 in 99 of 100 runs.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_clients_cut_at_once_come_back_evenly_over_the_first_second() {
+    let mut waits = Vec::new();
+    for _ in 0..1_000 {
+        let (_client, mut events, mut server) = client();
+        drop(server.recv().await.unwrap());
+        waits.push(loss(&mut events).await.0.as_secs_f64());
+    }
+    waits.sort_by(f64::total_cmp);
+    let distance =
+        waits.iter().enumerate().map(|(rank, wait)| (rank as f64 / 1_000.0 - wait).abs()).fold(0.0, f64::max);
+    assert!(waits.iter().all(|wait| *wait < 1.0));
+    assert!(distance < 0.08, "{distance}");
+}

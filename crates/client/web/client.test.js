@@ -1,0 +1,131 @@
+/** Runs `../vectors/*.json`, which the Rust SDK passes too. */
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import test from 'node:test';
+
+import { Client, Core } from './client.js';
+
+const folder = new URL('../vectors/', import.meta.url);
+
+for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
+  for (const { name, options = {}, each = [null], steps } of JSON.parse(readFileSync(new URL(file, folder))).cases) {
+    test(`${file}: ${name}`, () => {
+      for (const value of each) run(options, replace(steps, (text) => pick(text, value)));
+    });
+  }
+}
+
+test('a client sends again what had no answer, on another socket and under its number', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  context.mock.method(Math, 'random', () => 0);
+  const client = new Client({ urls: ['ws://mesh.example/v1/connect'], clientId: 'me', WebSocket: FakeSocket });
+  const told = [];
+  client.addEventListener('signal', ({ detail }) => told.push(detail.data));
+  client.connect();
+  const first = FakeSocket.latest;
+  first.say({ ...WELCOME, resume: 'r1', resumed: false });
+  const delivered = client.signal('bob', 'hello');
+  first.onclose({ code: 1006 });
+  context.mock.timers.tick(10);
+  const second = FakeSocket.latest;
+  assert.deepEqual(second.protocols, ['signaling.v1', 'resume.r1']);
+  second.say({ ...WELCOME, resume: 'r2', resumed: true });
+  second.say({ type: 'signal', from: 'bob', data: 1, n: 1, m: 'b-1' });
+  first.say({ type: 'signal', from: 'bob', data: 2, n: 2, m: 'b-2' });
+  assert.deepEqual([first, second].map(({ sent }) => sent), [[HELLO], [HELLO]]);
+  assert.deepEqual(told, [1]);
+  second.say({ type: 'ack', id: 1 });
+  await delivered;
+  client.close();
+  assert.deepEqual([client.state, second.closed], ['closed', 1000]);
+});
+
+const HELLO = '{"type":"signal","id":1,"to":"bob","data":"hello"}';
+const WELCOME = { type: 'welcome', client_id: 'me', heartbeat_ms: 25_000, max_message_bytes: 65_536, ice_servers: [] };
+
+class FakeSocket {
+  static latest;
+  sent = [];
+
+  constructor(url, protocols) {
+    Object.assign(this, { url, protocols });
+    FakeSocket.latest = this;
+  }
+
+  send(text) {
+    this.sent.push(text);
+  }
+
+  close(code) {
+    this.closed = code;
+  }
+
+  say(message) {
+    this.onmessage({ data: JSON.stringify(message) });
+  }
+}
+
+function run({ urls, tokens, queue, queue_bytes: queueBytes, timeout_ms: timeoutMs, session }, steps) {
+  const given = Object.entries({ urls, tokens, queue, queueBytes, timeoutMs, session }).filter(([, value]) => value !== undefined);
+  const core = new Core({ clientId: 'me', ...Object.fromEntries(given) });
+  for (const step of steps) {
+    const { at, random = 0.5, times = 1, out, error, next } = step;
+    const what = `at ${at}: ${JSON.stringify(step.in)}`;
+    for (let number = 1; number <= times; number += 1) {
+      const take = () => input(core, at, random, filled(replace(step.in, (text) => numbered(text, number))));
+      if (error) assert.throws(take, { code: error }, what);
+      else take();
+    }
+    const got = core.takeEffects().map(({ write, welcome, ...rest }) => (write ? { write: JSON.parse(write) } : rest));
+    const effects = got.map((effect) => (Object.keys(effect)[0] === '0' ? Object.values(effect).join('') : effect));
+    if (out !== 'any') assert.deepEqual(effects, filled(out.flatMap(repeated)), what);
+    if (next !== undefined) assert.equal(core.deadline, next, `${what}: the next tick`);
+  }
+}
+
+function input(core, now, random, given) {
+  if (given === 'start') return core.start(now);
+  if (given === 'ice_servers') return core.ask({ type: 'ice_servers' });
+  if (typeof given === 'string') return core[given](...(given === 'close' || given === 'detach' || given === 'hidden' ? [] : [now, random]));
+  const [[word, fields]] = Object.entries(given);
+  switch (word) {
+    case 'text':
+      return core.text(now, random, JSON.stringify(fields));
+    case 'raw':
+      return core.text(now, random, fields);
+    case 'lost':
+      return core.lost(now, random, fields);
+    case 'refused':
+      return core.refused(now, random, fields);
+    case 'token':
+      return core.token(now, fields);
+    case 'token_failed':
+      return core.tokenFailed(now, random);
+    case 'members':
+      return core.ask({ type: 'members', ...fields });
+    default:
+      return core.request(now, { type: word, ...fields });
+  }
+}
+
+const repeated = ({ times, ...once }, at, all) =>
+  times ? Array.from({ length: times }, (_, index) => replace(once, (text) => numbered(text, index + 1))) : [all[at]];
+
+const numbered = (text, number) => (text === '$i' ? number : text.replaceAll('$i', number));
+
+function pick(text, value) {
+  if (!text.startsWith('$each')) return text;
+  return text === '$each' ? value : value[Number(text.slice('$each.'.length))];
+}
+
+/** `{"fill":N}` stands for a text of N letters. */
+const filled = (value) => change(value, (object) => (object.fill ? 'x'.repeat(object.fill) : object), (text) => text);
+const replace = (value, text) => change(value, (object) => object, text);
+
+function change(value, object, text) {
+  if (typeof value === 'string') return text(value);
+  if (Array.isArray(value)) return value.map((item) => change(item, object, text));
+  if (value === null || typeof value !== 'object') return value;
+  return object(Object.fromEntries(Object.entries(value).map(([name, item]) => [name, change(item, object, text)])));
+}
