@@ -29,6 +29,6 @@ pub use batches::Batches;
 pub use close::CloseCode;
 pub use codec::DecodeError;
 pub use error::ErrorCode;
-pub use ids::{ClientId, Incarnation, NameError, NodeId, SessionId};
+pub use ids::{ClientId, Incarnation, NameError, NodeId, RoomName, SessionId};
 pub use left::Left;
 pub use trunk::Origin;
