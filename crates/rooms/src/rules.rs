@@ -12,7 +12,8 @@ pub struct Rules {
     /// So long it is remembered that somebody was in a room: a command of theirs that comes again is known, and they are not
     /// taken for members of whom the store has lost everything.
     pub remembered: Duration,
-    /// A room in which nothing happens for so long is forgotten. Longer than all other times.
+    /// A room in which nothing happens for so long is forgotten, one with a capacity of its own after a hundred times as long.
+    /// Longer than all other times.
     pub idle: Duration,
     /// Most members in one answer.
     pub page: usize,
@@ -29,7 +30,7 @@ impl Default for Rules {
             capacity: None,
             stale: Rules::stale_after(Duration::from_secs(20)),
             remembered: Duration::from_secs(5 * 60),
-            idle: Duration::from_secs(24 * 3600),
+            idle: Duration::from_secs(15 * 60),
             page: 500,
             page_bytes: 48 * 1024,
             stale_at_once: 500,

@@ -43,7 +43,8 @@ impl Room {
     }
 
     pub(super) fn is_over(&self, rules: &Rules, now: i64) -> bool {
-        self.touched + millis(rules.idle) < now
+        let life = if self.capacity.is_some() { rules.idle * 100 } else { rules.idle };
+        self.touched + millis(life) < now
     }
 
     fn capacity(&self, rules: &Rules) -> Option<u32> {

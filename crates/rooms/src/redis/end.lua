@@ -31,7 +31,7 @@ if moved == 1 or #changes > 0 then
   end
 end
 for _, key in ipairs(KEYS) do
-  redis.call('PEXPIRE', key, idle)
+  redis.call('PEXPIRE', key, own_capacity and idle * 100 or idle)
 end
 return {
   new_version, own_capacity or default_capacity, count, redis.call('ZCARD', waiting), moved, more,

@@ -53,3 +53,32 @@ async fn no_call_takes_longer_than_its_limit_when_the_server_stands_still() {
     // Whether it was carried out the first time or not, it is done once.
     assert_eq!((done.count, done.members.len()), (2, 2));
 }
+
+#[tokio::test]
+async fn a_room_that_everybody_has_left_is_forgotten_after_a_while() {
+    let clock = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(1_800_000_000_000));
+    let mut rooms = signaling_rooms::Rooms::new(rules(0));
+    let ask = |rooms: &mut signaling_rooms::Rooms, room: &str, op: Op| {
+        let now = clock.load(std::sync::atomic::Ordering::Relaxed);
+        rooms.apply(now, &Request { room: signaling_protocol::RoomName::new(room).unwrap(), op })
+    };
+    for room in 0..1000 {
+        let who = signaling_rooms::Who { number: 1, ..crate::people::who("alice") };
+        ask(&mut rooms, &format!("r{room}"), Op::Join { who: who.clone(), data: None });
+        ask(&mut rooms, &format!("r{room}"), Op::Leave { who: signaling_rooms::Who { number: 2, ..who } });
+    }
+    ask(&mut rooms, "own", Op::SetCapacity { capacity: Some(3) });
+    assert_eq!(rooms.len(), 1001);
+    clock.fetch_add(16 * 60 * 1000, std::sync::atomic::Ordering::Relaxed);
+    ask(&mut rooms, "another", Op::List { after: None });
+    assert_eq!(rooms.len(), 1, "only the one with a capacity of its own");
+
+    let mut house = House::redis(rules(0));
+    house.join("alice").await;
+    house.leave("alice").await;
+    let server = house.server.as_ref().unwrap();
+    for key in server.cli(&["keys", "*"]).lines() {
+        let left: i64 = server.cli(&["pttl", key]).parse().unwrap();
+        assert!((1..=900_000).contains(&left), "{key} lives {left} ms");
+    }
+}
