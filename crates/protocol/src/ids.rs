@@ -134,6 +134,11 @@ name!(
     MAX_NAME
 );
 name!(
+    /// Where clients meet: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
+    RoomName,
+    MAX_NAME
+);
+name!(
     /// A signaling node's stable name, in Kubernetes the pod's: 1 to 253 characters of the same.
     NodeId,
     MAX_NODE_ID

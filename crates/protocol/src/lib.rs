@@ -1,4 +1,4 @@
-//! Every word on a wire of the signaling mesh: what clients and servers say ([`client`], [`server`], [`close`]), what
+//! Every word on a wire of the signaling mesh: what clients and servers say ([`client`], [`server`], [`rooms`], [`close`]), what
 //! edges and nodes say ([`trunk`]), what nodes say to each other ([`forward`]), the names in all of them ([`ids`]) and
 //! the sizes and times they keep ([`limits`]).
 //!
@@ -22,6 +22,7 @@ pub mod ids;
 mod left;
 pub mod limits;
 pub mod resume;
+pub mod rooms;
 pub mod server;
 pub mod trunk;
 
@@ -29,6 +30,6 @@ pub use batches::Batches;
 pub use close::CloseCode;
 pub use codec::DecodeError;
 pub use error::ErrorCode;
-pub use ids::{ClientId, Incarnation, NameError, NodeId, SessionId};
+pub use ids::{ClientId, Incarnation, NameError, NodeId, RoomName, SessionId};
 pub use left::Left;
 pub use trunk::Origin;

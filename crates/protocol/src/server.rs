@@ -128,7 +128,7 @@ pub fn write_receipt_tail(out: &mut Vec<u8>, n: u64, m: &str) {
     out.extend_from_slice(b"\"}");
 }
 
-fn write_number(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn write_number(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
     loop {

@@ -1,0 +1,59 @@
+//! The rules of rooms, without I/O or clock. The scripts in `redis/` say the same in Lua; `tests/conformance` holds both to it.
+
+mod record;
+mod room;
+
+use std::collections::BTreeMap;
+
+use signaling_protocol::RoomName;
+
+use self::room::Room;
+use crate::{Outcome, Request, Rules};
+
+/// Rooms of one process.
+#[derive(Debug)]
+pub struct Rooms {
+    rules: Rules,
+    room_by_name: BTreeMap<RoomName, Room>,
+    look_for_idle_at: i64,
+}
+
+impl Rooms {
+    /// No rooms yet.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, room_by_name: BTreeMap::new(), look_for_idle_at: 0 }
+    }
+
+    /// Carries out one operation at the time `now`, in milliseconds since 1970.
+    pub fn apply(&mut self, now: u64, request: &Request) -> Outcome {
+        let now = i64::try_from(now).unwrap_or(i64::MAX / 4);
+        self.forget_idle(now);
+        let room = self.room_by_name.entry(request.room.clone()).or_default();
+        let outcome = room.apply(&self.rules, now, &request.op);
+        if room.is_blank() {
+            self.room_by_name.remove(&request.room);
+        }
+        outcome
+    }
+
+    /// How many rooms are known, those that everybody has left a short while ago included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.room_by_name.len()
+    }
+
+    /// Whether no room is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.room_by_name.is_empty()
+    }
+
+    fn forget_idle(&mut self, now: i64) {
+        let Self { rules, room_by_name, look_for_idle_at } = self;
+        if now >= *look_for_idle_at {
+            *look_for_idle_at = now + rules.stale_ms();
+            room_by_name.retain(|_, room| !room.is_over(rules, now));
+        }
+    }
+}

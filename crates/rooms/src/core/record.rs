@@ -1,0 +1,142 @@
+//! What is known of one name in a room, and in which order names stand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use signaling_protocol::{ClientId, NodeId, SessionId};
+
+use crate::Who;
+
+/// Where a name stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Member,
+    Waiting,
+    Gone,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) session: SessionId,
+    pub(super) born: u64,
+    pub(super) number: u64,
+    pub(super) node: NodeId,
+    /// When it got where it stands: in this order members are listed and those who wait are let in.
+    pub(super) since: i64,
+    pub(super) data: Option<Box<str>>,
+    pub(super) place: Place,
+    /// The last sign of life; dated back or forth where less or more time is left than from a sign of life.
+    pub(super) sign: i64,
+}
+
+impl Record {
+    /// Whether this record is of a later session of the client than the one that asks.
+    pub(super) fn outdates(&self, who: &Who) -> bool {
+        self.session != who.session && (self.born, self.session) > (who.born, who.session)
+    }
+
+    /// Whether it has carried out this command before.
+    pub(super) fn has_done(&self, who: &Who) -> bool {
+        self.session == who.session && who.number <= self.number
+    }
+}
+
+/// All records of a room, with the orders in which they are asked for.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    by_client: BTreeMap<ClientId, Record>,
+    members_by_sign: BTreeSet<(i64, ClientId)>,
+    others_by_sign: BTreeSet<(i64, ClientId)>,
+    members_by_time: BTreeSet<(i64, ClientId)>,
+    line: BTreeSet<(i64, ClientId)>,
+}
+
+impl Records {
+    pub(super) fn get(&self, client: &ClientId) -> Option<&Record> {
+        self.by_client.get(client)
+    }
+
+    /// Puts a record in the place of the client's earlier one.
+    pub(super) fn put(&mut self, client: &ClientId, record: Record) {
+        self.remove(client);
+        let (by_sign, since) = ((record.sign, client.clone()), (record.since, client.clone()));
+        match record.place {
+            Place::Member => {
+                self.members_by_sign.insert(by_sign);
+                self.members_by_time.insert(since);
+            }
+            Place::Waiting => {
+                self.others_by_sign.insert(by_sign);
+                self.line.insert(since);
+            }
+            Place::Gone => {
+                self.others_by_sign.insert(by_sign);
+            }
+        }
+        self.by_client.insert(client.clone(), record);
+    }
+
+    pub(super) fn remove(&mut self, client: &ClientId) -> Option<Record> {
+        let record = self.by_client.remove(client)?;
+        let (by_sign, since) = ((record.sign, client.clone()), (record.since, client.clone()));
+        self.members_by_sign.remove(&by_sign);
+        self.others_by_sign.remove(&by_sign);
+        self.members_by_time.remove(&since);
+        self.line.remove(&since);
+        Some(record)
+    }
+
+    /// Members last heard of at `until` or before, the longest silent first.
+    pub(super) fn silent_members(&self, until: i64, most: usize) -> Vec<ClientId> {
+        silent(&self.members_by_sign, until, most)
+    }
+
+    /// The same of those who wait or are gone.
+    pub(super) fn silent_others(&self, until: i64, most: usize) -> Vec<ClientId> {
+        silent(&self.others_by_sign, until, most)
+    }
+
+    pub(super) fn members(&self) -> usize {
+        self.members_by_time.len()
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
+    pub(super) fn first_in_line(&self) -> Option<ClientId> {
+        self.line.first().map(|(_, client)| client.clone())
+    }
+
+    /// How many stand in front of somebody in line.
+    pub(super) fn ahead(&self, client: &ClientId, since: i64) -> usize {
+        self.line.range(..(since, client.clone())).count()
+    }
+
+    /// Members behind `after`, the oldest first.
+    pub(super) fn members_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = (&ClientId, &Record)> {
+        let after = after.and_then(|after| Some((self.by_client.get(after)?, after)));
+        let known = after.map(|(record, after)| (record.since, record.place == Place::Member, after.clone()));
+        let behind = move |(since, client): &&(i64, ClientId)| match &known {
+            None => true,
+            Some((from, true, after)) => (since, client) > (from, after),
+            Some((from, false, _)) => since > from,
+        };
+        let found = self.members_by_time.iter().filter(behind);
+        found.filter_map(|(_, client)| Some((client, self.by_client.get(client)?)))
+    }
+
+    /// The nodes that serve members and those who wait.
+    pub(super) fn nodes(&self) -> Vec<NodeId> {
+        let here = self.by_client.values().filter(|record| record.place != Place::Gone);
+        let nodes: BTreeSet<_> = here.map(|record| record.node.clone()).collect();
+        nodes.into_iter().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_client.is_empty()
+    }
+}
+
+fn silent(by_sign: &BTreeSet<(i64, ClientId)>, until: i64, most: usize) -> Vec<ClientId> {
+    by_sign.iter().take_while(|(sign, _)| *sign <= until).take(most).map(|(_, client)| client.clone()).collect()
+}

@@ -1,0 +1,261 @@
+//! One room.
+
+use signaling_protocol::ClientId;
+
+use super::record::{Place, Record, Records};
+use crate::rules::millis;
+use crate::{Change, Member, Op, Outcome, Reason, Rules, Seat, Standing, Who};
+
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    records: Records,
+    version: Option<u64>,
+    capacity: Option<u32>,
+    /// The latest time that was given out as a place: no two are alike.
+    last_place: i64,
+    /// The store had lost this room: until then those come back who had seats, and nobody else gets one.
+    settled_at: i64,
+    touched: i64,
+}
+
+/// One operation under way.
+struct Step<'a> {
+    room: &'a mut Room,
+    rules: &'a Rules,
+    now: i64,
+    changes: Vec<Change>,
+    line_moved: bool,
+}
+
+impl Room {
+    pub(super) fn apply(&mut self, rules: &Rules, now: i64, op: &Op) -> Outcome {
+        self.touched = now;
+        let mut step = Step { room: self, rules, now, changes: Vec::new(), line_moved: false };
+        step.carry_out(op);
+        step.expire();
+        step.admit();
+        step.outcome(op)
+    }
+
+    /// Nothing was ever changed in it.
+    pub(super) fn is_blank(&self) -> bool {
+        self.records.is_empty() && self.version.is_none() && self.capacity.is_none()
+    }
+
+    pub(super) fn is_over(&self, rules: &Rules, now: i64) -> bool {
+        let life = if self.capacity.is_some() { rules.idle * 100 } else { rules.idle };
+        self.touched + millis(life) < now
+    }
+
+    fn capacity(&self, rules: &Rules) -> Option<u32> {
+        self.capacity.or(rules.capacity).filter(|&capacity| capacity > 0)
+    }
+
+    fn has_room(&self, rules: &Rules, now: i64) -> bool {
+        let is_settled = now >= self.settled_at;
+        self.capacity(rules).is_none_or(|capacity| is_settled && self.records.members() < capacity as usize)
+    }
+}
+
+impl Step<'_> {
+    fn carry_out(&mut self, op: &Op) {
+        match op {
+            Op::Join { who, data } => {
+                // Whom nobody has heard of for too long has no seat to return to.
+                self.expire();
+                self.admit();
+                self.join(who, data.as_deref());
+            }
+            Op::Leave { who } => self.leave(who),
+            Op::Drop { who, keep } => self.lose(who, millis(*keep)),
+            Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.who)),
+            Op::Restore { seats, version } => {
+                if self.room.version.is_none() {
+                    self.room.settled_at = self.now + self.rules.stale_ms() / 2;
+                }
+                let is_news = self.room.version.is_some_and(|known| known > *version);
+                seats.iter().for_each(|seat| self.restore(seat));
+                let known = self.room.version.unwrap_or(0).max(*version);
+                self.room.version = Some(known + u64::from(is_news));
+            }
+            Op::List { .. } => {}
+            Op::SetCapacity { capacity } => self.room.capacity = *capacity,
+        }
+    }
+
+    fn next_place(&mut self) -> i64 {
+        self.room.last_place = self.now.max(self.room.last_place + 1);
+        self.room.last_place
+    }
+
+    fn join(&mut self, who: &Who, data: Option<&str>) {
+        let known = self.room.records.get(&who.client).cloned();
+        match known {
+            Some(known) if known.outdates(who) => {}
+            Some(known) if known.has_done(who) => self.refresh(who),
+            Some(known) if known.place != Place::Gone => {
+                let changed = data.filter(|data| known.data.as_deref() != Some(data)).map(Box::from);
+                let shown = changed.is_some() && known.place == Place::Member;
+                let data = changed.or(known.data);
+                if shown {
+                    self.changes.push(Change::Joined(Member { client: who.client.clone(), data: data.clone() }));
+                }
+                self.put(who, known.since, data, known.place);
+            }
+            _ => {
+                let is_in = self.room.has_room(self.rules, self.now);
+                let (since, data) = (self.next_place(), data.map(Box::from));
+                if is_in {
+                    self.changes.push(Change::Joined(Member { client: who.client.clone(), data: data.clone() }));
+                }
+                self.put(who, since, data, if is_in { Place::Member } else { Place::Waiting });
+            }
+        }
+    }
+
+    fn put(&mut self, who: &Who, since: i64, data: Option<Box<str>>, place: Place) {
+        let Who { ref client, session, born, number, ref node } = *who;
+        let record = Record { session, born, number, node: node.clone(), since, data, place, sign: self.now };
+        self.room.records.put(client, record);
+    }
+
+    fn leave(&mut self, who: &Who) {
+        let Some(known) = self.room.records.get(&who.client).cloned() else { return };
+        if known.outdates(who) || known.has_done(who) {
+            return;
+        }
+        if known.place == Place::Gone {
+            let Who { session, born, number, .. } = *who;
+            return self.room.records.put(&who.client, Record { session, born, number, ..known });
+        }
+        let Who { session, born, number, .. } = *who;
+        self.gone(&who.client, Record { session, born, number, ..known }, Reason::Left);
+    }
+
+    /// Somebody is out, and remembered.
+    fn gone(&mut self, client: &ClientId, known: Record, reason: Reason) {
+        match known.place {
+            Place::Member => self.changes.push(Change::Left { client: client.clone(), reason }),
+            Place::Waiting => self.line_moved = true,
+            Place::Gone => {}
+        }
+        let sign = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+        self.room.records.put(client, Record { place: Place::Gone, sign, data: None, ..known });
+    }
+
+    fn lose(&mut self, who: &Who, keep: i64) {
+        let Some(known) = self.room.records.get(&who.client).cloned() else { return };
+        if known.session == who.session && known.node == who.node && known.place != Place::Gone {
+            let sign = known.sign.min(self.now - self.rules.stale_ms() + keep);
+            self.room.records.put(&who.client, Record { sign, ..known });
+        }
+    }
+
+    fn refresh(&mut self, who: &Who) {
+        let Some(known) = self.room.records.get(&who.client).cloned() else { return };
+        if !known.outdates(who) && known.place != Place::Gone {
+            let number = if known.session == who.session { known.number.max(who.number) } else { who.number };
+            self.put(&Who { number, ..who.clone() }, known.since, known.data, known.place);
+        }
+    }
+
+    fn restore(&mut self, seat: &Seat) {
+        if self.room.records.get(&seat.who.client).is_some() {
+            return self.refresh(&seat.who);
+        }
+        let (place, since) = match seat.standing {
+            Standing::Member { place } => (Place::Member, place),
+            Standing::Waiting { place, .. } => (Place::Waiting, place),
+            Standing::Out | Standing::Unknown => return,
+        };
+        let since = i64::try_from(since).unwrap_or(self.now);
+        self.room.last_place = self.room.last_place.max(since);
+        self.put(&seat.who, since, seat.data.clone(), place);
+    }
+
+    fn expire(&mut self) {
+        let (until, most) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
+        for client in self.room.records.silent_members(until, most) {
+            if let Some(known) = self.room.records.get(&client).cloned() {
+                self.gone(&client, known, Reason::Expired);
+            }
+        }
+        for client in self.room.records.silent_others(until, most) {
+            if let Some(known) = self.room.records.remove(&client) {
+                self.line_moved |= known.place == Place::Waiting;
+            }
+        }
+    }
+
+    /// Lets in whom there is room for, the first in line first.
+    fn admit(&mut self) {
+        while self.room.has_room(self.rules, self.now)
+            && let Some(client) = self.room.records.first_in_line()
+            && let Some(known) = self.room.records.get(&client).cloned()
+        {
+            let since = self.next_place();
+            self.changes.push(Change::Joined(Member { client: client.clone(), data: known.data.clone() }));
+            self.room.records.put(&client, Record { since, place: Place::Member, ..known });
+            self.line_moved = true;
+        }
+    }
+
+    fn standing(&self, who: &Who) -> Standing {
+        let records = &self.room.records;
+        let Some(known) = records.get(&who.client) else { return Standing::Unknown };
+        let place = u64::try_from(known.since).unwrap_or_default();
+        match known.place {
+            _ if known.session != who.session => Standing::Out,
+            Place::Member => Standing::Member { place },
+            Place::Waiting => Standing::Waiting { place, ahead: records.ahead(&who.client, known.since) as u64 },
+            Place::Gone => Standing::Out,
+        }
+    }
+
+    fn outcome(self, op: &Op) -> Outcome {
+        let standings: Vec<_> = match op {
+            Op::Join { who, .. } | Op::Leave { who } | Op::Drop { who, .. } => vec![self.standing(who)],
+            Op::Refresh { seats } | Op::Restore { seats, .. } => {
+                seats.iter().map(|seat| self.standing(&seat.who)).collect()
+            }
+            Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
+        };
+        let listed = match op {
+            Op::List { after } => Some(after.as_ref()),
+            Op::Join { .. } if matches!(standings[..], [Standing::Member { .. }]) => Some(None),
+            _ => None,
+        };
+        let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();
+        let Self { room, rules, now, changes, line_moved } = self;
+        let start = room.version.unwrap_or(u64::try_from(now).unwrap_or_default());
+        let version = start + changes.len() as u64;
+        if !changes.is_empty() {
+            room.version = Some(version);
+        }
+        let tells = line_moved || !changes.is_empty();
+        Outcome {
+            version,
+            capacity: room.capacity(rules),
+            count: room.records.members() as u64,
+            waiting: room.records.waiting() as u64,
+            changes,
+            line_moved,
+            nodes: if tells { room.records.nodes() } else { Vec::new() },
+            standings,
+            members,
+            more,
+        }
+    }
+
+    fn page(&self, after: Option<&ClientId>) -> (Vec<Member>, bool) {
+        let (mut members, mut bytes) = (Vec::new(), 0);
+        for (client, record) in self.room.records.members_after(after) {
+            if members.len() >= self.rules.page || bytes >= self.rules.page_bytes {
+                return (members, true);
+            }
+            bytes += client.as_str().len() + record.data.as_deref().map_or(0, str::len);
+            members.push(Member { client: client.clone(), data: record.data.clone() });
+        }
+        (members, false)
+    }
+}

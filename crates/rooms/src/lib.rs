@@ -1,0 +1,55 @@
+//! Rooms: who is present, an exact capacity, a fair line in front of it, and the registry of which node serves whom.
+//!
+//! Not here: clients, sockets and events on a wire. A node asks a [`RoomStore`] to carry out an [`Op`] and tells the members what
+//! the [`Outcome`] says has changed; whoever made a change tells it.
+//!
+//! | what | where |
+//! |---|---|
+//! | what can be asked of a room, and what comes of it | [`Op`], [`Outcome`] |
+//! | the rules, without I/O or clock | [`Rooms`] |
+//! | the store of one process: the rules and a clock | [`MemoryStore`] |
+//! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
+//! | what a node tells its clients of a room, in order and without gaps | [`Follower`] |
+//! | which node serves whom, and the cleaner of what the dead left | [`Registry`] |
+//!
+//! A name in a room is in one of three places: among the members, in the line, or gone (remembered for a while, so that a command
+//! that comes again is known). Whoever is not heard of for [`Rules::stale`] goes; who drops out keeps the seat for as long as
+//! [`Op::Drop`] says. The first in line gets what becomes free in the same step.
+//!
+//! The Redis client is the `redis` crate: maintained, with pipelines, reconnection and Redis Cluster in one package, and without a
+//! second version of anything that the workspace has.
+//!
+//! ```
+//! use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+//! use signaling_rooms::{Op, Request, Rooms, Rules, Standing, Who};
+//!
+//! let mut rooms = Rooms::new(Rules { capacity: Some(1), ..Rules::default() });
+//! let room = RoomName::new("standup").unwrap();
+//! let mut join = |name: &str, session| {
+//!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
+//!     let who = Who { client, session: SessionId([session; 16]), born: 1, number: 1, node };
+//!     rooms.apply(1_700_000_000_000, &Request { room: room.clone(), op: Op::Join { who, data: None } })
+//! };
+//! assert!(matches!(join("alice", 1).standings[..], [Standing::Member { .. }]));
+//! assert!(matches!(join("bob", 2).standings[..], [Standing::Waiting { ahead: 0, .. }]));
+//! ```
+
+mod clock;
+mod core;
+mod follower;
+mod memory;
+mod op;
+mod redis;
+mod registry;
+mod rules;
+mod store;
+
+pub use self::clock::Clock;
+pub use self::core::Rooms;
+pub use self::follower::{Follower, News};
+pub use self::memory::MemoryStore;
+pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, Standing, Who};
+pub use self::redis::{RedisRegistry, RedisStore};
+pub use self::registry::{Cleaned, Entry, Registration, Registry};
+pub use self::rules::Rules;
+pub use self::store::{RoomStore, Store, StoreError};

@@ -1,0 +1,28 @@
+//! The store of one process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Clock, Outcome, Request, RoomStore, Rooms, Rules, StoreError};
+
+/// Rooms that live and die with the process. Clones share them.
+#[derive(Clone)]
+pub struct MemoryStore {
+    rooms: Arc<Mutex<Rooms>>,
+    clock: Clock,
+}
+
+impl MemoryStore {
+    /// A store without rooms.
+    #[must_use]
+    pub fn new(rules: Rules, clock: Clock) -> Self {
+        Self { rooms: Arc::new(Mutex::new(Rooms::new(rules))), clock }
+    }
+}
+
+impl RoomStore for MemoryStore {
+    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
+        let now = self.clock.of_process();
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.iter().map(|request| Ok(rooms.apply(now, request))).collect()
+    }
+}

@@ -1,0 +1,8 @@
+-- capacity, or nothing
+own_capacity = tonumber(ARGV[9])
+if own_capacity then
+  redis.call('HSET', meta, 'capacity', text(own_capacity))
+else
+  redis.call('HDEL', meta, 'capacity')
+end
+local asked_of, list_after = {}, nil

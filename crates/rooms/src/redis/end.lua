@@ -1,0 +1,39 @@
+expire()
+admit()
+for _, asked in ipairs(asked_of) do
+  table.insert(standings, stands(asked[1], asked[2]))
+end
+if list_after and (list_after ~= '' or #standings == 0 or standings[1][1] == 0) then
+  page(list_after)
+end
+
+local new_version = (version or now) + #changes
+if #changes > 0 then
+  version = new_version
+end
+if version and text(version) ~= known_meta.version then
+  redis.call('HSET', meta, 'version', text(version))
+end
+if text(last_place) ~= (known_meta.place or '0') then
+  redis.call('HSET', meta, 'place', text(last_place))
+end
+for node, by in pairs(by_node) do
+  if by ~= 0 and redis.call('HINCRBY', meta, 'node:' .. node, by) <= 0 then
+    redis.call('HDEL', meta, 'node:' .. node)
+  end
+end
+local nodes = {}
+if moved == 1 or #changes > 0 then
+  for _, field in ipairs(redis.call('HKEYS', meta)) do
+    if string.sub(field, 1, 5) == 'node:' then
+      table.insert(nodes, string.sub(field, 6))
+    end
+  end
+end
+for _, key in ipairs(KEYS) do
+  redis.call('PEXPIRE', key, own_capacity and idle * 100 or idle)
+end
+return {
+  new_version, own_capacity or default_capacity, count, redis.call('ZCARD', waiting), moved, more,
+  standings, changes, list, nodes,
+}

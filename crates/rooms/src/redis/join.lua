@@ -1,0 +1,36 @@
+-- client, session, born, number, node, data
+local client, who, data = ARGV[9], who_at(9), ARGV[14]
+expire()
+admit()
+local known = read(client)
+if known and outdates(known, who) then
+  known = nil
+elseif known and has_done(known, who) then
+  refresh(client, who)
+else
+  local place = known and place_of(client)
+  if place then
+    local shown = data ~= '' and data ~= known.data
+    who.data = shown and data or known.data
+    who.since = known.since
+    if shown and place == 'm' then
+      joined(client, data)
+    end
+    served(known.node, -1)
+    touch(client, place)
+  else
+    who.data = data
+    redis.call('ZREM', checkin, client)
+    if has_room() then
+      redis.call('ZADD', members, now, client)
+      enter(client, who)
+    else
+      who.since = next_place()
+      redis.call('ZADD', waiting, who.since, client)
+      redis.call('ZADD', checkin, now, client)
+    end
+  end
+  served(who.node, 1)
+  write(client, who)
+end
+local asked_of, list_after = { { client, who.session } }, ''

@@ -1,0 +1,2 @@
+-- after
+local asked_of, list_after = {}, ARGV[9]

@@ -1,0 +1,174 @@
+//! The registry in Redis.
+
+use std::time::Duration;
+
+use redis::Cmd;
+use signaling_protocol::{ClientId, NodeId};
+
+use super::connection::Connection;
+use super::scripts::{self, by_hash};
+use crate::rules::millis;
+use crate::{Cleaned, Clock, Entry, Registration, Registry, StoreError};
+
+const NODES: &str = "sig:nodes";
+/// Entries that one step of the cleaner looks at.
+const CHUNK: usize = 200;
+/// A cleaner that says nothing for so long has died: another takes over.
+const CLAIM: Duration = Duration::from_secs(10);
+/// An entry that nobody renews goes by itself, should even the cleaner miss it.
+const LIFE: Duration = Duration::from_secs(24 * 3600);
+
+/// The registry in Redis or Valkey. Clones share the connection.
+#[derive(Clone)]
+pub struct RedisRegistry {
+    connection: Connection,
+    clock: Clock,
+}
+
+impl RedisRegistry {
+    /// The registry at the same kinds of address as [`RedisStore::new`](crate::RedisStore::new) takes.
+    ///
+    /// # Errors
+    /// If `url` is none of these.
+    pub fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
+        Ok(Self { connection: Connection::new(url)?, clock })
+    }
+
+    async fn now(&self) -> Result<i64, StoreError> {
+        if let Some(now) = self.clock.given() {
+            return Ok(i64::try_from(now).unwrap_or_default());
+        }
+        let (seconds, micros): (i64, i64) = self.connection.ask(redis::cmd("TIME")).await?;
+        Ok(seconds * 1000 + micros / 1000)
+    }
+
+    /// Claims a dead node, or claims it further, or says that it is done with. Answers with the claim, or nothing.
+    async fn claim(
+        &self,
+        dead: &NodeId,
+        silent: Duration,
+        holds: Option<Duration>,
+        claim: &str,
+    ) -> Result<String, StoreError> {
+        let now = self.clock.given().unwrap_or(0);
+        let holds = holds.map(|holds| millis(holds).to_string()).unwrap_or_default();
+        let mut call = by_hash(&scripts::CLAIM);
+        call.arg(1).arg(NODES).arg(dead.as_str()).arg(millis(silent)).arg(holds).arg(claim).arg(now);
+        self.connection.ask(call).await
+    }
+
+    /// Looks at some entries of a dead node. All of them are done with then.
+    async fn clean_some(&self, dead: &NodeId, clients: &[String]) -> Result<Cleaned, StoreError> {
+        let look = |client: &String| command(&["HMGET", &forward(client), "node", "session"]);
+        let looks: Vec<_> = clients.iter().map(look).collect();
+        let mut forgets = Vec::new();
+        for (client, known) in clients.iter().zip(self.connection.send(&looks).await) {
+            let known: (Option<String>, Option<String>) = redis::from_redis_value(known?).map_err(StoreError::new)?;
+            if let (Some(node), Some(session)) = known
+                && node == dead.as_str()
+            {
+                forgets.push(forget(client, dead, &session));
+            }
+        }
+        let mut removed = 0;
+        for answer in self.connection.send(&forgets).await {
+            removed += redis::from_redis_value::<u64>(answer?).map_err(StoreError::new)?;
+        }
+        let mut done = command(&["SREM", &reverse(dead)]);
+        done.arg(clients);
+        self.connection.ask::<u64>(done).await?;
+        Ok(Cleaned { removed, kept: clients.len() as u64 - removed })
+    }
+}
+
+impl Registry for RedisRegistry {
+    async fn register(&self, node: &NodeId, changes: &[Registration]) -> Result<(), StoreError> {
+        let now = self.now().await?.to_string();
+        for changes in changes.chunks(CHUNK) {
+            let (mut first, mut then) = (Vec::new(), Vec::new());
+            for Registration { client, session, here } in changes {
+                let (client, session) = (client.as_str(), session.to_string());
+                if *here {
+                    first.push(command(&["SADD", &reverse(node), client]));
+                    let key = forward(client);
+                    then.push(command(&["HSET", &key, "node", node.as_str(), "session", &session, "since", &now]));
+                    then.push(command(&["PEXPIRE", &key, &millis(LIFE).to_string()]));
+                } else {
+                    first.push(forget(client, node, &session));
+                    then.push(command(&["SREM", &reverse(node), client]));
+                }
+            }
+            for answer in self.connection.send(&first).await.into_iter().chain(self.connection.send(&then).await) {
+                answer?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
+        let now = self.now().await?.to_string();
+        let added: u64 = self.connection.ask(command(&["ZADD", NODES, &now, node.as_str()])).await?;
+        self.connection.ask::<u64>(command(&["PEXPIRE", NODES, &millis(LIFE).to_string()])).await?;
+        self.connection.ask::<u64>(command(&["PEXPIRE", &reverse(node), &millis(LIFE).to_string()])).await?;
+        Ok(added == 0)
+    }
+
+    async fn silent_nodes(&self, silent: Duration) -> Result<Vec<NodeId>, StoreError> {
+        let until = (self.now().await? - millis(silent)).to_string();
+        let names: Vec<String> = self.connection.ask(command(&["ZRANGEBYSCORE", NODES, "-inf", &until])).await?;
+        Ok(names.iter().filter_map(|name| NodeId::new(name).ok()).collect())
+    }
+
+    async fn clean(&self, dead: &NodeId, silent: Duration) -> Result<Option<Cleaned>, StoreError> {
+        let (mut claim, mut all, mut cursor) = (String::new(), Cleaned::default(), "0".to_owned());
+        loop {
+            claim = self.claim(dead, silent, Some(CLAIM), &claim).await?;
+            if claim.is_empty() {
+                return Ok(None);
+            }
+            let mut scan = command(&["SSCAN", &reverse(dead), &cursor, "COUNT"]);
+            scan.arg(CHUNK);
+            let (next, clients): (String, Vec<String>) = self.connection.ask(scan).await?;
+            for clients in clients.chunks(CHUNK) {
+                let Cleaned { removed, kept } = self.clean_some(dead, clients).await?;
+                all.removed += removed;
+                all.kept += kept;
+            }
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+        // Unless it has come back meanwhile.
+        let ended = self.claim(dead, silent, None, &claim).await?;
+        Ok((!ended.is_empty()).then_some(all))
+    }
+
+    async fn find(&self, client: &ClientId) -> Result<Option<Entry>, StoreError> {
+        let look = command(&["HMGET", &forward(client.as_str()), "node", "session", "since"]);
+        let known: (Option<String>, Option<String>, Option<u64>) = self.connection.ask(look).await?;
+        let (Some(node), Some(session), Some(since)) = known else { return Ok(None) };
+        Ok(Some(Entry { node: NodeId::new(&node).map_err(StoreError::new)?, session, since }))
+    }
+}
+
+fn forward(client: &str) -> String {
+    format!("sig:client:{client}")
+}
+
+fn reverse(node: &NodeId) -> String {
+    format!("sig:node:{node}:clients")
+}
+
+/// Forgets where a client is, unless it is elsewhere by now.
+fn forget(client: &str, node: &NodeId, session: &str) -> Cmd {
+    let mut call = by_hash(&scripts::FORGET_CLIENT);
+    call.arg(1).arg(forward(client)).arg(node.as_str()).arg(session);
+    call
+}
+
+fn command(words: &[&str]) -> Cmd {
+    let mut command = redis::cmd(words.first().copied().unwrap_or_default());
+    command.arg(words.get(1..).unwrap_or_default());
+    command
+}

@@ -1,0 +1,63 @@
+//! What scripts answer, read.
+
+use redis::{FromRedisValue, Value};
+use signaling_protocol::{ClientId, NodeId};
+
+use crate::{Change, Member, Outcome, Reason, Standing, StoreError};
+
+type Fields = (
+    u64,
+    u32,
+    u64,
+    u64,
+    bool,
+    bool,
+    Vec<(u8, u64, u64)>,
+    Vec<(u8, String, String)>,
+    Vec<(String, String)>,
+    Vec<String>,
+);
+
+/// Reads the answer that `end.lua` gives.
+pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
+    let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
+    let (version, capacity, count, waiting, line_moved, more, standings, changes, members, nodes) = fields;
+    let mut nodes: Vec<_> =
+        nodes.iter().map(|node| NodeId::new(node)).collect::<Result<_, _>>().map_err(StoreError::new)?;
+    nodes.sort_unstable();
+    Ok(Outcome {
+        version,
+        capacity: Some(capacity).filter(|&capacity| capacity > 0),
+        count,
+        waiting,
+        changes: changes.into_iter().map(change).collect::<Result<_, _>>()?,
+        line_moved,
+        nodes,
+        standings: standings.into_iter().map(standing).collect(),
+        members: members.into_iter().map(|(client, data)| member(&client, data)).collect::<Result<_, _>>()?,
+        more,
+    })
+}
+
+fn standing((kind, place, ahead): (u8, u64, u64)) -> Standing {
+    match kind {
+        0 => Standing::Member { place },
+        1 => Standing::Waiting { place, ahead },
+        2 => Standing::Out,
+        _ => Standing::Unknown,
+    }
+}
+
+fn change((kind, client, data): (u8, String, String)) -> Result<Change, StoreError> {
+    let member = member(&client, data)?;
+    Ok(match kind {
+        1 => Change::Joined(member),
+        2 => Change::Left { client: member.client, reason: Reason::Left },
+        _ => Change::Left { client: member.client, reason: Reason::Expired },
+    })
+}
+
+fn member(client: &str, data: String) -> Result<Member, StoreError> {
+    let client = ClientId::new(client).map_err(StoreError::new)?;
+    Ok(Member { client, data: Some(data).filter(|data| !data.is_empty()).map(String::into_boxed_str) })
+}

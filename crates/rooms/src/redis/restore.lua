@@ -1,0 +1,32 @@
+-- version, then for each seat: client, session, born, number, node, m or w, place, data
+local asked_of, list_after = {}, nil
+local told = tonumber(ARGV[9])
+if not version then
+  settled_at = now + math.floor(stale / 2)
+  redis.call('HSET', meta, 'settled', text(settled_at))
+end
+for at = 10, #ARGV, 8 do
+  local client, who = ARGV[at], who_at(at)
+  if read(client) then
+    refresh(client, who)
+  else
+    who.since, who.data = ARGV[at + 6], ARGV[at + 7]
+    last_place = math.max(last_place, tonumber(who.since))
+    if ARGV[at + 5] == 'm' then
+      redis.call('ZADD', members, now, client)
+      redis.call('ZADD', order, who.since, client)
+      count = count + 1
+    else
+      redis.call('ZADD', waiting, who.since, client)
+      redis.call('ZADD', checkin, now, client)
+    end
+    served(who.node, 1)
+    write(client, who)
+  end
+  table.insert(asked_of, { client, who.session })
+end
+if version and version > told then
+  version = version + 1
+else
+  version = told
+end

@@ -1,0 +1,195 @@
+-- The rules of a room, as in core/room.rs. One of the operations below follows, then end.lua.
+-- KEYS: members, order, waiting, checkin, info, meta. ARGV: now (0: this server's clock), stale, capacity, remembered, idle,
+-- page, page_bytes, stale_at_once, then the operation's own.
+local members, order, waiting, checkin, info, meta = unpack(KEYS)
+local now, stale, default_capacity, remembered = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local idle, page_size, page_bytes, stale_at_once = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local known_meta = {}
+local fields = redis.call('HGETALL', meta)
+for i = 1, #fields, 2 do
+  known_meta[fields[i]] = fields[i + 1]
+end
+local version, last_place = tonumber(known_meta.version), tonumber(known_meta.place) or 0
+-- The store had lost this room: until then those come back who had seats, and nobody else gets one.
+local settled_at = tonumber(known_meta.settled) or 0
+local own_capacity = tonumber(known_meta.capacity)
+local count = redis.call('ZCARD', members)
+local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}
+
+-- Numbers of 13 digits and more, as Redis would not write them.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+local function read(client)
+  local known = redis.call('HGET', info, client)
+  if not known then
+    return nil
+  end
+  local session, born, number, node, since, data = string.match(known, '^(%x+)\n(%d+)\n(%d+)\n([^\n]*)\n(%d+)\n(.*)$')
+  return { session = session, born = born, number = number, node = node, since = since, data = data }
+end
+
+local function write(client, it)
+  redis.call('HSET', info, client, table.concat({ it.session, it.born, it.number, it.node, it.since, it.data }, '\n'))
+end
+
+-- 'm', 'w', or nil for one that is gone.
+local function place_of(client)
+  if redis.call('ZSCORE', members, client) then
+    return 'm'
+  elseif redis.call('ZSCORE', waiting, client) then
+    return 'w'
+  end
+end
+
+local function served(node, by)
+  by_node[node] = (by_node[node] or 0) + by
+end
+
+local function outdates(known, who)
+  local born, other = tonumber(known.born), tonumber(who.born)
+  return known.session ~= who.session and (born > other or (born == other and known.session > who.session))
+end
+
+local function has_done(known, who)
+  return known.session == who.session and tonumber(who.number) <= tonumber(known.number)
+end
+
+local function next_place()
+  last_place = math.max(now, last_place + 1)
+  return text(last_place)
+end
+
+local function joined(client, data)
+  table.insert(changes, { 1, client, data })
+end
+
+local function has_room()
+  local capacity = own_capacity or default_capacity
+  return capacity == 0 or (now >= settled_at and count < capacity)
+end
+
+-- Heard of now, where it stands.
+local function touch(client, place)
+  if place == 'm' then
+    redis.call('ZADD', members, now, client)
+  else
+    redis.call('ZADD', checkin, now, client)
+  end
+end
+
+local function enter(client, who)
+  who.since = next_place()
+  redis.call('ZADD', order, who.since, client)
+  count = count + 1
+  joined(client, who.data)
+end
+
+local function refresh(client, who)
+  local known = read(client)
+  local place = known and not outdates(known, who) and place_of(client)
+  if not place then
+    return
+  end
+  touch(client, place)
+  local number = who.number
+  if known.session == who.session and tonumber(known.number) > tonumber(number) then
+    number = known.number
+  end
+  if known.session ~= who.session or known.node ~= who.node or known.number ~= number then
+    served(known.node, -1)
+    served(who.node, 1)
+    known.session, known.born, known.number, known.node = who.session, who.born, number, who.node
+    write(client, known)
+  end
+end
+
+-- Out, and remembered.
+local function gone(client, known, place, reason)
+  if place == 'm' then
+    redis.call('ZREM', members, client)
+    redis.call('ZREM', order, client)
+    count = count - 1
+    table.insert(changes, { reason, client, '' })
+  else
+    redis.call('ZREM', waiting, client)
+    moved = 1
+  end
+  served(known.node, -1)
+  known.data = ''
+  redis.call('ZADD', checkin, now - stale + remembered, client)
+  write(client, known)
+end
+
+local function expire()
+  for _, client in ipairs(redis.call('ZRANGEBYSCORE', members, '-inf', now - stale, 'LIMIT', 0, stale_at_once)) do
+    gone(client, read(client), 'm', 3)
+  end
+  for _, client in ipairs(redis.call('ZRANGEBYSCORE', checkin, '-inf', now - stale, 'LIMIT', 0, stale_at_once)) do
+    if redis.call('ZREM', waiting, client) == 1 then
+      moved = 1
+      served(read(client).node, -1)
+    end
+    redis.call('ZREM', checkin, client)
+    redis.call('HDEL', info, client)
+  end
+end
+
+local function admit()
+  while has_room() do
+    local client = redis.call('ZRANGE', waiting, 0, 0)[1]
+    if not client then
+      return
+    end
+    local known = read(client)
+    redis.call('ZREM', waiting, client)
+    redis.call('ZADD', members, redis.call('ZSCORE', checkin, client), client)
+    redis.call('ZREM', checkin, client)
+    enter(client, known)
+    write(client, known)
+    moved = 1
+  end
+end
+
+local function stands(client, session)
+  local known = read(client)
+  if not known then
+    return { 3, 0, 0 }
+  end
+  local place = known.session == session and place_of(client)
+  if place == 'm' then
+    return { 0, tonumber(known.since), 0 }
+  elseif place == 'w' then
+    return { 1, tonumber(known.since), redis.call('ZRANK', waiting, client) }
+  end
+  return { 2, 0, 0 }
+end
+
+local function page(after)
+  local from = 0
+  if after ~= '' then
+    local rank = redis.call('ZRANK', order, after)
+    local known = not rank and read(after)
+    from = rank and rank + 1 or known and redis.call('ZCOUNT', order, '-inf', known.since) or 0
+  end
+  local bytes = 0
+  for _, client in ipairs(redis.call('ZRANGE', order, from, from + page_size)) do
+    if #list >= page_size or bytes >= page_bytes then
+      more = 1
+      return
+    end
+    local data = read(client).data
+    bytes = bytes + #client + #data
+    table.insert(list, { client, data })
+  end
+end
+
+local function who_at(at)
+  return { session = ARGV[at + 1], born = ARGV[at + 2], number = ARGV[at + 3], node = ARGV[at + 4] }
+end

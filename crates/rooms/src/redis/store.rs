@@ -1,0 +1,112 @@
+//! Rooms as scripts.
+
+use redis::Cmd;
+use signaling_protocol::RoomName;
+
+use super::connection::Connection;
+use super::reply::outcome;
+use super::scripts::{self, Script, by_hash};
+use crate::rules::millis;
+use crate::{Clock, Op, Outcome, Request, RoomStore, Rules, Seat, Standing, StoreError, Who};
+
+/// Rooms in Redis or Valkey. Clones share the connection.
+#[derive(Clone)]
+pub struct RedisStore {
+    connection: Connection,
+    clock: Clock,
+    rules: Rules,
+}
+
+impl RedisStore {
+    /// Rooms at `redis://[user:password@]host:port[/database]`, or, in a cluster, `redis-cluster://host:port,host:port`. Connects
+    /// when it is first asked, and again whenever the connection is lost.
+    ///
+    /// # Errors
+    /// If `url` is none of these.
+    pub fn new(url: &str, rules: Rules, clock: Clock) -> Result<Self, StoreError> {
+        Ok(Self { connection: Connection::new(url)?, clock, rules })
+    }
+
+    fn call(&self, script: &Script, room: &RoomName) -> Cmd {
+        let Rules { capacity, idle, page, page_bytes, stale_at_once, .. } = self.rules;
+        let mut call = by_hash(script);
+        call.arg(6);
+        for kind in ["members", "order", "waiting", "checkin", "info", "meta"] {
+            call.arg(format!("sig:{{{room}}}:{kind}"));
+        }
+        call.arg(self.clock.given().unwrap_or(0))
+            .arg(self.rules.stale_ms())
+            .arg(capacity.unwrap_or(0))
+            .arg(self.rules.remembered_ms());
+        call.arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
+        call
+    }
+
+    fn command(&self, request: &Request) -> Cmd {
+        let call = |script| self.call(script, &request.room);
+        match &request.op {
+            Op::Join { who, data } => {
+                let mut call = call(&scripts::JOIN);
+                add_who(&mut call, who);
+                call.arg(data.as_deref().unwrap_or_default());
+                call
+            }
+            Op::Leave { who } => {
+                let mut call = call(&scripts::LEAVE);
+                add_who(&mut call, who);
+                call
+            }
+            Op::Drop { who, keep } => {
+                let mut call = call(&scripts::DROP);
+                add_who(&mut call, who);
+                call.arg(millis(*keep));
+                call
+            }
+            Op::Refresh { seats } => {
+                let mut call = call(&scripts::REFRESH);
+                seats.iter().for_each(|seat| add_who(&mut call, &seat.who));
+                call
+            }
+            Op::Restore { seats, version } => {
+                let mut call = call(&scripts::RESTORE);
+                call.arg(*version);
+                seats.iter().for_each(|seat| add_seat(&mut call, seat));
+                call
+            }
+            Op::List { after } => {
+                let mut call = call(&scripts::LIST);
+                call.arg(after.as_ref().map(AsRef::as_ref).unwrap_or_default());
+                call
+            }
+            Op::SetCapacity { capacity } => {
+                let mut call = call(&scripts::CAPACITY);
+                call.arg(capacity.map(|capacity| capacity.to_string()).unwrap_or_default());
+                call
+            }
+        }
+    }
+}
+
+fn add_who(call: &mut Cmd, who: &Who) {
+    let Who { client, session, born, number, node } = who;
+    call.arg(client.as_str()).arg(session.to_string()).arg(*born).arg(*number).arg(node.as_str());
+}
+
+/// One without a place is left out: there is nothing to give back.
+fn add_seat(call: &mut Cmd, seat: &Seat) {
+    let (kind, place) = match seat.standing {
+        Standing::Member { place } => ("m", place),
+        Standing::Waiting { place, .. } => ("w", place),
+        Standing::Out | Standing::Unknown => return,
+    };
+    add_who(call, &seat.who);
+    call.arg(kind).arg(place).arg(seat.data.as_deref().unwrap_or_default());
+}
+
+impl RoomStore for RedisStore {
+    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
+        let commands: Vec<_> = requests.iter().map(|request| self.command(request)).collect();
+        let answers = self.connection.send(&commands).await;
+        answers.into_iter().map(|answer| outcome(answer?)).collect()
+    }
+}

@@ -1,0 +1,81 @@
+//! Whatever is asked of them, in whatever order: both stores say the same.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rules, Seat, Standing, Store, Who};
+
+use crate::people::{House, STALE};
+use crate::server::Server;
+
+fn someone() -> impl Strategy<Value = Who> {
+    (0..6_u8, 0..2_u8, 0..12_u64, 0..2_u8).prop_map(|(client, session, number, node)| Who {
+        client: ClientId::new(&format!("c{client}")).unwrap(),
+        session: SessionId([session + 1; 16]),
+        born: 7 + u64::from(session / 2),
+        number,
+        node: NodeId::new(&format!("node-{node}")).unwrap(),
+    })
+}
+
+fn data() -> impl Strategy<Value = Option<Box<str>>> {
+    prop::option::of(prop_oneof![Just("1".into()), Just("{\"a\":\n\"b c\"}".into())])
+}
+
+fn seats() -> impl Strategy<Value = Vec<Seat>> {
+    let standing = prop_oneof![
+        (5..30_u64).prop_map(|place| Standing::Member { place }),
+        (5..30_u64).prop_map(|place| Standing::Waiting { place, ahead: 0 }),
+    ];
+    let seat = (someone(), standing, data()).prop_map(|(who, standing, data)| Seat { who, standing, data });
+    prop::collection::vec(seat, 1..4)
+}
+
+/// An operation, and the seconds that pass before it.
+fn step() -> impl Strategy<Value = (u64, Op)> {
+    let op = prop_oneof![
+        6 => (someone(), data()).prop_map(|(who, data)| Op::Join { who, data }),
+        3 => someone().prop_map(|who| Op::Leave { who }),
+        2 => (someone(), 0..30_u64).prop_map(|(who, keep)| Op::Drop { who, keep: Duration::from_secs(keep) }),
+        3 => seats().prop_map(|seats| Op::Refresh { seats }),
+        1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Op::Restore { seats, version }),
+        2 => prop::option::of(someone()).prop_map(|who| Op::List { after: who.map(|who| who.client) }),
+        1 => prop::option::of(0..4_u32).prop_map(|capacity| Op::SetCapacity { capacity }),
+    ];
+    (prop_oneof![3 => Just(0_u64), 2 => 0..20_u64, 1 => 30..400_u64], op)
+}
+
+#[test]
+fn redis_answers_every_operation_as_memory_does() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let rules =
+        Rules { capacity: Some(2), stale: STALE, page: 3, page_bytes: 20, stale_at_once: 2, ..Rules::default() };
+    let mut rooms = 0;
+    let house = House::memory(rules);
+    let given = Clock::Given(Arc::clone(&house.clock));
+    let redis = runtime.block_on(async { RedisStore::new(&server.url(), rules, given).unwrap() });
+    let redis = Store::Redis(redis);
+    let mut cases = std::cell::RefCell::new(0);
+    let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
+    runner
+        .run(&prop::collection::vec(step(), 1..40), |steps| {
+            let case = cases.replace_with(|case| *case + 1);
+            let room = RoomName::new(&format!("room-{case}")).unwrap();
+            for (at, (seconds, op)) in steps.into_iter().enumerate() {
+                house.clock.fetch_add(seconds * 1000, Ordering::Relaxed);
+                let request = Request { room: room.clone(), op };
+                let memory = runtime.block_on(house.store.apply(vec![request.clone()]));
+                let other = runtime.block_on(redis.apply(vec![request.clone()]));
+                prop_assert_eq!(memory, other, "step {}: {:?}", at, request);
+            }
+            Ok(())
+        })
+        .unwrap();
+    rooms += *cases.get_mut();
+    assert!(rooms >= 300);
+}

@@ -1,0 +1,11 @@
+//! What every store must do. Each test runs on the memory store and on a Redis that it starts itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod alike;
+mod contention;
+mod line;
+mod outages;
+mod people;
+mod registry;
+mod rooms;
+mod server;

@@ -1,0 +1,84 @@
+//! A server that forgets, goes away, or stands still.
+
+use std::time::{Duration, Instant};
+
+use signaling_rooms::{Op, Request, RoomStore as _, Standing};
+
+use crate::people::{House, rules};
+
+#[tokio::test]
+async fn scripts_that_the_server_has_forgotten_are_loaded_again() {
+    let mut house = House::redis(rules(0));
+    house.join("alice").await;
+    house.server.as_ref().unwrap().cli(&["script", "flush"]);
+    assert_eq!(house.join("bob").await.count, 2);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_empty_is_found_again_and_knows_nobody() {
+    let mut house = House::redis(rules(0));
+    house.join("alice").await;
+    house.server.as_mut().unwrap().restart_empty();
+    let start = Instant::now();
+    let known = loop {
+        let seats = vec![crate::people::seat(crate::people::who("alice"), Standing::Unknown)];
+        let refresh = Request { room: house.room.clone(), op: Op::Refresh { seats } };
+        match house.store.apply(vec![refresh]).await.pop().unwrap() {
+            Ok(outcome) => break outcome,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(known.standings, [Standing::Unknown]);
+}
+
+#[tokio::test]
+async fn no_call_takes_longer_than_its_limit_when_the_server_stands_still() {
+    let mut house = House::redis(rules(0));
+    house.join("alice").await;
+    let who = house.who("bob");
+    let join = Request { room: house.room.clone(), op: Op::Join { who, data: None } };
+    house.server.as_ref().unwrap().pause();
+    let start = Instant::now();
+    let refused = house.store.apply(vec![join.clone()]).await.pop().unwrap();
+    assert!(refused.is_err() && start.elapsed() < Duration::from_secs(4), "{refused:?} after {:?}", start.elapsed());
+    house.server.as_ref().unwrap().go_on();
+    let start = Instant::now();
+    let done = loop {
+        match house.store.apply(vec![join.clone()]).await.pop().unwrap() {
+            Ok(outcome) => break outcome,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+    };
+    // Whether it was carried out the first time or not, it is done once.
+    assert_eq!((done.count, done.members.len()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_room_that_everybody_has_left_is_forgotten_after_a_while() {
+    let clock = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(1_800_000_000_000));
+    let mut rooms = signaling_rooms::Rooms::new(rules(0));
+    let ask = |rooms: &mut signaling_rooms::Rooms, room: &str, op: Op| {
+        let now = clock.load(std::sync::atomic::Ordering::Relaxed);
+        rooms.apply(now, &Request { room: signaling_protocol::RoomName::new(room).unwrap(), op })
+    };
+    for room in 0..1000 {
+        let who = signaling_rooms::Who { number: 1, ..crate::people::who("alice") };
+        ask(&mut rooms, &format!("r{room}"), Op::Join { who: who.clone(), data: None });
+        ask(&mut rooms, &format!("r{room}"), Op::Leave { who: signaling_rooms::Who { number: 2, ..who } });
+    }
+    ask(&mut rooms, "own", Op::SetCapacity { capacity: Some(3) });
+    assert_eq!(rooms.len(), 1001);
+    clock.fetch_add(16 * 60 * 1000, std::sync::atomic::Ordering::Relaxed);
+    ask(&mut rooms, "another", Op::List { after: None });
+    assert_eq!(rooms.len(), 1, "only the one with a capacity of its own");
+
+    let mut house = House::redis(rules(0));
+    house.join("alice").await;
+    house.leave("alice").await;
+    let server = house.server.as_ref().unwrap();
+    for key in server.cli(&["keys", "*"]).lines() {
+        let left: i64 = server.cli(&["pttl", key]).parse().unwrap();
+        assert!((1..=900_000).contains(&left), "{key} lives {left} ms");
+    }
+}

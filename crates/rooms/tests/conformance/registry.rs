@@ -1,0 +1,128 @@
+//! Who is where, and the cleaner.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_rooms::{Cleaned, Clock, RedisRegistry, Registration, Registry as _};
+
+use crate::server::Server;
+
+const SILENT: Duration = Duration::from_secs(45);
+
+struct Mesh {
+    server: Server,
+    registry: RedisRegistry,
+    clock: Arc<AtomicU64>,
+}
+
+fn mesh() -> Mesh {
+    let server = Server::start();
+    let clock = Arc::new(AtomicU64::new(1_800_000_000_000));
+    let registry = RedisRegistry::new(&server.url(), Clock::Given(Arc::clone(&clock))).unwrap();
+    Mesh { server, registry, clock }
+}
+
+fn node(name: &str) -> NodeId {
+    NodeId::new(name).unwrap()
+}
+
+fn registration(client: usize, session: u8, here: bool) -> Registration {
+    let client = ClientId::new(&format!("c{client}")).unwrap();
+    Registration { client, session: SessionId([session; 16]), here }
+}
+
+impl Mesh {
+    async fn at(&self, client: usize) -> Option<String> {
+        let found = self.registry.find(&ClientId::new(&format!("c{client}")).unwrap()).await.unwrap();
+        found.map(|entry| entry.node.to_string())
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_found_where_it_is_and_its_former_node_cannot_take_that_back() {
+    let mesh = mesh();
+    mesh.registry.register(&node("a"), &[registration(1, 1, true)]).await.unwrap();
+    assert_eq!(mesh.at(1).await.as_deref(), Some("a"));
+    mesh.registry.register(&node("b"), &[registration(1, 1, true)]).await.unwrap();
+    mesh.registry.register(&node("a"), &[registration(1, 1, false)]).await.unwrap();
+    assert_eq!(mesh.at(1).await.as_deref(), Some("b"));
+    assert_eq!(mesh.server.cli(&["exists", "sig:node:a:clients"]), "0");
+    mesh.registry.register(&node("b"), &[registration(1, 1, false)]).await.unwrap();
+    assert_eq!(mesh.at(1).await, None);
+    assert_eq!(mesh.server.cli(&["dbsize"]), "0");
+}
+
+#[tokio::test]
+async fn a_registry_that_has_lost_everything_says_so_at_the_next_heartbeat() {
+    let mesh = mesh();
+    assert!(!mesh.registry.beat(&node("a")).await.unwrap());
+    assert!(mesh.registry.beat(&node("a")).await.unwrap());
+    mesh.server.cli(&["flushall"]);
+    assert!(!mesh.registry.beat(&node("a")).await.unwrap());
+}
+
+#[tokio::test]
+async fn the_cleaner_removes_what_the_dead_left_and_leaves_alone_what_is_elsewhere_by_now() {
+    let mesh = mesh();
+    let many: Vec<_> = (0..20_000).map(|client| registration(client, 1, true)).collect();
+    mesh.registry.register(&node("dead"), &many).await.unwrap();
+    mesh.registry.beat(&node("dead")).await.unwrap();
+    mesh.registry.beat(&node("alive")).await.unwrap();
+    mesh.pass(SILENT);
+    mesh.registry.beat(&node("alive")).await.unwrap();
+    assert_eq!(mesh.registry.silent_nodes(SILENT).await.unwrap(), [node("dead")]);
+    let moved: Vec<_> = (0..100).map(|client| registration(client * 7, 1, true)).collect();
+    mesh.registry.register(&node("alive"), &moved).await.unwrap();
+
+    let dead = node("dead");
+    let (first, second) = tokio::join!(mesh.registry.clean(&dead, SILENT), mesh.registry.clean(&dead, SILENT));
+
+    let done: Vec<_> = [first.unwrap(), second.unwrap()].into_iter().flatten().collect();
+    assert_eq!(done, [Cleaned { removed: 19_900, kept: 100 }], "exactly one of the two");
+    assert_eq!((mesh.at(7).await.as_deref(), mesh.at(8).await), (Some("alive"), None));
+    assert_eq!(mesh.server.cli(&["exists", "sig:node:dead:clients"]), "0");
+    assert!(mesh.registry.silent_nodes(SILENT).await.unwrap().is_empty());
+    assert!(mesh.server.slowest() < Duration::from_millis(10), "{:?}", mesh.server.slowest());
+}
+
+#[tokio::test]
+async fn a_cleaner_that_dies_half_way_is_followed_by_another_once_its_claim_has_run_out() {
+    let mesh = mesh();
+    let many: Vec<_> = (0..5_000).map(|client| registration(client, 1, true)).collect();
+    mesh.registry.register(&node("dead"), &many).await.unwrap();
+    mesh.registry.beat(&node("dead")).await.unwrap();
+    mesh.pass(SILENT);
+    let left = || mesh.server.cli(&["scard", "sig:node:dead:clients"]).parse::<usize>().unwrap();
+    let dead = node("dead");
+    {
+        let mut cleaning = std::pin::pin!(mesh.registry.clean(&dead, SILENT));
+        while left() == 5_000 {
+            let step = tokio::time::timeout(Duration::from_millis(1), &mut cleaning).await;
+            assert!(step.is_err(), "it is cut off before it is done");
+        }
+    }
+    assert!(left() > 0);
+    assert_eq!(mesh.registry.clean(&dead, SILENT).await.unwrap(), None, "its claim still holds");
+    mesh.pass(Duration::from_secs(11));
+    let rest = mesh.registry.clean(&dead, SILENT).await.unwrap().unwrap();
+    assert!(rest.removed > 0 && rest.removed < 5_000);
+    assert_eq!(mesh.server.cli(&["dbsize"]), "0");
+}
+
+#[tokio::test]
+async fn a_node_that_comes_back_while_it_is_cleaned_keeps_what_it_registers() {
+    let mesh = mesh();
+    mesh.registry.register(&node("back"), &[registration(1, 1, true)]).await.unwrap();
+    mesh.registry.beat(&node("back")).await.unwrap();
+    mesh.pass(SILENT);
+    mesh.registry.beat(&node("back")).await.unwrap();
+    mesh.registry.register(&node("back"), &[registration(1, 2, true)]).await.unwrap();
+    assert_eq!(mesh.registry.clean(&node("back"), SILENT).await.unwrap(), None);
+    assert_eq!(mesh.at(1).await.as_deref(), Some("back"));
+}

@@ -1,0 +1,199 @@
+//! Members: they come, are seen, come again, and go.
+
+use std::time::Duration;
+
+use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_rooms::{Op, Standing, Who};
+
+use crate::people::{STALE, is_member, on_both, rules, seat, told, who};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn who_joins_is_shown_with_data_to_those_who_are_in_and_sees_them_oldest_first() {
+    on_both(rules(0), async |mut house| {
+        let alice = house.join("zoe").await;
+        let bob = house.join("bob").await;
+
+        assert!(is_member(&alice) && is_member(&bob));
+        assert_eq!(told(&bob), ["+bob"]);
+        assert_eq!(bob.version, alice.version + 1);
+        let seen: Vec<_> = bob.members.iter().map(|it| (it.client.as_str(), it.data.as_deref().unwrap())).collect();
+        assert_eq!(seen, [("zoe", r#"{"name":"zoe"}"#), ("bob", r#"{"name":"bob"}"#)]);
+        assert_eq!((bob.count, bob.capacity), (2, None));
+        assert_eq!(bob.nodes, [NodeId::new("node-0").unwrap()]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn joining_again_answers_with_the_present_state_and_tells_nobody_anything_unless_data_changed() {
+    on_both(rules(0), async |mut house| {
+        let first = house.join("alice").await;
+        let again = house.join("alice").await;
+        assert_eq!((again.version, told(&again).len(), again.members.len()), (first.version, 0, 1));
+
+        let who = house.who("alice");
+        let changed = house.ask(Op::Join { who, data: Some("2".into()) }).await;
+        assert_eq!(told(&changed), ["+alice"]);
+        assert_eq!((changed.version, changed.count), (first.version + 1, 1));
+        let who = house.who("alice");
+        let silent = house.ask(Op::Join { who, data: None }).await;
+        assert_eq!((told(&silent).len(), silent.members[0].data.as_deref()), (0, Some("2")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_that_comes_again_is_known_and_changes_nothing() {
+    on_both(rules(0), async |mut house| {
+        let (join, leave) = (house.who("alice"), house.who("alice"));
+        house.ask(Op::Join { who: join.clone(), data: None }).await;
+        let left = house.ask(Op::Leave { who: leave.clone() }).await;
+        assert_eq!(told(&left), ["-alice"]);
+
+        let again = house.ask(Op::Join { who: join, data: None }).await;
+        assert_eq!((&again.standings[..], again.version), (&[Standing::Out][..], left.version));
+        let again = house.ask(Op::Leave { who: leave }).await;
+        assert_eq!((told(&again).len(), again.version), (0, left.version));
+        assert!(is_member(&house.join("alice").await));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_newer_session_takes_the_place_over_and_an_older_one_can_do_nothing_any_more() {
+    on_both(rules(1), async |mut house| {
+        house.join("alice").await;
+        let newer = Who { session: SessionId([9; 16]), born: u64::from(u32::MAX) << 20, number: 1, ..who("alice") };
+        let taken = house.ask(Op::Join { who: newer.clone(), data: None }).await;
+        assert!(is_member(&taken) && told(&taken).is_empty());
+
+        assert_eq!(told(&house.leave("alice").await).len(), 0);
+        house.lose("alice", Duration::ZERO).await;
+        assert_eq!(house.join("alice").await.standings, [Standing::Out]);
+        assert_eq!(house.refresh(&["alice"]).await.standings, [Standing::Out]);
+        assert_eq!(told(&house.ask(Op::Leave { who: Who { number: 2, ..newer } }).await), ["-alice"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_is_not_heard_of_goes_once_and_whoever_comes_next_tells() {
+    on_both(rules(0), async |mut house| {
+        house.join("alice").await;
+        house.join("bob").await;
+        house.pass(STALE - SECOND);
+        assert_eq!(told(&house.refresh(&["bob"]).await).len(), 0);
+        house.pass(SECOND);
+        assert_eq!(told(&house.refresh(&["bob"]).await), ["!alice"]);
+        assert_eq!(told(&house.refresh(&["bob"]).await).len(), 0);
+        // It was not lost by the store: the node that comes with it too late hears so.
+        assert_eq!(house.refresh(&["alice"]).await.standings, [Standing::Out]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_seat_of_a_session_that_ended_is_kept_unseen_for_its_time() {
+    on_both(rules(2), async |mut house| {
+        house.join("alice").await;
+        house.join("bob").await;
+        assert_eq!(told(&house.lose("alice", 20 * SECOND).await).len(), 0);
+        house.pass(19 * SECOND);
+        assert_eq!(told(&house.join("alice").await).len(), 0, "back in time: nobody saw it leave");
+        house.lose("alice", 20 * SECOND).await;
+        house.pass(20 * SECOND);
+        assert_eq!(told(&house.refresh(&["bob"]).await), ["!alice"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_that_moved_is_not_dropped_by_the_node_that_it_left() {
+    on_both(rules(0), async |mut house| {
+        house.join("alice").await;
+        let there = Who { node: NodeId::new("node-1").unwrap(), ..who("alice") };
+        let moved = house.ask(Op::Refresh { seats: vec![seat(there, Standing::Unknown)] }).await;
+        assert_eq!((told(&moved).len(), matches!(moved.standings[..], [Standing::Member { .. }])), (0, true));
+        house.lose("alice", Duration::ZERO).await;
+        let bob = house.join("bob").await;
+        assert_eq!((told(&bob), bob.count), (vec!["+bob".to_owned()], 2));
+        let nodes: Vec<_> = bob.nodes.iter().map(NodeId::as_str).collect();
+        assert_eq!(nodes, ["node-0", "node-1"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn members_come_in_pages_of_a_bounded_size() {
+    on_both(signaling_rooms::Rules { page: 3, page_bytes: 1_000_000, ..rules(0) }, async |mut house| {
+        for name in 0..7 {
+            house.join(&format!("c{name}")).await;
+        }
+        let mut seen = Vec::new();
+        loop {
+            let after = seen.last().map(|name: &String| ClientId::new(name).unwrap());
+            let page = house.ask(Op::List { after }).await;
+            assert!(page.members.len() <= 3);
+            seen.extend(page.members.iter().map(|it| it.client.to_string()));
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(seen, ["c0", "c1", "c2", "c3", "c4", "c5", "c6"]);
+        house.leave("c2").await;
+        let behind = house.ask(Op::List { after: Some(ClientId::new("c2").unwrap()) }).await;
+        assert_eq!(behind.members[0].client.as_str(), "c3", "one that has left meanwhile still marks a place");
+    })
+    .await;
+    on_both(signaling_rooms::Rules { page_bytes: 30, ..rules(0) }, async |mut house| {
+        for name in 0..7 {
+            house.join(&format!("c{name}")).await;
+        }
+        let page = house.ask(Op::List { after: None }).await;
+        assert_eq!((page.members.len(), page.more), (2, true));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_the_store_lost_is_given_back_in_order_and_nobody_is_shown_as_joining() {
+    on_both(rules(2), async |mut house| {
+        let mut seats = Vec::new();
+        let mut version = 0;
+        for name in ["alice", "bob", "carol", "dave"] {
+            let joined = house.join(name).await;
+            version = version.max(joined.version);
+            seats.push(signaling_rooms::Seat { data: Some("7".into()), ..seat(who(name), joined.standings[0]) });
+        }
+        house.room = signaling_protocol::RoomName::new("the-same-after-a-loss").unwrap();
+        assert!(house.refresh(&["alice"]).await.standings == [Standing::Unknown]);
+        let (later, first) = (seats.split_off(2), seats);
+        let restored = house.ask(Op::Restore { seats: later, version }).await;
+        assert_eq!((told(&restored).len(), restored.version), (0, version));
+        let restored = house.ask(Op::Restore { seats: first, version }).await;
+        assert_eq!((restored.version, restored.count, restored.waiting), (version, 2, 2));
+        assert_eq!(house.members().await, ["alice", "bob"], "who waited came back first, and yet they wait");
+        assert!(!is_member(&house.join("eve").await), "nor does a newcomer get a seat before all are back");
+        house.pass(STALE / 2);
+        house.leave("alice").await;
+        assert_eq!(house.members().await, ["bob", "carol"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_joined_an_emptied_room_before_the_others_are_back_makes_them_see_a_gap() {
+    on_both(rules(0), async |mut house| {
+        let alice = house.join("alice").await;
+        house.room = signaling_protocol::RoomName::new("the-same-after-a-loss").unwrap();
+        house.pass(SECOND);
+        let bob = house.join("bob").await;
+        let seats = vec![seat(who("alice"), alice.standings[0])];
+        let restored = house.ask(Op::Restore { seats, version: alice.version }).await;
+        assert!(restored.version > bob.version && bob.version > alice.version);
+        assert_eq!(house.members().await, ["alice", "bob"]);
+    })
+    .await;
+}
