@@ -40,8 +40,10 @@ async fn every_contestant_delivers_everything() {
     let run = timeout(PATIENCE, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
 
     let complaints = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{complaints}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap_or_else(|_| panic!("{complaints}"));
     let all_arrived = json!({ "sent": MESSAGES, "delivered": MESSAGES, "lost": 0, "doubled": 0, "swapped": 0 });
+    let rows = report["rows"].as_array().unwrap();
     for contestant in contestants {
         let of_it = |what: &str| -> Vec<&Value> {
             report[what].as_array().unwrap().iter().filter(|run| run["contestant"] == contestant).collect()
@@ -52,6 +54,12 @@ async fn every_contestant_delivers_everything() {
             assert_eq!(load["messages"], all_arrived, "{contestant}: {load}");
         }
         assert_eq!((of_it("connects").len(), of_it("memory").len()), (1, 1), "{contestant}: {complaints}");
+        let has_no_nodes = contestant == "echo";
+        for row in rows.iter().filter(|row| !(has_no_nodes && row["what"].as_str().unwrap().contains("nodes"))) {
+            let figures = row["figures"].as_array().unwrap();
+            let has_all = figures.iter().all(|figure| figure["medians"][contestant].is_number());
+            assert!(has_all && !figures.is_empty(), "{contestant}: {row}");
+        }
     }
     assert!(std::fs::read_to_string(markdown).unwrap().contains("CPU per message of the front, SDP at 200/s"));
 }

@@ -9,7 +9,7 @@ use signaling_integration_tests::load::mesh_load;
 async fn visitors_are_heard_and_leave_and_each_process_is_compared_with_before() {
     let mesh = TestMesh::start().await;
     let arguments =
-        ["churn", "--clients=10", "--visits=200", "--warmup=1", "--rate=200", "--settle-ms=1000", "--max-growth=9"];
+        ["churn", "--clients=10", "--visits=200", "--warmup=1", "--rate=200", "--settle-ms=1000", "--max-growth=900"];
 
     let run = mesh_load(&mesh.dir, &arguments).await;
 

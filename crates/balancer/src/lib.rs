@@ -1,8 +1,9 @@
 //! The balancer: trunks, placement and handoff.
 //!
 //! [`placement`] decides which node serves a client and [`moves`] in what order clients move when that changes; [`follower`]
-//! keeps the trunks to the nodes, [`trunks`] puts clients on them, the edge crate holds the clients' sockets, and [`run`]
-//! puts them together. One thread does it all.
+//! keeps the trunks to the nodes, [`trunks`] puts clients on them, the edge crate holds the clients' sockets, and [`run`](run())
+//! puts them together. `metrics` names what its metrics page says beyond the edge's own; `drain` sends the clients away, each
+//! at its own moment, before the process ends. One thread does it all.
 
 pub mod config;
 mod drain;

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use signaling_edge::handshake;
-use signaling_edge::ws::{Decoder, Event, Limits, encode};
+use signaling_edge::ws::{self, Decoder, Limits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -98,7 +98,7 @@ async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
     let mut out = Vec::new();
     let mut decoder = Decoder::default();
     let mut early = parts.read_buf.to_vec();
-    let mut closing = reply(&mut decoder, &mut early, limits, &mut out);
+    let mut closing = ws::echo(&mut decoder, &mut early, limits, &mut out);
     loop {
         stream.write_all(&out).await?;
         out.clear();
@@ -109,32 +109,10 @@ async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
         if count == 0 {
             return Ok(());
         }
-        closing = reply(&mut decoder, &mut scratch[..count], limits, &mut out);
+        closing = ws::echo(&mut decoder, &mut scratch[..count], limits, &mut out);
     }
     stream.shutdown().await?;
     let drained = async { while !matches!(stream.read(&mut scratch).await, Ok(0) | Err(_)) {} };
     let _ = tokio::time::timeout(DRAIN, drained).await;
     Ok(())
-}
-
-/// Answers everything in `bytes`; true if the last answer is a close.
-fn reply(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut Vec<u8>) -> bool {
-    let mut input = decoder.feed(bytes, limits);
-    loop {
-        match input.next() {
-            Ok(None) => return false,
-            Ok(Some(Event::Text(text))) => encode::text(out, text),
-            Ok(Some(Event::Binary(bytes))) => encode::binary(out, bytes),
-            Ok(Some(Event::Ping(payload))) => encode::pong(out, payload),
-            Ok(Some(Event::Pong(_))) => {}
-            Ok(Some(Event::Close(code, _))) => {
-                encode::close(out, code.unwrap_or(1000), "");
-                return true;
-            }
-            Err(violation) => {
-                encode::close(out, violation.code, violation.reason);
-                return true;
-            }
-        }
-    }
 }

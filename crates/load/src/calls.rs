@@ -22,7 +22,7 @@ mod shape;
 mod steps;
 
 pub(crate) use exchange::make_calls;
-pub(crate) use options::CallOptions;
+pub(crate) use options::{CallOptions, MAX_RATE};
 pub(crate) use part::CallPart;
 pub(crate) use report::Report;
 pub(crate) use steps::doubling;

@@ -1,9 +1,9 @@
 //! Several processes that put one load on the mesh together.
 //!
 //! The first process starts the others with its own command line and `--share NUMBER/OF`, and takes no part in the load
-//! itself. Each of them connects its clients, says `ready` in one line and waits; once all are ready they are told to go.
-//! In the end each writes what it has found as one line of JSON, and the first process merges these. With `--processes 1`
-//! there is but this process, and the same code runs in it.
+//! itself; they end when it does. Each of them connects its clients, says `ready` in one line and waits; once all are
+//! ready they are told to go. In the end each writes what it has found as one line of JSON, and the first process merges
+//! these. With `--processes 1` there is but this process, and the same code runs in it.
 
 mod children;
 mod gate;
@@ -65,7 +65,7 @@ impl CrewOptions {
         beside: impl AsyncFnOnce(Over) -> B,
     ) -> Result<Option<Work<P, B>>> {
         if let Some(share) = self.share {
-            let found = part(share, Gate::told_by_the_first()).await?;
+            let found = part(share, Gate::told_by_the_first()?).await?;
             println!("{}", serde_json::to_string(&found)?);
             return Ok(None);
         }

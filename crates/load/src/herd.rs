@@ -27,7 +27,7 @@ use crate::clock::Clock;
 use crate::crew::Gate;
 use crate::fleet::{FleetOptions, Opened};
 use crate::progress::progress;
-use wanderer::{Herd, live};
+use wanderer::{Herd, Who, live};
 
 pub(crate) use cut::beside;
 pub(crate) use log::HerdPart;
@@ -50,8 +50,9 @@ pub(crate) async fn graze(fleet: &FleetOptions, options: &HerdOptions, gate: Gat
         .plan()?
         .0
         .open(|Opened { home, client }| {
-            let seed = options.seed.wrapping_add(first + home.number as u64);
-            clients.spawn_local(live(Rc::clone(&herd), home, client, is_cut.clone(), seed));
+            let number = first + home.number as u64;
+            let who = Who { client: number, seed: options.seed.wrapping_add(number) };
+            clients.spawn_local(live(Rc::clone(&herd), home, client, is_cut.clone(), who));
         })
         .await?;
     gate.pass().await?;
@@ -63,7 +64,7 @@ pub(crate) async fn graze(fleet: &FleetOptions, options: &HerdOptions, gate: Gat
     }
     let bar = progress(total, "coming back");
     let give_up = begin + options.before() + options.away() + options.patience();
-    while !herd.is_back(total) && Instant::now() < give_up {
+    while herd.back() < total && Instant::now() < give_up {
         bar.set_position(herd.back());
         sleep(LOOK_EVERY).await;
     }

@@ -18,7 +18,8 @@
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
-//! | `ticker`, `clock` | what the sender follows; the time of a run |
+//! | `ticker`, `clock`, `settle` | what the sender follows; the time of a run, and its end |
+//! | `common`, `merge` | what one process finds, and how it is added to what others find |
 //! | `latency`, `timeline` | percentiles; the same second by second |
 //! | `watch`, `costs`, `procfs`, `metrics` | CPU and memory of the servers' processes; what servers say of themselves |
 //! | `html`, `plots`, `progress` | the page with plots; the bar on the terminal |
@@ -34,6 +35,7 @@ mod calls;
 mod churn;
 mod client;
 mod clock;
+mod common;
 mod costs;
 mod crew;
 mod fleet;
@@ -51,6 +53,7 @@ mod procfs;
 mod progress;
 mod route;
 mod schedule;
+mod settle;
 #[cfg(test)]
 mod testing;
 mod ticker;

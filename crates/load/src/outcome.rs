@@ -1,5 +1,6 @@
 //! What comes out of a scenario.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -59,6 +60,11 @@ impl Outcome {
         print!("{}", self.table);
         Ok(())
     }
+}
+
+/// What sockets that ended though we did not end them say against the servers, by reason.
+pub(crate) fn closed_failures(closed: &BTreeMap<String, u64>) -> impl Iterator<Item = String> + '_ {
+    closed.iter().map(|(reason, count)| format!("{count} sockets closed: {reason}"))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

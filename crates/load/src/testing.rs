@@ -1,14 +1,14 @@
 //! What several tests of this crate share.
 
-use clap::Parser as _;
+use clap::Args;
 
 use crate::drill::DrillOptions;
 use crate::fleet::FleetOptions;
 use crate::traffic::TrafficOptions;
 
 /// The options that scenarios have in common.
-#[derive(clap::Parser)]
-pub(crate) struct Command {
+#[derive(Args)]
+pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) fleet: FleetOptions,
     #[command(flatten)]
@@ -17,6 +17,12 @@ pub(crate) struct Command {
     pub(crate) drill: DrillOptions,
 }
 
-pub(crate) fn parse(arguments: &[&str]) -> Result<Command, clap::Error> {
-    Command::try_parse_from([&["mesh-load"], arguments].concat())
+/// Reads options as a command line has them.
+pub(crate) fn options<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {
+    let command = T::augment_args(clap::Command::new("mesh-load").no_binary_name(true));
+    T::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}
+
+pub(crate) fn parse(arguments: &[&str]) -> Result<Common, clap::Error> {
+    options(arguments)
 }

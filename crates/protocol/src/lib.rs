@@ -1,6 +1,7 @@
 //! Every word on a wire of the signaling mesh: what clients and servers say ([`client`], [`server`], [`rooms`], [`close`]), what
-//! edges and nodes say ([`trunk`]), what nodes say to each other ([`forward`]), the names in all of them ([`ids`]) and
-//! the sizes and times they keep ([`limits`]).
+//! edges and nodes say ([`trunk`]), what nodes say to each other ([`forward`]), the names in all of them ([`ids`]), the token
+//! that brings a client back to its session ([`resume`]), and the sizes and times they keep ([`limits`]). A writer gathers
+//! frames in [`Batches`] until the wire takes them.
 //!
 //! No I/O, no clock. `PROTOCOL.md` in this crate says the client's side in full for other languages.
 //!

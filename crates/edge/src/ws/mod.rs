@@ -16,6 +16,7 @@
 //! | `close` | close bodies and codes |
 //! | `mask` | unmasking |
 //! | `encode` | server frames |
+//! | `echo` | what a server says that gives back what it gets: for tests and benchmarks |
 //!
 //! ```
 //! use signaling_edge::ws::{Decoder, Event, Limits};
@@ -31,12 +32,14 @@
 
 mod close;
 mod decode;
+mod echo;
 pub mod encode;
 mod header;
 mod mask;
 mod message;
 
 pub use decode::{Decoder, Input};
+pub use echo::echo;
 
 /// What one client may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,17 +3,17 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Waker};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Result;
 use tokio::task::yield_now;
-use tokio::time::sleep;
 
 use super::book::{CallBook, Step, Times};
 use super::shape::{Shape, Side, call_and_part, number_of};
 use super::{CallOptions, CallPart};
 use crate::client::{Client, Sent};
 use crate::clock::Clock;
+use crate::common::CommonPart;
 use crate::crew::Gate;
 use crate::fleet::{Fleet, FleetOptions, Listener};
 use crate::latency::Latencies;
@@ -21,13 +21,10 @@ use crate::merge::add_counts;
 use crate::message::{Answer, Format, Size, read_answer};
 use crate::pairs::{Pairing, partners, turns};
 use crate::progress::progress;
+use crate::settle::{LOOK_EVERY, run_mark, settle};
 use crate::ticker::Ticker;
 use crate::timeline::Timeline;
 
-/// After the last message, how long a repeat of one may take to show.
-const QUIET: Duration = Duration::from_millis(300);
-/// How often to look whether all has arrived.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Calls begun before the readers have their turn, when many are overdue.
 const MAX_BATCH: u64 = 50;
 
@@ -44,6 +41,8 @@ struct Exchange {
     due: RefCell<BinaryHeap<Reverse<Due>>>,
     /// Clients whose kernel buffer was full.
     stalled: RefCell<Vec<usize>>,
+    /// Messages that a client's own socket did not take.
+    unsent: Cell<u64>,
     set_up_times: RefCell<Latencies>,
     answer_times: RefCell<Latencies>,
     lateness: RefCell<Latencies>,
@@ -83,18 +82,17 @@ pub(crate) async fn make_calls(fleet: &FleetOptions, options: &CallOptions, gate
 
 impl Exchange {
     fn new(fleet: &FleetOptions, options: &CallOptions) -> Result<Self> {
-        // Tells this run's messages from an earlier one's that were held for clients of the same names.
-        let mark = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
         Ok(Self {
             clock: Clock::start(),
             options: options.clone(),
             names: (0..usize::try_from(fleet.clients)?).map(|number| fleet.client_id(number)).collect(),
-            format: Format::new(mark, Size::Varied),
+            format: Format::new(run_mark(), Size::Varied),
             clients: RefCell::default(),
             start_us: Cell::new(0),
             book: RefCell::new(CallBook::new(options.gather_us())),
             due: RefCell::default(),
             stalled: RefCell::default(),
+            unsent: Cell::new(0),
             set_up_times: RefCell::new(Latencies::new()?),
             answer_times: RefCell::new(Latencies::new()?),
             lateness: RefCell::new(Latencies::new()?),
@@ -136,12 +134,11 @@ impl Exchange {
 
     /// Waits until all calls are set up, at most so long, and a little more for repeats.
     async fn settle(&self, at_most: Duration) {
-        let give_up = Instant::now() + at_most;
-        while (self.book.borrow().open() > 0 || !self.due.borrow().is_empty()) && Instant::now() < give_up {
+        let is_settled = || {
             self.send_due();
-            sleep(Duration::from_micros(self.options.tick_us).min(LOOK_EVERY)).await;
-        }
-        sleep(QUIET).await;
+            self.book.borrow().open() == 0 && self.due.borrow().is_empty()
+        };
+        settle(at_most, Duration::from_micros(self.options.tick_us).min(LOOK_EVERY), is_settled).await;
     }
 
     fn begin(&self, call: u64, caller: usize, callee: usize, begin_us: u64) {
@@ -175,7 +172,10 @@ impl Exchange {
             let (_, part) = call_and_part(number);
             let text = self.format.write_part(&self.names[to], number, at_us, bytes, part == 0);
             match clients[from].send(text, None, &mut context) {
-                Sent::Not => continue,
+                Sent::Not => {
+                    self.unsent.set(self.unsent.get() + 1);
+                    continue;
+                }
                 Sent::Waits => self.stalls(from),
                 Sent::Written => {}
             }
@@ -208,19 +208,22 @@ impl Exchange {
     fn part(&self, fleet: &Fleet, planned: u64, begun: u64) -> CallPart {
         let book = self.book.borrow();
         CallPart {
-            clients: fleet.clients.len(),
-            connect: fleet.connect.clone(),
-            planned,
-            begun,
+            common: CommonPart {
+                clients: fleet.clients.len(),
+                connect: fleet.connect.clone(),
+                planned,
+                begun,
+                totals: book.totals(),
+                foreign: book.foreign(),
+                lateness: self.lateness.borrow().clone(),
+                others: self.others.take(),
+                closed: self.closed.take(),
+                timeline: self.timeline.borrow().clone(),
+            },
             set_up: book.done(),
-            totals: book.totals(),
-            foreign: book.foreign(),
+            unsent: self.unsent.get(),
             set_up_times: self.set_up_times.borrow().clone(),
             answer_times: self.answer_times.borrow().clone(),
-            lateness: self.lateness.borrow().clone(),
-            others: self.others.take(),
-            closed: self.closed.take(),
-            timeline: self.timeline.borrow().clone(),
         }
     }
 }

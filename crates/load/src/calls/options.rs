@@ -4,11 +4,14 @@ use clap::Args;
 use crate::crew::Share;
 use crate::schedule::Schedule;
 
+/// Calls a second: more than the harness can begin.
+pub(crate) const MAX_RATE: u64 = 100_000;
+
 /// What calls there are, and for how long.
 #[derive(Clone, Debug, Args)]
 pub struct CallOptions {
     /// Calls begun a second.
-    #[arg(long, default_value_t = 50, overrides_with = "rate", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 50, overrides_with = "rate", value_parser = clap::value_parser!(u64).range(1..=MAX_RATE))]
     pub rate: u64,
     /// How long to measure.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]

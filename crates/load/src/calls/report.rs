@@ -10,6 +10,7 @@ use crate::costs::Costs;
 use crate::html::{Mark, Page};
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
+use crate::outcome::closed_failures;
 use crate::plots;
 use crate::timeline::Row;
 use crate::watch::{UsageLine, Usages};
@@ -35,12 +36,17 @@ pub(crate) struct Report {
     lateness_us: Percentiles,
     messages: Totals,
     foreign: u64,
+    /// Messages that a client's own socket did not take: it has ended, or takes nothing.
+    unsent: u64,
     /// Errors by code, other frames by type.
     other_frames: BTreeMap<String, u64>,
     closed: BTreeMap<String, u64>,
     /// Other rates, where they were tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) steps: Vec<Step>,
+    /// The rate at which the search ended because it could not be tried, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) given_up: Option<String>,
     timeline: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
     costs: Option<Costs>,
@@ -59,32 +65,30 @@ impl Report {
     pub(crate) fn new(options: &CallOptions, processes: u32, part: CallPart, usages: &Usages) -> Self {
         let (begin, end) = (options.warmup as f64, (options.warmup + options.seconds) as f64);
         // Readings are a second apart, and taken just after it.
+        let CallPart { common, set_up, unsent, set_up_times, answer_times } = part;
         let readings = usages.before(begin + 0.5).zip(usages.before(end + 0.5));
         Self {
             scenario: "calls",
             processes,
-            clients: part.clients,
+            clients: common.clients,
             rate: options.rate,
             seconds: options.seconds,
             warmup: options.warmup,
             gather_ms: options.gather_ms,
             seed: options.seed,
-            connect_us: part.connect.percentiles(),
-            calls: Calls {
-                planned: part.planned,
-                begun: part.begun,
-                set_up: part.set_up,
-                unfinished: part.begun - part.set_up,
-            },
-            set_up_us: part.set_up_times.percentiles(),
-            answer_us: part.answer_times.percentiles(),
-            lateness_us: part.lateness.percentiles(),
-            messages: part.totals,
-            foreign: part.foreign,
-            other_frames: part.others,
-            closed: part.closed,
+            connect_us: common.connect.percentiles(),
+            calls: Calls { planned: common.planned, begun: common.begun, set_up, unfinished: common.begun - set_up },
+            set_up_us: set_up_times.percentiles(),
+            answer_us: answer_times.percentiles(),
+            lateness_us: common.lateness.percentiles(),
+            messages: common.totals,
+            foreign: common.foreign,
+            other_frames: common.others,
+            closed: common.closed,
+            unsent,
             steps: Vec::new(),
-            timeline: part.timeline.rows(),
+            given_up: None,
+            timeline: common.timeline.rows(),
             costs: readings.map(|(before, after)| Costs::between(before, after, 0)),
             usage: usages.lines(),
         }
@@ -103,12 +107,15 @@ impl Report {
         if lost > options.max_lost {
             failures.push(format!("{lost} messages lost, {} calls never set up", self.calls.unfinished));
         }
-        for (count, what) in [(doubled, "doubled"), (swapped, "swapped")] {
+        for (count, what) in
+            [(doubled, "doubled"), (swapped, "swapped"), (self.unsent, "not taken by their sender's socket")]
+        {
             if count > 0 {
                 failures.push(format!("{count} messages {what}"));
             }
         }
-        failures.extend(self.closed.iter().map(|(reason, count)| format!("{count} sockets closed: {reason}")));
+        failures.extend(closed_failures(&self.closed));
+        failures.extend(self.given_up.clone());
         let begun = self.calls.begun as f64 / self.calls.planned as f64;
         if begun < options.min_sent {
             failures.push(format!(
@@ -134,13 +141,14 @@ impl Report {
         let mut text = format!(
             "clients     {} connected, each {}\n\
              calls       {begun} begun of {planned}, {set_up} set up, {unfinished} not; {} a second\n\
-             messages    {sent} sent, {delivered} delivered, {lost} lost, {doubled} doubled, {swapped} swapped\n\
+             messages    {sent} sent, {delivered} delivered, {lost} lost, {doubled} doubled, {swapped} swapped, {} not sent\n\
              set-up      {} (without {} ms of gathering)\n\
              answer      {}\n\
              lateness    {} (the generator's own)\n",
             self.clients,
             self.connect_us.line(),
             self.rate,
+            self.unsent,
             self.set_up_us.line(),
             self.gather_ms,
             self.answer_us.line(),

@@ -1,5 +1,6 @@
 use anyhow::{Result, bail};
 use clap::Args;
+use signaling_edge::core::FilterLimits;
 
 use crate::crew::Share;
 use crate::schedule::Schedule;
@@ -10,8 +11,8 @@ pub struct ChurnOptions {
     /// How many visitors come, each under a name of its own.
     #[arg(long, default_value_t = 100_000, overrides_with = "visits", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub visits: u64,
-    /// For how many seconds they come before, at the same rate, so that the nodes have all that they ever need to remember of
-    /// visitors, half a minute long; edges remember for six minutes who wrote to a client that stays. 0 for none.
+    /// For how many seconds they come before, at the same rate, so that servers have all that they ever need to remember of
+    /// visitors: nodes half a minute of them, edges the latest 1,024 that wrote to a client that stays. 0 for none.
     #[arg(long, default_value_t = 45, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub warmup: u64,
     /// Visitors that come a second.
@@ -23,8 +24,8 @@ pub struct ChurnOptions {
     /// How long the servers have to put away what they need no more, before they are looked at.
     #[arg(long, default_value_t = 60_000)]
     pub settle_ms: u64,
-    /// Fail when a process has more memory, threads or descriptors than before by more than this share of what it had.
-    #[arg(long, default_value_t = 0.05, value_name = "SHARE")]
+    /// Fail when a process has more memory, threads or descriptors than before by more than this much of what it had.
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT")]
     pub max_growth: f64,
     /// Fail when more visits than this have failed.
     #[arg(long, default_value_t = 0)]
@@ -32,6 +33,9 @@ pub struct ChurnOptions {
     /// Fail when the 99th percentile of the time of a visit is above this.
     #[arg(long)]
     pub max_p99_ms: Option<f64>,
+    /// What these visitors are called, to tell them from those that warmed up.
+    #[arg(long, default_value = "visitor", overrides_with = "wave", hide = true)]
+    pub(crate) wave: String,
 }
 
 /// The grain of the schedule.
@@ -40,7 +44,15 @@ const TICK_US: u64 = 1_000;
 impl ChurnOptions {
     /// The visitors before those that count.
     pub(crate) fn warming_up(&self) -> Self {
-        Self { visits: self.warmup * self.rate, ..self.clone() }
+        Self { visits: self.warmup * self.rate, wave: "early".to_owned(), ..self.clone() }
+    }
+
+    /// How many of those who stay are written to: so few that the visitors who warm up bring each of them as many senders as
+    /// its edge ever remembers, and what edges remember has stopped growing before anything counts.
+    pub(crate) fn hosts(&self, stay: u32) -> u64 {
+        let remembered = FilterLimits::default().origins as u64;
+        let filled = self.warmup * self.rate / remembered;
+        if filled == 0 { stay.into() } else { filled.min(stay.into()) }
     }
 
     /// The part of the visitors that a process has.
@@ -57,5 +69,29 @@ impl ChurnOptions {
     /// Of as many visits as there are to be.
     pub(crate) fn schedule(&self) -> Schedule {
         Schedule { rate: self.rate, tick_us: TICK_US, duration_us: (self.visits * 1_000_000).div_ceil(self.rate) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::options;
+
+    #[test]
+    fn those_who_warm_up_fill_the_memory_of_every_host() {
+        let churn: ChurnOptions = options(&["--rate=1000", "--warmup=45"]).unwrap();
+
+        assert_eq!(churn.hosts(1_000), 43);
+        assert_eq!(churn.hosts(10), 10);
+        assert_eq!(options::<ChurnOptions>(&["--warmup=0"]).unwrap().hosts(1_000), 1_000);
+    }
+
+    #[test]
+    fn those_who_warm_up_have_other_names_than_those_who_count() {
+        let churn: ChurnOptions = options(&["--visits=200", "--rate=200", "--warmup=1"]).unwrap();
+
+        assert_eq!(churn.warming_up().visits, churn.visits);
+        assert_ne!(churn.warming_up().wave, churn.wave);
     }
 }

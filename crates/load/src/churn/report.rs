@@ -7,6 +7,8 @@ use super::stock::Leftover;
 use super::{ChurnOptions, ChurnPart};
 use crate::html::Page;
 use crate::latency::Percentiles;
+use crate::merge::add_counts;
+use crate::outcome::closed_failures;
 use crate::plots;
 use crate::timeline::Row;
 use crate::watch::UsageLine;
@@ -22,6 +24,8 @@ pub(crate) struct Report {
     done: u64,
     /// By reason.
     failed: BTreeMap<String, u64>,
+    /// Of those who warmed the servers up.
+    early_failed: BTreeMap<String, u64>,
     /// From the moment at which a visitor was to come until it had left.
     visit_us: Percentiles,
     /// Of those who stayed.
@@ -36,10 +40,15 @@ impl Report {
     pub(crate) fn new(
         options: &ChurnOptions,
         processes: u32,
-        part: ChurnPart,
+        early: Option<ChurnPart>,
+        part: &ChurnPart,
         leftovers: Vec<Leftover>,
         usage: Vec<UsageLine>,
     ) -> Self {
+        let mut closed = part.closed.clone();
+        if let Some(early) = &early {
+            add_counts(&mut closed, early.closed.clone());
+        }
         Self {
             scenario: "churn",
             processes,
@@ -47,9 +56,10 @@ impl Report {
             warmup: options.warmup,
             rate: options.rate,
             done: part.done,
-            failed: part.failed,
+            failed: part.failures_of(options.visits),
+            early_failed: early.map(|early| early.failures_of(options.warming_up().visits)).unwrap_or_default(),
             visit_us: part.times.percentiles(),
-            closed: part.closed,
+            closed,
             leftovers,
             timeline: part.timeline.rows(),
             usage,
@@ -59,15 +69,17 @@ impl Report {
     /// What speaks against the servers.
     pub(crate) fn failures(&self, options: &ChurnOptions) -> Vec<String> {
         let mut failures = Vec::new();
-        let failed: u64 = self.failed.values().sum();
-        if failed > options.max_failed {
-            failures.push(format!("{failed} visits failed"));
+        for (failed, when) in [(&self.failed, ""), (&self.early_failed, " while the servers warmed up")] {
+            let count: u64 = failed.values().sum();
+            if count > options.max_failed {
+                failures.push(format!("{count} visits failed{when}"));
+            }
         }
-        failures.extend(self.closed.iter().map(|(reason, count)| format!("{count} sockets closed: {reason}")));
+        failures.extend(closed_failures(&self.closed));
         let leaks = self.leftovers.iter().filter(|leftover| leftover.is_above(options.max_growth));
         failures.extend(leaks.map(|leak| {
             let Leftover { process, what, before, after } = leak;
-            format!("{process} had {before} {what} and has {after}, {:.1}% more", leak.growth() * 100.0)
+            format!("{process} had {before} {what} and has {after}, {:.1}% more", leak.growth())
         }));
         let p99 = self.visit_us.p99 as f64 / 1_000.0;
         if let Some(limit) = options.max_p99_ms.filter(|limit| p99 > *limit) {
@@ -91,15 +103,17 @@ impl Report {
             self.visit_us.line(),
         );
         // Writing to a String cannot fail.
-        for (reason, count) in &self.failed {
-            let _ = writeln!(text, "failed      {count} times {reason}");
+        for (failed, when) in [(&self.failed, ""), (&self.early_failed, ", while the servers warmed up")] {
+            for (reason, count) in failed {
+                let _ = writeln!(text, "failed      {count} times {reason}{when}");
+            }
         }
         if !self.leftovers.is_empty() {
             let _ = writeln!(text, "\n{:<14}{:<16}{:>10}{:>10}{:>9}", "", "", "before", "after", "growth");
         }
         for leftover in &self.leftovers {
             let Leftover { process, what, before, after } = leftover;
-            let _ = writeln!(text, "{process:<14}{what:<16}{before:>10}{after:>10}{:>8.1}%", leftover.growth() * 100.0);
+            let _ = writeln!(text, "{process:<14}{what:<16}{before:>10}{after:>10}{:>8.1}%", leftover.growth());
         }
         text
     }
@@ -108,21 +122,17 @@ impl Report {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::visits::NO_OUTCOME;
     use super::*;
     use crate::latency::Latencies;
+    use crate::testing::options;
     use crate::timeline::Timeline;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        churn: ChurnOptions,
-    }
 
     #[test]
     fn visits_that_fail_and_what_a_process_does_not_put_away_are_failures() {
-        let options = <Command as clap::Parser>::parse_from(["mesh-load", "--visits=10"]).churn;
-        let part = ChurnPart {
-            done: 9,
+        let options: ChurnOptions = options(&["--visits=10"]).unwrap();
+        let part = |done| ChurnPart {
+            done,
             failed: [("refused with 503".to_owned(), 1)].into(),
             times: Latencies::new().unwrap(),
             timeline: Timeline::lasting(1),
@@ -131,10 +141,16 @@ mod tests {
         let leftover = |what, after| Leftover { process: "node-0".to_owned(), what, before: 1_000, after };
         let leftovers = vec![leftover("KiB of memory", 1_100), leftover("threads", 1_050)];
 
-        let report = Report::new(&options, 1, part, leftovers, Vec::new());
+        let early = part(options.warming_up().visits - 3);
+        let report = Report::new(&options, 1, Some(early), &part(9), leftovers, Vec::new());
 
-        let expected = ["1 visits failed", "node-0 had 1000 KiB of memory and has 1100, 10.0% more"];
+        let expected = [
+            "1 visits failed",
+            "3 visits failed while the servers warmed up",
+            "node-0 had 1000 KiB of memory and has 1100, 10.0% more",
+        ];
         assert_eq!(report.failures(&options), expected);
+        assert_eq!(report.early_failed.get(NO_OUTCOME), Some(&2));
         assert!(report.table().contains("threads               1000      1050     5.0%"), "{}", report.table());
     }
 }

@@ -69,9 +69,9 @@ impl Stock {
 }
 
 impl Leftover {
-    /// How much more there is than before, as a share of that.
+    /// How much more there is than before, in percent of that.
     pub(crate) fn growth(&self) -> f64 {
-        (self.after as f64 - self.before as f64) / self.before.max(1) as f64
+        (self.after as f64 - self.before as f64) * 100.0 / self.before.max(1) as f64
     }
 
     /// Whether there is more of it than the limit allows.
@@ -100,6 +100,7 @@ pub(crate) async fn settle(watch: &Watch, at_most: Duration, before: Option<(&St
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn stock(process: &str, rss_kib: u64, descriptors: u64) -> Stock {
@@ -111,7 +112,7 @@ mod tests {
         let before = stock("node-0", 10_000, 20);
         let above = |after: &Stock| -> Vec<&str> {
             let leftovers = after.compared_with(&before);
-            leftovers.iter().filter(|leftover| leftover.is_above(0.05)).map(|leftover| leftover.what).collect()
+            leftovers.iter().filter(|leftover| leftover.is_above(5.0)).map(|leftover| leftover.what).collect()
         };
 
         assert!(above(&stock("node-0", 10_500, 22)).is_empty());
@@ -126,10 +127,10 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_what_is_back_already() {
-        let watch = Watch::new(&crate::testing::parse(&[]).map_or_else(|error| error.exit(), |command| command.fleet));
+        let watch = Watch::new(&crate::testing::options(&[]).unwrap());
         let begin = Instant::now();
 
-        settle(&watch, Duration::from_secs(60), Some((&Stock::default(), 0.05))).await;
+        settle(&watch, Duration::from_secs(60), Some((&Stock::default(), 5.0))).await;
 
         assert!(begin.elapsed() < Duration::from_secs(30));
     }

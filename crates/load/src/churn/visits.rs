@@ -25,6 +25,8 @@ use crate::timeline::Timeline;
 
 /// From `welcome` until the socket has closed.
 const VISIT_WITHIN: Duration = Duration::from_secs(30);
+/// Of a visit that was stopped from within the harness.
+pub(super) const NO_OUTCOME: &str = "has no outcome";
 /// What they say.
 const WORDS: &str = "hello, is anybody there? I would like to call you, but I have to leave in a moment";
 
@@ -51,19 +53,29 @@ impl Part for ChurnPart {
     }
 }
 
+impl ChurnPart {
+    /// Why visits failed, of so many that there were to be.
+    pub(super) fn failures_of(&self, visits: u64) -> BTreeMap<String, u64> {
+        let mut failed = self.failed.clone();
+        let unknown = visits.saturating_sub(self.done + failed.values().sum::<u64>());
+        if unknown > 0 {
+            failed.insert(NO_OUTCOME.to_owned(), unknown);
+        }
+        failed
+    }
+}
+
 /// Connects those who stay, passes the gate, and lets the visitors come.
 pub(crate) async fn receive(fleet: &FleetOptions, all: &ChurnOptions, share: Share, gate: Gate) -> Result<ChurnPart> {
     let (stay, options) = (fleet.of_share(share), all.of_share(share)?);
     let first = u32::try_from(share.of(all.visits).start)?;
-    let visitors = FleetOptions {
-        prefix: format!("{}-visitor-{}", fleet.prefix, all.visits),
-        first,
-        clients: u32::try_from(options.visits)?,
-        ..fleet.clone()
-    };
+    let prefix = format!("{}-{}", fleet.prefix, all.wave);
+    let visitors = FleetOptions { prefix, first, clients: u32::try_from(options.visits)?, ..fleet.clone() };
     let endings = Rc::new(Endings::default());
     let residents = Fleet::connect(stay.plan()?.0, &endings).await?;
-    let plan = visitors.plan()?.0;
+    let mesh = visitors.mesh()?;
+    let urls = visitors.urls(mesh.as_ref())?;
+    let hosts = all.hosts(fleet.clients);
     gate.pass().await?;
 
     let schedule = options.schedule();
@@ -81,14 +93,18 @@ pub(crate) async fn receive(fleet: &FleetOptions, all: &ChurnOptions, share: Sha
     let bar = progress(options.visits, "visits");
     let room = Arc::new(Semaphore::new(usize::try_from(options.at_once)?));
     let mut visits = JoinSet::new();
-    for (number, urls) in plan.urls.into_iter().enumerate() {
-        let at_us = schedule.time_us(number as u64);
+    for number in 0..options.visits {
+        let at_us = schedule.time_us(number);
         house.clock.until_us(at_us).await;
         let place = Arc::clone(&room).acquire_owned().await?;
+        // One that was stopped has left no outcome, which shows in the counts.
         while visits.try_join_next().is_some() {}
         house.part.borrow_mut().timeline.begun(at_us);
-        let source = plan.sources.get(number % plan.sources.len().max(1)).copied();
-        let to = stay.client_id(number % stay.clients.max(1) as usize);
+        // Of all who stay, whichever process has them: this one may have none.
+        let to = fleet.client_id(usize::try_from((u64::from(first) + number) % hosts)?);
+        let number = usize::try_from(number)?;
+        let source = fleet.sources.get(number % fleet.sources.len().max(1)).copied();
+        let urls = urls(number)?;
         let house = Rc::clone(&house);
         visits.spawn_local(async move {
             let left = visit(&urls[0], source, &to).await;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use signaling_edge::ws::{Decoder, Event, Limits, encode};
+use signaling_edge::ws::{Decoder, Limits, echo, encode};
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -90,34 +90,12 @@ fn turn(
     let mut buffer = ReadBuf::new(scratch);
     ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
     out.clear();
-    let is_last = buffer.filled().is_empty() || answer(decoder, buffer.filled_mut(), out);
+    let is_last = buffer.filled().is_empty() || echo(decoder, buffer.filled_mut(), Limits::default(), out);
     let written = match stream.try_write(out) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
         written => written?,
     };
     Poll::Ready(Ok(Turn { is_last, unwritten: out[written..].to_vec() }))
-}
-
-/// Answers all that is in `bytes`. `true` when the last answer is a close.
-fn answer(decoder: &mut Decoder, bytes: &mut [u8], out: &mut Vec<u8>) -> bool {
-    let mut input = decoder.feed(bytes, Limits::default());
-    loop {
-        match input.next() {
-            Ok(None) => return false,
-            Ok(Some(Event::Text(text))) => encode::text(out, text),
-            Ok(Some(Event::Binary(bytes))) => encode::binary(out, bytes),
-            Ok(Some(Event::Ping(payload))) => encode::pong(out, payload),
-            Ok(Some(Event::Pong(_))) => {}
-            Ok(Some(Event::Close(code, _))) => {
-                encode::close(out, code.unwrap_or(1000), "");
-                return true;
-            }
-            Err(violation) => {
-                encode::close(out, violation.code, violation.reason);
-                return true;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -139,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_is_welcomed_gets_back_what_it_sends_and_is_closed_with_its_own_code() {
-        let echo = async {
+        let talk = async {
             let mut socket = connected().await;
             let mut said = vec![socket.next().await.unwrap().unwrap()];
             for message in [Message::text("a"), Message::text("b".repeat(60_000)), Message::Close(None)] {
@@ -149,7 +127,7 @@ mod tests {
             said
         };
 
-        let said = LocalSet::new().run_until(echo).await;
+        let said = LocalSet::new().run_until(talk).await;
 
         let texts: Vec<_> = said[..3].iter().map(|message| message.to_text().unwrap().len()).collect();
         assert_eq!(texts, [WELCOME.len(), 1, 60_000]);
@@ -159,7 +137,7 @@ mod tests {
     #[tokio::test]
     async fn many_long_messages_come_back_whole() {
         const MESSAGES: usize = 300;
-        let echo = async {
+        let talk = async {
             let mut socket = connected().await;
             socket.next().await.unwrap().unwrap();
             let (mut write, mut read) = socket.split();
@@ -176,6 +154,6 @@ mod tests {
             bytes
         };
 
-        assert_eq!(LocalSet::new().run_until(echo).await, MESSAGES * 60_000);
+        assert_eq!(LocalSet::new().run_until(talk).await, MESSAGES * 60_000);
     }
 }

@@ -1,17 +1,17 @@
 //! Clients that only connect: how fast, and what memory each of them costs.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use tokio::time::sleep;
 
 use super::stage::Target;
 use super::steady::fleet_of;
 use crate::costs::{self, Cost, Costs};
-use crate::fleet::{Fleet, Listener};
+use crate::fleet::{Endings, Fleet};
+use crate::outcome::closed_failures;
 
 /// More than the harness can begin in a second.
 const AT_ONCE: u32 = 1_000_000;
@@ -42,8 +42,8 @@ pub(super) async fn connects(target: &Target, clients: u32) -> Result<Connects> 
     let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, AT_ONCE)?, &endings).await?;
     let found =
         Connects { per_second: f64::from(clients) / fleet.connect_seconds, p99_us: fleet.connect.percentiles().p99 };
+    check(&endings)?;
     fleet.close();
-    endings.check()?;
     Ok(found)
 }
 
@@ -54,8 +54,8 @@ pub(super) async fn memory(target: &Target, clients: u32) -> Result<Memory> {
     let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, CONNECT_RATE)?, &endings).await?;
     sleep(HOLD).await;
     let costs = Costs::between(&before, &costs::read(&target.watched), 0);
+    check(&endings)?;
     fleet.close();
-    endings.check()?;
     let each = |cost: &Cost| cost.rss_growth_kib as f64 * 1_024.0 / f64::from(clients);
     Ok(Memory {
         front_bytes: costs.group(target.front()).map(each).context("the front has ended")?,
@@ -63,25 +63,9 @@ pub(super) async fn memory(target: &Target, clients: u32) -> Result<Memory> {
     })
 }
 
-/// Counts the sockets that ended before we closed them.
-#[derive(Default)]
-struct Endings(Cell<u64>);
-
-impl Endings {
-    fn check(&self) -> Result<()> {
-        match self.0.get() {
-            0 => Ok(()),
-            closed => bail!("{closed} sockets closed"),
-        }
-    }
-}
-
-impl Listener for Endings {
-    fn text(&self, _client: usize, _text: &str) -> Option<u64> {
-        None
-    }
-
-    fn ended(&self, _client: usize, _reason: String) {
-        self.0.set(self.0.get() + 1);
-    }
+/// Sockets that ended before we closed them speak against the figures.
+fn check(endings: &Endings) -> Result<()> {
+    let failures: Vec<String> = closed_failures(&endings.take()).collect();
+    ensure!(failures.is_empty(), "{}", failures.join(", "));
+    Ok(())
 }

@@ -112,18 +112,11 @@ impl Options {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::testing;
 
     fn options(arguments: &[&str]) -> Options {
-        Command::try_parse_from([&["compare"], arguments].concat()).unwrap().options
+        testing::options(arguments).unwrap()
     }
 
     #[test]

@@ -125,22 +125,16 @@ fn counted(contestants: &[Contestant], cell: Cell, series: &Series) -> Row {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use Contestant::{Balancer, Nginx};
-    use clap::Parser as _;
 
     use super::super::rounds::{Highest, Run};
     use super::super::steady::Steady;
     use super::*;
     use crate::latency::Percentiles;
     use crate::ledger::Totals;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::testing;
 
     fn options() -> Options {
-        Command::parse_from(["compare", "--rates=500", "--sizes=ice", "--only=balancer,nginx"]).options
+        testing::options(&["--rates=500", "--sizes=ice", "--only=balancer,nginx"]).unwrap()
     }
 
     /// A run of which all figures say `value`.

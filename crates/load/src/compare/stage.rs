@@ -16,6 +16,7 @@ use super::programs::Programs;
 use super::server::Server;
 use crate::costs::{Watched, watched};
 use crate::fleet::{FleetOptions, FleetPlan};
+use crate::metrics::{fetch, http, sum};
 use crate::route::{Owners, Route};
 
 const NODES: u32 = 3;
@@ -149,19 +150,15 @@ async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<M
 
 /// Waits until every server has seen every node: until then clients would be sent to others than their owners.
 async fn agree(mesh: &MeshFile) -> Result<()> {
-    let http = reqwest::Client::builder().no_proxy().build().context("cannot make an HTTP client")?;
-    let wanted = format!("signaling_view_nodes {}", mesh.nodes.len());
+    let http = http()?;
+    let wanted = mesh.nodes.len() as u64;
     let balancers = mesh.balancers.iter().map(|balancer| &balancer.internal);
     for internal in mesh.nodes.iter().map(|node| &node.internal).chain(balancers) {
-        while !page(&http, internal).await.unwrap_or_default().lines().any(|line| line == wanted) {
+        while sum(&fetch(&http, internal).await.unwrap_or_default(), "signaling_view_nodes") != wanted {
             sleep(BETWEEN_LOOKS).await;
         }
     }
     Ok(())
-}
-
-async fn page(http: &reqwest::Client, internal: &str) -> reqwest::Result<String> {
-    http.get(format!("{internal}/metrics")).send().await?.error_for_status()?.text().await
 }
 
 fn backends(mesh: &MeshFile) -> Result<Vec<config::Backend>> {

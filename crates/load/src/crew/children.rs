@@ -2,9 +2,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::gate::{GO, READY};
 use super::{Gate, Part, Share};
@@ -25,7 +25,7 @@ struct LoadProcess {
     child: Child,
     tell: ChildStdin,
     hear: BufReader<ChildStdout>,
-    complaints: ChildStderr,
+    complaints: JoinHandle<String>,
 }
 
 impl Children {
@@ -43,10 +43,11 @@ impl Children {
                 .kill_on_drop(true)
                 .spawn()
                 .context("cannot start a load process")?;
-            let (tell, hear, complaints) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-            let (Some(tell), Some(hear), Some(complaints)) = (tell, hear, complaints) else {
+            let (tell, hear, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+            let (Some(tell), Some(hear), Some(stderr)) = (tell, hear, stderr) else {
                 bail!("a load process has no pipes");
             };
+            let complaints = tokio::spawn(complaints(stderr));
             Ok(LoadProcess { share, child, tell, hear: BufReader::new(hear), complaints })
         };
         Share::all(processes).map(start).collect::<Result<_>>().map(Self)
@@ -99,23 +100,25 @@ impl LoadProcess {
     /// The line that it writes in the end.
     async fn finish(mut self) -> Result<String> {
         let mut line = String::new();
-        let (read, complaints) = tokio::join!(self.hear.read_line(&mut line), complaints(&mut self.complaints));
-        read?;
+        self.hear.read_line(&mut line).await?;
         let ended = self.child.wait().await?;
         if !ended.success() || line.is_empty() {
-            bail!("load process {} failed: {complaints}", self.share);
+            return Err(self.failure().await);
         }
         Ok(line)
     }
 
     async fn failure(&mut self) -> anyhow::Error {
-        anyhow::anyhow!("load process {} failed: {}", self.share, complaints(&mut self.complaints).await)
+        let complaints = (&mut self.complaints).await.unwrap_or_default();
+        anyhow::anyhow!("load process {} failed: {complaints}", self.share)
     }
 }
 
-async fn complaints(stderr: &mut ChildStderr) -> String {
+/// Reads all that a process complains of, so that it never waits for a reader, and keeps the first of it.
+async fn complaints(mut stderr: ChildStderr) -> String {
     let mut text = Vec::new();
     // What cannot be read is not missed: the process has failed, or it has nothing to say.
-    let _ = stderr.take(MAX_COMPLAINT_BYTES).read_to_end(&mut text).await;
+    let _ = (&mut stderr).take(MAX_COMPLAINT_BYTES).read_to_end(&mut text).await;
+    let _ = copy(&mut stderr, &mut sink()).await;
     String::from_utf8_lossy(&text).trim().to_owned()
 }

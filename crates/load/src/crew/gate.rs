@@ -1,6 +1,9 @@
-use anyhow::{Context, Result, bail};
+use std::io::{self, BufRead as _};
+use std::process;
+use std::thread;
+
+use anyhow::{Context, Result};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 
 /// What a process says once its clients are connected.
 pub(super) const READY: &str = "ready";
@@ -14,7 +17,7 @@ enum Kind {
     /// There is nobody to wait for; the first process hears that its load begins.
     Own(oneshot::Sender<()>),
     /// The first process says when.
-    Told,
+    Told(oneshot::Receiver<()>),
 }
 
 impl Gate {
@@ -24,8 +27,14 @@ impl Gate {
         (Self(Kind::Own(passed)), hears)
     }
 
-    pub(super) fn told_by_the_first() -> Self {
-        Self(Kind::Told)
+    /// A gate that the first process opens. From now on this process ends with it, however that one ends.
+    pub(super) fn told_by_the_first() -> Result<Self> {
+        let (open, told) = oneshot::channel();
+        thread::Builder::new()
+            .name("first-process".to_owned())
+            .spawn(|| listen_to_the_first(open))
+            .context("cannot start a thread")?;
+        Ok(Self(Kind::Told(told)))
     }
 
     /// Says that this process is ready, and returns once all are.
@@ -36,14 +45,24 @@ impl Gate {
                 let _ = passed.send(());
                 Ok(())
             }
-            Kind::Told => {
+            Kind::Told(told) => {
                 println!("{READY}");
-                let read = spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
-                match read.await.context("the wait for the others was stopped")?.context("cannot hear the others")? {
-                    0 => bail!("the process that started this one has gone"),
-                    _ => Ok(()),
-                }
+                told.await.context("cannot hear the process that started this one")
             }
         }
     }
+}
+
+/// The first process holds the other end of the standard input open for as long as it lives.
+fn listen_to_the_first(open: oneshot::Sender<()>) {
+    let mut input = io::stdin().lock();
+    let heard = input.read_line(&mut String::new());
+    if heard.is_ok_and(|bytes| bytes > 0) {
+        // Nobody waits when the load has failed meanwhile: then the process ends by itself.
+        let _ = open.send(());
+        // Nothing more is said; what ends the copying is the end of the first process.
+        let _ = io::copy(&mut input, &mut io::sink());
+    }
+    // Without a word: who would read it has gone, and to write it there would panic.
+    process::exit(1);
 }

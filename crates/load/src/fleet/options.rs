@@ -89,15 +89,23 @@ impl FleetOptions {
 
     /// Finds the URL of each client and the processes to measure.
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
-        let mesh = self.dir.as_ref().map(MeshFile::read).transpose()?;
-        let route = self.route(mesh.as_ref())?;
-        let clients = usize::try_from(self.clients)?;
-        let first = usize::try_from(self.first)?;
-        let urls = |number: usize| route.urls(first + number, &self.client_id(number));
-        let urls = (0..clients).map(urls).collect::<Result<_>>()?;
+        let mesh = self.mesh()?;
+        let urls = self.urls(mesh.as_ref())?;
+        let urls = (0..usize::try_from(self.clients)?).map(urls).collect::<Result<_>>()?;
         let plan =
             FleetPlan { urls, sources: self.sources.clone(), rate: self.connect_rate, come_back: self.come_back };
         Ok((plan, watched(mesh.as_ref(), &self.also)))
+    }
+
+    /// The mesh of --dir, where there is one.
+    pub(crate) fn mesh(&self) -> Result<Option<MeshFile>> {
+        self.dir.as_ref().map(MeshFile::read).transpose()
+    }
+
+    /// What finds the URLs of a client, by its number.
+    pub(crate) fn urls(&self, mesh: Option<&MeshFile>) -> Result<impl Fn(usize) -> Result<Vec<String>> + '_> {
+        let route = self.route(mesh)?;
+        Ok(move |number| route.urls(self.first as usize + number, &self.client_id(number)))
     }
 
     fn route(&self, mesh: Option<&MeshFile>) -> Result<Route> {

@@ -1,8 +1,10 @@
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use signaling_devmesh::{Control, MeshFile};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::HerdOptions;
@@ -35,10 +37,16 @@ pub(super) struct Cut {
 /// From the moment that all are connected.
 pub(crate) async fn beside(fleet: &FleetOptions, options: &HerdOptions, watch: &Watch, over: Over) -> Beside {
     let spread = RefCell::new(Spread::default());
-    let acting = async { tokio::join!(watch.run(over), cut(fleet, options)) };
+    let (balancers_start, returned) = oneshot::channel();
+    let cut = async {
+        let cut = cut(fleet, options).await;
+        drop(balancers_start);
+        cut
+    };
+    let acting = async { tokio::join!(watch.run(over), cut) };
     tokio::select! {
         (usages, cut) = acting => Beside { cut, usages, spread: spread.take() },
-        never = look(fleet, &spread) => match never {},
+        never = look(fleet, returned, &spread) => match never {},
     }
 }
 
@@ -61,17 +69,20 @@ async fn cut(fleet: &FleetOptions, options: &HerdOptions) -> Result<Cut> {
     Ok(Cut { cut_us, returned_us, balancers })
 }
 
-/// Keeps the latest view in which most clients were at the nodes.
-async fn look(fleet: &FleetOptions, spread: &RefCell<Spread>) -> std::convert::Infallible {
+/// From the return on, keeps the latest view in which most clients were at the nodes: in the very last ones they leave.
+async fn look(fleet: &FleetOptions, returned: oneshot::Receiver<()>, spread: &RefCell<Spread>) -> Infallible {
     let http = http();
+    // Fires when the other end is dropped, which is an error to it.
+    let _ = returned.await;
     loop {
+        // First of all, so that no node still counts who has just been cut off.
+        sleep(LOOK_EVERY).await;
         let mesh = fleet.dir.as_ref().and_then(|dir| MeshFile::read(dir).ok());
         if let (Ok(http), Some(mesh)) = (&http, mesh) {
             let seen = Spread::over_nodes(http, &mesh).await;
-            if seen.total() >= spread.borrow().total() {
+            if seen.clients_by_server.len() == mesh.nodes.len() && seen.total() >= spread.borrow().total() {
                 spread.replace(seen);
             }
         }
-        sleep(LOOK_EVERY).await;
     }
 }

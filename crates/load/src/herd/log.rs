@@ -13,6 +13,8 @@ use crate::timeline::Timeline;
 /// From the loss of a socket to the next one. Times are those of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Journey {
+    /// Whose it is.
+    pub(super) client: u64,
     pub(super) lost_us: u64,
     pub(super) tries: u32,
     /// `None` while it is on its way, and for good if it was told not to come back.
@@ -48,9 +50,9 @@ impl HerdPart {
     }
 
     /// A client has lost its socket.
-    pub(super) fn lost(&mut self, now_us: u64) -> Ticket {
-        let journey =
-            Journey { lost_us: now_us, tries: 0, back_us: None, is_resumed: false, is_refused_for_good: false };
+    pub(super) fn lost(&mut self, client: u64, now_us: u64) -> Ticket {
+        let (back_us, is_resumed, is_refused_for_good) = (None, false, false);
+        let journey = Journey { client, lost_us: now_us, tries: 0, back_us, is_resumed, is_refused_for_good };
         self.journeys.push(journey);
         Ticket(self.journeys.len() - 1)
     }
@@ -75,10 +77,16 @@ impl HerdPart {
         self.timeline.failed(now_us);
     }
 
-    /// Journeys that have come to an end, one way or the other.
-    pub(super) fn ended(&self) -> u64 {
-        let has_ended = |journey: &&Journey| journey.back_us.is_some() || journey.is_refused_for_good;
-        self.journeys.iter().filter(has_ended).count() as u64
+    /// The latest journey of each client that was lost at all.
+    pub(super) fn latest_by_client(&self) -> BTreeMap<u64, &Journey> {
+        self.journeys.iter().map(|journey| (journey.client, journey)).collect()
+    }
+}
+
+impl Journey {
+    /// Whether it has come to an end, one way or the other.
+    pub(super) fn has_ended(&self) -> bool {
+        self.back_us.is_some() || self.is_refused_for_good
     }
 }
 
@@ -99,7 +107,8 @@ mod tests {
     #[test]
     fn a_journey_ends_with_a_socket_or_with_a_refusal_that_is_final() {
         let mut log = HerdPart::new(10).unwrap();
-        let (one, other, third) = (log.lost(1_000), log.lost(1_000), log.lost(1_000));
+        let (one, other, third) = (log.lost(0, 1_000), log.lost(1, 1_000), log.lost(2, 1_000));
+        let ended = |log: &HerdPart| log.latest_by_client().values().filter(|journey| journey.has_ended()).count();
         let refused = |status| ConnectError::Refused { status, retry_after: None };
         for ticket in [one, other, third] {
             log.tries(ticket, 2_000);
@@ -107,18 +116,32 @@ mod tests {
         log.refused(one, 3_000, &refused(503));
         log.refused(other, 3_000, &refused(409));
         log.refused(third, 3_000, &refused(503));
-        assert_eq!(log.ended(), 1);
+        assert_eq!(ended(&log), 1);
 
         log.tries(one, 4_000);
         log.back(one, 5_000, Duration::from_micros(1_000), true);
 
-        assert_eq!(log.ended(), 2);
+        assert_eq!(ended(&log), 2);
         assert_eq!(
             log.refusals,
             BTreeMap::from([("refused with 409".to_owned(), 1), ("refused with 503".to_owned(), 2)])
         );
+        let back_us = Some(5_000);
         let expected =
-            Journey { lost_us: 1_000, tries: 2, back_us: Some(5_000), is_resumed: true, is_refused_for_good: false };
+            Journey { client: 0, lost_us: 1_000, tries: 2, back_us, is_resumed: true, is_refused_for_good: false };
         assert_eq!(log.journeys[0], expected);
+    }
+
+    #[test]
+    fn a_client_that_is_lost_again_is_one_client_on_its_latest_journey() {
+        let mut log = HerdPart::new(10).unwrap();
+        let first = log.lost(7, 1_000);
+        log.back(first, 2_000, Duration::from_micros(1), true);
+        log.lost(7, 3_000);
+
+        let latest = log.latest_by_client();
+
+        assert_eq!(latest.len(), 1);
+        assert!(!latest[&7].has_ended());
     }
 }

@@ -26,10 +26,12 @@ pub(crate) struct Report {
     balancers: Vec<String>,
     away_ms: f64,
     backoff_cap_ms: u64,
-    /// Sockets that ended.
+    /// Sockets that ended: of a client that was lost again, each of them.
+    sockets_lost: usize,
+    /// Clients that lost a socket.
     lost: usize,
     back: usize,
-    /// Of those, clients that were told that their session went on.
+    /// Of those, clients that in the end were told that their session went on.
     resumed: usize,
     never_back: usize,
     refused_for_good: usize,
@@ -62,39 +64,44 @@ impl Report {
         options: &HerdOptions,
         processes: u32,
         clients: u32,
-        part: HerdPart,
+        part: &HerdPart,
         beside: Beside,
     ) -> Result<Self> {
         let cut = beside.cut?;
-        let HerdPart { connect, journeys, refusals, timeline } = part;
-        let count = |is: fn(&Journey) -> bool| journeys.iter().filter(|journey| is(journey)).count();
+        let latest = part.latest_by_client();
+        let count = |is: fn(&Journey) -> bool| latest.values().filter(|journey| is(journey)).count();
         let mut returns = Latencies::new()?;
-        for back_us in journeys.iter().filter_map(|journey| journey.back_us) {
+        for back_us in latest.values().filter_map(|journey| journey.back_us) {
             returns.record_us(back_us.saturating_sub(cut.returned_us));
         }
-        let tries: u64 = journeys.iter().map(|journey| u64::from(journey.tries)).sum();
-        let timeline = timeline.rows();
+        let mut tries_by_client: BTreeMap<u64, u32> = BTreeMap::new();
+        for journey in &part.journeys {
+            *tries_by_client.entry(journey.client).or_default() += journey.tries;
+        }
+        let tries: u64 = tries_by_client.values().map(|tries| u64::from(*tries)).sum();
+        let timeline = part.timeline.rows();
         let spread = Some(beside.spread).filter(|spread| spread.total() > 0);
         Ok(Self {
             scenario: "herd",
             processes,
             clients,
             seed: options.seed,
-            connect_us: connect.percentiles(),
+            connect_us: part.connect.percentiles(),
             away_ms: cut.returned_us.saturating_sub(cut.cut_us) as f64 / 1e3,
             backoff_cap_ms: options.backoff_cap_ms,
-            lost: journeys.len(),
+            sockets_lost: part.journeys.len(),
+            lost: latest.len(),
             back: count(|journey| journey.back_us.is_some()),
             resumed: count(|journey| journey.is_resumed),
             never_back: count(|journey| journey.back_us.is_none()),
             refused_for_good: count(|journey| journey.is_refused_for_good),
             return_us: returns.percentiles(),
             tries: Tries {
-                mean: tries as f64 / journeys.len().max(1) as f64,
-                most: journeys.iter().map(|journey| journey.tries).max().unwrap_or(0),
+                mean: tries as f64 / latest.len().max(1) as f64,
+                most: tries_by_client.values().copied().max().unwrap_or(0),
                 most_a_second: timeline.iter().map(|row| row.begun / row.seconds).max().unwrap_or(0),
             },
-            refusals,
+            refusals: part.refusals.clone(),
             unevenness: spread.as_ref().and_then(Spread::unevenness),
             spread,
             timeline,
@@ -138,12 +145,13 @@ impl Report {
         };
         let mut text = format!(
             "clients     {} connected, each {}\n\
-             cut         {how}: {} sockets lost\n\
+             cut         {how}: {} sockets of {} clients lost\n\
              back        {} clients, {} with their session; {} never, {} refused for good\n\
              after       {} (from the return)\n\
              tries       {mean:.2} a client, {most} at most, up to {most_a_second} a second\n",
             self.clients,
             self.connect_us.line(),
+            self.sockets_lost,
             self.lost,
             self.back,
             self.resumed,
@@ -200,7 +208,7 @@ mod tests {
     /// Two clients are lost; one is back 1.5 s after the return, the other one is told not to come.
     fn report(clients: u32) -> Report {
         let mut part = HerdPart::new(10).unwrap();
-        let (one, other) = (part.lost(2_000_000), part.lost(2_000_000));
+        let (one, other) = (part.lost(0, 2_000_000), part.lost(1, 2_000_000));
         part.tries(one, 6_000_000);
         part.back(one, 6_500_000, Duration::from_millis(500), true);
         part.tries(other, 6_000_000);
@@ -208,7 +216,7 @@ mod tests {
         let cut = Cut { cut_us: 2_000_000, returned_us: 5_000_000, balancers: vec!["balancer-0".to_owned()] };
         let clients_by_server = [("node-0".to_owned(), 3), ("node-1".to_owned(), 1)].into();
         let beside = Beside { cut: Ok(cut), usages: Usages::default(), spread: Spread { clients_by_server } };
-        Report::new(&OPTIONS, 1, clients, part, beside).unwrap()
+        Report::new(&OPTIONS, 1, clients, &part, beside).unwrap()
     }
 
     #[test]

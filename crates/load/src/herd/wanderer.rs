@@ -38,15 +38,10 @@ impl Herd {
         self.clock.set(clock);
     }
 
-    /// Clients that are back, or will never be.
+    /// Clients that were lost and are back, or will never be.
     pub(super) fn back(&self) -> u64 {
-        self.log.borrow().ended()
-    }
-
-    /// Whether all of so many clients were lost and are back.
-    pub(super) fn is_back(&self, total: u64) -> bool {
         let log = self.log.borrow();
-        log.journeys.len() as u64 >= total && log.ended() == log.journeys.len() as u64
+        log.latest_by_client().values().filter(|journey| journey.has_ended()).count() as u64
     }
 
     pub(super) fn part(&self, connect: Latencies) -> HerdPart {
@@ -64,9 +59,16 @@ impl Herd {
     }
 }
 
+/// A client's number among all, and the seed of what it draws.
+#[derive(Clone, Copy)]
+pub(super) struct Who {
+    pub(super) client: u64,
+    pub(super) seed: u64,
+}
+
 /// Holds a socket; when it ends, or is cut, gets another one as the protocol says, with the token of the one before.
-pub(super) async fn live(herd: Rc<Herd>, home: Home, mut client: Client, mut is_cut: watch::Receiver<bool>, seed: u64) {
-    let mut random = StdRng::seed_from_u64(seed);
+pub(super) async fn live(herd: Rc<Herd>, home: Home, mut client: Client, mut is_cut: watch::Receiver<bool>, who: Who) {
+    let mut random = StdRng::seed_from_u64(who.seed);
     let mut urls = home.urls.iter().cycle().skip(1);
     loop {
         let mut retry_after = None;
@@ -78,7 +80,7 @@ pub(super) async fn live(herd: Rc<Herd>, home: Home, mut client: Client, mut is_
         let (token, _) = client.resume();
         // Frees its descriptor before the next one is taken.
         drop(client);
-        let ticket = herd.log.borrow_mut().lost(herd.now_us());
+        let ticket = herd.log.borrow_mut().lost(who.client, herd.now_us());
         let mut back_off = BackOff::of_clients(herd.backoff_cap);
         client = loop {
             sleep(back_off.wait(retry_after.take(), &mut random)).await;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::calls::{CallOptions, Report, doubling, make_calls};
+use crate::calls::{CallOptions, MAX_RATE, Report, doubling, make_calls};
 use crate::crew::{CrewOptions, Work};
 use crate::fleet::FleetOptions;
 use crate::outcome::Outcome;
@@ -41,10 +41,17 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let Some(mut report) = at_rate(options, options.calls.rate).await? else { return Ok(Outcome::silent()) };
     if options.until_doubled && options.crew.share.is_none() {
         let mut steps = vec![report.step(&options.calls)];
-        while doubling(&steps).is_none() && steps.len() < MOST_STEPS {
-            let rate = next_rate(steps[steps.len() - 1].rate, options.step);
-            let Some(next) = at_rate(options, rate).await? else { break };
-            steps.push(next.step(&options.calls));
+        let mut rate = options.calls.rate;
+        while doubling(&steps).is_none() && steps.len() < MOST_STEPS && rate < MAX_RATE {
+            rate = next_rate(rate, options.step);
+            match at_rate(options, rate).await {
+                Ok(next) => steps.extend(next.map(|next| next.step(&options.calls))),
+                Err(error) => {
+                    // What was found so far is a finding all the same.
+                    report.given_up = Some(format!("{rate} calls a second could not be tried: {error:#}"));
+                    break;
+                }
+            }
         }
         report.steps = steps;
     }
@@ -63,7 +70,7 @@ async fn at_rate(options: &Options, rate: u64) -> Result<Option<Report>> {
 }
 
 fn next_rate(rate: u64, step: f64) -> u64 {
-    ((rate as f64 * step) as u64).max(rate + 1)
+    ((rate as f64 * step) as u64).max(rate + 1).min(MAX_RATE)
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -78,8 +85,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rate_is_above_the_one_before() {
+    fn each_rate_is_above_the_one_before_up_to_the_highest() {
         assert_eq!(next_rate(200, 1.25), 250);
         assert_eq!(next_rate(1, 1.01), 2);
+        assert_eq!(next_rate(99_000, 1.25), MAX_RATE);
     }
 }

@@ -33,8 +33,9 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let Options { fleet, churn, crew } = options;
     let watch = Watch::new(fleet);
     let settling = Duration::from_millis(churn.settle_ms);
+    let mut early = None;
     if churn.warmup > 0 && crew.share.is_none() {
-        visits(options, &churn.warming_up(), &watch).await?;
+        early = visits(options, &churn.warming_up(), &watch).await?.map(|work| work.part);
         settle(&watch, settling, None).await;
     }
     let before = Stock::take(&watch);
@@ -43,13 +44,13 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     };
     let after = settle(&watch, settling, Some((&before, churn.max_growth))).await;
     let leftovers = after.compared_with(&before);
-    let report = Report::new(churn, crew.processes, part, leftovers, usages.lines());
+    let report = Report::new(churn, crew.processes, early, &part, leftovers, usages.lines());
     Ok(Outcome::new(report.table(), &report, report.failures(churn))?.with_page(report.page()))
 }
 
 /// `None` in a process that has told another one what it found.
 async fn visits(options: &Options, churn: &ChurnOptions, watch: &Watch) -> Result<Option<Work<ChurnPart, Usages>>> {
     let part = async |share, gate| receive(&options.fleet, churn, share, gate).await;
-    let more = [format!("--visits={}", churn.visits)];
+    let more = [format!("--visits={}", churn.visits), format!("--wave={}", churn.wave)];
     options.crew.work(&more, part, |over| watch.run(over)).await
 }

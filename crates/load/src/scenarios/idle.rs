@@ -15,7 +15,7 @@ use crate::fleet::{Endings, Fleet, FleetOptions};
 use crate::html::Page;
 use crate::latency::{Latencies, Percentiles};
 use crate::merge::add_counts;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, closed_failures};
 use crate::progress::wait;
 use crate::watch::{UsageLine, Watch, charts};
 
@@ -106,8 +106,7 @@ async fn part(options: &Options, share: Share, gate: Gate) -> Result<IdlePart> {
 
 impl Report {
     fn failures(&self, max_bytes: Option<f64>) -> Vec<String> {
-        let mut failures: Vec<String> =
-            self.closed.iter().map(|(reason, count)| format!("{count} sockets closed: {reason}")).collect();
+        let mut failures: Vec<String> = closed_failures(&self.closed).collect();
         let bytes = self.costs.as_ref().map(|costs| costs.growth_bytes() / f64::from(self.clients));
         if let (Some(bytes), Some(limit)) = (bytes, max_bytes)
             && bytes > limit

@@ -1,10 +1,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Result;
-use tokio::time::sleep;
 
 use super::TrafficOptions;
 use super::acks::{AckTotals, Acks, Question, Told};
@@ -16,12 +15,8 @@ use crate::latency::Latencies;
 use crate::ledger::{Ledger, Totals};
 use crate::message::{Answer, Format, read_answer};
 use crate::pairs::{partners, turns};
+use crate::settle::{LOOK_EVERY, run_mark, settle};
 use crate::timeline::Timeline;
-
-/// After the last message, how long a repeat of one may take to show.
-const QUIET: Duration = Duration::from_millis(300);
-/// How often to look whether all has arrived.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The books of a run. Shared by the sender and all readers, on one thread.
 pub(crate) struct Books {
@@ -79,15 +74,13 @@ const GOING_AWAY: &str = "1001";
 impl Books {
     pub(crate) fn new(fleet: &FleetOptions, traffic: &TrafficOptions, wanted: Wanted) -> Result<Self> {
         let clients = usize::try_from(fleet.clients)?;
-        // Tells this run's messages from an earlier one's that were held for clients of the same names.
-        let mark = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
         let recording = || RefCell::new(Recording::for_messages(traffic.schedule().total()));
         Ok(Self {
             clock: Clock::start(),
             names: (0..clients).map(|number| fleet.client_id(number)).collect(),
             partner_of: partners(clients, traffic.pairs, traffic.seed),
             turns: turns(clients, traffic.seed),
-            format: Format::new(mark, traffic.size),
+            format: Format::new(run_mark(), traffic.size),
             ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
             acks: RefCell::default(),
             ack_share: wanted.ack_share,
@@ -142,11 +135,7 @@ impl Books {
 
     /// Waits until all has arrived and is answered, at most so long, and a little more for repeats.
     pub(crate) async fn settle(&self, at_most: Duration) {
-        let give_up = Instant::now() + at_most;
-        while (self.totals().lost > 0 || self.acks.borrow().open() > 0) && Instant::now() < give_up {
-            sleep(LOOK_EVERY).await;
-        }
-        sleep(QUIET).await;
+        settle(at_most, LOOK_EVERY, || self.totals().lost == 0 && self.acks.borrow().open() == 0).await;
     }
 
     /// From now on a socket that ends is no finding.

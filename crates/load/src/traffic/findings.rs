@@ -11,6 +11,7 @@ use crate::costs::Costs;
 use crate::fleet::Fleet;
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
+use crate::outcome::closed_failures;
 use crate::timeline::Row;
 
 /// What became of the traffic, whatever the scenario.
@@ -63,31 +64,32 @@ impl Findings {
     /// Of all processes together.
     pub(crate) fn of(options: &TrafficOptions, part: TrafficPart) -> Self {
         let seconds = options.seconds as f64;
+        let common = part.common;
         Self {
-            clients: part.clients,
+            clients: common.clients,
             rate: options.rate,
             seconds: options.seconds,
             warmup: options.warmup,
             seed: options.seed,
             size: format!("{:?}", options.size),
             connect_seconds: part.connect_seconds,
-            connect_us: part.connect.percentiles(),
+            connect_us: common.connect.percentiles(),
             generator: Generator {
-                planned: part.planned,
-                sent: part.sent,
-                sent_share: part.sent as f64 / part.planned as f64,
+                planned: common.planned,
+                sent: common.begun,
+                sent_share: common.begun as f64 / common.planned as f64,
                 delivered_per_second: part.messages as f64 / seconds,
-                lateness_us: part.lateness.percentiles(),
+                lateness_us: common.lateness.percentiles(),
                 cpu_seconds: part.own_cpu_seconds,
             },
-            messages: part.totals,
-            foreign: part.foreign,
+            messages: common.totals,
+            foreign: common.foreign,
             errors: part.errors,
             acks: part.acks,
             latency_us: part.latency.percentiles(),
-            other_frames: part.others,
-            closed: part.closed,
-            timeline: part.timeline.rows(),
+            other_frames: common.others,
+            closed: common.closed,
+            timeline: common.timeline.rows(),
             costs: part.costs.map(|costs| costs.for_messages(part.messages)),
         }
     }
@@ -146,7 +148,7 @@ impl Findings {
 
     /// Sockets that ended though we did not end them.
     pub(crate) fn closed_failures(&self) -> impl Iterator<Item = String> + '_ {
-        self.closed.iter().map(|(reason, count)| format!("{count} sockets closed: {reason}"))
+        closed_failures(&self.closed)
     }
 
     pub(crate) fn table(&self) -> String {

@@ -1,0 +1,58 @@
+use super::{Decoder, Event, Limits, encode};
+
+/// Answers all that is in `bytes` as an echo server does: messages with themselves, a ping with a pong, a close with a
+/// close, a violation with its code. Appends the answers to `out`; `true` when the last of them is a close.
+pub fn echo(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut Vec<u8>) -> bool {
+    let mut input = decoder.feed(bytes, limits);
+    loop {
+        match input.next() {
+            Ok(None) => return false,
+            Ok(Some(Event::Text(text))) => encode::text(out, text),
+            Ok(Some(Event::Binary(bytes))) => encode::binary(out, bytes),
+            Ok(Some(Event::Ping(payload))) => encode::pong(out, payload),
+            Ok(Some(Event::Pong(_))) => {}
+            Ok(Some(Event::Close(code, _))) => {
+                encode::close(out, code.unwrap_or(1000), "");
+                return true;
+            }
+            Err(violation) => {
+                encode::close(out, violation.code, violation.reason);
+                return true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of a client, masked with zeros, which leaves them as they are.
+    fn echoed(frames: &[(u8, &[u8])]) -> (Vec<u8>, bool) {
+        let mut bytes = Vec::new();
+        for (opcode, payload) in frames {
+            bytes.extend([0x80 | opcode, 0x80 | payload.len() as u8, 0, 0, 0, 0]);
+            bytes.extend_from_slice(payload);
+        }
+        let mut out = Vec::new();
+        let is_last = echo(&mut Decoder::default(), &mut bytes, Limits::default(), &mut out);
+        (out, is_last)
+    }
+
+    #[test]
+    fn messages_and_pings_come_back_and_a_pong_does_not() {
+        assert_eq!(echoed(&[(1, b"hi"), (9, b"p"), (10, b"q")]), (b"\x81\x02hi\x8a\x01p".to_vec(), false));
+    }
+
+    #[test]
+    fn a_close_is_answered_in_kind_and_what_follows_it_is_not() {
+        assert_eq!(echoed(&[(8, b"\x0f\xa0"), (1, b"hi")]), (b"\x88\x02\x0f\xa0".to_vec(), true));
+    }
+
+    #[test]
+    fn a_violation_is_answered_with_its_code() {
+        let (out, is_last) = echoed(&[(3, b"")]);
+
+        assert_eq!((out[0], &out[2..4], is_last), (0x88, &1002_u16.to_be_bytes()[..], true));
+    }
+}
