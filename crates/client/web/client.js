@@ -433,6 +433,9 @@ export class RequestError extends Error {
  */
 export class Client extends EventTarget {
   #core; #urls; #WebSocket; #socket = null; #timer; #token; #storage; #key; #settlers = new Map();
+  /** Aborted to stop listening to the browser, when the session has ended. */
+  #listening = null;
+  #isActing = false;
 
   /**
    * @param {{urls: string[], clientId: string, token?: () => Promise<{token: string, valid_ms?: number}>,
@@ -448,13 +451,6 @@ export class Client extends EventTarget {
     this.#key = STORED + clientId;
     this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, session: this.#takeStored(), ...limits });
     this.clientId = clientId;
-    globalThis.addEventListener?.('online', () => this.#do((now, random) => this.#core.wake(now, random)));
-    globalThis.addEventListener?.('offline', () => this.#do((now, random) => this.#core.wake(now, random)));
-    globalThis.addEventListener?.('pagehide', () => this.detach());
-    globalThis.addEventListener?.('pageshow', ({ persisted }) => persisted && this.connect());
-    globalThis.document?.addEventListener('visibilitychange', () => {
-      this.#do((now, random) => (globalThis.document.hidden ? this.#core.hidden() : this.#core.shown(now, random)));
-    });
   }
 
   get state() {
@@ -463,6 +459,7 @@ export class Client extends EventTarget {
 
   /** Connects now, also when a try was due later. */
   connect() {
+    if (this.#listening === null) this.#listen();
     this.#do((now) => this.#core.start(now));
   }
 
@@ -511,13 +508,38 @@ export class Client extends EventTarget {
     return stored ? JSON.parse(stored) : undefined;
   }
 
+  #listen() {
+    this.#listening = new AbortController();
+    const on = (target, type, step) =>
+      target?.addEventListener?.(type, () => this.#do(step), { signal: this.#listening.signal });
+    const wake = (now, random) => this.#core.wake(now, random);
+    on(globalThis, 'online', wake);
+    on(globalThis, 'offline', wake);
+    on(globalThis, 'pagehide', () => {
+      this.#core.detach();
+      // The browser may show the page again as it was.
+      globalThis.addEventListener('pageshow', ({ persisted }) => persisted && this.connect(), { once: true });
+    });
+    on(globalThis.document, 'visibilitychange', (now, random) =>
+      globalThis.document.hidden ? this.#core.hidden() : this.#core.shown(now, random));
+  }
+
+  /** What listeners ask for meanwhile is carried out behind what comes before it: requests leave in the order of their numbers. */
   #do(step) {
     try {
       step(Math.floor(performance.now()), Math.random());
     } finally {
-      for (const effect of this.#core.takeEffects()) this.#act(effect);
-      this.#schedule();
+      if (!this.#isActing) this.#carryOut();
     }
+  }
+
+  #carryOut() {
+    this.#isActing = true;
+    for (let effects = this.#core.takeEffects(); effects.length > 0; effects = this.#core.takeEffects()) {
+      for (const effect of effects) this.#act(effect);
+    }
+    this.#isActing = false;
+    this.#schedule();
   }
 
   #act(effect) {
@@ -528,8 +550,16 @@ export class Client extends EventTarget {
     else if (effect.write) this.#socket?.send(effect.write);
     else if (effect.saved) this.#storage?.setItem(this.#key, JSON.stringify(effect.saved));
     else if (effect.tell) this.#emit(effect.tell.type, effect.tell);
-    else if (effect.state) this.#emit('state', effect);
+    else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
+  }
+
+  #changeState(effect) {
+    if (effect.state === 'closed') {
+      this.#listening?.abort();
+      this.#listening = null;
+    }
+    this.#emit('state', effect);
   }
 
   #settle({ settle, as, count }) {

@@ -41,6 +41,47 @@ test('a client sends again what had no answer, on another socket and under its n
   assert.deepEqual([client.state, second.closed], ['closed', 1000]);
 });
 
+test('what a listener asks for leaves behind what is sent again', (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  context.mock.method(Math, 'random', () => 0);
+  const client = new Client({ urls: ['ws://mesh.example/v1/connect'], clientId: 'me', WebSocket: FakeSocket });
+  client.connect();
+  FakeSocket.latest.say({ ...WELCOME, resume: 'r1', resumed: false });
+  const closed = [client.signal('bob', 'hello'), client.signal('bob', 'again')].map((answer) => assert.rejects(answer));
+  FakeSocket.latest.onclose({ code: 1006 });
+  context.mock.timers.tick(10);
+  client.addEventListener('state', ({ detail }) => {
+    if (detail.state === 'connected') closed.push(assert.rejects(client.signal('bob', 'back')));
+  });
+  FakeSocket.latest.say({ ...WELCOME, resume: 'r2', resumed: true });
+  assert.deepEqual(FakeSocket.latest.sent.map((text) => JSON.parse(text).data), ['hello', 'again', 'back']);
+  client.close();
+  return Promise.all(closed);
+});
+
+test('a client whose session has ended listens to the browser no more', (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const browser = new EventTarget();
+  globalThis.addEventListener = browser.addEventListener.bind(browser);
+  context.after(() => delete globalThis.addEventListener);
+  const client = new Client({ urls: ['ws://mesh.example/v1/connect'], clientId: 'me', WebSocket: FakeSocket, storage: null });
+  client.connect();
+  const socket = FakeSocket.latest;
+  socket.say({ ...WELCOME, resume: 'r1', resumed: false });
+  browser.dispatchEvent(new Event('online'));
+  assert.deepEqual(socket.sent, ['{"type":"ping"}']);
+  client.close();
+  client.connect();
+  browser.dispatchEvent(new Event('pagehide'));
+  assert.equal(client.state, 'closed');
+  browser.dispatchEvent(Object.assign(new Event('pageshow'), { persisted: true }));
+  assert.equal(client.state, 'connecting');
+  client.close();
+  browser.dispatchEvent(new Event('online'));
+  browser.dispatchEvent(Object.assign(new Event('pageshow'), { persisted: true }));
+  assert.equal(client.state, 'closed');
+});
+
 const HELLO = '{"type":"signal","id":1,"to":"bob","data":"hello"}';
 const WELCOME = { type: 'welcome', client_id: 'me', heartbeat_ms: 25_000, max_message_bytes: 65_536, ice_servers: [] };
 
