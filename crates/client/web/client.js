@@ -255,7 +255,7 @@ export class Core {
   request(now, request) {
     if (this.#phase.is === 'closed') throw new SendError('closed');
     if (!NAME.test(request.to ?? request.room)) throw new SendError('bad_name');
-    if (request.type === 'join' && this.#rooms.size >= MAX_ROOMS && !this.#rooms.has(request.room)) throw new SendError('too_many_rooms');
+    if (request.type === 'join' && !this.#hasRoomFor(request.room)) throw new SendError('too_many_rooms');
     const added = { ...entry(request), ticket: this.#tickets + 1, expires: now + this.#options.timeoutMs };
     if (bytesOf(write(request, this.#nextId + this.#queued.length)) > this.#maxBytes) throw new SendError('too_large');
     const full = this.#queued.length >= this.#options.queue || this.#queuedBytes + added.bytes > this.#options.queueBytes;
@@ -265,6 +265,13 @@ export class Core {
     this.#queuedBytes += added.bytes;
     this.#flush();
     return this.#tickets;
+  }
+
+  /** Whether this room can be joined, beside those that are asked for and not answered yet. */
+  #hasRoomFor(room) {
+    const asked = [...this.#sent, ...this.#queued].filter(({ request }) => request.type === 'join');
+    const names = new Set([...this.#rooms.keys(), ...asked.map(({ request }) => request.room)]);
+    return names.size < MAX_ROOMS || names.has(room);
   }
 
   /** Asks for `members` or `ice_servers`, on an open connection alone. */
@@ -535,11 +542,14 @@ export class Client extends EventTarget {
 
   #carryOut() {
     this.#isActing = true;
-    for (let effects = this.#core.takeEffects(); effects.length > 0; effects = this.#core.takeEffects()) {
-      for (const effect of effects) this.#act(effect);
+    try {
+      for (let effects = this.#core.takeEffects(); effects.length > 0; effects = this.#core.takeEffects()) {
+        for (const effect of effects) this.#act(effect);
+      }
+    } finally {
+      this.#isActing = false;
+      this.#schedule();
     }
-    this.#isActing = false;
-    this.#schedule();
   }
 
   #act(effect) {

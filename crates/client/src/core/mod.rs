@@ -1,8 +1,9 @@
 //! The client's decisions. Nothing here awaits, reads a clock or draws a number: a [`Moment`] goes in with each input,
 //! [`Effect`]s come out, and [`Core::deadline`] says when [`Core::tick`] is due.
 //!
-//! Requests: [`requests`]. An open socket: [`connection`]. What comes on it: [`hearing`], read by [`incoming`].
+//! What the application asks for: [`asking`], kept in [`requests`]. An open socket: [`connection`]. What comes on it: [`hearing`], read by [`incoming`].
 
+mod asking;
 mod connection;
 mod hearing;
 mod incoming;
@@ -16,11 +17,10 @@ mod vectors;
 
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use signaling_protocol::close::Advice;
-use signaling_protocol::ids::check_name;
 use signaling_protocol::limits::DEFAULT_MESSAGE_BYTES;
 
+pub(crate) use self::asking::to_json;
 use self::connection::{Connection, Due};
 use self::names::Names;
 pub(crate) use self::request::Request;
@@ -30,7 +30,7 @@ use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
 use crate::event::{Event, State};
 use crate::options::{Limits, Token};
-use crate::outcome::{Delivered, RequestError, SendError};
+use crate::outcome::{Delivered, RequestError};
 use crate::rules::{OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN};
 use crate::saved::SavedSession;
 
@@ -348,45 +348,6 @@ impl Core {
         (self.resume, self.hint, self.attempt) = (None, None, 0);
     }
 
-    /// Takes a request of the application, and sends it when its turn comes.
-    pub(crate) fn request(&mut self, now: Ms, request: Request) -> Result<Ticket, SendError> {
-        if self.is_closed() {
-            return Err(SendError::Closed);
-        }
-        check(request.name())?;
-        if let Request::Join { room, .. } = &request
-            && !self.rooms.have_room_for(room)
-        {
-            return Err(SendError::TooManyRooms);
-        }
-        let ticket = self.requests.push(now, request, self.max_message_bytes)?;
-        self.flush();
-        Ok(ticket)
-    }
-
-    /// Asks for a page of a room's members.
-    pub(crate) fn members(&mut self, room: &str, after: Option<&str>) -> Result<(), SendError> {
-        [Some(room), after].into_iter().flatten().try_for_each(check)?;
-        let after = after.map(|after| format!(r#","after":"{after}""#)).unwrap_or_default();
-        self.ask(format!(r#"{{"type":"members","room":"{room}"{after}}}"#))
-    }
-
-    /// Asks for fresh ICE servers.
-    pub(crate) fn ice_servers(&mut self) -> Result<(), SendError> {
-        self.ask(r#"{"type":"ice_servers"}"#.to_owned())
-    }
-
-    fn ask(&mut self, text: String) -> Result<(), SendError> {
-        match self.phase {
-            Phase::Connected(_) => {
-                self.effects.push(Effect::Write(text));
-                Ok(())
-            }
-            Phase::Closed => Err(SendError::Closed),
-            Phase::Fetching { .. } | Phase::Connecting { .. } | Phase::Waiting { .. } => Err(SendError::NotConnected),
-        }
-    }
-
     /// Sends what may be sent.
     fn flush(&mut self) {
         if let Phase::Connected(_) = self.phase {
@@ -399,13 +360,4 @@ impl Core {
     fn tell(&mut self, event: Event) {
         self.effects.push(Effect::Tell(event));
     }
-}
-
-fn check(name: &str) -> Result<(), SendError> {
-    check_name(name).map_err(|why| SendError::BadName { name: name.to_owned(), why })
-}
-
-/// Turns what the application wants to send into JSON.
-pub(crate) fn to_json<T: serde::Serialize + ?Sized>(data: &T) -> Result<Box<RawValue>, SendError> {
-    serde_json::value::to_raw_value(data).map_err(|error| SendError::NotJson(error.to_string()))
 }

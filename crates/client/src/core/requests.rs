@@ -93,6 +93,14 @@ impl Requests {
         Ok(self.last_ticket)
     }
 
+    /// The rooms that are asked for.
+    pub(crate) fn joins(&self) -> impl Iterator<Item = &str> {
+        self.sent.iter().chain(&self.queued).filter_map(|entry| match &entry.request {
+            Request::Join { room, .. } => Some(room.as_str()),
+            Request::Signal { .. } | Request::Leave { .. } | Request::Broadcast { .. } => None,
+        })
+    }
+
     fn has_room(&self) -> bool {
         self.sent.len() < MAX_UNANSWERED && self.sent_bytes < MAX_UNANSWERED_BYTES
     }

@@ -1,5 +1,7 @@
 //! The rooms that the client is in or waits for, to join again in another session.
 
+use std::collections::BTreeSet;
+
 use serde_json::value::RawValue;
 
 use super::request::Request;
@@ -17,9 +19,10 @@ impl Rooms {
         Self { rooms }
     }
 
-    /// Whether one more can be joined.
-    pub(crate) fn have_room_for(&self, room: &str) -> bool {
-        self.rooms.len() < MAX_ROOMS || self.rooms.iter().any(|kept| kept.room == room)
+    /// Whether this one can be joined, beside those that are asked for and not answered yet.
+    pub(crate) fn have_room_for<'a>(&'a self, room: &str, asked: impl Iterator<Item = &'a str>) -> bool {
+        let names: BTreeSet<&str> = self.rooms.iter().map(|kept| kept.room.as_str()).chain(asked).collect();
+        names.len() < MAX_ROOMS || names.contains(room)
     }
 
     pub(crate) fn enter(&mut self, room: &str, data: Option<Box<RawValue>>) {
