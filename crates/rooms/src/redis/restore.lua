@@ -1,4 +1,4 @@
--- version, then for each seat: client, session, born, number, node, m or w, place, data
+-- version, then for each seat: client, session, born, number, node, m, w or o (none to give back), place, data
 local asked_of, list_after = {}, nil
 local told = tonumber(ARGV[9])
 if not version then
@@ -9,7 +9,7 @@ for at = 10, #ARGV, 8 do
   local client, who = ARGV[at], who_at(at)
   if read(client) then
     refresh(client, who)
-  else
+  elseif ARGV[at + 5] ~= 'o' then
     who.since, who.data = ARGV[at + 6], ARGV[at + 7]
     last_place = math.max(last_place, tonumber(who.since))
     if ARGV[at + 5] == 'm' then

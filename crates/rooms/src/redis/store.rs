@@ -92,12 +92,11 @@ fn add_who(call: &mut Cmd, who: &Who) {
     call.arg(client.as_str()).arg(session.to_string()).arg(*born).arg(*number).arg(node.as_str());
 }
 
-/// One without a place is left out: there is nothing to give back.
 fn add_seat(call: &mut Cmd, seat: &Seat) {
     let (kind, place) = match seat.standing {
         Standing::Member { place } => ("m", place),
         Standing::Waiting { place, .. } => ("w", place),
-        Standing::Out | Standing::Unknown => return,
+        Standing::Out | Standing::Unknown => ("o", 0),
     };
     add_who(call, &seat.who);
     call.arg(kind).arg(place).arg(seat.data.as_deref().unwrap_or_default());

@@ -30,6 +30,7 @@ fn seats() -> impl Strategy<Value = Vec<Seat>> {
     let standing = prop_oneof![
         (5..30_u64).prop_map(|place| Standing::Member { place }),
         (5..30_u64).prop_map(|place| Standing::Waiting { place, ahead: 0 }),
+        prop_oneof![Just(Standing::Out), Just(Standing::Unknown)],
     ];
     let seat = (someone(), standing, data()).prop_map(|(who, standing, data)| Seat { who, standing, data });
     prop::collection::vec(seat, 1..4)
