@@ -1,6 +1,5 @@
 use anyhow::{Result, bail};
 use clap::Args;
-use signaling_edge::core::FilterLimits;
 
 use crate::crew::Share;
 use crate::schedule::Schedule;
@@ -11,8 +10,8 @@ pub struct ChurnOptions {
     /// How many visitors come, each under a name of its own.
     #[arg(long, default_value_t = 100_000, overrides_with = "visits", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub visits: u64,
-    /// For how many seconds they come before, at the same rate, so that servers have all that they ever need to remember of
-    /// visitors: nodes half a minute of them, edges the latest 1,024 that wrote to a client that stays. 0 for none.
+    /// For how many seconds they come before, at the same rate, so that servers have what they need to remember of visitors:
+    /// nodes half a minute of them. An edge remembers for six minutes who wrote to a client, 1,024 at most. 0 for none.
     #[arg(long, default_value_t = 45, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub warmup: u64,
     /// Visitors that come a second.
@@ -47,14 +46,6 @@ impl ChurnOptions {
         Self { visits: self.warmup * self.rate, wave: "early".to_owned(), ..self.clone() }
     }
 
-    /// How many of those who stay are written to: so few that the visitors who warm up bring each of them as many senders as
-    /// its edge ever remembers, and what edges remember has stopped growing before anything counts.
-    pub(crate) fn hosts(&self, stay: u32) -> u64 {
-        let remembered = FilterLimits::default().origins as u64;
-        let filled = self.warmup * self.rate / remembered;
-        if filled == 0 { stay.into() } else { filled.min(stay.into()) }
-    }
-
     /// The part of the visitors that a process has.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         let visits = share.of(self.visits);
@@ -77,15 +68,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
-
-    #[test]
-    fn those_who_warm_up_fill_the_memory_of_every_host() {
-        let churn: ChurnOptions = options(&["--rate=1000", "--warmup=45"]).unwrap();
-
-        assert_eq!(churn.hosts(1_000), 43);
-        assert_eq!(churn.hosts(10), 10);
-        assert_eq!(options::<ChurnOptions>(&["--warmup=0"]).unwrap().hosts(1_000), 1_000);
-    }
 
     #[test]
     fn those_who_warm_up_have_other_names_than_those_who_count() {

@@ -75,7 +75,6 @@ pub(crate) async fn receive(fleet: &FleetOptions, all: &ChurnOptions, share: Sha
     let residents = Fleet::connect(stay.plan()?.0, &endings).await?;
     let mesh = visitors.mesh()?;
     let urls = visitors.urls(mesh.as_ref())?;
-    let hosts = all.hosts(fleet.clients);
     gate.pass().await?;
 
     let schedule = options.schedule();
@@ -101,7 +100,7 @@ pub(crate) async fn receive(fleet: &FleetOptions, all: &ChurnOptions, share: Sha
         while visits.try_join_next().is_some() {}
         house.part.borrow_mut().timeline.begun(at_us);
         // Of all who stay, whichever process has them: this one may have none.
-        let to = fleet.client_id(usize::try_from((u64::from(first) + number) % hosts)?);
+        let to = fleet.client_id(usize::try_from((u64::from(first) + number) % u64::from(fleet.clients.max(1)))?);
         let number = usize::try_from(number)?;
         let source = fleet.sources.get(number % fleet.sources.len().max(1)).copied();
         let urls = urls(number)?;
