@@ -24,6 +24,8 @@ pub struct Seat<'a> {
     pub number: u64,
     /// The room's version that the client was told of.
     pub version: u64,
+    /// How many it was told to be in front of it, if it waits.
+    pub ahead: Option<u64>,
     /// What the others are shown.
     pub data: Option<&'a str>,
 }
@@ -92,8 +94,11 @@ mod tests {
     fn a_state_without_seats_is_a_word_and_one_with_seats_comes_back_as_it_was() {
         let bare = SessionState { resumed: true, seats: Vec::new() };
         assert_eq!(bare.to_bytes(), b"resumed");
-        let seat = Seat { room: "r", member: true, place: 1, number: 2, version: 3, data: Some("{}") };
-        let state = SessionState { resumed: false, seats: vec![seat, Seat { data: None, member: false, ..seat }] };
+        let seat = Seat { room: "r", member: true, place: 1, number: 2, version: 3, ahead: None, data: Some("{}") };
+        let state = SessionState {
+            resumed: false,
+            seats: vec![seat, Seat { data: None, member: false, ahead: Some(4), ..seat }],
+        };
         for state in [bare, state] {
             assert_eq!(SessionState::read(&state.to_bytes()).unwrap(), state);
         }

@@ -121,8 +121,8 @@ pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
         payload: SIGNAL,
     };
     let copies = Item::Copies { envelope: envelope.clone(), others: vec![Recipient { to: "carol", prev: 0, ticket }] };
-    let member = Seat { room: "r", member: true, place: 1, number: 2, version: 70_000, data: Some("{}") };
-    let waiting = Seat { member: false, data: None, ..member };
+    let member = Seat { room: "r", member: true, place: 1, number: 2, version: 70_000, ahead: None, data: Some("{}") };
+    let waiting = Seat { member: false, ahead: Some(3), data: None, ..member };
     let changes = vec![
         RoomChange::Joined { client_id: "bob", data: Some("{}") },
         RoomChange::Joined { client_id: "carol", data: None },

@@ -132,8 +132,17 @@ fn envelope() -> impl Strategy<Value = Envelope<'static>> {
 }
 
 fn seat() -> impl Strategy<Value = Seat<'static>> {
-    (text(), any::<bool>(), any::<[u64; 3]>(), option::of(text()))
-        .prop_map(|(room, member, [place, number, version], data)| Seat { room, member, place, number, version, data })
+    (text(), any::<bool>(), any::<[u64; 3]>(), option::of(any::<u64>()), option::of(text())).prop_map(
+        |(room, member, [place, number, version], ahead, data)| Seat {
+            room,
+            member,
+            place,
+            number,
+            version,
+            ahead,
+            data,
+        },
+    )
 }
 
 fn room_change() -> impl Strategy<Value = RoomChange<'static>> {

@@ -105,14 +105,14 @@ impl Guest {
     /// Its seats as they travel with it.
     pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
         let mut seats = Vec::with_capacity(self.places.len());
-        for (room, Place { standing, data, number, told, .. }) in &self.places {
+        for (room, Place { standing, data, number, told, told_line }) in &self.places {
             let (member, place) = match *standing {
                 Standing::Member { place } => (true, place),
                 Standing::Waiting { place, .. } => (false, place),
                 Standing::Out | Standing::Unknown => continue,
             };
-            let (room, number, version, data) = (room.as_str(), *number, *told, data.as_deref());
-            seats.push(SeatState { room, member, place, number, version, data });
+            let (room, number, version, ahead, data) = (room.as_str(), *number, *told, *told_line, data.as_deref());
+            seats.push(SeatState { room, member, place, number, version, ahead, data });
         }
         seats
     }

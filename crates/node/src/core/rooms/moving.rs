@@ -14,9 +14,9 @@ use super::guest::{Ask, Command, Guest, Place};
 
 /// A seat that a node may not have checked with the store yet.
 fn place(seat: &Seat<'_>) -> Option<(RoomName, Place)> {
-    let Seat { room, member, place, number, version, data } = *seat;
+    let Seat { room, member, place, number, version, ahead, data } = *seat;
     let standing = if member { Standing::Member { place } } else { Standing::Waiting { place, ahead: 0 } };
-    let place = Place { standing, data: data.map(Box::from), number, told: version, told_line: None };
+    let place = Place { standing, data: data.map(Box::from), number, told: version, told_line: ahead };
     Some((RoomName::new(room).ok()?, place))
 }
 
@@ -41,7 +41,9 @@ impl NodeCore {
         (guest.born, guest.lost) = (arrival.born, None);
         let mut missed = Vec::new();
         for (room, place) in &mut guest.places {
-            place.told_line = None;
+            if arrival.newcomer {
+                place.told_line = None;
+            }
             let known = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
             missed.push((room.clone(), place.is_member() && (arrival.newcomer || place.told < known)));
         }

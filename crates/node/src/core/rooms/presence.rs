@@ -75,34 +75,45 @@ impl NodeCore {
         sessions.filter_map(seat).unzip()
     }
 
-    /// The store has said where those stand whose seats were kept alive, or given back.
+    /// The store has said where those stand whose seats were kept alive, or given back. Says whether it knows them all: those that
+    /// it has lost are given back.
     pub(super) fn seats_answered(
         &mut self,
         room: &RoomName,
         seats: &[(SessionId, u64)],
         outcome: &Outcome,
         may_restore: bool,
-    ) {
+    ) -> bool {
         let mut lost = Vec::new();
+        // While seats are given back, those in front of one may still be missing.
+        let queue_length = may_restore.then_some(outcome.waiting);
         for (&(session, number), &standing) in seats.iter().zip(&outcome.standings) {
             match standing {
                 Standing::Unknown if may_restore => lost.push(session),
                 Standing::Unknown => {}
-                standing => self.stands(room, (session, number), standing, outcome.waiting),
+                standing => self.stands(room, (session, number), standing, queue_length),
             }
         }
         if lost.is_empty() {
-            return;
+            return true;
         }
         let version = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
         let (sessions, seats) = self.seats(room, lost.into_iter());
         self.rooms.counts.restored += seats.len() as u64;
         let op = Op::Restore { seats, version };
         self.rooms.background.push_back(RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), op));
+        false
     }
 
-    /// Where one session stands in a room, unless it has asked for something else since.
-    fn stands(&mut self, room: &RoomName, (session, number): (SessionId, u64), standing: Standing, queue_length: u64) {
+    /// Where one session stands in a room, unless it has asked for something else since. Its place in the line is told with that
+    /// one's length.
+    fn stands(
+        &mut self,
+        room: &RoomName,
+        (session, number): (SessionId, u64),
+        standing: Standing,
+        queue_length: Option<u64>,
+    ) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         if guest.commands.front().is_some_and(|first| first.room == *room) {
             return;
@@ -125,6 +136,7 @@ impl NodeCore {
                     self.say_state(session);
                 }
                 if let Some(key) = attached
+                    && let Some(queue_length) = queue_length
                     && let Some(place) = self.rooms.place(session, room)
                     && place.told_line.replace(ahead) != Some(ahead)
                 {

@@ -85,8 +85,11 @@ impl NodeCore {
         match (purpose, answer) {
             (Purpose::Command { session }, answer) => self.command_answered(now, session, &room, answer),
             (Purpose::Seats { seats }, Ok(outcome)) => {
-                self.seats_answered(&room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
-                self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
+                let all_known = self.seats_answered(&room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
+                // A room that the store has lost has no version yet.
+                if all_known || !outcome.changes.is_empty() {
+                    self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
+                }
             }
             (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
             (Purpose::Farewell, Ok(outcome)) => {

@@ -101,6 +101,14 @@ impl Rooms {
         }
     }
 
+    /// The store must hear soon of all who are here.
+    fn all_unconfirmed(&mut self, room: &RoomName) {
+        if let Some(here) = self.here.get_mut(room) {
+            here.unconfirmed.clone_from(&here.sessions);
+            self.active.insert(room.clone());
+        }
+    }
+
     /// The store must hear soon that a session is here.
     pub(super) fn is_unconfirmed(&mut self, room: &RoomName, session: SessionId) {
         if let Some(here) = self.here.get_mut(room) {
@@ -234,6 +242,10 @@ impl NodeCore {
 
     /// The store has said how things stand in a room: those get it who need it.
     pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
+        if self.misses_members(room, &outcome) {
+            self.rooms.all_unconfirmed(room);
+            return self.state_unknown(now, room);
+        }
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         here.state_asked = false;
         here.ask_after = None;
@@ -249,6 +261,14 @@ impl NodeCore {
             }
         }
         self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+    }
+
+    /// Whether the store misses members that are here: it has lost them, or has given them up unseen.
+    fn misses_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
+        let Some(here) = self.rooms.here.get(room).filter(|_| !outcome.more) else { return false };
+        let listed: BTreeSet<_> = outcome.members.iter().map(|member| &member.client).collect();
+        let mut members = here.sessions.difference(&here.waiting).filter_map(|session| self.rooms.guests.get(session));
+        members.any(|guest| !listed.contains(&guest.client))
     }
 
     /// The store could not say how things stand in a room.

@@ -1,0 +1,95 @@
+//! Full rooms, and the line in front of them.
+
+use signaling_protocol::trunk::Gone;
+
+use crate::stage::{SECOND, Stage};
+
+fn waiting(ahead: usize, queue_length: usize) -> String {
+    format!(r#"{{"type":"waiting","room":"r","ahead":{ahead},"queue_length":{queue_length}}}"#)
+}
+
+fn full_room() -> Stage {
+    let mut stage = Stage::new(&["n0", "n1"], 1);
+    for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n0"), ("d", "n1")] {
+        stage.comes(name, node);
+    }
+    stage.joins("a", "r");
+    stage
+}
+
+#[test]
+fn who_waits_hears_its_place_at_once_and_the_first_is_let_in_when_a_seat_is_free() {
+    let mut stage = full_room();
+    for (ahead, name) in ["b", "c", "d"].into_iter().enumerate() {
+        assert_eq!(stage.joins(name, "r")[0], waiting(ahead, ahead + 1));
+    }
+    stage.leaves("a", "r");
+    stage.passes(2 * SECOND);
+    let joined = r#"{"type":"joined","room":"r","capacity":1,"count":1,"members":[{"client_id":"b"}],"more":false}"#;
+    assert_eq!(stage.heard("b"), [joined]);
+    assert_eq!((stage.heard("c"), stage.heard("d")), (vec![waiting(0, 2)], vec![waiting(1, 2)]));
+}
+
+#[test]
+fn places_are_told_at_most_once_a_second() {
+    let mut stage = full_room();
+    for name in ["b", "c", "d"] {
+        stage.joins(name, "r");
+    }
+    stage.leaves("b", "r");
+    stage.passes(SECOND / 10);
+    assert_eq!(stage.heard("d"), [waiting(1, 2)]);
+    stage.leaves("c", "r");
+    stage.passes(SECOND / 2);
+    assert_eq!(stage.heard("d"), [""; 0]);
+    stage.passes(SECOND / 2);
+    assert_eq!(stage.heard("d"), [waiting(0, 1)]);
+}
+
+#[test]
+fn who_leaves_the_line_loses_the_place() {
+    let mut stage = full_room();
+    ["b", "c"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.leaves("b", "r");
+    stage.joins("b", "r");
+    stage.leaves("a", "r");
+    stage.passes(2 * SECOND);
+    assert_eq!(stage.members("r"), ["c"]);
+}
+
+#[test]
+fn who_waits_keeps_the_place_through_a_move_and_is_not_told_it_again() {
+    let mut stage = full_room();
+    ["b", "c"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.moves("b", "n0");
+    stage.passes(2 * SECOND);
+    assert_eq!(stage.heard("b"), [""; 0]);
+    stage.leaves("a", "r");
+    stage.passes(2 * SECOND);
+    assert_eq!(stage.members("r"), ["b"]);
+}
+
+#[test]
+fn the_seat_of_one_who_dropped_out_is_kept_and_then_goes_to_the_first_in_line() {
+    let mut stage = full_room();
+    stage.joins("b", "r");
+    stage.goes("a", Gone::Lost);
+    stage.passes(29 * SECOND);
+    assert_eq!(stage.members("r"), ["a"]);
+    stage.passes(3 * SECOND);
+    assert_eq!(stage.members("r"), ["b"]);
+    assert!(stage.heard("b").last().unwrap().contains(r#""type":"joined""#));
+}
+
+#[test]
+fn more_seats_let_as_many_in() {
+    let mut stage = full_room();
+    ["b", "c", "d"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.sets_capacity("r", 3);
+    stage.passes(2 * SECOND);
+    assert_eq!(stage.members("r"), ["a", "b", "c"]);
+    for name in ["b", "c"] {
+        assert!(stage.heard(name)[0].contains(r#""capacity":3,"count":3"#));
+    }
+    assert_eq!(stage.heard("d"), [waiting(0, 1)]);
+}
