@@ -44,7 +44,7 @@ impl TestMesh {
         }
         let with_rooms = |options: &mut MeshOptions| {
             options.redis = true;
-            options.node_args = RoomTimes::default().flags();
+            options.node_args = RoomTimes::SHORT.flags();
             change(options);
         };
         Some(Self::with(with_rooms).await)

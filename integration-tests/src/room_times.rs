@@ -13,13 +13,11 @@ pub struct RoomTimes {
     pub resume: Duration,
 }
 
-impl Default for RoomTimes {
-    fn default() -> Self {
-        Self { presence: Duration::from_secs(1), grace: Duration::from_secs(1), resume: Duration::from_secs(2) }
-    }
-}
-
 impl RoomTimes {
+    /// What can be waited for.
+    pub const SHORT: Self =
+        Self { presence: Duration::from_secs(1), grace: Duration::from_secs(1), resume: Duration::from_secs(2) };
+
     /// As flags of a node.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--{name}-ms={}", time.as_millis());

@@ -34,7 +34,7 @@ async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it(
             println!("an empty Redis: rooms are back after {back:.1?}");
 
             // Until all nodes have spoken, and what nobody refreshed would be gone.
-            crowd.nobody_leaves_for(RoomTimes::default().stale(), begin).await;
+            crowd.nobody_leaves_for(RoomTimes::SHORT.stale(), begin).await;
             late.leave(&crowd.room(0)).await;
             crowd.assert_all_hear("rooms are back").await;
             crowd.assert_no_faults();
@@ -65,7 +65,7 @@ async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_
             mesh.mesh.resume("redis").await.unwrap();
             rooms_are_back(&crowd, &mut late).await;
 
-            crowd.nobody_leaves_for(RoomTimes::default().stale(), begin).await;
+            crowd.nobody_leaves_for(RoomTimes::SHORT.stale(), begin).await;
             late.leave(&crowd.room(0)).await;
             crowd.assert_all_hear("rooms are back").await;
             crowd.assert_no_faults();

@@ -4,59 +4,76 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::guest::{Standing, join};
-use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, stays};
+use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, eventually, stays};
 
 /// Members of one answer at most.
 const PAGE: usize = 500;
+/// What takes effect at once shows by then.
+const SOON: Duration = Duration::from_secs(10);
+const SHORT: RoomTimes = RoomTimes::SHORT;
+/// Seats outlast sessions.
+const LONG_GRACE: RoomTimes = RoomTimes { grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
 
-/// One node with its memory, or three with a Redis; both with two balancers, but for the first, and further flags for nodes.
-async fn mesh(kind: Kind, flags: &[&str]) -> Option<TestMesh> {
+#[derive(Clone, Copy)]
+enum Kind {
+    /// One node with its memory.
+    Memory,
+    /// Three nodes with a Redis.
+    Redis,
+}
+
+/// A mesh with two balancers and further flags for its nodes.
+async fn mesh(kind: Kind, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
     let more = |options: &mut MeshOptions| {
         options.balancers = 2;
+        options.node_args = times.flags();
         options.node_args.extend(flags.iter().map(ToString::to_string));
     };
     match kind {
         Kind::Redis => TestMesh::with_redis(more).await,
         Kind::Memory => {
-            let memory = |options: &mut MeshOptions| {
+            let of_one_node = |options: &mut MeshOptions| {
                 options.nodes = 1;
-                options.node_args = RoomTimes::default().flags();
                 more(options);
             };
-            Some(TestMesh::with(memory).await)
+            Some(TestMesh::with(of_one_node).await)
         }
     }
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Memory,
-    Redis,
-}
-
 /// Each test below runs over both.
 macro_rules! over_both {
-    ($($name:ident ($($flag:literal),*)),* $(,)?) => {
+    ($($name:ident($times:expr $(, $flag:literal)*),)*) => {
         mod memory {
-            $(#[tokio::test] async fn $name() { super::$name(super::mesh(super::Kind::Memory, &[$($flag),*]).await.unwrap()).await; })*
+            $(#[tokio::test]
+            async fn $name() {
+                let mesh = super::mesh(super::Kind::Memory, $times, &[$($flag),*]).await.unwrap();
+                super::$name(mesh).await;
+            })*
         }
         mod redis {
-            $(#[tokio::test] async fn $name() {
-                if let Some(mesh) = super::mesh(super::Kind::Redis, &[$($flag),*]).await { super::$name(mesh).await; }
+            $(#[tokio::test]
+            async fn $name() {
+                let Some(mesh) = super::mesh(super::Kind::Redis, $times, &[$($flag),*]).await else { return };
+                super::$name(mesh).await;
             })*
         }
     };
 }
 
 over_both! {
-    members_meet_talk_and_part(),
-    a_room_of_hundreds_is_told_in_pages(),
-    a_full_room_has_a_line_that_moves_up_in_order("--room-capacity=2"),
-    the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_the_first_in_line("--room-capacity=1"),
-    who_comes_back_by_its_token_has_not_left(),
+    members_meet_talk_and_part(super::SHORT),
+    a_room_of_hundreds_is_told_in_pages(super::SHORT),
+    a_full_room_has_a_line_that_moves_up_in_order(super::SHORT, "--room-capacity=2"),
+    the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_the_first_in_line(
+        super::LONG_GRACE, "--room-capacity=1"
+    ),
+    who_comes_back_by_its_token_has_not_left(super::SHORT),
+    an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(super::SHORT, "--room-capacity=1"),
 }
 
 async fn members_meet_talk_and_part(mesh: TestMesh) {
@@ -104,7 +121,7 @@ async fn a_room_of_hundreds_is_told_in_pages(mesh: TestMesh) {
     asker.join("many-room-0").await;
 
     let first = asker.members("many-room-0", None).await;
-    let names = |page: &serde_json::Value| -> Vec<String> {
+    let names = |page: &Value| -> Vec<String> {
         let members = page["members"].as_array().unwrap();
         members.iter().map(|member| member["client_id"].as_str().unwrap().to_owned()).collect()
     };
@@ -159,24 +176,25 @@ async fn a_full_room_has_a_line_that_moves_up_in_order(mesh: TestMesh) {
 }
 
 async fn the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_the_first_in_line(mesh: TestMesh) {
-    let times = RoomTimes::default();
+    let RoomTimes { grace, resume, presence } = LONG_GRACE;
     let mut alice = guest(&mesh, 0, "alice").await;
     let mut bob = guest(&mesh, 1, "bob").await;
     alice.join("r").await;
     assert_eq!(bob.join("r").await, Standing::Waiting { ahead: 0, queue_length: 1 });
-
-    alice.close().await;
-    let mut alice = guest(&mesh, 1, "alice").await;
-    assert_eq!(alice.join("r").await, Standing::Member, "within the grace time, in a session of its own");
     let is_waiting = || async { matches!(bob.room("r").standing, Standing::Waiting { ahead: 0, .. }) };
-    stays("bob waiting", times.grace + times.presence * 2, is_waiting).await;
+
+    let _gone = alice.vanish();
+    stays("bob waiting", resume + Duration::from_millis(700), is_waiting).await;
+    let mut alice = guest(&mesh, 1, "alice").await;
+    assert_eq!(alice.join("r").await, Standing::Member, "within the grace time, in another session");
+    stays("bob waiting", grace + presence, is_waiting).await;
 
     let gone = Instant::now();
-    alice.close().await;
+    let _gone = alice.vanish();
     bob.until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
     let waited = gone.elapsed();
-    assert!(waited >= times.grace, "given away after {waited:?}");
-    assert!(waited <= times.grace + times.presence * 2, "kept for {waited:?}");
+    assert!(waited >= grace, "given away after {waited:?}");
+    assert!(waited <= grace + presence * 2, "kept for {waited:?}");
     let mut alice = guest(&mesh, 0, "alice").await;
     assert_eq!(alice.join("r").await, Standing::Waiting { ahead: 0, queue_length: 1 }, "too late");
 }
@@ -194,11 +212,61 @@ async fn who_comes_back_by_its_token_has_not_left(mesh: TestMesh) {
     back.until("the broadcast", |seen| seen.broadcasts.len() == 1).await;
     assert!(heard(&crowd.guests[1]));
     assert_eq!(back.broadcast("back-room-0", json!("thank you")).await, 3, "it need not join again");
-    let times = RoomTimes::default();
-    crowd.nobody_leaves_for(times.resume + times.grace + times.stale(), begin).await;
+    crowd.nobody_leaves_for(SHORT.resume + SHORT.grace + SHORT.stale(), begin).await;
     crowd.assert_no_faults();
     assert_eq!(back.join("back-room-0").await, Standing::Member);
     assert_eq!(back.room("back-room-0").members.len(), 4);
+}
+
+async fn an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(mesh: TestMesh) {
+    let mut guests = Vec::new();
+    for number in 0..4 {
+        guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
+        guests[number].join("r").await;
+    }
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let shown = operator(&node, Method::GET, "rooms/r", None).await;
+    assert_eq!((&shown["capacity"], &shown["count"], &shown["waiting"]), (&json!(1), &json!(1), &json!(3)));
+    assert_eq!(shown["members"][0]["client_id"], "guest-0");
+
+    operator(&node, Method::PUT, "rooms/r/capacity", Some(json!({ "capacity": 3 }))).await;
+
+    guests[1].until("the seat", |seen| seen.room("r").members.len() == 3).await;
+    guests[2].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+    guests[3].until("to be first", |seen| matches!(seen.room("r").standing, Standing::Waiting { ahead: 0, .. })).await;
+    let shown = operator(&node, Method::GET, "rooms/r", None).await;
+    let names: Vec<_> = shown["members"].as_array().unwrap().iter().map(|member| &member["client_id"]).collect();
+    assert_eq!(names, ["guest-0", "guest-1", "guest-2"]);
+    operator(&node, Method::DELETE, "rooms/r/capacity", None).await;
+    guests[0].leave("r").await;
+    guests[1].leave("r").await;
+    stays("guest-3 waiting, by the capacity of all rooms", SHORT.presence * 2, || async {
+        matches!(guests[3].room("r").standing, Standing::Waiting { .. })
+    })
+    .await;
+    guests[2].leave("r").await;
+    guests[3].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+}
+
+#[tokio::test]
+async fn the_registry_says_where_a_client_is_and_forgets_it_when_it_goes() {
+    let Some(mesh) = mesh(Kind::Redis, SHORT, &[]).await else { return };
+    let alice = guest(&mesh, 0, "alice").await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
+    let is_known = || async { entry().await.filter(|entry| entry["node"] == mesh.owner("alice").as_str()) };
+    eventually("alice to be registered at her node", SOON, is_known).await;
+
+    mesh.mesh.replace(&mesh.owner("alice")).await.unwrap();
+    mesh.agrees().await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
+    let is_moved = || async { entry().await.filter(|entry| entry["node"] == mesh.owner("alice").as_str()) };
+    eventually("alice to be registered at her next node", SOON, is_moved).await;
+
+    alice.close().await;
+    let is_gone = || async { entry().await.filter(|entry| entry["error"]["code"] == "no_such_client") };
+    eventually("alice to be forgotten", SOON, is_gone).await;
 }
 
 #[tokio::test]
@@ -228,11 +296,21 @@ async fn nobody_is_shown_leaving_or_coming_while_nodes_come_and_go() {
     mesh.agrees().await;
     crowd.assert_all_hear("two nodes").await;
 
-    crowd.nobody_leaves_for(RoomTimes::default().stale() + Duration::from_secs(1), begin).await;
+    crowd.nobody_leaves_for(SHORT.stale() + Duration::from_secs(1), begin).await;
     assert_eq!(versions(&crowd), before, "nothing has changed");
     crowd.assert_no_faults();
 }
 
 async fn guest(mesh: &TestMesh, balancer: usize, id: &str) -> Guest {
     Guest::connect(&mesh.mesh.state().balancers[balancer].url, id).await
+}
+
+/// What a node answers to an operator.
+async fn operator(internal: &str, method: Method, path: &str, body: Option<Value>) -> Value {
+    let http = Client::builder().no_proxy().build().unwrap();
+    let mut request = http.request(method, format!("{internal}/admin/{path}"));
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    request.send().await.unwrap().json().await.unwrap()
 }

@@ -162,7 +162,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
 /// An operator gives a room a capacity of its own.
 async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result<()> {
     let node = mesh.and_then(|mesh| mesh.nodes.first()).context("there is no node to set the capacity of a room at")?;
-    let url = format!("{}/admin/rooms/{room}", node.internal);
+    let url = format!("{}/admin/rooms/{room}/capacity", node.internal);
     let answer = http()?.put(&url).json(&serde_json::json!({ "capacity": seats })).send().await;
     answer
         .and_then(reqwest::Response::error_for_status)
