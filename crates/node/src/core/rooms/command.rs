@@ -173,7 +173,7 @@ impl NodeCore {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let standing = outcome.standings.first().copied().unwrap_or(Standing::Unknown);
         let told_line = match standing {
-            Standing::Waiting { ahead, .. } => Some(ahead),
+            Standing::Waiting { ahead, .. } => Some((ahead, now)),
             _ => None,
         };
         let reply = match standing {

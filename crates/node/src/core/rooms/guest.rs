@@ -20,8 +20,8 @@ pub(super) struct Place {
     pub(super) number: u64,
     /// The room's version that the client knows.
     pub(super) told: u64,
-    /// How many its client was told to be in front of it.
-    pub(super) told_line: Option<u64>,
+    /// How many its client was told to be in front of it, and when.
+    pub(super) told_line: Option<(u64, Instant)>,
 }
 
 impl Place {

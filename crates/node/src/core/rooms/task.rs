@@ -85,7 +85,7 @@ impl NodeCore {
         match (purpose, answer) {
             (Purpose::Command { session }, answer) => self.command_answered(now, session, &room, answer),
             (Purpose::Seats { seats }, Ok(outcome)) => {
-                self.seats_answered(&room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
+                self.seats_answered(now, &room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
                 self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
