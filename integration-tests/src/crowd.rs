@@ -22,9 +22,15 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Connects so many clients, in turn to each balancer, and has them join the rooms in turn. Returns once each has heard of all
-    /// others in its room.
+    /// The same as [`Crowd::come_in`], and waits until each has heard of all others in its room.
     pub async fn gather(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
+        let crowd = Self::come_in(mesh, prefix, rooms, clients).await;
+        crowd.knows_all(clients / rooms).await;
+        crowd
+    }
+
+    /// Connects so many clients, in turn to each balancer, and has them join the rooms in turn.
+    pub async fn come_in(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let balancers = mesh.mesh.state().balancers;
         let guests = stream::iter(0..clients).map(|number| {
             // Not in step with the rooms: each has clients of every balancer.
@@ -35,9 +41,7 @@ impl Crowd {
                 guest
             }
         });
-        let crowd = Self { guests: guests.buffered(AT_ONCE).collect().await, rooms, prefix };
-        crowd.knows_all(clients / rooms).await;
-        crowd
+        Self { guests: guests.buffered(AT_ONCE).collect().await, rooms, prefix }
     }
 
     /// Waits until each client knows of so many members of its room.

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::drill::go_on;
 use signaling_integration_tests::guest::{Standing, join};
 use signaling_integration_tests::{Crowd, Drill, Guest, RoomTimes, TestMesh};
@@ -15,6 +16,11 @@ const EACH: usize = CLIENTS / ROOMS;
 /// Rooms are back by then.
 const BACK_WITHIN: Duration = Duration::from_secs(25);
 const AWAY: Duration = Duration::from_secs(4);
+/// A store that keeps what it has gives seats up of which nothing was heard for two intervals and a quarter: it may stand still for
+/// one and a quarter.
+const PATIENT: RoomTimes = RoomTimes { presence: Duration::from_secs(5), ..RoomTimes::SHORT };
+/// With the time that a join is waited for, less than that.
+const SILENT: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it() {
@@ -50,7 +56,11 @@ async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it(
 
 #[tokio::test]
 async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_with_it() {
-    let Some(mut mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
+    let with_times = |options: &mut MeshOptions| {
+        options.balancers = 2;
+        options.node_args = PATIENT.flags();
+    };
+    let Some(mut mesh) = TestMesh::with_redis(with_times).await else { return };
 
     let outcome = Drill::new("a pause of Redis")
         .run(&mut mesh, async |mesh| {
@@ -61,11 +71,11 @@ async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_
             let asked = Instant::now();
             assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
             println!("a paused Redis: a join is refused after {:.1?}", asked.elapsed());
-            go_on(AWAY).await;
+            go_on(SILENT).await;
             mesh.mesh.resume("redis").await.unwrap();
             rooms_are_back(&crowd, &mut late).await;
 
-            crowd.nobody_leaves_for(RoomTimes::SHORT.stale(), begin).await;
+            crowd.nobody_leaves_for(PATIENT.presence * 2, begin).await;
             late.leave(&crowd.room(0)).await;
             crowd.assert_all_hear("rooms are back").await;
             crowd.assert_no_faults();

@@ -17,7 +17,10 @@ async fn each_change_is_heard_by_all_who_stay_the_line_moves_in_order_and_a_limi
     let changes = &run.report["changes"];
     assert_eq!((&changes["begun"], &changes["refused"], &changes["unanswered"]), (&json!(200), &json!(0), &json!(0)));
     assert_eq!((&changes["heard"], &changes["unheard"], &changes["doubled"]), (&json!(200 * 5), &json!(0), &json!(0)));
-    assert_eq!(run.report["join_us"]["count"].as_u64().unwrap() + run.report["leave_us"]["count"].as_u64().unwrap(), 160);
+    assert_eq!(
+        run.report["join_us"]["count"].as_u64().unwrap() + run.report["leave_us"]["count"].as_u64().unwrap(),
+        160
+    );
     let line = &run.report["line"];
     assert_eq!((&line["left"], &line["admitted"], &line["overtook"]), (&json!(25), &json!(25), &json!(0)));
     assert!(line["shortest_gap_ms"].as_u64() >= Some(900), "told at most once a second: {line}");

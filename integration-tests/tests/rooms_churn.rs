@@ -18,7 +18,7 @@ async fn joins_and_leaves_leave_nothing_behind_in_nodes_and_in_the_store() {
 
     let run = mesh_load(&mesh.dir, &[&rooms[..], &[&rate, &lasting]].concat()).await;
 
-    assert!(run.is_success, "{}", run.complaints);
+    assert!(run.is_success, "{}{}", run.complaints, run.report["changes"]);
     let leftovers = run.report["leftovers"].as_array().unwrap();
     let of = |process: &str| leftovers.iter().filter(|leftover| leftover["process"] == process).count();
     assert_eq!((of("node-0"), of("redis")), (3, 1), "memory, descriptors and threads; keys");

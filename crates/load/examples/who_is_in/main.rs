@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a measurement")]
 
 mod nodes;
+mod server;
 mod store;
 
 use std::time::{Duration, Instant};

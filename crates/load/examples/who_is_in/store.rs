@@ -1,12 +1,12 @@
 //! Rooms in a Redis of our own.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use signaling_devmesh::hold_port;
 use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
 use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rules, Seat, Standing, Who};
+
+use crate::server::Server;
 
 /// Members that are put into the store by one operation.
 const AT_ONCE: usize = 500;
@@ -15,21 +15,17 @@ const LONG: Duration = Duration::from_secs(24 * 3_600);
 
 /// It ends with this.
 pub(crate) struct RoomsInRedis {
-    process: Child,
     connection: MultiplexedConnection,
     store: RedisStore,
+    _server: Server,
 }
 
 impl RoomsInRedis {
     pub(crate) async fn start() -> Self {
-        let port = hold_port("127.0.0.1:0".parse().unwrap()).unwrap().local_addr().unwrap().port();
-        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-        let process = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn();
-        let process = process.expect("redis-server is installed");
-        let url = format!("redis://127.0.0.1:{port}");
+        let server = Server::start();
         let rules = Rules { stale: LONG, remembered: LONG, idle: LONG * 2, ..Rules::default() };
-        let store = RedisStore::new(&url, rules, Clock::Own).unwrap();
-        Self { process, connection: connected(&url).await, store }
+        let store = RedisStore::new(&server.url(), rules, Clock::Own).unwrap();
+        Self { connection: server.connect().await, store, _server: server }
     }
 
     /// Puts a room of a size into it.
@@ -74,24 +70,6 @@ impl RoomsInRedis {
     async fn ask(&self, size: usize, op: Op) -> signaling_rooms::Outcome {
         let request = Request { room: RoomName::new(&room(size)).unwrap(), op };
         self.store.apply(vec![request]).await.pop().unwrap().unwrap()
-    }
-}
-
-impl Drop for RoomsInRedis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-async fn connected(url: &str) -> MultiplexedConnection {
-    let (client, begin) = (redis::Client::open(url).unwrap(), Instant::now());
-    loop {
-        match client.get_multiplexed_async_connection().await {
-            Ok(connection) => return connection,
-            Err(error) => assert!(begin.elapsed() < Duration::from_secs(10), "redis-server does not start: {error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

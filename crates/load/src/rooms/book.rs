@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -34,6 +34,8 @@ pub(super) struct Counts {
     pub(super) late: u64,
     /// What residents have heard.
     pub(super) heard: u64,
+    /// What residents were told by the whole state alone.
+    pub(super) heard_by_state: u64,
     /// What a resident heard again.
     pub(super) doubled: u64,
     /// Whole states that came to somebody who was in the room already.
@@ -51,13 +53,13 @@ enum Stand {
     Leaving(u64),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Change {
     client: usize,
     begun_us: u64,
     is_answered: bool,
-    /// How many residents have not heard of it.
-    unheard: u32,
+    /// Residents that have not heard of it.
+    unheard: BTreeSet<usize>,
 }
 
 /// What somebody is to do.
@@ -91,14 +93,14 @@ impl Book {
 
     /// Somebody comes in before the run; nobody counts who hears of that.
     pub(super) fn enters(&mut self, client: usize, at_us: u64) -> u64 {
-        let number = self.open(client, at_us, 0);
+        let number = self.open(client, at_us, BTreeSet::new());
         self.stand_by_client[client] = Stand::Joining(number);
         number
     }
 
     /// It is a visitor's turn: it joins if it is out, and leaves if it is in. `None` if its last change has no answer yet.
     pub(super) fn turn(&mut self, client: usize, at_us: u64) -> Option<(u64, Act)> {
-        let residents = self.seating.residents(self.seating.room(client));
+        let residents = self.seating.residents(self.seating.room(client)).collect();
         match self.stand_by_client[client] {
             Stand::Out => {
                 let number = self.open(client, at_us, residents);
@@ -120,7 +122,7 @@ impl Book {
         }
     }
 
-    fn open(&mut self, client: usize, begun_us: u64, unheard: u32) -> u64 {
+    fn open(&mut self, client: usize, begun_us: u64, unheard: BTreeSet<usize>) -> u64 {
         let number = self.next;
         self.next += 1;
         self.open_by_number.insert(number, Change { client, begun_us, is_answered: false, unheard });
@@ -135,7 +137,7 @@ impl Book {
                 self.answered(number, now_us, Act::Join)
             }
             Stand::In => {
-                self.counts.healed += 1;
+                self.healed(client);
                 None
             }
             Stand::Out | Stand::Leaving(_) => None,
@@ -197,28 +199,34 @@ impl Book {
 
     fn heard(&mut self, listener: usize, number: u64, now_us: u64) {
         let open = self.open_by_number.get_mut(&number);
-        let Some(change) = open.filter(|change| change.unheard > 0) else {
-            // All residents have heard of it, or it is not of this run.
-            self.counts.doubled += u64::from(number < self.next && self.is_resident(listener));
+        let news = open.and_then(|change| change.unheard.remove(&listener).then_some(change.begun_us));
+        let Some(begun_us) = news else {
+            // It has heard of it before, or is one who need not, or it is not of this run.
+            self.counts.doubled += u64::from(number < self.next && self.seating.is_resident(listener));
             return;
         };
-        if !self.seating.is_resident_of(listener, self.seating.room(change.client)) {
-            return;
-        }
-        change.unheard -= 1;
         self.counts.heard += 1;
-        if change.begun_us >= self.measured_from_us {
-            self.events.record_us(now_us.saturating_sub(change.begun_us));
+        if begun_us >= self.measured_from_us {
+            self.events.record_us(now_us.saturating_sub(begun_us));
         }
         self.close_if_done(number);
     }
 
-    fn is_resident(&self, client: usize) -> bool {
-        client < self.seating.clients() && self.seating.is_resident_of(client, self.seating.room(client))
+    /// Somebody who is in its room was told the whole state: all that has happened there is in it.
+    fn healed(&mut self, listener: usize) {
+        self.counts.healed += 1;
+        let mut told = Vec::new();
+        for (number, change) in &mut self.open_by_number {
+            if change.unheard.remove(&listener) {
+                told.push(*number);
+            }
+        }
+        self.counts.heard_by_state += told.len() as u64;
+        told.into_iter().for_each(|number| self.close_if_done(number));
     }
 
     fn close_if_done(&mut self, number: u64) {
-        if self.open_by_number.get(&number).is_some_and(|change| change.is_answered && change.unheard == 0) {
+        if self.open_by_number.get(&number).is_some_and(|change| change.is_answered && change.unheard.is_empty()) {
             self.open_by_number.remove(&number);
         }
     }
@@ -235,7 +243,7 @@ impl Book {
 
     /// What residents have not heard of.
     pub(super) fn unheard(&self) -> u64 {
-        self.open_by_number.values().map(|change| u64::from(change.unheard)).sum()
+        self.open_by_number.values().map(|change| change.unheard.len() as u64).sum()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -317,5 +325,16 @@ mod tests {
 
         assert_eq!((book.counts().put_out, book.counts().healed), (1, 1));
         assert_eq!(book.turn(3, 6_000).unwrap().1, Act::Join);
+    }
+
+    #[test]
+    fn the_whole_state_tells_a_resident_of_all_changes() {
+        let mut book = book();
+        let (leave, _) = book.turn(2, 2_000).unwrap();
+        book.acked(leave, 2_300);
+        book.heard_leave(1, 2, 2_400);
+        book.joined(0, 5_000);
+
+        assert_eq!((book.open_changes(), book.counts().heard, book.counts().heard_by_state), (0, 1, 1));
     }
 }

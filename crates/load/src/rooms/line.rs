@@ -26,9 +26,9 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     Out,
-    /// Since its last word of it.
+    /// When it was last told its place unasked, if it was.
     Waiting {
-        told_us: u64,
+        told_us: Option<u64>,
     },
     Seated,
 }
@@ -44,7 +44,7 @@ pub(super) struct LineFindings {
     pub(super) overtook: usize,
     /// More were in the room at a time than it has seats.
     pub(super) above_capacity: bool,
-    /// How often somebody was told the place in line.
+    /// How often somebody was told the place in line without having asked.
     pub(super) pushes: u64,
     /// The shortest time between two such to one client.
     pub(super) shortest_gap_ms: Option<u64>,
@@ -77,12 +77,17 @@ impl Line {
     }
 
     pub(super) fn waiting(&mut self, client: usize, now_us: u64) {
-        if let Stand::Waiting { told_us } = self.stand_by_client[client] {
+        let Stand::Waiting { told_us } = self.stand_by_client[client] else {
+            // The answer to its joining the line.
+            self.stand_by_client[client] = Stand::Waiting { told_us: None };
+            return;
+        };
+        if let Some(told_us) = told_us {
             let gap_us = now_us.saturating_sub(told_us);
             self.shortest_gap_us = Some(self.shortest_gap_us.map_or(gap_us, |shortest| shortest.min(gap_us)));
         }
         self.pushes += 1;
-        self.stand_by_client[client] = Stand::Waiting { told_us: now_us };
+        self.stand_by_client[client] = Stand::Waiting { told_us: Some(now_us) };
     }
 
     pub(super) fn joined(&mut self, client: usize, now_us: u64) {
@@ -226,13 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_time_between_two_words_of_the_place_is_kept() {
+    fn the_shortest_time_between_two_words_of_the_place_is_kept_but_for_the_answer_to_a_join() {
         let mut line = line();
-        line.waiting(4, 3 * S);
-        line.waiting(4, 4 * S);
+        line.waiting(4, 500);
+        line.waiting(4, 3 * S + 500);
+        line.waiting(4, 4 * S + 500);
         line.waiting(3, 9 * S);
 
         let found = line.findings(2, 0);
-        assert_eq!((found.pushes, found.shortest_gap_ms), (6, Some(1_000)));
+        assert_eq!((found.pushes, found.shortest_gap_ms), (4, Some(1_000)));
     }
 }

@@ -149,13 +149,13 @@ impl Report {
 
     pub(crate) fn table(&self) -> String {
         let Changes { planned, counts, unanswered, unheard } = &self.changes;
-        let Counts { begun, answered, refused, heard, doubled, healed, put_out, .. } = counts;
+        let Counts { begun, answered, refused, heard, heard_by_state, doubled, healed, put_out, .. } = counts;
         let mut text = format!(
             "clients     {} connected, each {}\n\
              rooms       {}, the largest of {}; {} visitors come and go, {} changes a second\n\
              changes     {begun} begun of {planned}, {answered} answered with those before the run, {unanswered} not, {refused} refused, \
              {put_out} put out\n\
-             events      {heard} heard, {unheard} not, {doubled} doubled, {healed} whole states again; the largest message has {} bytes\n\
+             events      {heard} heard, {heard_by_state} by one of {healed} whole states, {unheard} not, {doubled} doubled; the largest message has {} bytes\n\
              join        {}\n\
              leave       {}\n\
              event       {}\n\

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -9,7 +11,7 @@ use super::RoomOptions;
 pub(super) struct Seating {
     room_by_client: Vec<usize>,
     is_visitor: Vec<bool>,
-    residents_by_room: Vec<u32>,
+    residents_by_room: Vec<Range<usize>>,
     /// In the order of their turns.
     pub(super) visitors: Vec<usize>,
 }
@@ -21,7 +23,8 @@ impl Seating {
             let visitors = (size * options.visitors as usize / 100).min(size.saturating_sub(1));
             room_by_client.extend(std::iter::repeat_n(room, size));
             is_visitor.extend((0..size).map(|number| number >= size - visitors));
-            residents_by_room.push(u32::try_from(size - visitors).unwrap_or(u32::MAX));
+            let first = room_by_client.len() - size;
+            residents_by_room.push(first..first + size - visitors);
         }
         let mut visitors: Vec<usize> = (0..clients).filter(|client| is_visitor[*client]).collect();
         visitors.shuffle(&mut StdRng::seed_from_u64(options.seed));
@@ -36,13 +39,13 @@ impl Seating {
         self.room_by_client[client]
     }
 
-    /// Whether a client stays in this room, and is to hear of all that happens there.
-    pub(super) fn is_resident_of(&self, client: usize, room: usize) -> bool {
-        self.room_by_client.get(client) == Some(&room) && !self.is_visitor[client]
+    /// Whether a client stays in its room, and is to hear of all that happens there.
+    pub(super) fn is_resident(&self, client: usize) -> bool {
+        self.is_visitor.get(client) == Some(&false)
     }
 
-    pub(super) fn residents(&self, room: usize) -> u32 {
-        self.residents_by_room[room]
+    pub(super) fn residents(&self, room: usize) -> Range<usize> {
+        self.residents_by_room[room].clone()
     }
 
     /// The members of the largest room.
@@ -94,11 +97,11 @@ mod tests {
     fn in_each_room_somebody_stays_to_listen_and_the_rest_are_visitors_once() {
         let seating = Seating::new(100, &options(&["--rooms=40", "--visitors=100"]).unwrap());
 
-        assert!((0..40).all(|room| seating.residents(room) == 1));
+        assert!((0..40).all(|room| seating.residents(room).len() == 1));
+        assert!((0..40).flat_map(|room| seating.residents(room)).all(|client| seating.is_resident(client)));
         let mut visitors = seating.visitors.clone();
         visitors.sort_unstable();
-        let others: Vec<usize> =
-            (0..100).filter(|client| !seating.is_resident_of(*client, seating.room(*client))).collect();
+        let others: Vec<usize> = (0..100).filter(|client| !seating.is_resident(*client)).collect();
         assert_eq!((visitors.len(), visitors), (60, others));
         assert_eq!(seating.largest(), 3);
     }
