@@ -4,8 +4,10 @@
 
 pub mod chatter;
 pub mod chromium;
+pub mod crowd;
 pub mod cut;
 pub mod drill;
+pub mod guest;
 pub mod http;
 pub mod load;
 pub mod mesh;
@@ -15,13 +17,19 @@ pub mod optional;
 pub mod peer;
 pub mod python;
 pub mod raw_socket;
+pub mod room_times;
+pub mod store;
 pub mod wait;
 
 pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
+pub use crowd::Crowd;
 pub use drill::Drill;
+pub use guest::Guest;
 pub use mesh::TestMesh;
 pub use peer::Peer;
 pub use python::PythonClient;
 pub use raw_socket::RawSocket;
+pub use room_times::RoomTimes;
+pub use store::Store;
 pub use wait::{eventually, stays};

@@ -7,6 +7,8 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 
 use crate::metrics::becomes;
+use crate::optional::{in_path, missing};
+use crate::room_times::RoomTimes;
 
 /// A running mesh.
 pub struct TestMesh {
@@ -31,6 +33,21 @@ impl TestMesh {
         let mesh = Self { mesh: Mesh::start(options).await.unwrap(), dir };
         mesh.agrees().await;
         mesh
+    }
+
+    /// Nodes and balancers whose rooms are in a Redis of their own, with short times, and other options still. `None` where no Redis is
+    /// installed.
+    pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {
+        if in_path(&["redis-server"]).is_none() {
+            missing("redis-server", "redis-server");
+            return None;
+        }
+        let with_rooms = |options: &mut MeshOptions| {
+            options.redis = true;
+            options.node_args = RoomTimes::SHORT.flags();
+            change(options);
+        };
+        Some(Self::with(with_rooms).await)
     }
 
     /// Waits until every server has seen every node.

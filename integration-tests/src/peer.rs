@@ -32,6 +32,11 @@ impl Peer {
         Self::open(url, &format!("client_id={client_id}&reliable=1")).await.unwrap()
     }
 
+    /// Comes back with the token of an earlier welcome.
+    pub async fn resume(url: &str, client_id: &str, token: &str) -> Self {
+        Self::open(url, &format!("client_id={client_id}&resume={token}")).await.unwrap()
+    }
+
     /// Connects, for those who expect a refusal.
     pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, tungstenite::Error> {
         Self::open(url, &format!("client_id={client_id}")).await

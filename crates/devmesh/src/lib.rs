@@ -1,7 +1,8 @@
 //! A local mesh of the real binaries as child processes, for trying things out and for tests.
 //!
 //! [`Mesh`] starts `signaling-node` and `signaling-balancer`, tells them about each other through a discovery
-//! file as an orchestrator would, and can scale, drain, kill, restart, replace and pause them. The binary `mesh-dev up` is a
+//! file as an orchestrator would, and can scale, drain, kill, restart, replace and pause them; where it is asked to it starts a
+//! `redis-server` too, which keeps nothing on disk, and tells the nodes to keep rooms in it. The binary `mesh-dev up` is a
 //! [`Mesh`] with a control socket; [`Control`] acts on one that runs in another process.
 //!
 //! It is for one machine only. It restarts nothing by itself: a server that dies stays down and is reported.

@@ -32,6 +32,9 @@ fn greeting(mesh: &Mesh, dir: &str, has_page: bool) -> String {
         }
         lines.push(format!("  connect   {}/v1/connect?client_id=ada", balancer.url));
     }
+    if let Some(url) = &state.redis {
+        lines.push(format!("  rooms     {url}"));
+    }
     let act = |what: &str, command: &str| format!("  {what:<8}  mesh-dev {command} --dir {dir}");
     lines.push(act("resize", "scale 5"));
     lines.push(act("hurt", "kill node-1"));

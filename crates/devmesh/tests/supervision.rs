@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use signaling_devmesh::{Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, serve_control};
+use signaling_devmesh::{Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, find_in_path, serve_control};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -174,6 +174,38 @@ async fn a_running_mesh_is_controlled_through_its_socket() {
     assert!(Control::connect(dir.path()).await.is_err());
 }
 
+#[tokio::test]
+async fn a_redis_comes_up_with_the_mesh_and_goes_with_it_and_starts_anew_empty_on_the_same_port() {
+    let Some((mesh, dir)) = start_with_redis().await else { return };
+    let url = mesh.state().redis.unwrap();
+    let address = url.strip_prefix("redis://").and_then(|rest| rest.strip_suffix('/')).unwrap();
+    assert_eq!(MeshFile::read(dir.path()).unwrap().redis.as_deref(), Some(url.as_str()));
+    assert_eq!(redis_says(address, "SET key value").await.as_deref(), Some("+OK"));
+
+    mesh.kill("redis").await.unwrap();
+    assert_eq!(redis_says(address, "PING").await, None, "nobody answers while it is down");
+    mesh.restart("redis").await.unwrap();
+    assert_eq!(redis_says(address, "DBSIZE").await.as_deref(), Some(":0"));
+    redis_says(address, "SET key value").await;
+    mesh.restart("redis").await.unwrap();
+
+    assert_eq!(redis_says(address, "DBSIZE").await.as_deref(), Some(":0"), "in good order it keeps nothing either");
+    assert_eq!(mesh.state().redis.as_deref(), Some(url.as_str()));
+    assert_eq!(discovery(dir.path()), ["node-0"], "it is no node");
+    mesh.down().await.unwrap();
+    assert_eq!(redis_says(address, "PING").await, None);
+}
+
+#[tokio::test]
+async fn a_mesh_without_redis_says_so() {
+    let (mesh, dir) = start(1, 0).await;
+
+    let text = fs::read_to_string(dir.path().join("mesh.json")).unwrap();
+
+    assert!(text.contains("\"redis\":null"), "{text}");
+    assert!(mesh.status().iter().all(|server| server.id != "redis"));
+}
+
 const NOTICE: Duration = Duration::from_millis(300);
 
 async fn start(nodes: u32, balancers: u32) -> (Mesh, TempDir) {
@@ -184,6 +216,27 @@ async fn start_with(nodes: u32, balancers: u32, node_args: &[&str]) -> (Mesh, Te
     let dir = tempfile::tempdir().unwrap();
     let mesh = Mesh::start(options(dir.path(), nodes, balancers, node_args)).await.unwrap();
     (mesh, dir)
+}
+
+/// `None` where no Redis is installed, which CI does not let pass.
+async fn start_with_redis() -> Option<(Mesh, TempDir)> {
+    if find_in_path("redis-server").is_none() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no redis-server: with CI=true it must be there");
+        eprintln!("skipped: no redis-server");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let options = MeshOptions { redis: true, ..options(dir.path(), 1, 0, &[]) };
+    Some((Mesh::start(options).await.unwrap(), dir))
+}
+
+/// The first line of a Redis's answer to one command; `None` where nobody listens.
+async fn redis_says(address: &str, command: &str) -> Option<String> {
+    let mut socket = TcpStream::connect(address).await.ok()?;
+    socket.write_all(format!("{command}\r\n").as_bytes()).await.ok()?;
+    let mut answer = [0; 64];
+    let length = socket.read(&mut answer).await.ok()?;
+    Some(String::from_utf8_lossy(&answer[..length]).lines().next()?.to_owned())
 }
 
 fn options(dir: &Path, nodes: u32, balancers: u32, node_args: &[&str]) -> MeshOptions {

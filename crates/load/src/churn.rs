@@ -14,5 +14,5 @@ mod visits;
 
 pub(crate) use options::ChurnOptions;
 pub(crate) use report::Report;
-pub(crate) use stock::{Stock, settle};
+pub(crate) use stock::{Leftover, Stock, complaints, settle, table};
 pub(crate) use visits::{ChurnPart, receive};

@@ -13,6 +13,7 @@
 //! | `traffic` | numbered messages between pairs of clients, and the books on them; shared by scenarios |
 //! | `drill` | such traffic while something is done to the nodes; shared by scenarios |
 //! | `calls`, `herd`, `churn` | calls being set up; all clients cut off at once; visitors that come and go |
+//! | `rooms` | rooms that visitors join and leave, one with a long line, and what that asks of the store |
 //! | `crew` | one load put on by several processes |
 //! | `compare` | the balancer beside other proxies, with the servers that this takes |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
@@ -51,6 +52,7 @@ mod pairs;
 mod plots;
 mod procfs;
 mod progress;
+mod rooms;
 mod route;
 mod schedule;
 mod settle;

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::stock::Leftover;
+use super::stock::{Leftover, complaints, table};
 use super::{ChurnOptions, ChurnPart};
 use crate::html::Page;
 use crate::latency::Percentiles;
@@ -76,11 +76,7 @@ impl Report {
             }
         }
         failures.extend(closed_failures(&self.closed));
-        let leaks = self.leftovers.iter().filter(|leftover| leftover.is_above(options.max_growth));
-        failures.extend(leaks.map(|leak| {
-            let Leftover { process, what, before, after } = leak;
-            format!("{process} had {before} {what} and has {after}, {:.1}% more", leak.growth())
-        }));
+        failures.extend(complaints(&self.leftovers, options.max_growth));
         let p99 = self.visit_us.p99 as f64 / 1_000.0;
         if let Some(limit) = options.max_p99_ms.filter(|limit| p99 > *limit) {
             failures.push(format!("the p99 of the time of a visit is {p99:.1} ms, above {limit} ms"));
@@ -108,13 +104,7 @@ impl Report {
                 let _ = writeln!(text, "failed      {count} times {reason}{when}");
             }
         }
-        if !self.leftovers.is_empty() {
-            let _ = writeln!(text, "\n{:<14}{:<16}{:>10}{:>10}{:>9}", "", "", "before", "after", "growth");
-        }
-        for leftover in &self.leftovers {
-            let Leftover { process, what, before, after } = leftover;
-            let _ = writeln!(text, "{process:<14}{what:<16}{before:>10}{after:>10}{:>8.1}%", leftover.growth());
-        }
+        text.push_str(&table(&self.leftovers));
         text
     }
 }
@@ -138,7 +128,7 @@ mod tests {
             timeline: Timeline::lasting(1),
             closed: BTreeMap::new(),
         };
-        let leftover = |what, after| Leftover { process: "node-0".to_owned(), what, before: 1_000, after };
+        let leftover = |what, after| Leftover::new("node-0", what, 1_000, after);
         let leftovers = vec![leftover("KiB of memory", 1_100), leftover("threads", 1_050)];
 
         let early = part(options.warming_up().visits - 3);

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -24,10 +25,10 @@ pub(crate) struct Belongings {
 /// What a process has of something, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Leftover {
-    pub(super) process: String,
-    pub(super) what: &'static str,
-    pub(super) before: u64,
-    pub(super) after: u64,
+    process: String,
+    what: &'static str,
+    before: u64,
+    after: u64,
 }
 
 /// Where something is counted by ones, so many more are no leak: a connection between servers that happens to be open.
@@ -58,7 +59,7 @@ impl Stock {
         for (process, after) in &self.0 {
             let Some(before) = before.0.get(process) else { continue };
             let mut add = |what, before, after| {
-                leftovers.push(Leftover { process: process.clone(), what, before, after });
+                leftovers.push(Leftover::new(process, what, before, after));
             };
             add("KiB of memory", before.rss_kib, after.rss_kib);
             add("descriptors", before.descriptors, after.descriptors);
@@ -69,8 +70,12 @@ impl Stock {
 }
 
 impl Leftover {
+    pub(crate) fn new(process: &str, what: &'static str, before: u64, after: u64) -> Self {
+        Self { process: process.to_owned(), what, before, after }
+    }
+
     /// How much more there is than before, in percent of that.
-    pub(crate) fn growth(&self) -> f64 {
+    fn growth(&self) -> f64 {
         (self.after as f64 - self.before as f64) * 100.0 / self.before.max(1) as f64
     }
 
@@ -78,6 +83,28 @@ impl Leftover {
     pub(crate) fn is_above(&self, limit: f64) -> bool {
         self.growth() > limit && self.after > self.before + FREE
     }
+}
+
+/// What speaks against the servers, where no more than so many percent may be left.
+pub(crate) fn complaints(leftovers: &[Leftover], limit: f64) -> impl Iterator<Item = String> + '_ {
+    leftovers.iter().filter(move |leftover| leftover.is_above(limit)).map(|leftover| {
+        let Leftover { process, what, before, after } = leftover;
+        format!("{process} had {before} {what} and has {after}, {:.1}% more", leftover.growth())
+    })
+}
+
+/// One line for each, nothing for none.
+pub(crate) fn table(leftovers: &[Leftover]) -> String {
+    let mut table = String::new();
+    // Writing to a String cannot fail.
+    if !leftovers.is_empty() {
+        let _ = writeln!(table, "\n{:<14}{:<16}{:>10}{:>10}{:>9}", "", "", "before", "after", "growth");
+    }
+    for leftover in leftovers {
+        let Leftover { process, what, before, after } = leftover;
+        let _ = writeln!(table, "{process:<14}{what:<16}{before:>10}{after:>10}{:>8.1}%", leftover.growth());
+    }
+    table
 }
 
 /// Waits for the servers to put things away: so long where there is nothing to compare with, else only until all is back

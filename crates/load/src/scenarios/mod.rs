@@ -6,6 +6,7 @@ pub mod crash;
 pub mod herd;
 pub mod idle;
 pub mod rescale;
+pub mod rooms;
 pub mod steady;
 
 use std::path::Path;
@@ -30,6 +31,8 @@ pub enum Scenario {
     Herd(herd::Options),
     /// Visitors connect, say something and leave; what the servers keep of that.
     Churn(churn::Options),
+    /// Visitors join and leave rooms, and wait in line for one more: how long that takes, and what it asks of the store.
+    Rooms(rooms::Options),
     /// The steady load while nodes are added and taken away.
     Rescale(rescale::Options),
     /// The steady load while nodes are killed, paused, drained, replaced or restarted.
@@ -62,6 +65,7 @@ impl Scenario {
             Self::Idle(options) => Some(&options.fleet),
             Self::Herd(options) => Some(&options.fleet),
             Self::Churn(options) => Some(&options.fleet),
+            Self::Rooms(options) => Some(&options.fleet),
             Self::Rescale(options) => Some(&options.fleet),
             Self::Crash(options) => Some(&options.fleet),
             Self::Compare(_) => None,
@@ -78,6 +82,7 @@ impl Scenario {
             Self::Idle(options) => options.crew.clients_of_one(clients),
             Self::Herd(options) => options.crew.clients_of_one(clients),
             Self::Churn(options) => options.crew.clients_of_one(clients) + options.churn.at_once,
+            Self::Rooms(options) => clients + options.rooms.line,
             Self::Rescale(_) | Self::Crash(_) => clients,
             Self::Compare(options) => options.most_clients(),
         };
@@ -95,6 +100,7 @@ impl Scenario {
             Self::Idle(options) => idle::run(options).await,
             Self::Herd(options) => herd::run(options).await,
             Self::Churn(options) => churn::run(options).await,
+            Self::Rooms(options) => rooms::run(options).await,
             Self::Rescale(options) => rescale::run(options).await,
             Self::Crash(options) => crash::run(options).await,
             Self::Compare(options) => compare::run(options).await,

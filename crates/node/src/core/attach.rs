@@ -133,7 +133,7 @@ impl NodeCore {
         let session = self.sessions.insert(Session::new(trunk_key, arrival));
         trunk.session_by_slot.insert(arrival.slot, session);
         if gone != Some(Gone::Left) {
-            self.guest_arrives(arrival);
+            self.guest_arrives(now, arrival);
         }
         self.say_attached(session, false, &[]);
         if gone != Some(Gone::Left) {
@@ -157,7 +157,7 @@ impl NodeCore {
         let key = self.sessions.insert(session);
         trunk.session_by_slot.insert(arrival.slot, key);
         self.session_by_client.insert(arrival.client_id.clone(), key);
-        self.guest_arrives(arrival);
+        self.guest_arrives(now, arrival);
         self.has_come(&arrival.client_id, arrival.session);
         self.locations.remove(&arrival.client_id);
         self.stirred = true;

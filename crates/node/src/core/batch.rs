@@ -68,7 +68,7 @@ impl NodeCore {
             }
             Item::Seats { client_id, session, born, seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.lingering_seats_come(&client, (*session, *born), seats);
+                    self.lingering_seats_come(now, &client, (*session, *born), seats);
                 }
             }
             Item::RoomChanged { room, version, changes, line_moved } => {

@@ -36,6 +36,7 @@ fn places_are_told_at_most_once_a_second() {
     for name in ["b", "c", "d"] {
         stage.joins(name, "r");
     }
+    stage.passes(SECOND);
     stage.leaves("b", "r");
     stage.passes(SECOND / 10);
     assert_eq!(stage.heard("d"), [waiting(1, 2)]);

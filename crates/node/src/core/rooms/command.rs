@@ -82,7 +82,7 @@ impl NodeCore {
                 Ask::Members { .. } | Ask::Broadcast { .. } => Err(NOT_IN_ROOM),
                 Ask::Farewell => {
                     self.leave_all(session);
-                    self.finish(now, session, &[], Ok(None));
+                    self.answer_first(session, &[], None);
                     continue;
                 }
             };
@@ -92,7 +92,7 @@ impl NodeCore {
                     self.rooms.urgent.push_back(task);
                     return;
                 }
-                Err(refusal) => self.finish(now, session, &[], Err(refusal)),
+                Err(refusal) => self.answer_first(session, &[], Some(&refusal)),
             }
         }
         self.forget_idle_guest(session);
@@ -127,18 +127,18 @@ impl NodeCore {
             return;
         };
         match (command.ask.clone(), answer) {
-            (_, Err(_)) => self.finish(now, session, &[], Err(STORE_AWAY)),
+            (_, Err(_)) => self.finish(now, session, &[], Some(&STORE_AWAY)),
             (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, &command, data, outcome),
             (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
                 if let Some(guest) = self.rooms.guests.get_mut(&session) {
                     guest.places.remove(room);
                 }
                 self.rooms.is_out(room, session);
-                self.finish(now, session, &[left(room)], Ok(None));
+                self.finish(now, session, &[left(room)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Ask::Members { .. }, Ok(outcome)) => {
-                self.finish(now, session, &[tell::joined(room, &outcome)], Ok(None));
+                self.finish(now, session, &[tell::joined(room, &outcome)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Ask::Broadcast { payload, life, fresh }, Ok(outcome)) => {
@@ -173,7 +173,7 @@ impl NodeCore {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let standing = outcome.standings.first().copied().unwrap_or(Standing::Unknown);
         let told_line = match standing {
-            Standing::Waiting { ahead, .. } => Some(ahead),
+            Standing::Waiting { ahead, .. } => Some((ahead, now)),
             _ => None,
         };
         let reply = match standing {
@@ -195,33 +195,32 @@ impl NodeCore {
                 self.rooms.is_uninformed(room, session);
             }
         }
-        self.finish(now, session, &[reply], Ok(None));
+        self.finish(now, session, &[reply], None);
         self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
     }
 
-    /// Answers the first command of a session and goes on to the next: its state, what the client is told, and the fate leave
-    /// in this order.
-    fn finish(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        messages: &[Vec<u8>],
-        outcome: Result<Option<u64>, Refusal>,
-    ) {
+    /// Answers the first command of a session and goes on to the next.
+    fn finish(&mut self, now: Instant, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+        self.answer_first(session, messages, refused);
+        self.next_command(now, session);
+    }
+
+    /// Answers the first command of a session: its state, what the client is told, and the fate leave in this order.
+    fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };
-        if matches!(ask, Ask::Join { .. } | Ask::Leave) && outcome.is_ok() {
+        if matches!(ask, Ask::Join { .. } | Ask::Leave) && refused.is_none() {
             self.say_state(session);
         }
         messages.iter().for_each(|message| self.tell(at, message));
-        match outcome {
+        match refused {
             _ if matches!(ask, Ask::Farewell) => {}
-            Ok(delivered) => {
+            None => {
                 self.rooms.counts.commands += 1;
-                let ack = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
+                let ack = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
                 self.reply_in_order(at, seq, Fate::Done, &ack);
             }
-            Err(Refusal { code, message, retry_after_ms }) => {
+            Some(&Refusal { code, message, retry_after_ms }) => {
                 self.counts.refused += 1;
                 let room = Some(room.as_str());
                 let error = ServerMessage::Error { code, message, id, to: None, room, retry_after_ms };
@@ -229,7 +228,6 @@ impl NodeCore {
             }
         }
         self.command_done(at);
-        self.next_command(now, session);
     }
 
     fn command_done(&mut self, at: SessionKey) {

@@ -20,8 +20,8 @@ pub(super) struct Place {
     pub(super) number: u64,
     /// The room's version that the client knows.
     pub(super) told: u64,
-    /// How many its client was told to be in front of it.
-    pub(super) told_line: Option<u64>,
+    /// How many its client was told to be in front of it, and when.
+    pub(super) told_line: Option<(u64, Instant)>,
 }
 
 impl Place {
@@ -111,7 +111,8 @@ impl Guest {
                 Standing::Waiting { place, .. } => (false, place),
                 Standing::Out | Standing::Unknown => continue,
             };
-            let (room, number, version, ahead, data) = (room.as_str(), *number, *told, *told_line, data.as_deref());
+            let (room, number, version, ahead, data) =
+                (room.as_str(), *number, *told, told_line.map(|(ahead, _)| ahead), data.as_deref());
             seats.push(SeatState { room, member, place, number, version, ahead, data });
         }
         seats

@@ -13,10 +13,16 @@ use super::super::{NodeCore, SessionKey};
 use super::guest::{Ask, Command, Guest, Place};
 
 /// A seat that a node may not have checked with the store yet.
-fn place(seat: &Seat<'_>) -> Option<(RoomName, Place)> {
+fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
     let Seat { room, member, place, number, version, ahead, data } = *seat;
     let standing = if member { Standing::Member { place } } else { Standing::Waiting { place, ahead: 0 } };
-    let place = Place { standing, data: data.map(Box::from), number, told: version, told_line: ahead };
+    let place = Place {
+        standing,
+        data: data.map(Box::from),
+        number,
+        told: version,
+        told_line: ahead.map(|ahead| (ahead, now)),
+    };
     Some((RoomName::new(room).ok()?, place))
 }
 
@@ -31,11 +37,11 @@ impl NodeCore {
 
     /// A session is served here from now on. What its edge shows is newer than what this node may remember of it; what a socket
     /// resumes has missed what happened meanwhile.
-    pub(in crate::core) fn guest_arrives(&mut self, arrival: &Arrival) {
+    pub(in crate::core) fn guest_arrives(&mut self, now: Instant, arrival: &Arrival) {
         let session = arrival.session;
         if !arrival.newcomer {
             let state = SessionState::read(&arrival.state).unwrap_or_default();
-            self.guest_comes(&arrival.client_id, session, arrival.born, &state.seats);
+            self.guest_comes(now, &arrival.client_id, session, arrival.born, &state.seats);
         }
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         (guest.born, guest.lost) = (arrival.born, None);
@@ -56,8 +62,8 @@ impl NodeCore {
     }
 
     /// A session has these seats, by what the node says that had it.
-    fn guest_comes(&mut self, client: &ClientId, session: SessionId, born: u64, seats: &[Seat<'_>]) {
-        let places: BTreeMap<_, _> = seats.iter().filter_map(place).collect();
+    fn guest_comes(&mut self, now: Instant, client: &ClientId, session: SessionId, born: u64, seats: &[Seat<'_>]) {
+        let places: BTreeMap<_, _> = seats.iter().filter_map(|seat| place(now, seat)).collect();
         if places.is_empty() && !self.rooms.guests.contains_key(&session) {
             return;
         }
@@ -102,6 +108,7 @@ impl NodeCore {
     /// Seats come behind the session without a socket that has them, which may have been resumed meanwhile.
     pub(in crate::core) fn lingering_seats_come(
         &mut self,
+        now: Instant,
         client: &ClientId,
         (session, born): (SessionId, u64),
         seats: &[Seat<'_>],
@@ -111,7 +118,7 @@ impl NodeCore {
         if self.rooms.guests.contains_key(&session) || (attached.is_none() && !lingers) {
             return;
         }
-        self.guest_comes(client, session, born, seats);
+        self.guest_comes(now, client, session, born, seats);
         let Some(guest) = self.rooms.guests.get(&session) else { return };
         for room in guest.places.keys().cloned().collect::<Vec<_>>() {
             self.rooms.is_unconfirmed(&room, session);

@@ -8,6 +8,7 @@ use signaling_protocol::{RoomName, SessionId};
 use signaling_rooms::{Op, Outcome, Seat, Standing};
 
 use super::super::NodeCore;
+use super::Rooms;
 use super::task::{Purpose, RoomTask};
 use super::tell;
 
@@ -15,8 +16,33 @@ use super::tell;
 const SEATS_AT_ONCE: usize = 200;
 /// How often to look for sessions that have ended.
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(500);
+/// Somebody in line is told the place no more often. A little less than what the store is asked by, whose answers come unevenly.
+const BETWEEN_PLACES: Duration = Duration::from_millis(950);
 /// If the last round of refreshes has not been carried out, the next comes so much later.
 const POSTPONE: Duration = Duration::from_secs(1);
+
+/// Whether somebody is told the place in line.
+enum LineNews {
+    Now,
+    /// It was told another one just now.
+    Later,
+    None,
+}
+
+impl Rooms {
+    /// The store says that so many stand in front of somebody, who hears of it at most once a second.
+    fn line_told(&mut self, now: Instant, room: &RoomName, session: SessionId, ahead: u64) -> LineNews {
+        let Some(place) = self.place(session, room) else { return LineNews::None };
+        match place.told_line {
+            Some((told, _)) if told == ahead => LineNews::None,
+            Some((_, at)) if now.saturating_duration_since(at) < BETWEEN_PLACES => LineNews::Later,
+            _ => {
+                place.told_line = Some((ahead, now));
+                LineNews::Now
+            }
+        }
+    }
+}
 
 impl NodeCore {
     /// What time brings in rooms.
@@ -79,6 +105,7 @@ impl NodeCore {
     /// it has lost are given back.
     pub(super) fn seats_answered(
         &mut self,
+        now: Instant,
         room: &RoomName,
         seats: &[(SessionId, u64)],
         outcome: &Outcome,
@@ -91,7 +118,7 @@ impl NodeCore {
             match standing {
                 Standing::Unknown if may_restore => lost.push(session),
                 Standing::Unknown => {}
-                standing => self.stands(room, (session, number), standing, queue_length),
+                standing => self.stands(now, room, (session, number), standing, queue_length),
             }
         }
         if lost.is_empty() {
@@ -109,6 +136,7 @@ impl NodeCore {
     /// one's length.
     fn stands(
         &mut self,
+        now: Instant,
         room: &RoomName,
         (session, number): (SessionId, u64),
         standing: Standing,
@@ -135,12 +163,11 @@ impl NodeCore {
                     self.rooms.is_in(room, session, standing, 0);
                     self.say_state(session);
                 }
-                if let Some(key) = attached
-                    && let Some(queue_length) = queue_length
-                    && let Some(place) = self.rooms.place(session, room)
-                    && place.told_line.replace(ahead) != Some(ahead)
-                {
-                    self.tell(key, &tell::waiting(room, ahead, queue_length));
+                let Some((key, queue_length)) = attached.zip(queue_length) else { return };
+                match self.rooms.line_told(now, room, session, ahead) {
+                    LineNews::Now => self.tell(key, &tell::waiting(room, ahead, queue_length)),
+                    LineNews::Later => self.rooms.line_has_moved(room),
+                    LineNews::None => {}
                 }
             }
             Standing::Out | Standing::Unknown => {

@@ -85,7 +85,7 @@ impl NodeCore {
         match (purpose, answer) {
             (Purpose::Command { session }, answer) => self.command_answered(now, session, &room, answer),
             (Purpose::Seats { seats }, Ok(outcome)) => {
-                let all_known = self.seats_answered(&room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
+                let all_known = self.seats_answered(now, &room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
                 // A room that the store has lost has no version yet.
                 if all_known || !outcome.changes.is_empty() {
                     self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);

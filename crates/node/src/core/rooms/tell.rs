@@ -93,6 +93,14 @@ impl Rooms {
         }
     }
 
+    /// Those who wait for a room here are to be told their places again.
+    pub(super) fn line_has_moved(&mut self, room: &RoomName) {
+        if let Some(here) = self.here.get_mut(room) {
+            here.line_moved = true;
+            self.active.insert(room.clone());
+        }
+    }
+
     /// A client must be given the whole state of a room.
     pub(super) fn is_uninformed(&mut self, room: &RoomName, session: SessionId) {
         if let Some(here) = self.here.get_mut(room) {

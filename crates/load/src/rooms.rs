@@ -1,0 +1,29 @@
+//! Rooms that visitors join and leave while residents listen, one more room with a long line in front of it, and what that asks of
+//! the store.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `options` | the command line |
+//! | `seating` | pure: who belongs to which room, who stays there, and who comes and goes |
+//! | `words` | pure: what clients of rooms say, and what is read of what they hear |
+//! | `book` | pure: each change, when it was answered, and which residents have heard of it |
+//! | `line` | pure: who waits for the room with the line, and in which order they are let in |
+//! | `house` | the clients: what they say by the schedule, and where what they hear is written down |
+//! | `play` | the course of a run |
+//! | `gauge`, `store` | takes readings of processes and store; pure: what the store was asked between two |
+//! | `report` | all of it, and what speaks against the servers |
+
+mod book;
+mod gauge;
+mod house;
+mod line;
+mod options;
+mod play;
+mod report;
+mod seating;
+mod store;
+mod words;
+
+pub(crate) use options::RoomOptions;
+pub(crate) use play::play;
+pub(crate) use report::Report;

@@ -1,0 +1,340 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::seating::Seating;
+use crate::latency::Latencies;
+
+/// Who came and went when, and who has heard of it. Decides only; the times go in.
+#[derive(Debug)]
+pub(super) struct Book {
+    seating: Seating,
+    stand_by_client: Vec<Stand>,
+    last_leave_by_client: Vec<Option<u64>>,
+    open_by_number: BTreeMap<u64, Change>,
+    next: u64,
+    measured_from_us: u64,
+    counts: Counts,
+    /// From the moment at which a visitor was to join until it heard that it had.
+    pub(super) joins: Latencies,
+    /// From the moment at which a visitor was to leave until it heard that it had.
+    pub(super) leaves: Latencies,
+    /// From the moment of either until a resident of the room heard of it.
+    pub(super) events: Latencies,
+}
+
+/// What became of the changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Counts {
+    pub(super) begun: u64,
+    pub(super) answered: u64,
+    pub(super) refused: u64,
+    /// Whose turn it was while its last change had no answer.
+    pub(super) late: u64,
+    /// What residents have heard.
+    pub(super) heard: u64,
+    /// What residents were told by the whole state alone.
+    pub(super) heard_by_state: u64,
+    /// What a resident heard again.
+    pub(super) doubled: u64,
+    /// Whole states that came to somebody who was in the room already.
+    pub(super) healed: u64,
+    /// Who was put out of a room without having asked.
+    pub(super) put_out: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Out,
+    In,
+    /// By this change.
+    Joining(u64),
+    Leaving(u64),
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    client: usize,
+    begun_us: u64,
+    is_answered: bool,
+    /// Residents that have not heard of it.
+    unheard: BTreeSet<usize>,
+}
+
+/// What somebody is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Join,
+    Leave,
+}
+
+impl Book {
+    pub(super) fn new(seating: Seating) -> Result<Self> {
+        let clients = seating.clients();
+        Ok(Self {
+            seating,
+            stand_by_client: vec![Stand::Out; clients],
+            last_leave_by_client: vec![None; clients],
+            open_by_number: BTreeMap::new(),
+            next: 0,
+            measured_from_us: u64::MAX,
+            counts: Counts::default(),
+            joins: Latencies::new()?,
+            leaves: Latencies::new()?,
+            events: Latencies::new()?,
+        })
+    }
+
+    /// Times of changes that begin from now on count.
+    pub(super) fn measure_from(&mut self, now_us: u64) {
+        self.measured_from_us = now_us;
+    }
+
+    /// Somebody comes in before the run; nobody counts who hears of that.
+    pub(super) fn enters(&mut self, client: usize, at_us: u64) -> u64 {
+        let number = self.open(client, at_us, BTreeSet::new());
+        self.stand_by_client[client] = Stand::Joining(number);
+        number
+    }
+
+    /// It is a visitor's turn: it joins if it is out, and leaves if it is in. `None` if its last change has no answer yet.
+    pub(super) fn turn(&mut self, client: usize, at_us: u64) -> Option<(u64, Act)> {
+        let residents = self.seating.residents(self.seating.room(client)).collect();
+        match self.stand_by_client[client] {
+            Stand::Out => {
+                let number = self.open(client, at_us, residents);
+                self.stand_by_client[client] = Stand::Joining(number);
+                self.counts.begun += 1;
+                Some((number, Act::Join))
+            }
+            Stand::In => {
+                let number = self.open(client, at_us, residents);
+                self.stand_by_client[client] = Stand::Leaving(number);
+                self.last_leave_by_client[client] = Some(number);
+                self.counts.begun += 1;
+                Some((number, Act::Leave))
+            }
+            Stand::Joining(_) | Stand::Leaving(_) => {
+                self.counts.late += 1;
+                None
+            }
+        }
+    }
+
+    fn open(&mut self, client: usize, begun_us: u64, unheard: BTreeSet<usize>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.open_by_number.insert(number, Change { client, begun_us, is_answered: false, unheard });
+        number
+    }
+
+    /// The state of its room has come to somebody.
+    pub(super) fn joined(&mut self, client: usize, now_us: u64) -> Option<u64> {
+        match self.stand_by_client[client] {
+            Stand::Joining(number) => {
+                self.stand_by_client[client] = Stand::In;
+                self.answered(number, now_us, Act::Join)
+            }
+            Stand::In => {
+                self.healed(client);
+                None
+            }
+            Stand::Out | Stand::Leaving(_) => None,
+        }
+    }
+
+    /// A request was carried out: that of a join says less than the state that comes with it.
+    pub(super) fn acked(&mut self, number: u64, now_us: u64) -> Option<u64> {
+        let client = self.open_by_number.get(&number)?.client;
+        if self.stand_by_client[client] != Stand::Leaving(number) {
+            return None;
+        }
+        self.stand_by_client[client] = Stand::Out;
+        self.answered(number, now_us, Act::Leave)
+    }
+
+    fn answered(&mut self, number: u64, now_us: u64, act: Act) -> Option<u64> {
+        let change = self.open_by_number.get_mut(&number)?;
+        change.is_answered = true;
+        self.counts.answered += 1;
+        let (begun_us, took_us) = (change.begun_us, now_us.saturating_sub(change.begun_us));
+        if begun_us >= self.measured_from_us {
+            match act {
+                Act::Join => self.joins.record_us(took_us),
+                Act::Leave => self.leaves.record_us(took_us),
+            }
+        }
+        self.close_if_done(number);
+        Some(took_us)
+    }
+
+    /// A request was refused: things are as before.
+    pub(super) fn refused(&mut self, number: u64) {
+        let Some(change) = self.open_by_number.remove(&number) else { return };
+        let stand = &mut self.stand_by_client[change.client];
+        *stand = if matches!(stand, Stand::Leaving(_)) { Stand::In } else { Stand::Out };
+        self.counts.refused += 1;
+    }
+
+    /// Somebody is out of its room. Nothing to note if it has asked for that.
+    pub(super) fn left(&mut self, client: usize) {
+        if matches!(self.stand_by_client[client], Stand::In | Stand::Joining(_)) {
+            self.stand_by_client[client] = Stand::Out;
+            self.counts.put_out += 1;
+        }
+    }
+
+    /// Somebody hears that another has joined by this change.
+    pub(super) fn heard_join(&mut self, listener: usize, number: u64, now_us: u64) {
+        self.heard(listener, number, now_us);
+    }
+
+    /// Somebody hears that another has left: by the last change of this kind.
+    pub(super) fn heard_leave(&mut self, listener: usize, who: usize, now_us: u64) {
+        if let Some(number) = self.last_leave_by_client.get(who).copied().flatten() {
+            self.heard(listener, number, now_us);
+        }
+    }
+
+    fn heard(&mut self, listener: usize, number: u64, now_us: u64) {
+        let open = self.open_by_number.get_mut(&number);
+        let news = open.and_then(|change| change.unheard.remove(&listener).then_some(change.begun_us));
+        let Some(begun_us) = news else {
+            // It has heard of it before, or is one who need not, or it is not of this run.
+            self.counts.doubled += u64::from(number < self.next && self.seating.is_resident(listener));
+            return;
+        };
+        self.counts.heard += 1;
+        if begun_us >= self.measured_from_us {
+            self.events.record_us(now_us.saturating_sub(begun_us));
+        }
+        self.close_if_done(number);
+    }
+
+    /// Somebody who is in its room was told the whole state: all that has happened there is in it.
+    fn healed(&mut self, listener: usize) {
+        self.counts.healed += 1;
+        let mut told = Vec::new();
+        for (number, change) in &mut self.open_by_number {
+            if change.unheard.remove(&listener) {
+                told.push(*number);
+            }
+        }
+        self.counts.heard_by_state += told.len() as u64;
+        told.into_iter().for_each(|number| self.close_if_done(number));
+    }
+
+    fn close_if_done(&mut self, number: u64) {
+        if self.open_by_number.get(&number).is_some_and(|change| change.is_answered && change.unheard.is_empty()) {
+            self.open_by_number.remove(&number);
+        }
+    }
+
+    /// Changes that have no answer, or that somebody has not heard of.
+    pub(super) fn open_changes(&self) -> usize {
+        self.open_by_number.len()
+    }
+
+    /// Changes without an answer.
+    pub(super) fn unanswered(&self) -> usize {
+        self.open_by_number.values().filter(|change| !change.is_answered).count()
+    }
+
+    /// What residents have not heard of.
+    pub(super) fn unheard(&self) -> u64 {
+        self.open_by_number.values().map(|change| change.unheard.len() as u64).sum()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::options;
+
+    /// One room; 0 and 1 are residents, 2 and 3 visitors, all inside.
+    fn book() -> Book {
+        let mut book = Book::new(Seating::new(4, &options(&["--rooms=1"]).unwrap())).unwrap();
+        for client in 0..4 {
+            book.enters(client, 0);
+            book.joined(client, 10);
+        }
+        book.measure_from(1_000);
+        book
+    }
+
+    #[test]
+    fn a_change_is_over_once_it_is_answered_and_each_resident_has_heard_of_it() {
+        let mut book = book();
+        let (leave, act) = book.turn(2, 2_000).unwrap();
+        assert_eq!(act, Act::Leave);
+        book.heard_leave(0, 2, 2_500);
+        book.heard_leave(3, 2, 2_500);
+        book.acked(leave, 2_300);
+        assert_eq!((book.open_changes(), book.unheard(), book.unanswered()), (1, 1, 0));
+        book.heard_leave(1, 2, 2_700);
+        assert_eq!((book.open_changes(), book.events.percentiles().count), (0, 2));
+
+        let (join, act) = book.turn(2, 9_000).unwrap();
+        assert_eq!(act, Act::Join);
+        book.joined(2, 9_400);
+        book.heard_join(0, join, 9_500);
+        book.heard_join(1, join, 9_600);
+
+        assert_eq!(book.open_changes(), 0);
+        assert_eq!(book.counts(), Counts { begun: 2, answered: 6, heard: 4, ..Counts::default() });
+        assert_eq!((book.joins.percentiles().count, book.leaves.percentiles().max), (1, 300));
+    }
+
+    #[test]
+    fn what_a_resident_hears_again_is_doubled() {
+        let mut book = book();
+        let (leave, _) = book.turn(2, 2_000).unwrap();
+        book.acked(leave, 2_300);
+        for listener in [0, 1, 1, 3] {
+            book.heard_leave(listener, 2, 2_500);
+        }
+
+        assert_eq!(book.counts().doubled, 1);
+    }
+
+    #[test]
+    fn a_turn_that_comes_too_early_is_late_and_a_refusal_leaves_things_as_they_were() {
+        let mut book = book();
+        let (leave, _) = book.turn(2, 2_000).unwrap();
+        assert_eq!(book.turn(2, 2_100), None);
+        book.refused(leave);
+
+        assert_eq!(book.turn(2, 3_000).unwrap().1, Act::Leave);
+        assert_eq!((book.counts().late, book.counts().refused), (1, 1));
+    }
+
+    #[test]
+    fn who_is_put_out_without_asking_and_who_is_told_the_whole_state_again_are_counted() {
+        let mut book = book();
+        book.left(3);
+        book.joined(0, 5_000);
+        let (leave, _) = book.turn(2, 2_000).unwrap();
+        book.left(2);
+        book.acked(leave, 2_300);
+
+        assert_eq!((book.counts().put_out, book.counts().healed), (1, 1));
+        assert_eq!(book.turn(3, 6_000).unwrap().1, Act::Join);
+    }
+
+    #[test]
+    fn the_whole_state_tells_a_resident_of_all_changes() {
+        let mut book = book();
+        let (leave, _) = book.turn(2, 2_000).unwrap();
+        book.acked(leave, 2_300);
+        book.heard_leave(1, 2, 2_400);
+        book.joined(0, 5_000);
+
+        assert_eq!((book.open_changes(), book.counts().heard, book.counts().heard_by_state), (0, 1, 1));
+    }
+}

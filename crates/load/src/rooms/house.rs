@@ -1,0 +1,242 @@
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Waker};
+
+use anyhow::Result;
+
+use super::RoomOptions;
+use super::book::{Act, Book};
+use super::line::Line;
+use super::seating::Seating;
+use super::words::{self, Heard};
+use crate::client::{Client, Sent};
+use crate::clock::Clock;
+use crate::fleet::{FleetOptions, Listener};
+use crate::latency::Latencies;
+use crate::merge::add_counts;
+use crate::timeline::Timeline;
+
+/// Requests of the line are numbered from here on, apart from the changes of the book.
+const LINE_IDS: u64 = 1 << 40;
+
+/// All clients of a run and what they have heard, on one thread. Those of the line stand behind the others.
+pub(super) struct House {
+    pub(super) clock: Clock,
+    pub(super) book: RefCell<Book>,
+    pub(super) line: RefCell<Line>,
+    pub(super) timeline: RefCell<Timeline>,
+    pub(super) lateness: RefCell<Latencies>,
+    pub(super) start_us: Cell<u64>,
+    measured_from_us: Cell<u64>,
+    /// Errors by code, other frames by type.
+    pub(super) others: RefCell<BTreeMap<String, u64>>,
+    pub(super) closed: RefCell<BTreeMap<String, u64>>,
+    pub(super) largest_bytes: Cell<usize>,
+    is_over: Cell<bool>,
+    rooms: Vec<String>,
+    pub(super) line_room: String,
+    first_of_line: usize,
+    number_by_name: HashMap<String, usize>,
+    clients: RefCell<Vec<Rc<Client>>>,
+    /// Clients whose kernel buffer was full.
+    stalled: RefCell<Vec<usize>>,
+    seating: Seating,
+}
+
+impl House {
+    pub(super) fn new(fleet: &FleetOptions, options: &RoomOptions, seating: Seating) -> Result<Self> {
+        let (first_of_line, line) = (seating.clients(), usize::try_from(options.line)?);
+        let name = |number: usize| (fleet.client_id(number), number);
+        Ok(Self {
+            clock: Clock::start(),
+            book: RefCell::new(Book::new(seating.clone())?),
+            line: RefCell::new(Line::new(line)?),
+            timeline: RefCell::new(Timeline::lasting(options.warmup + options.seconds)),
+            lateness: RefCell::new(Latencies::new()?),
+            start_us: Cell::new(0),
+            measured_from_us: Cell::new(u64::MAX),
+            others: RefCell::default(),
+            closed: RefCell::default(),
+            largest_bytes: Cell::new(0),
+            is_over: Cell::new(false),
+            rooms: (0..options.rooms).map(|room| format!("{}-room-{room}", fleet.prefix)).collect(),
+            line_room: format!("{}-line", fleet.prefix),
+            first_of_line,
+            number_by_name: (0..first_of_line).map(name).collect(),
+            clients: RefCell::default(),
+            stalled: RefCell::default(),
+            seating,
+        })
+    }
+
+    /// What begins from this moment on is measured.
+    pub(super) fn measure_from(&self, at_us: u64) {
+        self.measured_from_us.set(at_us);
+        self.book.borrow_mut().measure_from(at_us);
+        self.line.borrow_mut().measure_from(at_us);
+    }
+
+    /// Changes that were answered so far, and seats that were given on.
+    pub(super) fn answered(&self) -> u64 {
+        self.book.borrow().counts().answered + self.line.borrow().admitted()
+    }
+
+    /// Whether everything is answered and heard.
+    pub(super) fn is_settled(&self) -> bool {
+        self.flush();
+        self.book.borrow().open_changes() == 0 && self.line.borrow().is_settled()
+    }
+
+    /// They are connected.
+    pub(super) fn are_there(&self, clients: &[Rc<Client>]) {
+        *self.clients.borrow_mut() = clients.to_vec();
+    }
+
+    /// The clients are let go.
+    pub(super) fn ends(&self) {
+        self.is_over.set(true);
+        self.clients.borrow_mut().clear();
+    }
+
+    /// Somebody comes into its room before the run.
+    pub(super) fn enter(&self, client: usize) {
+        let number = self.book.borrow_mut().enters(client, self.clock.now_us());
+        self.say(client, words::join(self.room_of(client), id_of(number), None));
+    }
+
+    /// A visitor joins or leaves, as it was to at a moment.
+    pub(super) fn turn(&self, client: usize, at_us: u64) {
+        let turn = self.book.borrow_mut().turn(client, at_us);
+        let Some((number, act)) = turn else { return };
+        self.timeline.borrow_mut().begun(at_us - self.start_us.get());
+        let room = self.room_of(client);
+        self.say(
+            client,
+            match act {
+                Act::Join => words::join(room, id_of(number), Some(number)),
+                Act::Leave => words::leave(room, id_of(number)),
+            },
+        );
+        if at_us >= self.measured_from_us.get() {
+            self.lateness.borrow_mut().record_us(self.clock.now_us().saturating_sub(at_us));
+        }
+    }
+
+    /// One of the line gets in line, by the number there.
+    pub(super) fn line_up(&self, number: usize) {
+        let text = words::join(&self.line_room, LINE_IDS + 2 * number as u64, None);
+        self.say(self.first_of_line + number, text);
+    }
+
+    /// Somebody leaves the room with the line. `false` if nobody is in it.
+    pub(super) fn line_moves(&self, at_us: u64) -> bool {
+        let leaver = self.line.borrow_mut().leaver(at_us);
+        let Some(number) = leaver else { return false };
+        let text = words::leave(&self.line_room, LINE_IDS + 2 * number as u64 + 1);
+        self.say(self.first_of_line + number, text);
+        true
+    }
+
+    /// Tries again to write what kernels did not take.
+    pub(super) fn flush(&self) {
+        let mut context = TaskContext::from_waker(Waker::noop());
+        let clients = self.clients.borrow();
+        self.stalled.borrow_mut().retain(|client| !clients[*client].flush(&mut context));
+    }
+
+    fn say(&self, client: usize, text: String) {
+        let mut context = TaskContext::from_waker(Waker::noop());
+        let sent = self.clients.borrow()[client].send(text, None, &mut context);
+        match sent {
+            Sent::Written => {}
+            Sent::Waits => self.stalled.borrow_mut().push(client),
+            // It stays without an answer, which shows.
+            Sent::Not => self.count("not taken by the client's own socket"),
+        }
+    }
+
+    fn room_of(&self, client: usize) -> &str {
+        &self.rooms[self.seating.room(client)]
+    }
+
+    fn count(&self, what: &str) {
+        add_counts(&mut self.others.borrow_mut(), BTreeMap::from([(what.to_owned(), 1)]));
+    }
+
+    fn done(&self, took_us: Option<u64>, now_us: u64) {
+        if let Some(took_us) = took_us {
+            self.timeline.borrow_mut().done(now_us.saturating_sub(self.start_us.get()), took_us);
+        }
+    }
+
+    fn heard_by_one_of_the_line(&self, number: usize, heard: &Heard<'_>, now_us: u64) {
+        match heard {
+            Heard::Joined { .. } => self.line.borrow_mut().joined(number, now_us),
+            Heard::Waiting { .. } => self.line.borrow_mut().waiting(number, now_us),
+            Heard::Error { code, .. } | Heard::Other(code) => self.count(code),
+            Heard::Changed { .. } | Heard::Left { .. } | Heard::Ack { .. } => {}
+        }
+    }
+
+    fn heard(&self, client: usize, heard: &Heard<'_>, now_us: u64) {
+        let mut book = self.book.borrow_mut();
+        match heard {
+            Heard::Joined { .. } => {
+                let took_us = book.joined(client, now_us);
+                self.done(took_us, now_us);
+            }
+            Heard::Ack { id } => {
+                let took_us = number_of(*id).and_then(|number| book.acked(number, now_us));
+                self.done(took_us, now_us);
+            }
+            Heard::Changed { joined, left } => {
+                for number in joined.iter().filter_map(|(_, change)| *change) {
+                    book.heard_join(client, number, now_us);
+                }
+                for who in left.iter().filter_map(|who| self.number_by_name.get(&**who)) {
+                    book.heard_leave(client, *who, now_us);
+                }
+            }
+            Heard::Left { .. } => book.left(client),
+            Heard::Error { code, id } => {
+                if let Some(number) = id.and_then(number_of) {
+                    book.refused(number);
+                }
+                self.count(code);
+            }
+            Heard::Waiting { .. } => self.count("waiting, in a room without a line"),
+            Heard::Other(kind) => self.count(kind),
+        }
+    }
+}
+
+impl Listener for House {
+    fn text(&self, client: usize, text: &str) -> Option<u64> {
+        let now_us = self.clock.now_us();
+        self.largest_bytes.set(self.largest_bytes.get().max(text.len()));
+        match words::read(text) {
+            None => self.count("not JSON"),
+            Some(heard) => match client.checked_sub(self.first_of_line) {
+                Some(number) => self.heard_by_one_of_the_line(number, &heard, now_us),
+                None => self.heard(client, &heard, now_us),
+            },
+        }
+        None
+    }
+
+    fn ended(&self, _client: usize, reason: String) {
+        if !self.is_over.get() {
+            add_counts(&mut self.closed.borrow_mut(), BTreeMap::from([(reason, 1)]));
+        }
+    }
+}
+
+/// Requests are numbered from 1.
+fn id_of(number: u64) -> u64 {
+    number + 1
+}
+
+fn number_of(id: u64) -> Option<u64> {
+    id.checked_sub(1)
+}

@@ -1,0 +1,244 @@
+use std::collections::VecDeque;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::latency::{Latencies, Percentiles};
+
+/// Somebody let in so much before another who stood in front has overtaken: two sockets may tell the same step apart by less.
+const OVERTAKEN_US: u64 = 1_000_000;
+
+/// The line in front of a room with few seats. Decides only; clients are numbered as they joined it, the times go in.
+#[derive(Debug)]
+pub(super) struct Line {
+    stand_by_client: Vec<Stand>,
+    /// When each who waited was let in, in order of time.
+    admissions: Vec<(usize, u64)>,
+    /// Who left when, and has nobody in the seat yet.
+    free_since_us: VecDeque<u64>,
+    seated: VecDeque<usize>,
+    pushes: u64,
+    shortest_gap_us: Option<u64>,
+    measured_from_us: u64,
+    waits: Latencies,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Out,
+    /// When it was last told its place unasked, if it was.
+    Waiting {
+        told_us: Option<u64>,
+    },
+    Seated,
+}
+
+/// What came of the line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct LineFindings {
+    clients: usize,
+    seats: u32,
+    pub(super) left: usize,
+    pub(super) admitted: usize,
+    /// Let in before somebody who stood in front.
+    pub(super) overtook: usize,
+    /// More were in the room at a time than it has seats.
+    pub(super) above_capacity: bool,
+    /// How often somebody was told the place in line without having asked.
+    pub(super) pushes: u64,
+    /// The shortest time between two such to one client.
+    pub(super) shortest_gap_ms: Option<u64>,
+    /// From the moment at which somebody was to leave until the next one heard of the seat.
+    pub(super) admission_us: Percentiles,
+}
+
+impl Line {
+    pub(super) fn new(clients: usize) -> Result<Self> {
+        Ok(Self {
+            stand_by_client: vec![Stand::Out; clients],
+            admissions: Vec::new(),
+            free_since_us: VecDeque::new(),
+            seated: VecDeque::new(),
+            pushes: 0,
+            shortest_gap_us: None,
+            measured_from_us: u64::MAX,
+            waits: Latencies::new()?,
+        })
+    }
+
+    /// Seats that become free from now on count.
+    pub(super) fn measure_from(&mut self, now_us: u64) {
+        self.measured_from_us = now_us;
+    }
+
+    /// Whether a client has a place, in the room or in the line.
+    pub(super) fn has_place(&self, client: usize) -> bool {
+        self.stand_by_client[client] != Stand::Out
+    }
+
+    pub(super) fn waiting(&mut self, client: usize, now_us: u64) {
+        let Stand::Waiting { told_us } = self.stand_by_client[client] else {
+            // The answer to its joining the line.
+            self.stand_by_client[client] = Stand::Waiting { told_us: None };
+            return;
+        };
+        if let Some(told_us) = told_us {
+            let gap_us = now_us.saturating_sub(told_us);
+            self.shortest_gap_us = Some(self.shortest_gap_us.map_or(gap_us, |shortest| shortest.min(gap_us)));
+        }
+        self.pushes += 1;
+        self.stand_by_client[client] = Stand::Waiting { told_us: Some(now_us) };
+    }
+
+    pub(super) fn joined(&mut self, client: usize, now_us: u64) {
+        match self.stand_by_client[client] {
+            Stand::Seated => return,
+            Stand::Waiting { .. } => {
+                self.admissions.push((client, now_us));
+                if let Some(free_us) = self.free_since_us.pop_front()
+                    && free_us >= self.measured_from_us
+                {
+                    self.waits.record_us(now_us.saturating_sub(free_us));
+                }
+            }
+            Stand::Out => {}
+        }
+        self.stand_by_client[client] = Stand::Seated;
+        self.seated.push_back(client);
+    }
+
+    /// Who has been inside the longest leaves now.
+    pub(super) fn leaver(&mut self, at_us: u64) -> Option<usize> {
+        let client = self.seated.pop_front()?;
+        self.stand_by_client[client] = Stand::Out;
+        self.free_since_us.push_back(at_us);
+        Some(client)
+    }
+
+    /// Whether nobody is on the way to a free seat.
+    pub(super) fn is_settled(&self) -> bool {
+        self.free_since_us.is_empty()
+    }
+
+    /// How many were let in so far.
+    pub(super) fn admitted(&self) -> u64 {
+        self.admissions.len() as u64
+    }
+
+    pub(super) fn findings(&self, seats: u32, left: usize) -> LineFindings {
+        LineFindings {
+            clients: self.stand_by_client.len(),
+            seats,
+            left,
+            admitted: self.admissions.len(),
+            overtook: self.overtook(),
+            above_capacity: self.seated.len() > seats as usize || self.admissions.len() > left,
+            pushes: self.pushes,
+            shortest_gap_ms: self.shortest_gap_us.map(|us| us / 1_000),
+            admission_us: self.waits.percentiles(),
+        }
+    }
+
+    /// How many were let in long before somebody in front of them, or though such a one waits still.
+    fn overtook(&self) -> usize {
+        let earliest_waiting = self.stand_by_client.iter().position(|it| matches!(it, Stand::Waiting { .. }));
+        let mut latest_in_front = 0;
+        let mut by_place = self.admissions.clone();
+        by_place.sort_unstable();
+        let overtakes = |(client, at_us): &(usize, u64)| {
+            let has = latest_in_front > at_us + OVERTAKEN_US || earliest_waiting.is_some_and(|first| first < *client);
+            latest_in_front = latest_in_front.max(*at_us);
+            has
+        };
+        by_place.iter().map(overtakes).filter(|has| *has).count()
+    }
+}
+
+impl LineFindings {
+    pub(super) fn table(&self) -> String {
+        let Self { clients, seats, left, admitted, overtook, pushes, .. } = self;
+        let gap = self.shortest_gap_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms"));
+        format!(
+            "line        {clients} for {seats} seats; {left} left, {admitted} let in, {overtook} before one in front\n\
+             line        {pushes} times told the place, to nobody sooner again than {gap}\n\
+             let in      {}\n",
+            self.admission_us.line()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const S: u64 = 1_000_000;
+
+    /// Five for two seats: 0 and 1 are in, 2, 3 and 4 wait.
+    fn line() -> Line {
+        let mut line = Line::new(5).unwrap();
+        (0..2).for_each(|client| line.joined(client, 0));
+        (2..5).for_each(|client| line.waiting(client, 0));
+        line.measure_from(S);
+        line
+    }
+
+    #[test]
+    fn who_leaves_is_followed_by_the_first_in_line_and_the_time_between_is_measured() {
+        let mut line = line();
+        assert_eq!(line.leaver(2 * S), Some(0));
+        assert!(!line.is_settled());
+        line.joined(2, 2 * S + 700);
+        assert_eq!(line.leaver(5 * S), Some(1));
+        line.joined(3, 5 * S + 900);
+
+        let found = line.findings(2, 2);
+
+        assert!(line.is_settled());
+        assert_eq!((found.admitted, found.overtook, found.above_capacity), (2, 0, false));
+        assert_eq!((found.admission_us.count, found.admission_us.max), (2, 900));
+    }
+
+    #[test]
+    fn who_is_let_in_before_one_in_front_has_overtaken() {
+        let mut line = line();
+        line.leaver(2 * S);
+        line.joined(3, 2 * S);
+        assert_eq!(line.findings(2, 1).overtook, 1, "2 waits still");
+
+        line.leaver(5 * S);
+        line.joined(2, 5 * S);
+        assert_eq!(line.findings(2, 2).overtook, 1, "2 was let in long after");
+    }
+
+    #[test]
+    fn two_who_hear_of_their_seats_almost_at_once_have_not_overtaken() {
+        let mut line = line();
+        line.leaver(2 * S);
+        line.leaver(2 * S);
+        line.joined(3, 2 * S + 100);
+        line.joined(2, 2 * S + 200);
+
+        assert_eq!(line.findings(2, 2).overtook, 0);
+    }
+
+    #[test]
+    fn more_inside_than_there_are_seats_is_noticed() {
+        let mut line = line();
+        line.joined(2, 2 * S);
+
+        assert!(line.findings(2, 0).above_capacity);
+    }
+
+    #[test]
+    fn the_shortest_time_between_two_words_of_the_place_is_kept_but_for_the_answer_to_a_join() {
+        let mut line = line();
+        line.waiting(4, 500);
+        line.waiting(4, 3 * S + 500);
+        line.waiting(4, 4 * S + 500);
+        line.waiting(3, 9 * S);
+
+        let found = line.findings(2, 0);
+        assert_eq!((found.pushes, found.shortest_gap_ms), (4, Some(1_000)));
+    }
+}

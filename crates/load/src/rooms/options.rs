@@ -1,0 +1,143 @@
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use crate::fleet::FleetOptions;
+use crate::schedule::Schedule;
+
+/// Changes of one visitor are at least so far apart, so that each is seen by itself: servers gather those of a fifth of a second.
+const SECONDS_BETWEEN: u64 = 1;
+
+/// What rooms there are, and how they change.
+#[derive(Clone, Debug, Args)]
+pub struct RoomOptions {
+    /// Rooms that the clients are spread over.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rooms: u32,
+    /// How unlike the rooms' sizes are: 0 all alike, 1 the second has half as many members as the first, the third a third.
+    #[arg(long, default_value_t = 0.0, value_parser = skew)]
+    pub skew: f64,
+    /// How many percent of a room's clients come and go; the others stay and listen, at least one.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=100))]
+    pub visitors: u32,
+    /// Changes a second: a visitor joins, or leaves.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub rate: u64,
+    /// How long to measure.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: u64,
+    /// For how long visitors come and go before measuring; what goes wrong then counts all the same.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
+    pub warmup: u64,
+    /// Further clients, who all want into one more room. Its seats are set through a node of --dir.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub line: u32,
+    /// How many that room takes.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seats: u32,
+    /// How many leave it a second, so that others are let in.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub line_rate: u64,
+    /// Decides all that is drawn.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The grain of the schedule: what is due leaves together.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=100_000))]
+    pub tick_us: u64,
+    /// How long to wait at the end for what is not heard or answered yet, and for servers to put things away.
+    #[arg(long, default_value_t = 10_000)]
+    pub settle_ms: u64,
+    /// Fail when the 99th percentile of the time of a join is above this.
+    #[arg(long)]
+    pub max_join_p99_ms: Option<f64>,
+    /// Fail when the 99th percentile of the time until others hear of a change is above this.
+    #[arg(long)]
+    pub max_event_p99_ms: Option<f64>,
+    /// Fail when more of what residents were to hear than this was not heard.
+    #[arg(long, default_value_t = 0)]
+    pub max_unheard: u64,
+    /// Fail when less than this share of the changes was begun in time.
+    #[arg(long, default_value_t = 0.99)]
+    pub min_sent: f64,
+    /// Fail when a process, or the store's keys, have grown over the measured time by more than this.
+    #[arg(long, value_name = "PERCENT")]
+    pub max_growth: Option<f64>,
+}
+
+impl RoomOptions {
+    /// Whether the numbers fit together.
+    pub(crate) fn check(&self, fleet: &FleetOptions, visitors: usize) -> Result<()> {
+        ensure!(
+            self.rooms <= fleet.clients,
+            "--rooms {} are more than there are --clients {}",
+            self.rooms,
+            fleet.clients
+        );
+        ensure!(
+            visitors as u64 >= self.rate * SECONDS_BETWEEN,
+            "--rate {} is more than a change a second of each of {visitors} visitors: take more --clients or --visitors",
+            self.rate
+        );
+        ensure!(
+            self.line == 0 || fleet.dir.is_some(),
+            "--line needs --dir: a room's seats are set through a node, and are no matter of clients"
+        );
+        let admitted = u64::from(self.seats) + self.line_rate * (self.warmup + self.seconds);
+        ensure!(
+            self.line == 0 || u64::from(self.line) > admitted,
+            "--line {} is over before the run is: with {} --seats and --line-rate {} it takes more than {admitted}",
+            self.line,
+            self.seats,
+            self.line_rate
+        );
+        Ok(())
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        self.at_rate(self.rate)
+    }
+
+    /// Of those who leave the room with the line.
+    pub(crate) fn line_schedule(&self) -> Schedule {
+        self.at_rate(self.line_rate)
+    }
+
+    fn at_rate(&self, rate: u64) -> Schedule {
+        let duration_us = (self.warmup + self.seconds) * 1_000_000;
+        Schedule { rate, tick_us: self.tick_us, duration_us }
+    }
+}
+
+fn skew(text: &str) -> Result<f64, String> {
+    let skew = text.parse().ok().filter(|skew| (0.0..=3.0).contains(skew));
+    skew.ok_or_else(|| "use a number from 0 to 3".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::options;
+
+    fn check(arguments: &[&str], visitors: usize) -> Option<String> {
+        #[derive(Args)]
+        struct Both {
+            #[command(flatten)]
+            fleet: FleetOptions,
+            #[command(flatten)]
+            rooms: RoomOptions,
+        }
+        let Both { fleet, rooms } = options(arguments).unwrap();
+        rooms.check(&fleet, visitors).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_named() {
+        assert_eq!(check(&[], 500), None);
+        assert!(check(&["--rooms=2000"], 500).unwrap().contains("--rooms 2000"));
+        assert!(check(&["--rate=501"], 500).unwrap().contains("--rate 501"));
+        assert!(check(&["--line=1000"], 500).unwrap().contains("needs --dir"));
+        let line = ["--dir=x", "--line=100", "--line-rate=3", "--seconds=27"];
+        assert!(check(&line, 500).unwrap().contains("more than 100"));
+        assert_eq!(check(&["--dir=x", "--line=101", "--line-rate=3", "--seconds=27"], 500), None);
+    }
+}

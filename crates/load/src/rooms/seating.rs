@@ -1,0 +1,108 @@
+use std::ops::Range;
+
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+
+use super::RoomOptions;
+
+/// Who belongs to which room, and who of them comes and goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seating {
+    room_by_client: Vec<usize>,
+    is_visitor: Vec<bool>,
+    residents_by_room: Vec<Range<usize>>,
+    /// In the order of their turns.
+    pub(super) visitors: Vec<usize>,
+}
+
+impl Seating {
+    pub(super) fn new(clients: usize, options: &RoomOptions) -> Self {
+        let (mut room_by_client, mut is_visitor, mut residents_by_room) = (Vec::new(), Vec::new(), Vec::new());
+        for (room, size) in sizes(clients, options.rooms as usize, options.skew).into_iter().enumerate() {
+            let visitors = (size * options.visitors as usize / 100).min(size.saturating_sub(1));
+            room_by_client.extend(std::iter::repeat_n(room, size));
+            is_visitor.extend((0..size).map(|number| number >= size - visitors));
+            let first = room_by_client.len() - size;
+            residents_by_room.push(first..first + size - visitors);
+        }
+        let mut visitors: Vec<usize> = (0..clients).filter(|client| is_visitor[*client]).collect();
+        visitors.shuffle(&mut StdRng::seed_from_u64(options.seed));
+        Self { room_by_client, is_visitor, residents_by_room, visitors }
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.room_by_client.len()
+    }
+
+    pub(super) fn room(&self, client: usize) -> usize {
+        self.room_by_client[client]
+    }
+
+    /// Whether a client stays in its room, and is to hear of all that happens there.
+    pub(super) fn is_resident(&self, client: usize) -> bool {
+        self.is_visitor.get(client) == Some(&false)
+    }
+
+    pub(super) fn residents(&self, room: usize) -> Range<usize> {
+        self.residents_by_room[room].clone()
+    }
+
+    /// The members of the largest room.
+    pub(super) fn largest(&self) -> usize {
+        self.room_by_client.chunk_by(|one, next| one == next).map(<[usize]>::len).max().unwrap_or(0)
+    }
+}
+
+/// How many belong to each of some rooms: one at least, the rest by weights.
+fn sizes(clients: usize, rooms: usize, skew: f64) -> Vec<usize> {
+    let weight = |room: usize| ((room + 1) as f64).powf(-skew);
+    let total: f64 = (0..rooms).map(weight).sum();
+    let spare = clients.saturating_sub(rooms);
+    let (mut weights, mut given) = (0.0, 0);
+    let mut sizes = Vec::with_capacity(rooms);
+    for room in 0..rooms {
+        weights += weight(room);
+        let upto = if room + 1 == rooms { spare } else { (spare as f64 * weights / total) as usize };
+        sizes.push(1 + upto - given);
+        given = upto;
+    }
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::options;
+
+    #[test]
+    fn every_client_belongs_to_a_room_and_no_room_is_empty() {
+        for (clients, rooms, skew) in [(1_000, 100, 0.0), (1_000, 7, 1.0), (10, 10, 2.0), (50_000, 999, 1.3)] {
+            let sizes = sizes(clients, rooms, skew);
+
+            assert_eq!((sizes.len(), sizes.iter().sum::<usize>()), (rooms, clients));
+            assert!(sizes.iter().all(|size| *size > 0));
+        }
+    }
+
+    #[test]
+    fn rooms_are_alike_or_fall_off_as_asked() {
+        assert_eq!(sizes(30, 3, 0.0), [10, 10, 10]);
+        let sizes = sizes(1_103, 3, 1.0);
+        assert_eq!(sizes, [601, 301, 201]);
+    }
+
+    #[test]
+    fn in_each_room_somebody_stays_to_listen_and_the_rest_are_visitors_once() {
+        let seating = Seating::new(100, &options(&["--rooms=40", "--visitors=100"]).unwrap());
+
+        assert!((0..40).all(|room| seating.residents(room).len() == 1));
+        assert!((0..40).flat_map(|room| seating.residents(room)).all(|client| seating.is_resident(client)));
+        let mut visitors = seating.visitors.clone();
+        visitors.sort_unstable();
+        let others: Vec<usize> = (0..100).filter(|client| !seating.is_resident(*client)).collect();
+        assert_eq!((visitors.len(), visitors), (60, others));
+        assert_eq!(seating.largest(), 3);
+    }
+}

@@ -1,0 +1,120 @@
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// A request to join a room. The others are shown which change of the run it is, if it is one.
+pub(super) fn join(room: &str, id: u64, change: Option<u64>) -> String {
+    let data = change.map(|change| format!(r#","data":{{"change":{change}}}"#)).unwrap_or_default();
+    format!(r#"{{"type":"join","room":"{room}","id":{id}{data}}}"#)
+}
+
+pub(super) fn leave(room: &str, id: u64) -> String {
+    format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
+}
+
+/// What a client hears.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard<'a> {
+    /// It is in this room.
+    Joined { room: Cow<'a, str> },
+    /// It waits for this room.
+    Waiting { room: Cow<'a, str>, ahead: u64 },
+    /// Others came, with the change of the run that it is, or went.
+    Changed { joined: Vec<(Cow<'a, str>, Option<u64>)>, left: Vec<Cow<'a, str>> },
+    /// It is out of this room.
+    Left { room: Cow<'a, str>, reason: Cow<'a, str> },
+    /// A request was carried out.
+    Ack { id: u64 },
+    /// A request was not carried out.
+    Error { code: Cow<'a, str>, id: Option<u64> },
+    /// Anything else, by its type.
+    Other(Cow<'a, str>),
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    room: Cow<'a, str>,
+    #[serde(default, borrow)]
+    reason: Cow<'a, str>,
+    #[serde(default, borrow)]
+    code: Cow<'a, str>,
+    id: Option<u64>,
+    ahead: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Changes<'a> {
+    #[serde(borrow)]
+    joined: Vec<Member<'a>>,
+    #[serde(borrow)]
+    left: Vec<Gone<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Member<'a> {
+    #[serde(borrow)]
+    client_id: Cow<'a, str>,
+    data: Option<Shown>,
+}
+
+#[derive(Deserialize)]
+struct Gone<'a> {
+    #[serde(borrow)]
+    client_id: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    change: Option<u64>,
+}
+
+/// What a text says; `None` if it is nothing that servers say.
+pub(super) fn read(text: &str) -> Option<Heard<'_>> {
+    let Message { kind, room, reason, code, id, ahead } = serde_json::from_str(text).ok()?;
+    Some(match (&*kind, id, ahead) {
+        ("joined", ..) => Heard::Joined { room },
+        ("waiting", _, Some(ahead)) => Heard::Waiting { room, ahead },
+        ("left", ..) => Heard::Left { room, reason },
+        ("ack", Some(id), _) => Heard::Ack { id },
+        ("error", id, _) => Heard::Error { code, id },
+        ("members_changed", ..) => {
+            let Changes { joined, left } = serde_json::from_str(text).ok()?;
+            let joined = joined.into_iter().map(|it| (it.client_id, it.data.and_then(|shown| shown.change)));
+            Heard::Changed { joined: joined.collect(), left: left.into_iter().map(|it| it.client_id).collect() }
+        }
+        _ => Heard::Other(kind),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn requests_are_json_with_what_they_need() {
+        let join: serde_json::Value = serde_json::from_str(&join("r", 7, Some(6))).unwrap();
+        assert_eq!(join, serde_json::json!({ "type": "join", "room": "r", "id": 7, "data": { "change": 6 } }));
+        let leave: serde_json::Value = serde_json::from_str(&leave("r", 8)).unwrap();
+        assert_eq!(leave, serde_json::json!({ "type": "leave", "room": "r", "id": 8 }));
+    }
+
+    #[test]
+    fn what_servers_say_of_rooms_is_read() {
+        let joined = r#"{"type":"joined","room":"r","version":4,"capacity":null,"count":1,"members":[{"client_id":"a","data":null}],"more":false}"#;
+        assert_eq!(read(joined), Some(Heard::Joined { room: "r".into() }));
+        let waiting = r#"{"type":"waiting","room":"r","ahead":0,"queue_length":3}"#;
+        assert_eq!(read(waiting), Some(Heard::Waiting { room: "r".into(), ahead: 0 }));
+        let changed = r#"{"type":"members_changed","room":"r","version":5,"joined":[{"client_id":"b","data":{"change":9}},{"client_id":"c","data":null}],"left":[{"client_id":"d","reason":"left"}]}"#;
+        let joined = vec![("b".into(), Some(9)), ("c".into(), None)];
+        assert_eq!(read(changed), Some(Heard::Changed { joined, left: vec!["d".into()] }));
+        assert_eq!(read(r#"{"type":"ack","id":3}"#), Some(Heard::Ack { id: 3 }));
+        let error = r#"{"type":"error","code":"room_store_unavailable","message":"no","id":3,"room":"r"}"#;
+        assert_eq!(read(error), Some(Heard::Error { code: "room_store_unavailable".into(), id: Some(3) }));
+        assert_eq!(read(r#"{"type":"pong"}"#), Some(Heard::Other("pong".into())));
+        assert_eq!(read("?"), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! A client in rooms: it keeps reading, and remembers what it was told.
+
+mod seen;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+pub use seen::{Departure, RoomSeen, Seen, Standing};
+
+use crate::{Peer, eventually};
+
+/// Longer than any answer takes, one that must wait for a store that does not answer included.
+const PATIENCE: Duration = Duration::from_secs(10);
+const OUTBOX: usize = 1_000;
+
+/// A connected client. Dropped, it is gone without a word.
+pub struct Guest {
+    /// Its name.
+    pub id: String,
+    /// The token to come back by.
+    pub resume: String,
+    /// Whether its session goes on from an earlier socket.
+    pub resumed: bool,
+    seen: Arc<Mutex<Seen>>,
+    outbox: mpsc::Sender<Message>,
+    reading: JoinHandle<()>,
+    last_request: u64,
+}
+
+impl Guest {
+    /// Connects. `url` is `ws://HOST:PORT`.
+    pub async fn connect(url: &str, id: &str) -> Self {
+        Self::of(Peer::connect(url, id).await, id, 0)
+    }
+
+    /// Connects again in the place of one that is gone.
+    pub async fn come_back(url: &str, former: &Former) -> Self {
+        let peer = Peer::resume(url, &former.id, &former.resume).await;
+        Self::of(peer, &former.id, former.last_request)
+    }
+
+    fn of(peer: Peer, id: &str, last_request: u64) -> Self {
+        let (seen, (outbox, inbox)) = (Arc::new(Mutex::new(Seen::new(id))), mpsc::channel(OUTBOX));
+        let (resume, resumed) = (peer.welcome["resume"].as_str().unwrap().to_owned(), peer.welcome["resumed"] == true);
+        let reading = tokio::spawn(live(peer, inbox, Arc::clone(&seen)));
+        Self { id: id.to_owned(), resume, resumed, seen, outbox, reading, last_request }
+    }
+
+    /// What it was told so far.
+    ///
+    /// # Panics
+    /// Never: a panic elsewhere does not spoil it.
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it was told of a room so far.
+    pub fn room(&self, room: &str) -> RoomSeen {
+        self.seen().room(room)
+    }
+
+    /// Sends a message as it is.
+    pub async fn send(&self, message: &Value) {
+        self.outbox.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    /// Waits until what it was told fits.
+    ///
+    /// # Panics
+    /// If it does not in time: names what was waited for, and what was told instead.
+    pub async fn until(&self, what: &str, fits: impl Fn(&Seen) -> bool) {
+        let start = Instant::now();
+        while !fits(&self.seen()) {
+            assert!(start.elapsed() < PATIENCE, "{} waited in vain for {what}: {:#?}", self.id, self.seen());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Sends a request, and returns the `ack` or the `error` that answers it.
+    pub async fn ask(&mut self, mut request: Value) -> Value {
+        self.last_request += 1;
+        let id = self.last_request;
+        request["id"] = id.into();
+        self.send(&request).await;
+        let answer = || async { self.seen().answer_by_request.get(&id).cloned() };
+        eventually(&format!("an answer to {request} of {}", self.id), PATIENCE, answer).await
+    }
+
+    /// Joins a room, or its line, and returns where it stands then.
+    ///
+    /// # Panics
+    /// If that is refused.
+    pub async fn join(&mut self, room: &str) -> Standing {
+        let answer = self.ask(join(room, &self.id)).await;
+        assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
+        self.until("its place", |seen| seen.room(room).standing != Standing::Out).await;
+        self.room(room).standing
+    }
+
+    /// Leaves a room, or its line.
+    ///
+    /// # Panics
+    /// If that is refused.
+    pub async fn leave(&mut self, room: &str) {
+        let answer = self.ask(json!({ "type": "leave", "room": room })).await;
+        assert_eq!(answer["type"], "ack", "{} leaves {room}: {answer}", self.id);
+    }
+
+    /// Says something to all others in a room, and returns how many got it.
+    ///
+    /// # Panics
+    /// If that is refused.
+    pub async fn broadcast(&mut self, room: &str, data: Value) -> u64 {
+        let answer = self.ask(json!({ "type": "broadcast", "room": room, "data": data })).await;
+        answer["delivered"].as_u64().unwrap_or_else(|| panic!("{} tells {room}: {answer}", self.id))
+    }
+
+    /// Asks for a page of a room's members, and returns the answer.
+    pub async fn members(&mut self, room: &str, after: Option<&str>) -> Value {
+        let before = self.seen().states.len();
+        let mut request = json!({ "type": "members", "room": room });
+        if let Some(after) = after {
+            request["after"] = after.into();
+        }
+        self.send(&request).await;
+        self.until("members", |seen| seen.states.len() > before).await;
+        self.seen().states[before].clone()
+    }
+
+    /// Closes in good order: its session ends at once.
+    pub async fn close(self) -> Former {
+        let former = self.former();
+        let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+        let _ = self.outbox.send(Message::Close(Some(frame))).await;
+        self.until("the end of its socket", |seen| seen.closed.is_some()).await;
+        former
+    }
+
+    /// Is gone without a word: its session lingers.
+    pub fn vanish(self) -> Former {
+        self.former()
+    }
+
+    fn former(&self) -> Former {
+        Former { id: self.id.clone(), resume: self.resume.clone(), last_request: self.last_request }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+/// One that was connected.
+pub struct Former {
+    /// Its name.
+    pub id: String,
+    /// The token to come back by.
+    pub resume: String,
+    last_request: u64,
+}
+
+/// A request to join a room, showing the others its name.
+pub fn join(room: &str, name: &str) -> Value {
+    json!({ "type": "join", "room": room, "data": { "name": name } })
+}
+
+async fn live(mut peer: Peer, mut inbox: mpsc::Receiver<Message>, seen: Arc<Mutex<Seen>>) {
+    let seen = || seen.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        tokio::select! {
+            Some(message) = inbox.recv() => {
+                if let Err(error) = peer.socket.send(message).await {
+                    seen().closed = Some(error.to_string());
+                    return;
+                }
+            }
+            message = peer.socket.next() => match message {
+                Some(Ok(Message::Text(text))) => {
+                    seen().heard(Instant::now(), serde_json::from_str(&text).unwrap());
+                }
+                Some(Ok(Message::Close(frame))) => seen().closed = Some(format!("{frame:?}")),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => {
+                    seen().closed.get_or_insert(error.to_string());
+                    return;
+                }
+                None => {
+                    seen().closed.get_or_insert("ended".to_owned());
+                    return;
+                }
+            },
+        }
+    }
+}

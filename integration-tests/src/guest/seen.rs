@@ -1,0 +1,245 @@
+//! What a client was told of its rooms, and whether that makes sense. Pure: messages and times go in.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde_json::Value;
+
+/// All that one client was told.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    id: String,
+    room_by_name: BTreeMap<String, RoomSeen>,
+    /// The `ack` or `error` to each request, by its `id`.
+    pub answer_by_request: BTreeMap<u64, Value>,
+    /// All `joined`, in order.
+    pub states: Vec<Value>,
+    /// All `broadcast`, in order.
+    pub broadcasts: Vec<Value>,
+    /// All `signal`, in order.
+    pub signals: Vec<Value>,
+    /// How its socket ended.
+    pub closed: Option<String>,
+}
+
+/// What it was told of one room.
+#[derive(Clone, Debug, Default)]
+pub struct RoomSeen {
+    /// Where it stands itself.
+    pub standing: Standing,
+    /// Who is in the room, with what each shows.
+    pub members: BTreeMap<String, Value>,
+    /// The room's version.
+    pub version: u64,
+    /// Who was shown as leaving, or was no longer there when the whole state came.
+    pub departures: Vec<Departure>,
+    /// Who was shown as joining after this client, by the name.
+    pub arrivals: Vec<(Instant, String)>,
+    /// Each `waiting`, in order.
+    pub waits: Vec<(Instant, Standing)>,
+    /// Each own `left`, by reason.
+    pub put_out: Vec<String>,
+    /// What makes no sense: somebody comes who is there, or goes who is not; a version falls.
+    pub faults: Vec<String>,
+}
+
+/// Where a client stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Neither in the room nor in line.
+    #[default]
+    Out,
+    /// In the line.
+    Waiting {
+        /// How many are in front.
+        ahead: u64,
+        /// How many stand in line.
+        queue_length: u64,
+    },
+    /// In the room.
+    Member,
+}
+
+/// Somebody left a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When this was heard.
+    pub at: Instant,
+    /// Who.
+    pub who: String,
+    /// `left`, `expired`, or `unlisted` where the whole state came without this member.
+    pub reason: String,
+}
+
+impl Seen {
+    /// By a client of this name.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), ..Self::default() }
+    }
+
+    /// What it was told of a room.
+    #[must_use]
+    pub fn room(&self, room: &str) -> RoomSeen {
+        self.room_by_name.get(room).cloned().unwrap_or_default()
+    }
+
+    /// What makes no sense in what it was told of any room.
+    pub fn faults(&self) -> impl Iterator<Item = String> + '_ {
+        let faults = self.room_by_name.iter().flat_map(|(name, room)| room.faults.iter().map(move |it| (name, it)));
+        faults.map(|(room, fault)| format!("{} in {room}: {fault}", self.id))
+    }
+
+    /// A message has come.
+    pub fn heard(&mut self, at: Instant, message: Value) {
+        let kind = message["type"].as_str().unwrap_or_default();
+        if let (Some(request), "ack" | "error") = (message["id"].as_u64(), kind) {
+            self.answer_by_request.insert(request, message);
+            return;
+        }
+        if let ("joined" | "members_changed" | "waiting" | "left", Some(name)) = (kind, message["room"].as_str()) {
+            self.room_by_name.entry(name.to_owned()).or_default().heard(&self.id, at, kind, &message);
+        }
+        match kind {
+            "joined" => self.states.push(message),
+            "broadcast" => self.broadcasts.push(message),
+            "signal" => self.signals.push(message),
+            _ => {}
+        }
+    }
+}
+
+impl RoomSeen {
+    fn heard(&mut self, own: &str, at: Instant, kind: &str, message: &Value) {
+        match kind {
+            "joined" => self.state(own, at, message),
+            "members_changed" => self.changed(own, at, message),
+            "waiting" => {
+                let number = |field: &str| message[field].as_u64().unwrap();
+                self.standing = Standing::Waiting { ahead: number("ahead"), queue_length: number("queue_length") };
+                self.waits.push((at, self.standing));
+            }
+            _ => {
+                self.standing = Standing::Out;
+                self.members.clear();
+                self.put_out.push(message["reason"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+
+    fn state(&mut self, own: &str, at: Instant, message: &Value) {
+        self.advance(message, "joined");
+        let listed: BTreeMap<String, Value> = listed(&message["members"]).collect();
+        let is_page = message["more"] == true || listed.len() as u64 != message["count"].as_u64().unwrap();
+        if is_page {
+            self.standing = Standing::Member;
+            return self.members.extend(listed);
+        }
+        if self.standing == Standing::Member {
+            let gone = self.members.keys().filter(|who| !listed.contains_key(*who));
+            let gone = gone.map(|who| Departure { at, who: who.clone(), reason: "unlisted".to_owned() });
+            self.departures.extend(gone);
+        }
+        self.standing = if listed.contains_key(own) { Standing::Member } else { Standing::Out };
+        self.members = listed;
+    }
+
+    fn changed(&mut self, own: &str, at: Instant, message: &Value) {
+        self.advance(message, "members_changed");
+        if self.standing != Standing::Member {
+            self.faults.push(format!("hears of changes outside: {message}"));
+        }
+        for (who, data) in listed(&message["joined"]) {
+            let shown = self.members.insert(who.clone(), data.clone());
+            if shown == Some(data) && who != own {
+                self.faults.push(format!("{who} comes and was there"));
+            }
+            self.arrivals.push((at, who));
+        }
+        for left in message["left"].as_array().unwrap() {
+            let (who, reason) = (left["client_id"].as_str().unwrap(), left["reason"].as_str().unwrap());
+            if self.members.remove(who).is_none() {
+                self.faults.push(format!("{who} goes and was not there"));
+            }
+            self.departures.push(Departure { at, who: who.to_owned(), reason: reason.to_owned() });
+        }
+    }
+
+    fn advance(&mut self, message: &Value, kind: &str) {
+        let version = message["version"].as_u64().unwrap();
+        if version < self.version || (version == self.version && kind == "members_changed") {
+            self.faults.push(format!("{kind} of version {version} after {}", self.version));
+        }
+        self.version = self.version.max(version);
+    }
+}
+
+fn listed(members: &Value) -> impl Iterator<Item = (String, Value)> + '_ {
+    let members = members.as_array().unwrap().iter();
+    members.map(|member| (member["client_id"].as_str().unwrap().to_owned(), member["data"].clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn member(id: &str) -> Value {
+        json!({ "client_id": id, "data": null })
+    }
+
+    fn state(version: u64, members: &[&str]) -> Value {
+        let listed: Vec<_> = members.iter().map(|id| member(id)).collect();
+        let count = members.len();
+        json!({ "type": "joined", "room": "r", "version": version, "count": count, "members": listed, "more": false })
+    }
+
+    fn change(version: u64, joined: &[&str], left: &[&str]) -> Value {
+        let joined: Vec<_> = joined.iter().map(|id| member(id)).collect();
+        let left: Vec<_> = left.iter().map(|id| json!({ "client_id": id, "reason": "left" })).collect();
+        json!({ "type": "members_changed", "room": "r", "version": version, "joined": joined, "left": left })
+    }
+
+    fn told(messages: &[Value]) -> RoomSeen {
+        let mut seen = Seen::new("me");
+        messages.iter().for_each(|message| seen.heard(Instant::now(), message.clone()));
+        seen.room("r")
+    }
+
+    #[test]
+    fn who_comes_and_goes_is_followed() {
+        let room = told(&[state(7, &["a", "me"]), change(8, &["b"], &[]), change(10, &["c"], &["a"])]);
+
+        assert_eq!(room.members.keys().collect::<Vec<_>>(), ["b", "c", "me"]);
+        assert_eq!((room.standing, room.version), (Standing::Member, 10));
+        assert_eq!(room.departures.len(), 1);
+        assert_eq!(room.faults, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_fault() {
+        let faults = |changes: &[Value]| told(&[&[state(7, &["a", "me"])], changes].concat()).faults;
+
+        assert_eq!(faults(&[change(8, &["a"], &[])]), ["a comes and was there"]);
+        assert_eq!(faults(&[change(8, &[], &["b"])]), ["b goes and was not there"]);
+        assert_eq!(faults(&[change(7, &[], &[])]), ["members_changed of version 7 after 7"]);
+        assert_eq!(faults(&[state(6, &["a", "me"])]), ["joined of version 6 after 7"]);
+    }
+
+    #[test]
+    fn who_is_missing_from_the_whole_state_was_shown_leaving() {
+        let room = told(&[state(7, &["a", "me"]), state(9, &["me"])]);
+
+        assert_eq!(room.departures[0].reason, "unlisted");
+    }
+
+    #[test]
+    fn the_line_is_told_apart_from_the_room() {
+        let waiting = json!({ "type": "waiting", "room": "r", "ahead": 2, "queue_length": 3 });
+
+        let room = told(std::slice::from_ref(&waiting));
+        assert_eq!(room.standing, Standing::Waiting { ahead: 2, queue_length: 3 });
+        assert_eq!(told(&[waiting, state(1, &["me"])]).standing, Standing::Member);
+    }
+}

@@ -1,0 +1,55 @@
+//! What stands in the Redis of a mesh.
+
+use std::collections::BTreeSet;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, FromRedisValue, cmd};
+
+use crate::TestMesh;
+
+/// A connection to it.
+pub struct Store(MultiplexedConnection);
+
+impl Store {
+    /// That of a mesh.
+    ///
+    /// # Panics
+    /// If the mesh has none.
+    pub async fn of(mesh: &TestMesh) -> Self {
+        let url = mesh.mesh.state().redis.expect("the mesh has a Redis");
+        Self(Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap())
+    }
+
+    /// What it answers to a command.
+    pub async fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
+        cmd(words[0]).arg(&words[1..]).query_async(&mut self.0).await.unwrap()
+    }
+
+    /// All keys of a pattern.
+    pub async fn keys(&mut self, pattern: &str) -> BTreeSet<String> {
+        self.ask(&["KEYS", pattern]).await
+    }
+
+    /// Where the registry says that clients are: pairs of a client and its node.
+    pub async fn registered(&mut self) -> Vec<(String, String)> {
+        let mut registered = Vec::new();
+        for key in self.keys("sig:client:*").await {
+            let node: Option<String> = self.ask(&["HGET", &key, "node"]).await;
+            let client = key.trim_start_matches("sig:client:").to_owned();
+            registered.extend(node.map(|node| (client, node)));
+        }
+        registered
+    }
+
+    /// What the registry still has of a node: its life sign, the clients of the reverse mapping, those of the forward one.
+    pub async fn left_of_node(&mut self, node: &str) -> Vec<String> {
+        let score: Option<String> = self.ask(&["ZSCORE", "sig:nodes", node]).await;
+        let mut left: Vec<String> = score.iter().map(|score| format!("sig:nodes {node} {score}")).collect();
+        let reverse = format!("sig:node:{node}:clients");
+        let clients: BTreeSet<String> = self.ask(&["SMEMBERS", &reverse]).await;
+        left.extend(clients.iter().map(|client| format!("{reverse} {client}")));
+        let forward = self.registered().await.into_iter().filter(|(_, there)| there == node);
+        left.extend(forward.map(|(client, _)| format!("sig:client:{client} {node}")));
+        left
+    }
+}

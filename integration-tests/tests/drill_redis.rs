@@ -1,0 +1,109 @@
+//! The Redis of the rooms is killed, stands still, and starts anew empty, under load: signals flow on, members stay members.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use signaling_devmesh::MeshOptions;
+use signaling_integration_tests::drill::go_on;
+use signaling_integration_tests::guest::{Standing, join};
+use signaling_integration_tests::{Crowd, Drill, Guest, RoomTimes, TestMesh};
+
+const CLIENTS: usize = 100;
+const ROOMS: usize = 10;
+const EACH: usize = CLIENTS / ROOMS;
+/// Rooms are back by then.
+const BACK_WITHIN: Duration = Duration::from_secs(25);
+const AWAY: Duration = Duration::from_secs(4);
+/// A store that keeps what it has gives seats up of which nothing was heard for two intervals and a quarter: it may stand still for
+/// one and a quarter.
+const PATIENT: RoomTimes = RoomTimes { presence: Duration::from_secs(5), ..RoomTimes::SHORT };
+/// With the time that a join is waited for, less than that.
+const SILENT: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it() {
+    let Some(mut mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
+
+    let outcome = Drill::new("kill -9 of Redis, then an empty one")
+        .run(&mut mesh, async |mesh| {
+            let mut crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
+            let mut late = Guest::connect(&mesh.url(), "latecomer").await;
+            let begin = Instant::now();
+            mesh.mesh.kill("redis").await.unwrap();
+            assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
+            go_on(AWAY).await;
+            assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
+            mesh.mesh.restart("redis").await.unwrap();
+            let back = rooms_are_back(&crowd, &mut late).await;
+            println!("an empty Redis: rooms are back after {back:.1?}");
+
+            // Until all nodes have spoken, and what nobody refreshed would be gone.
+            crowd.nobody_leaves_for(RoomTimes::SHORT.stale(), begin).await;
+            late.leave(&crowd.room(0)).await;
+            crowd.assert_all_hear("rooms are back").await;
+            crowd.assert_no_faults();
+            late.close().await;
+            for guest in crowd.guests {
+                guest.close().await;
+            }
+        })
+        .await;
+
+    outcome.assert_nothing_lost();
+}
+
+#[tokio::test]
+async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_with_it() {
+    let with_times = |options: &mut MeshOptions| {
+        options.balancers = 2;
+        options.node_args = PATIENT.flags();
+    };
+    let Some(mut mesh) = TestMesh::with_redis(with_times).await else { return };
+
+    let outcome = Drill::new("a pause of Redis")
+        .run(&mut mesh, async |mesh| {
+            let mut crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
+            let mut late = Guest::connect(&mesh.url(), "latecomer").await;
+            let begin = Instant::now();
+            mesh.mesh.pause("redis").await.unwrap();
+            let asked = Instant::now();
+            assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
+            println!("a paused Redis: a join is refused after {:.1?}", asked.elapsed());
+            go_on(SILENT).await;
+            mesh.mesh.resume("redis").await.unwrap();
+            rooms_are_back(&crowd, &mut late).await;
+
+            crowd.nobody_leaves_for(PATIENT.presence * 2, begin).await;
+            late.leave(&crowd.room(0)).await;
+            crowd.assert_all_hear("rooms are back").await;
+            crowd.assert_no_faults();
+            late.close().await;
+            for guest in crowd.guests {
+                guest.close().await;
+            }
+        })
+        .await;
+
+    outcome.assert_nothing_lost();
+}
+
+/// A newcomer may join, and the store knows all members again.
+async fn rooms_are_back(crowd: &Crowd, late: &mut Guest) -> Duration {
+    let (begin, room) = (Instant::now(), crowd.room(0));
+    loop {
+        let answer = late.ask(join(&room, "latecomer")).await;
+        let (standing, members) = (late.room(&room).standing, late.room(&room).members.len());
+        if answer["type"] == "ack" && standing == Standing::Member && members == EACH + 1 {
+            return begin.elapsed();
+        }
+        assert!(begin.elapsed() < BACK_WITHIN, "rooms are not back: {answer}, {members} members");
+        go_on(Duration::from_millis(200)).await;
+    }
+}
+
+fn assert_refused(answer: &Value) {
+    assert_eq!(answer["code"], "room_store_unavailable", "{answer}");
+    assert!(answer["retry_after_ms"].as_u64() > Some(0), "{answer}");
+}

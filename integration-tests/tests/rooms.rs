@@ -1,0 +1,311 @@
+//! What clients are promised of rooms, over real processes: once with the memory of one node, once with three nodes and a Redis.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use signaling_devmesh::MeshOptions;
+use signaling_integration_tests::guest::{Standing, join};
+use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, eventually, stays};
+
+/// Members of one answer at most.
+const PAGE: usize = 500;
+/// What takes effect at once shows by then.
+const SOON: Duration = Duration::from_secs(10);
+const SHORT: RoomTimes = RoomTimes::SHORT;
+/// Seats outlast sessions.
+const LONG_GRACE: RoomTimes = RoomTimes { grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// One node with its memory.
+    Memory,
+    /// Three nodes with a Redis.
+    Redis,
+}
+
+/// A mesh with two balancers and further flags for its nodes.
+async fn mesh(kind: Kind, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
+    let more = |options: &mut MeshOptions| {
+        options.balancers = 2;
+        options.node_args = times.flags();
+        options.node_args.extend(flags.iter().map(ToString::to_string));
+    };
+    match kind {
+        Kind::Redis => TestMesh::with_redis(more).await,
+        Kind::Memory => {
+            let of_one_node = |options: &mut MeshOptions| {
+                options.nodes = 1;
+                more(options);
+            };
+            Some(TestMesh::with(of_one_node).await)
+        }
+    }
+}
+
+/// Each test below runs over both.
+macro_rules! over_both {
+    ($($name:ident($times:expr $(, $flag:literal)*),)*) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                let mesh = super::mesh(super::Kind::Memory, $times, &[$($flag),*]).await.unwrap();
+                super::$name(mesh).await;
+            })*
+        }
+        mod redis {
+            $(#[tokio::test]
+            async fn $name() {
+                let Some(mesh) = super::mesh(super::Kind::Redis, $times, &[$($flag),*]).await else { return };
+                super::$name(mesh).await;
+            })*
+        }
+    };
+}
+
+over_both! {
+    members_meet_talk_and_part(super::SHORT),
+    a_room_of_hundreds_is_told_in_pages(super::SHORT),
+    a_full_room_has_a_line_that_moves_up_in_order(super::SHORT, "--room-capacity=2"),
+    the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_the_first_in_line(
+        super::LONG_GRACE, "--room-capacity=1"
+    ),
+    who_comes_back_by_its_token_has_not_left(super::SHORT),
+    an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(super::SHORT, "--room-capacity=1"),
+}
+
+async fn members_meet_talk_and_part(mesh: TestMesh) {
+    let mut alice = guest(&mesh, 0, "alice").await;
+    let mut bob = guest(&mesh, 1, "bob").await;
+    let mut carol = guest(&mesh, 0, "carol").await;
+    assert_eq!(alice.join("r").await, Standing::Member);
+    assert_eq!(alice.room("r").members.keys().collect::<Vec<_>>(), ["alice"]);
+
+    assert_eq!(bob.join("r").await, Standing::Member);
+    assert_eq!(bob.room("r").members["alice"], json!({ "name": "alice" }));
+    alice.until("bob", |seen| seen.room("r").members.contains_key("bob")).await;
+    carol.join("r").await;
+    for guest in [&alice, &bob] {
+        guest.until("carol", |seen| seen.room("r").members.len() == 3).await;
+    }
+
+    assert_eq!(alice.broadcast("r", json!({ "muted": true })).await, 2);
+    for guest in [&bob, &carol] {
+        guest.until("the broadcast", |seen| !seen.broadcasts.is_empty()).await;
+        let heard = guest.seen().broadcasts.clone();
+        assert_eq!(heard.len(), 1);
+        assert_eq!((&heard[0]["from"], &heard[0]["room"]), (&json!("alice"), &json!("r")));
+        assert_eq!(heard[0]["data"], json!({ "muted": true }));
+    }
+    assert!(alice.seen().broadcasts.is_empty(), "not to who said it");
+
+    bob.leave("r").await;
+    bob.until("its own leaving", |seen| seen.room("r").put_out == ["left"]).await;
+    for guest in [&alice, &carol] {
+        guest.until("bob leaving", |seen| !seen.room("r").members.contains_key("bob")).await;
+        assert_eq!(guest.room("r").departures[0].reason, "left");
+    }
+    let refused = bob.ask(json!({ "type": "broadcast", "room": "r", "data": 1 })).await;
+    assert_eq!((&refused["code"], &refused["room"]), (&json!("not_in_room"), &json!("r")));
+    assert_eq!(alice.broadcast("r", json!("still here?")).await, 1);
+    for guest in [&alice, &bob, &carol] {
+        assert_eq!(guest.seen().faults().collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+async fn a_room_of_hundreds_is_told_in_pages(mesh: TestMesh) {
+    let crowd = Crowd::come_in(&mesh, "many", 1, PAGE + 20).await;
+    let mut asker = guest(&mesh, 0, "asker").await;
+    asker.join("many-room-0").await;
+
+    let first = asker.members("many-room-0", None).await;
+    let names = |page: &Value| -> Vec<String> {
+        let members = page["members"].as_array().unwrap();
+        members.iter().map(|member| member["client_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let second = asker.members("many-room-0", names(&first).last().map(String::as_str)).await;
+
+    assert_eq!((first["count"].as_u64(), &first["more"]), (Some(PAGE as u64 + 21), &json!(true)));
+    assert_eq!((names(&first).len(), names(&second).len(), &second["more"]), (PAGE, 21, &json!(false)));
+    assert_eq!(names(&second).last().map(String::as_str), Some("asker"), "the oldest first");
+    let mut all = [names(&first), names(&second)].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), PAGE + 21, "nobody is in two pages");
+    crowd.assert_no_faults();
+}
+
+async fn a_full_room_has_a_line_that_moves_up_in_order(mesh: TestMesh) {
+    let mut guests = Vec::new();
+    for number in 0..5 {
+        guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
+        let standing = guests[number].join("r").await;
+        let ahead = number.checked_sub(2).map(|ahead| ahead as u64);
+        let expected = ahead.map_or(Standing::Member, |ahead| Standing::Waiting { ahead, queue_length: ahead + 1 });
+        assert_eq!(standing, expected);
+    }
+    let refused = guests[2].ask(json!({ "type": "broadcast", "room": "r", "data": 1 })).await;
+    assert_eq!(refused["code"], "not_in_room", "who waits may not speak");
+
+    guests[0].leave("r").await;
+    guests[2].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+    guests[4]
+        .until("to move up", |seen| seen.room("r").standing == Standing::Waiting { ahead: 1, queue_length: 2 })
+        .await;
+    guests[3].leave("r").await;
+    guests[4]
+        .until("to be first", |seen| seen.room("r").standing == Standing::Waiting { ahead: 0, queue_length: 1 })
+        .await;
+    assert!(matches!(guests[0].join("r").await, Standing::Waiting { ahead: 1, .. }), "who left goes to the end");
+
+    guests[1].leave("r").await;
+    guests[4].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+    guests[2].until("the newcomer", |seen| seen.room("r").members.contains_key("guest-4")).await;
+    assert_eq!(guests[2].room("r").members.len(), 2);
+    assert!(matches!(guests[0].room("r").standing, Standing::Waiting { .. }));
+    for guest in &guests {
+        assert_eq!(guest.seen().faults().collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+async fn the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_the_first_in_line(mesh: TestMesh) {
+    let RoomTimes { grace, resume, presence } = LONG_GRACE;
+    let mut alice = guest(&mesh, 0, "alice").await;
+    let mut bob = guest(&mesh, 1, "bob").await;
+    alice.join("r").await;
+    assert_eq!(bob.join("r").await, Standing::Waiting { ahead: 0, queue_length: 1 });
+    let is_waiting = || async { matches!(bob.room("r").standing, Standing::Waiting { ahead: 0, .. }) };
+
+    let _gone = alice.vanish();
+    stays("bob waiting", resume + Duration::from_millis(700), is_waiting).await;
+    let mut alice = guest(&mesh, 1, "alice").await;
+    assert_eq!(alice.join("r").await, Standing::Member, "within the grace time, in another session");
+    stays("bob waiting", grace + presence, is_waiting).await;
+
+    let gone = Instant::now();
+    let _gone = alice.vanish();
+    bob.until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+    let waited = gone.elapsed();
+    assert!(waited >= grace, "given away after {waited:?}");
+    assert!(waited <= grace + presence * 2, "kept for {waited:?}");
+    let mut alice = guest(&mesh, 0, "alice").await;
+    assert_eq!(alice.join("r").await, Standing::Waiting { ahead: 0, queue_length: 1 }, "too late");
+}
+
+async fn who_comes_back_by_its_token_has_not_left(mesh: TestMesh) {
+    let begin = Instant::now();
+    let mut crowd = Crowd::gather(&mesh, "back", 1, 4).await;
+    let former = crowd.guests.remove(3).vanish();
+
+    let mut back = Guest::come_back(&mesh.mesh.state().balancers[1].url, &former).await;
+
+    assert!(back.resumed);
+    let heard = |guest: &Guest| guest.seen().broadcasts.len() == 1;
+    assert_eq!(crowd.guests[0].broadcast("back-room-0", json!("welcome back")).await, 3);
+    back.until("the broadcast", |seen| seen.broadcasts.len() == 1).await;
+    assert!(heard(&crowd.guests[1]));
+    assert_eq!(back.broadcast("back-room-0", json!("thank you")).await, 3, "it need not join again");
+    crowd.nobody_leaves_for(SHORT.resume + SHORT.grace + SHORT.stale(), begin).await;
+    crowd.assert_no_faults();
+    assert_eq!(back.join("back-room-0").await, Standing::Member);
+    assert_eq!(back.room("back-room-0").members.len(), 4);
+}
+
+async fn an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(mesh: TestMesh) {
+    let mut guests = Vec::new();
+    for number in 0..4 {
+        guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
+        guests[number].join("r").await;
+    }
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let shown = operator(&node, Method::GET, "rooms/r", None).await;
+    assert_eq!((&shown["capacity"], &shown["count"], &shown["waiting"]), (&json!(1), &json!(1), &json!(3)));
+    assert_eq!(shown["members"][0]["client_id"], "guest-0");
+
+    operator(&node, Method::PUT, "rooms/r/capacity", Some(json!({ "capacity": 3 }))).await;
+
+    guests[1].until("the seat", |seen| seen.room("r").members.len() == 3).await;
+    guests[2].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+    guests[3].until("to be first", |seen| matches!(seen.room("r").standing, Standing::Waiting { ahead: 0, .. })).await;
+    let shown = operator(&node, Method::GET, "rooms/r", None).await;
+    let names: Vec<_> = shown["members"].as_array().unwrap().iter().map(|member| &member["client_id"]).collect();
+    assert_eq!(names, ["guest-0", "guest-1", "guest-2"]);
+    operator(&node, Method::DELETE, "rooms/r/capacity", None).await;
+    guests[0].leave("r").await;
+    guests[1].leave("r").await;
+    stays("guest-3 waiting, by the capacity of all rooms", SHORT.presence * 2, || async {
+        matches!(guests[3].room("r").standing, Standing::Waiting { .. })
+    })
+    .await;
+    guests[2].leave("r").await;
+    guests[3].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+}
+
+#[tokio::test]
+async fn the_registry_says_where_a_client_is_and_forgets_it_when_it_goes() {
+    let Some(mesh) = mesh(Kind::Redis, SHORT, &[]).await else { return };
+    let alice = guest(&mesh, 0, "alice").await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
+    let is_known = || async { entry().await.filter(|entry| entry["node"] == mesh.owner("alice").as_str()) };
+    eventually("alice to be registered at her node", SOON, is_known).await;
+
+    mesh.mesh.replace(&mesh.owner("alice")).await.unwrap();
+    mesh.agrees().await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
+    let is_moved = || async { entry().await.filter(|entry| entry["node"] == mesh.owner("alice").as_str()) };
+    eventually("alice to be registered at her next node", SOON, is_moved).await;
+
+    alice.close().await;
+    let is_gone = || async { entry().await.filter(|entry| entry["error"]["code"] == "no_such_client") };
+    eventually("alice to be forgotten", SOON, is_gone).await;
+}
+
+#[tokio::test]
+async fn two_nodes_with_memories_of_their_own_refuse_joins() {
+    let mesh = TestMesh::with(|options| options.nodes = 2).await;
+    let mut alice = guest(&mesh, 0, "alice").await;
+
+    let refused = alice.ask(join("r", "alice")).await;
+
+    assert_eq!((&refused["code"], &refused["room"]), (&json!("room_store_unavailable"), &json!("r")));
+}
+
+#[tokio::test]
+async fn nobody_is_shown_leaving_or_coming_while_nodes_come_and_go() {
+    let Some(mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
+    let mut crowd = Crowd::gather(&mesh, "scale", 10, 100).await;
+    let begin = Instant::now();
+    let versions = |crowd: &Crowd| -> Vec<u64> {
+        (0..crowd.guests.len()).map(|number| crowd.guests[number].room(&crowd.room(number)).version).collect()
+    };
+    let before = versions(&crowd);
+
+    mesh.mesh.scale(5).await.unwrap();
+    mesh.agrees().await;
+    crowd.assert_all_hear("five nodes").await;
+    mesh.mesh.scale(2).await.unwrap();
+    mesh.agrees().await;
+    crowd.assert_all_hear("two nodes").await;
+
+    crowd.nobody_leaves_for(SHORT.stale() + Duration::from_secs(1), begin).await;
+    assert_eq!(versions(&crowd), before, "nothing has changed");
+    crowd.assert_no_faults();
+}
+
+async fn guest(mesh: &TestMesh, balancer: usize, id: &str) -> Guest {
+    Guest::connect(&mesh.mesh.state().balancers[balancer].url, id).await
+}
+
+/// What a node answers to an operator.
+async fn operator(internal: &str, method: Method, path: &str, body: Option<Value>) -> Value {
+    let http = Client::builder().no_proxy().build().unwrap();
+    let mut request = http.request(method, format!("{internal}/admin/{path}"));
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    request.send().await.unwrap().json().await.unwrap()
+}

@@ -1,0 +1,35 @@
+//! What joins and leaves without end leave behind: nothing, in nodes and in the store. `ROOMS_CHURN_SECONDS=300` makes a hundred
+//! thousand of them.
+
+#![allow(clippy::unwrap_used)]
+
+use signaling_integration_tests::TestMesh;
+use signaling_integration_tests::drill::setting;
+use signaling_integration_tests::load::mesh_load;
+
+const RATE: u64 = 350;
+
+#[tokio::test]
+async fn joins_and_leaves_leave_nothing_behind_in_nodes_and_in_the_store() {
+    let Some(mesh) = TestMesh::with_redis(|_| {}).await else { return };
+    let seconds: u64 = setting("ROOMS_CHURN_SECONDS", 10);
+    let (rate, lasting) = (format!("--rate={RATE}"), format!("--seconds={seconds}"));
+    let rooms = ["rooms", "--clients=800", "--rooms=40", "--warmup=5", "--settle-ms=30000", "--max-growth=10"];
+
+    let run = mesh_load(&mesh.dir, &[&rooms[..], &[&rate, &lasting]].concat()).await;
+
+    assert!(run.is_success, "{}{}", run.complaints, run.report["changes"]);
+    let leftovers = run.report["leftovers"].as_array().unwrap();
+    let of = |process: &str| leftovers.iter().filter(|leftover| leftover["process"] == process).count();
+    assert_eq!((of("node-0"), of("redis")), (3, 1), "memory, descriptors and threads; keys");
+    println!(
+        "{} joins and leaves: {} -> {} KiB in Redis, {} -> {} keys; p99 of a join {} us, of an event {} us",
+        RATE * seconds,
+        run.report["store"]["memory_kib_before"],
+        run.report["store"]["memory_kib_after"],
+        run.report["store"]["keys_before"],
+        run.report["store"]["keys_after"],
+        run.report["join_us"]["p99"],
+        run.report["event_us"]["p99"],
+    );
+}
