@@ -8,6 +8,8 @@ LISTEN ?= 127.0.0.1:8080
 NODES ?= 3
 BALANCERS ?= 1
 MESH_DIR ?= .mesh
+# Rooms of several nodes need a Redis.
+ROOMS = $(if $(shell command -v redis-server),--redis)
 # Which version the tests of mixed versions upgrade from: a commit or tag.
 PREVIOUS ?= HEAD~1
 
@@ -41,11 +43,11 @@ help: ## Show this list
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: deps-run ## Start a local mesh with the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
+run: deps-run deps-rooms ## Start a local mesh with the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
 	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
 	@echo "The demo page: http://$(LISTEN)/ (Ctrl-C stops the mesh)"
 	@cargo run -q -p signaling-devmesh --bin mesh-dev -- up \
-		--nodes $(NODES) --balancers $(BALANCERS) --listen $(LISTEN) --dir $(MESH_DIR) \
+		--nodes $(NODES) --balancers $(BALANCERS) --listen $(LISTEN) --dir $(MESH_DIR) $(ROOMS) \
 		--balancer-arg=--demo --balancer-arg=--reveal-nodes --node-arg=--reveal-nodes
 
 build: deps-run ## Build all binaries, optimised, into target/release
@@ -94,10 +96,13 @@ clean: ## Remove what was built, and the local mesh's directory
 	rm -rf $(MESH_DIR)
 
 ##@ Prepare (the targets above call these; they install only what is missing)
-.PHONY: deps-run deps-test deps-check deps-bench
+.PHONY: deps-run deps-rooms deps-test deps-check deps-bench
 deps-run: ## What building needs: Rust and a linker
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
+
+deps-rooms: ## What rooms need: Redis
+	@.ci/deps --optional redis-server
 
 deps-test: deps-run ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \

@@ -1,7 +1,8 @@
 /**
  * An RTCPeerConnection that negotiates by itself and mends itself: perfect negotiation (either side may offer at any time,
  * and when two offers cross the polite side takes its own back), ICE restart when the path fails, and a fresh connection when
- * the other side has started over, as after a reload.
+ * the other side has started over, as after a reload. The first offer is always the firm side's, the polite side asks for it:
+ * browsers are slow to recover when the very first offers cross.
  *
  * It needs somebody to carry its messages, in order: `Client.signal` does. It knows nothing of rooms; see `room.js`.
  */
@@ -94,6 +95,10 @@ export class PeerConnection extends EventTarget {
   }
 
   async #offer(connection) {
+    if (this.#options.polite && connection.remoteDescription === null) {
+      this.#send({ wanted: true });
+      return;
+    }
     this.#isOffering = true;
     try {
       await connection.setLocalDescription();
@@ -103,7 +108,7 @@ export class PeerConnection extends EventTarget {
     }
   }
 
-  async #take({ of, to, description, candidate }) {
+  async #take({ of, to, description, candidate, wanted }) {
     // Meant for a connection that we have left.
     if (this.#connection === null || typeof of !== 'string' || (to !== null && to !== this.#own)) return;
     if (of !== this.#theirs) {
@@ -111,6 +116,8 @@ export class PeerConnection extends EventTarget {
       this.#theirs = of;
     }
     const connection = this.#connection;
+    const hasOffered = this.#isOffering || connection.localDescription !== null;
+    if (wanted && !this.#options.polite && !hasOffered) await this.#attempt(connection, () => this.#offer(connection));
     if (description) await this.#attempt(connection, () => this.#takeDescription(connection, description));
     if (candidate) await this.#attempt(connection, () => this.#takeCandidate(connection, candidate));
   }

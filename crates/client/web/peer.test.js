@@ -6,9 +6,28 @@ import test from 'node:test';
 import { PeerConnection } from './peer.js';
 import { FakeConnection, settled } from './testing/rtc.js';
 
-test('two sides that offer at the same time agree, and both are connected', async () => {
+test('two sides that begin at the same time need one offer and one answer', async () => {
   const { polite, firm } = pair();
   await settled();
+  assert.deepEqual([polite.connectionState, firm.connectionState], ['connected', 'connected']);
+  assert.deepEqual(sent.filter(({ description }) => description).map(({ description }) => description.type), ['offer', 'answer']);
+});
+
+test('a side that has nothing to offer does so when the other wants it', async () => {
+  const { polite, firm } = pair({ firm: () => {} });
+  await settled();
+  assert.deepEqual([polite.connectionState, firm.connectionState], ['connected', 'connected']);
+  assert.deepEqual(failures, []);
+});
+
+test('two sides that offer at the same time agree, and what both have is negotiated', async () => {
+  const { polite, firm } = pair();
+  await settled();
+  const before = sent.length;
+  for (const { connection } of [polite, firm]) connection.addTrack({ kind: 'video' });
+  await settled();
+  const offers = sent.slice(before).filter(({ description }) => description?.type === 'offer');
+  assert.deepEqual(offers.map(({ isPolite }) => isPolite).sort(), [false, true, true], 'the polite side makes its own again');
   assert.deepEqual([polite.connectionState, firm.connectionState], ['connected', 'connected']);
   assert.deepEqual(failures, []);
   assert.equal(polite.connection.remoteDescription.sdp, firm.connection.localDescription.sdp);
@@ -104,20 +123,22 @@ test('a closed connection says nothing and hears nothing', async () => {
 let sent, failures;
 
 /** Two sides, connected by a wire that carries JSON. */
-function pair() {
+function pair({ firm: setUpFirm } = {}) {
   [sent, failures] = [[], []];
   const wire = (to, message) => queueMicrotask(() => to.receive(JSON.parse(JSON.stringify(message))));
   wire.polite = side(true, (message) => wire(firm, message));
   const polite = wire.polite;
-  const firm = side(false, (message) => wire(wire.polite, message));
+  const firm = side(false, (message) => wire(wire.polite, message), setUpFirm);
   return { polite, firm, wire };
 }
 
-function side(polite, send) {
+const talk = (connection) => connection.createDataChannel('talk', { negotiated: true, id: 0 });
+
+function side(polite, send, setUp = talk) {
   const peer = new PeerConnection({
     polite,
     RTCPeerConnection: FakeConnection,
-    setUp: (connection) => connection.createDataChannel('talk', { negotiated: true, id: 0 }),
+    setUp,
     send: (message) => {
       sent.push({ ...message, isPolite: polite });
       send(message);

@@ -288,7 +288,7 @@ class FakeClient extends EventTarget {
   signal(to, data) {
     const { sdp } = data.peer.description ?? {};
     const mine = FakeConnection.all.findLast(({ localDescription }) => localDescription?.sdp === sdp);
-    if (mine) this.connectionByPeer.set(to, mine);
+    if (sdp && mine) this.connectionByPeer.set(to, mine);
     return this.mesh.signal(this.clientId, to, data);
   }
 

@@ -14,7 +14,7 @@ export class FakeConnection extends EventTarget {
   candidates = [];
   channels = [];
   restarts = 0;
-  #senders = []; #isNeeded = false; #hasNegotiated = false; #fingerprint = `fp-${(fingerprints += 1)}`; #ice = 1;
+  #senders = []; #isNeeded = false; #hasRolledBack = false; #hasNegotiated = false; #fingerprint = `fp-${(fingerprints += 1)}`; #ice = 1;
 
   constructor(configuration) {
     super();
@@ -59,7 +59,8 @@ export class FakeConnection extends EventTarget {
     const type = this.signalingState === 'have-remote-offer' ? 'answer' : 'offer';
     this.localDescription = { type, sdp: `${this.#fingerprint} ice-${this.#ice}` };
     this.signalingState = type === 'answer' ? 'stable' : 'have-local-offer';
-    if (type === 'offer') this.#isNeeded = false;
+    this.#isNeeded = type === 'answer' && this.#hasRolledBack;
+    this.#hasRolledBack = false;
     this.#hasNegotiated = true;
     this.#gather();
     if (type === 'answer') this.#settle();
@@ -73,7 +74,7 @@ export class FakeConnection extends EventTarget {
     const known = this.remoteDescription?.sdp.split(' ')[0] ?? fingerprint;
     if (known !== fingerprint) throw new Error('another fingerprint on the same connection');
     // An offer that had crossed is taken back, and is to be made again.
-    if (description.type === 'offer' && this.signalingState === 'have-local-offer') this.#isNeeded = true;
+    if (description.type === 'offer' && this.signalingState === 'have-local-offer') this.#hasRolledBack = true;
     this.remoteDescription = description;
     this.signalingState = description.type === 'offer' ? 'have-remote-offer' : 'stable';
     if (description.type === 'answer') this.#settle();
