@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, Result};
 use signaling_discovery::{Member, View};
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
-use signaling_node::core::{HoldLimits, LANES, NodeCore, Settings, TrunkKey};
+use signaling_node::core::{HoldLimits, LANES, NodeCore, RoomSettings, Settings, TrunkKey};
 use signaling_protocol::{ClientId, Incarnation, NodeId, SessionId};
 use signaling_rendezvous::{KeyHash, Ranking};
 
@@ -71,6 +71,7 @@ impl Mesh {
                 resume: Duration::from_secs(30),
                 hold_limits: HoldLimits::default(),
                 rules: Arc::default(),
+                rooms: RoomSettings::default(),
                 max_message_bytes: 64 * 1024,
                 reveal_nodes: false,
                 mesh_secret: Arc::from(&b"0123456789abcdef"[..]),

@@ -7,6 +7,8 @@ use clap::Parser;
 use signaling_edge::shell::{AdmissionArgs, AdmissionLimits};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
+use crate::room_store::{RoomConfig, RoomStoreAt};
+
 /// A signaling node: holds sessions, delivers messages, forwards those for clients of other nodes.
 #[derive(Debug, Parser)]
 #[command(name = "signaling-node", version)]
@@ -33,6 +35,26 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
+    /// Where rooms are kept: memory (one node alone), redis://[user:password@]host:port[/database], or
+    /// redis-cluster://host:port,host:port
+    #[arg(long, env = "SIGNALING_ROOM_STORE", value_name = "STORE", default_value = "memory")]
+    pub room_store: RoomStoreAt,
+
+    /// Most members of a room that has no capacity of its own, 0 for no limit; the same on all nodes
+    #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 0)]
+    pub room_capacity: u32,
+
+    /// How long a room keeps the seat of a client that dropped out, in milliseconds, at most 5 minutes
+    #[arg(long, env = "SIGNALING_GRACE_MS", value_name = "MS", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u64).range(..=300_000))]
+    pub grace_ms: u64,
+
+    /// How often a node tells the room store who is still here, in milliseconds; the same on all nodes. A seat of which nothing
+    /// is heard for two and a quarter of these is given up
+    #[arg(long, env = "SIGNALING_PRESENCE_MS", value_name = "MS", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u64).range(500..=120_000))]
+    pub presence_ms: u64,
+
     /// Over how long direct clients that a new view gives to other nodes are told to go there (goodbye and 4006), in
     /// milliseconds, at most an hour; 0 for never, which is right behind a proxy that picks nodes by another hash
     #[arg(long, env = "SIGNALING_REASSIGN_WINDOW_MS", value_name = "MS", default_value_t = 0,
@@ -57,6 +79,8 @@ pub struct Config {
     pub hold_bytes: usize,
     /// How long a session waits for its client to come back.
     pub resume: Duration,
+    /// How rooms are kept.
+    pub rooms: RoomConfig,
     /// Over how long direct clients are sent to the nodes that own them by a new view; none: they stay.
     pub reassign_window: Option<Duration>,
     /// How many direct clients are let in, and how fast.
@@ -75,6 +99,12 @@ impl Args {
             hold: Duration::from_millis(self.hold_ms),
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
+            rooms: RoomConfig {
+                store: self.room_store,
+                capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
+                grace: Duration::from_millis(self.grace_ms),
+                presence: Duration::from_millis(self.presence_ms),
+            },
             reassign_window: Some(self.reassign_window_ms).filter(|&ms| ms > 0).map(Duration::from_millis),
             admission: self.admission.limits(),
         })

@@ -12,13 +12,15 @@ use signaling_edge::shell::EdgeConfig;
 use signaling_protocol::Incarnation;
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
+use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::core::{HoldLimits, NodeCore, Settings};
+use crate::core::{HoldLimits, NodeCore, RoomSettings, Settings, Urgency};
 use crate::reassign::Reassignments;
+use crate::room_store::RoomStoreAt;
 use crate::shell::{self, Direct, Internal, Node};
 
 /// How often a draining node looks whether it may go.
@@ -38,6 +40,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = config.public.map(Listener::bind).transpose().context("--public")?;
+    let (store, registry) = config.rooms.open().context("--room-store")?;
     let discovery = watch(config.common.discovery.clone()).await;
     let node = Node::new(NodeCore::new(settings(&config)?));
     let health = Health::new();
@@ -50,10 +53,19 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         open_files,
         "starts"
     );
+    let (with_balancer, with_node) = config.rooms.bounds(config.resume);
+    info!(
+        store = %config.rooms.store,
+        capacity = config.rooms.capacity,
+        "somebody whose balancer dies for good is out of rooms after {with_balancer:?} at the latest, after {with_node:?} if its \
+         node dies too"
+    );
 
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
+    let (errand, errands) = mpsc::channel(shell::ERRANDS);
+    let operators = switch.router().merge(shell::operators(errand, registry.clone()));
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(admin::guarded(switch.router(), config.common.admin_token.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
     let secret = config.common.mesh_secret.clone();
     let refusals = Rc::new(RefCell::default());
@@ -61,6 +73,15 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     tasks.spawn_local(shell::serve(served, internal));
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(node.clone().sweep());
+    for urgency in Urgency::ALL {
+        tasks.spawn_local(shell::carry_tasks(node.clone(), store.clone(), urgency));
+    }
+    tasks.spawn_local(shell::run_errands(node.clone(), store, errands));
+    if let Some(registry) = registry {
+        let own = config.common.id.clone();
+        tasks.spawn_local(shell::register(node.clone(), own.clone(), registry.clone()));
+        tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
+    }
     let http = shell::client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secret));
     let direct = public.map(|listener| {
@@ -145,6 +166,12 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         rules: Arc::default(),
         max_message_bytes: config.common.max_message_bytes,
         reveal_nodes: config.common.reveal_nodes,
+        rooms: RoomSettings {
+            shared: config.rooms.store != RoomStoreAt::Memory,
+            presence: config.rooms.presence,
+            grace: config.rooms.grace,
+            registered: config.rooms.store != RoomStoreAt::Memory,
+        },
         mesh_secret: Arc::from(config.common.mesh_secret.as_bytes()),
         epoch: (Instant::now(), SystemTime::now()),
     })

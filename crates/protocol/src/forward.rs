@@ -6,6 +6,7 @@
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
+use crate::seats::{RoomChange, Seat};
 use crate::{Incarnation, Left, Origin, SessionId};
 
 /// Path of the endpoint on a node's internal listener.
@@ -141,6 +142,46 @@ pub enum Item<'a> {
         /// When the client's new socket was accepted: an older one that the session has must go.
         born: u64,
     },
+    /// The places in rooms of a session that lingers; stands right behind its `Lingering`.
+    Seats {
+        /// The client.
+        client_id: &'a str,
+        /// The session.
+        session: SessionId,
+        /// When its last socket was accepted.
+        born: u64,
+        /// Its places.
+        seats: Vec<Seat<'a>>,
+    },
+    /// A room has changed, and somebody in it is at the receiver of this batch.
+    RoomChanged {
+        /// The room.
+        room: &'a str,
+        /// Its version after these changes, each of which raised it by one.
+        version: u64,
+        /// What has changed, in order.
+        changes: Vec<RoomChange<'a>>,
+        /// Whether those who wait have moved up.
+        line_moved: bool,
+    },
+    /// One message for several recipients at the receiver of this batch.
+    Copies {
+        /// The message, to the first of them.
+        envelope: Envelope<'a>,
+        /// The others.
+        others: Vec<Recipient<'a>>,
+    },
+}
+
+/// Another recipient of the same message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct Recipient<'a> {
+    /// Who.
+    pub to: &'a str,
+    /// The sender's last earlier number to this recipient that may still come, or 0.
+    pub prev: u64,
+    /// What its fate must bring back.
+    pub ticket: Ticket,
 }
 
 /// Starts a batch or an answer in `out`.

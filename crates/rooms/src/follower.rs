@@ -19,8 +19,8 @@ const MAX_EARLY: usize = 64;
 pub struct News {
     /// The room's version after these changes.
     pub version: u64,
-    /// Of each client the last change, in order.
-    pub changes: Vec<Change>,
+    /// Of each client the last change, in order, each with the version that it made.
+    pub changes: Vec<(u64, Change)>,
 }
 
 /// Follows one room. Changes come from whichever node made them, in any order, and more than once; some never come, because
@@ -29,7 +29,7 @@ pub struct News {
 pub struct Follower {
     /// All changes up to here were told, or are `pending`.
     version: u64,
-    pending: Vec<Change>,
+    pending: Vec<(u64, Change)>,
     /// Runs of changes behind a gap, by the version that they start from.
     early: BTreeMap<u64, (u64, Vec<Change>)>,
     /// The highest version that is known to exist.
@@ -65,7 +65,7 @@ impl Follower {
             // Its front may be known already.
             let known = usize::try_from(self.version - start).unwrap_or(usize::MAX);
             if end > self.version {
-                self.pending.extend(changes.into_iter().skip(known));
+                self.pending.extend((start + 1..).zip(changes).skip(known));
                 self.version = end;
             }
         }
@@ -109,7 +109,7 @@ impl Follower {
         let mut seen = BTreeSet::new();
         let mut changes = std::mem::take(&mut self.pending);
         changes.reverse();
-        changes.retain(|change| seen.insert(who(change).clone()));
+        changes.retain(|(_, change)| seen.insert(who(change).clone()));
         changes.reverse();
         Some(News { version: self.version, changes })
     }
@@ -150,13 +150,13 @@ mod tests {
     fn the_first_change_is_told_at_once_and_the_next_are_gathered() {
         let (now, mut room) = (Instant::now(), Follower::new(7));
         room.changed(now, 8, vec![joined("a")]);
-        assert_eq!(room.take_due(now), Some(News { version: 8, changes: vec![joined("a")] }));
+        assert_eq!(room.take_due(now), Some(News { version: 8, changes: vec![(8, joined("a"))] }));
         room.changed(now, 9, vec![joined("b")]);
         room.changed(now, 10, vec![left("b")]);
         room.changed(now, 11, vec![joined("c")]);
         assert_eq!(room.take_due(now), None);
         assert_eq!(room.deadline(), Some(now + TELL_EVERY));
-        let news = News { version: 11, changes: vec![left("b"), joined("c")] };
+        let news = News { version: 11, changes: vec![(10, left("b")), (11, joined("c"))] };
         assert_eq!(room.take_due(now + TELL_EVERY), Some(news));
         assert_eq!(room.deadline(), None);
     }
@@ -169,7 +169,7 @@ mod tests {
         assert!(room.must_heal(now + PATIENCE));
         room.healed(now + PATIENCE, 8);
         assert_eq!((room.must_heal(now + PATIENCE * 2), room.version()), (false, 9));
-        assert_eq!(room.take_due(now + PATIENCE * 2), Some(News { version: 9, changes: vec![joined("b")] }));
+        assert_eq!(room.take_due(now + PATIENCE * 2), Some(News { version: 9, changes: vec![(9, joined("b"))] }));
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
             for (version, changes) in shuffled.into_iter().chain(runs.clone()).chain(runs.clone()) {
                 room.changed(now, version, changes);
                 now += TELL_EVERY;
-                told.extend(room.take_due(now).into_iter().flat_map(|news| news.changes));
+                told.extend(room.take_due(now).into_iter().flat_map(|news| news.changes).map(|(_, change)| change));
             }
             let all: Vec<_> = runs.into_iter().flat_map(|(_, changes)| changes).collect();
             prop_assert_eq!(told, all);

@@ -258,6 +258,7 @@ impl World {
             resume: Duration::from_secs(30),
             hold_limits: node::HoldLimits::default(),
             rules: self.mutant.map(|mutant| Arc::new(mutant.rules())).unwrap_or_default(),
+            rooms: node::RoomSettings::default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),

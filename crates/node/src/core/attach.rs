@@ -132,6 +132,9 @@ impl NodeCore {
         let Some(trunk) = self.trunks.get_mut(trunk_key) else { return };
         let session = self.sessions.insert(Session::new(trunk_key, arrival));
         trunk.session_by_slot.insert(arrival.slot, session);
+        if gone != Some(Gone::Left) {
+            self.guest_arrives(arrival);
+        }
         self.say_attached(session, false, &[]);
         if gone != Some(Gone::Left) {
             let Arrival { session, born, seq, .. } = *arrival;
@@ -154,6 +157,8 @@ impl NodeCore {
         let key = self.sessions.insert(session);
         trunk.session_by_slot.insert(arrival.slot, key);
         self.session_by_client.insert(arrival.client_id.clone(), key);
+        self.guest_arrives(arrival);
+        self.has_come(&arrival.client_id, arrival.session);
         self.locations.remove(&arrival.client_id);
         self.stirred = true;
         self.counts.attached += 1;
@@ -166,11 +171,12 @@ impl NodeCore {
     }
 
     fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
+        let state = self.state_of(session);
         let Some(session) = self.sessions.get(session) else { return };
         let hold = Left::from_duration(self.settings.hold);
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            let (slot, id, seq, state) = (session.slot, session.id, session.seq, session.state());
-            trunk.send(&ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state });
+            let (slot, id, seq) = (session.slot, session.id, session.seq);
+            trunk.send(&ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: &state });
         }
     }
 
@@ -213,7 +219,9 @@ impl NodeCore {
 
     /// The session's socket is gone: it lingers, unless its client has said goodbye.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: Gone) {
-        if gone != Gone::Left {
+        if gone == Gone::Left {
+            self.guest_leaves(now, key);
+        } else {
             self.linger(now, key);
         }
         self.leave(now, key);
@@ -224,7 +232,7 @@ impl NodeCore {
         self.parted(now, key);
         self.untell(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let client_id = session.client_id.clone();
+        let (client_id, id) = (session.client_id.clone(), session.id);
         if !std::mem::replace(&mut session.gone, true) {
             self.counts.detached += 1;
         }
@@ -235,6 +243,7 @@ impl NodeCore {
         let contender = session.contender.take();
         if self.session_by_client.get(&client_id) == Some(&key) {
             self.session_by_client.remove(&client_id);
+            self.has_gone(&client_id, id);
             self.stirred = true;
         }
         for parcel in owed {
@@ -249,7 +258,7 @@ impl NodeCore {
     /// Forgets a session that is gone, of which nothing more can come, and that has no frame without a fate.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(key) else { return };
-        if !session.gone || !session.detached || !session.recipients.is_empty() || session.fates.is_some() {
+        if !session.gone || !session.detached || !session.is_settled() {
             return;
         }
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
@@ -269,8 +278,9 @@ impl NodeCore {
             }
             return;
         };
+        let state = self.state_of(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let (client_id, id, was_here, state) = (session.client_id.clone(), session.id, !session.gone, session.state());
+        let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
         let chains = session.recipients.take();
         chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
         if let Some(&peer) = self.peer_by_id.get(to).filter(|_| was_here) {
@@ -282,8 +292,9 @@ impl NodeCore {
         self.leave(now, key);
         if let Some(trunk) = self.trunks.get_mut(at.0) {
             trunk.session_by_slot.remove(&at.1);
-            trunk.send(&ToEdge::Released { slot: at.1, state });
+            trunk.send(&ToEdge::Released { slot: at.1, state: &state });
         }
+        self.guest_goes(id);
         self.sessions.remove(key);
     }
 }

@@ -3,14 +3,16 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::forward::{self, Envelope, Item};
-use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId};
+use signaling_protocol::forward::{self, Envelope, Item, Recipient};
+use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, RoomName};
+use signaling_rendezvous::KeyHash;
 
 use super::hold::{Back, Parcel};
 use super::lane::Returning;
 use super::life::Life;
 use super::outbox::Destination;
 use super::peer::{Novelty, Sender};
+use super::rooms::change;
 use super::{NodeCore, PeerKey};
 
 impl NodeCore {
@@ -38,7 +40,14 @@ impl NodeCore {
 
     fn item(&mut self, now: Instant, peer: PeerKey, sender: &NodeId, item: &Item<'_>) {
         match item {
-            Item::Envelope(envelope) => self.envelope(now, sender, envelope),
+            Item::Envelope(envelope) => self.envelope(now, sender, envelope, &Rc::from(envelope.payload)),
+            Item::Copies { envelope, others } => {
+                let payload = Rc::from(envelope.payload);
+                self.envelope(now, sender, envelope, &payload);
+                for &Recipient { to, prev, ticket } in others {
+                    self.envelope(now, sender, &Envelope { to, prev, ticket, ..envelope.clone() }, &payload);
+                }
+            }
             Item::Fate { .. } | Item::Held { .. } => self.returning(now, item),
             Item::Forget { to, ticket } => self.holds.forget(to, *ticket),
             Item::Located { client_id, session, born, here } => {
@@ -55,6 +64,17 @@ impl NodeCore {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
                     self.lingering_comes(now, &client, (*session, *born, *seq), left.as_duration());
+                }
+            }
+            Item::Seats { client_id, session, born, seats } => {
+                if let Ok(client) = ClientId::new(client_id) {
+                    self.lingering_seats_come(&client, (*session, *born), seats);
+                }
+            }
+            Item::RoomChanged { room, version, changes, line_moved } => {
+                if let Ok(room) = RoomName::new(room) {
+                    let changes = changes.iter().filter_map(change).collect();
+                    self.room_changed(now, &room, *version, changes, *line_moved);
                 }
             }
         }
@@ -112,17 +132,17 @@ impl NodeCore {
         (answer, fates)
     }
 
-    fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>) {
-        let Envelope { to, origin, prev, left, waits, repeat, ticket, ref via, payload } = *envelope;
+    fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>, payload: &Rc<[u8]>) {
+        let Envelope { to, origin, prev, left, waits, repeat, ticket, ref via, .. } = *envelope;
         let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect() else {
             self.counts.dropped += 1;
             return;
         };
         let life = Life { expires: now + left.as_duration(), waits };
         let back = Back::Through { node: sender.clone(), via };
-        let payload = Rc::from(payload);
-        let parcel = Parcel { origin, prev, life, repeat, shared: false, ticket, back, payload };
-        if repeat && let Some(fate) = self.fate_on_its_way(origin) {
+        let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
+        let parcel = Parcel { origin, to: key, prev, life, repeat, shared: false, ticket, back, payload };
+        if repeat && let Some(fate) = self.fate_on_its_way((origin, key)) {
             return self.fate_of(now, &parcel, fate);
         }
         match self.session_by_client.get(to) {

@@ -6,6 +6,7 @@ use signaling_protocol::forward::{EnvelopeFate, Item, Ticket};
 use signaling_protocol::server::write_ack;
 use signaling_protocol::trunk::{Fate, Slot, ToEdge, Unwritten};
 use signaling_protocol::{NodeId, Origin};
+use signaling_rendezvous::KeyHash;
 
 use super::hold::{Back, Parcel};
 use super::lane::Returning;
@@ -38,17 +39,18 @@ impl NodeCore {
         match &parcel.back {
             Back::Here => self.fate(now, parcel.ticket, parcel.origin.number, fate),
             Back::Through { node, via } => {
-                let Parcel { origin, ticket, .. } = *parcel;
-                let fate = Returning { origin: Some(origin), ticket, number: origin.number, fate, via: via.clone() };
+                let Parcel { origin, to, ticket, .. } = *parcel;
+                let fate =
+                    Returning { message: Some((origin, to)), ticket, number: origin.number, fate, via: via.clone() };
                 self.send_back(&node.clone(), fate);
             }
         }
     }
 
     /// What a repeat of this message is to be told, since that is on its way back already.
-    pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
+    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeFate> {
         let lanes = self.peers.values().flat_map(|peer| &peer.lanes);
-        lanes.filter_map(|lane| lane.fate_on_its_way(origin)).next().or_else(|| self.received.fate_on_its_way(origin))
+        lanes.filter_map(|lane| lane.fate_on_its_way(message)).next().or_else(|| self.received.fate_on_its_way(message))
     }
 
     /// Tells a parcel's sender that it waits here.
@@ -83,7 +85,7 @@ impl NodeCore {
                     };
                     self.send_back(
                         &next,
-                        Returning { origin: None, ticket: *ticket, number: *number, fate: *fate, via },
+                        Returning { message: None, ticket: *ticket, number: *number, fate: *fate, via },
                     );
                 }
             },
@@ -140,10 +142,12 @@ impl NodeCore {
         if chain.is_empty() {
             self.chains.remove(chain_key);
             if let Some(session) = self.sessions.get_mut(session) {
-                session.recipients.remove(chain_key);
+                session.recipients.remove(&to);
             }
         }
-        if !written {
+        if sent.to_many {
+            self.one_of_many_ended(session, sent.number, written);
+        } else if !written {
             self.unavailable(session, sent.seq, sent.id, to.as_str());
         } else {
             self.counts.delivered += 1;

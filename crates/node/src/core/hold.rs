@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use signaling_protocol::forward::Ticket;
 use signaling_protocol::{ClientId, NodeId, Origin};
+use signaling_rendezvous::KeyHash;
 use slotmap::{SlotMap, new_key_type};
 
 use super::life::Life;
@@ -41,6 +42,8 @@ pub(super) enum Back {
 #[derive(Debug, Clone)]
 pub(super) struct Parcel {
     pub(super) origin: Origin,
+    /// Who it is for.
+    pub(super) to: KeyHash,
     pub(super) prev: u64,
     pub(super) life: Life,
     /// It may have been sent before.
@@ -224,6 +227,7 @@ mod tests {
     fn parcel(number: u64, expires: Instant) -> Parcel {
         Parcel {
             origin: Origin { session: SessionId([1; 16]), number },
+            to: KeyHash::of("bob"),
             prev: 0,
             life: Life { expires, waits: true },
             repeat: false,

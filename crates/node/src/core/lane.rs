@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::Wants;
-use signaling_protocol::forward::{self, Envelope, EnvelopeFate, Item, Ticket};
+use signaling_protocol::forward::{self, Envelope, EnvelopeFate, Item, Recipient, Ticket};
 use signaling_protocol::{ClientId, NodeId, Origin, limits};
+use signaling_rendezvous::KeyHash;
 
 use super::life::Life;
 use super::peer::Sender;
@@ -40,20 +41,37 @@ impl Outgoing {
         self.payload.len() + OVERHEAD
     }
 
-    fn append(&self, now: Instant, out: &mut Vec<u8>) {
-        let Self { to, origin, prev, life, repeat, ticket, via, payload } = self;
+    /// Whether the other is the same message to somebody else: both then travel as one.
+    fn is_copied_by(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.payload, &other.payload)
+            && (self.origin, self.life, self.repeat) == (other.origin, other.life, other.repeat)
+            && self.via == other.via
+    }
+
+    /// Writes a message, once for all its recipients.
+    fn append(same: &[Self], now: Instant, out: &mut Vec<u8>) {
+        let Some((Self { to, origin, prev, life, repeat, ticket, via, payload }, others)) = same.split_first() else {
+            return;
+        };
         let via = via.iter().map(NodeId::as_str).collect();
         let (to, left, waits) = (to.as_str(), life.left(now), life.waits);
         let (origin, prev, repeat, ticket) = (*origin, *prev, *repeat, *ticket);
-        Item::Envelope(Envelope { to, origin, prev, left, waits, repeat, ticket, via, payload }).append(out);
+        let envelope = Envelope { to, origin, prev, left, waits, repeat, ticket, via, payload };
+        if others.is_empty() {
+            return Item::Envelope(envelope).append(out);
+        }
+        let others = others.iter();
+        let others = others.map(|other| Recipient { to: other.to.as_str(), prev: other.prev, ticket: other.ticket });
+        let others = others.collect();
+        Item::Copies { envelope, others }.append(out);
     }
 }
 
 /// A fate on its way back. It is kept until the peer is known to have it: meanwhile it answers repeats of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Returning {
-    /// The message, where its recipient is or should be here; none on its further way.
-    pub(super) origin: Option<Origin>,
+    /// The message and who it is for, if that one is or should be here; none on its further way.
+    pub(super) message: Option<(Origin, KeyHash)>,
     pub(super) ticket: Ticket,
     pub(super) number: u64,
     pub(super) fate: EnvelopeFate,
@@ -119,6 +137,15 @@ impl Lane {
         room
     }
 
+    /// Adds several that belong together, as they stand in a batch. Says whether there was room.
+    pub(super) fn note_bytes(&mut self, notes: &[u8]) -> bool {
+        let room = self.notes.len() < MAX_WAITING;
+        if room {
+            self.notes.extend_from_slice(notes);
+        }
+        room
+    }
+
     /// Asks the peer for a sign of life, by an empty batch if there is nothing else to say.
     pub(super) fn ping(&mut self) {
         self.ping = true;
@@ -133,9 +160,9 @@ impl Lane {
     }
 
     /// The fate of a message that has not left, or of which it is not known that it has come.
-    pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
+    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeFate> {
         let fates = self.fates.iter().chain(self.under_way.iter().flat_map(|way| &way.fates));
-        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(|fate| fate.is_final())
+        fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
     /// Sends no more of a queue that goes elsewhere now.
@@ -206,7 +233,7 @@ impl Lane {
         let bytes: usize = envelopes.iter().map(Outgoing::cost).sum();
         let mut batch = Vec::with_capacity(bytes + fates.len() * FATE_BYTES + notes.len() + 64);
         forward::start(&mut batch, &sender.header(index, *number));
-        envelopes.iter().for_each(|envelope| envelope.append(now, &mut batch));
+        envelopes.chunk_by(Outgoing::is_copied_by).for_each(|same| Outgoing::append(same, now, &mut batch));
         fates.iter().for_each(|fate| fate.append(&mut batch));
         batch.extend_from_slice(notes);
         Some(batch)
@@ -230,7 +257,7 @@ mod tests {
     fn fate(number: u64) -> Returning {
         let origin = Origin { session: SessionId([1; 16]), number };
         let (ticket, fate) = (Ticket(1), EnvelopeFate::Written);
-        Returning { origin: Some(origin), ticket, number, fate, via: Box::default() }
+        Returning { message: Some((origin, KeyHash::of("bob"))), ticket, number, fate, via: Box::default() }
     }
 
     fn envelope(number: u64, expires: Instant) -> Outgoing {
@@ -299,15 +326,15 @@ mod tests {
     #[test]
     fn a_fate_answers_repeats_until_it_is_known_to_have_come() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
-        let origin = fate(1).origin.unwrap();
+        let message = fate(1).message.unwrap();
         assert!(lane.push_fate(fate(1)));
-        assert_eq!(lane.fate_on_its_way(origin), Some(EnvelopeFate::Written));
+        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeFate::Written));
         lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
-        assert_eq!(lane.fate_on_its_way(origin), Some(EnvelopeFate::Written));
+        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeFate::Written));
         lane.ended();
-        assert_eq!(lane.fate_on_its_way(origin), None);
+        assert_eq!(lane.fate_on_its_way(message), None);
         assert!(lane.push_fate(Returning { fate: EnvelopeFate::Again, ..fate(1) }));
-        assert_eq!(lane.fate_on_its_way(origin), None, "a repeat is what it asks for");
+        assert_eq!(lane.fate_on_its_way(message), None, "a repeat is what it asks for");
     }
 
     #[test]

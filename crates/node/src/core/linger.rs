@@ -107,10 +107,15 @@ impl NodeCore {
     /// Keeps it too: the peer may be gone before it has it, and who comes here meanwhile is who they were.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(&Lingering { session, born, seq, until }) = self.lingering.get(client) else { return };
-        let Some(peer) = self.peers.get_mut(peer) else { return };
         let left = Left::from_duration(until.saturating_duration_since(now));
         let item = Item::Lingering { client_id: client.as_str(), session, born, seq, left };
-        self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note(&item));
+        let mut notes = Vec::new();
+        item.append(&mut notes);
+        if let Some(seats) = self.lingering_seats(client, session, born) {
+            seats.append(&mut notes);
+        }
+        let Some(peer) = self.peers.get_mut(peer) else { return };
+        self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note_bytes(&notes));
     }
 
     pub(super) fn forget_lingering(&mut self, now: Instant) {

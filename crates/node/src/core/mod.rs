@@ -17,6 +17,7 @@
 //! | nodes that do not answer | `suspicion` |
 //! | a new set of nodes | `view` |
 //! | whom a session writes to | `recipients` |
+//! | rooms | `rooms` |
 //! | batches from other nodes, and to them | `batch`, `lane` |
 //! | by what numbers all this goes | `rules` |
 
@@ -33,6 +34,7 @@ mod outbox;
 mod peer;
 mod recipients;
 mod request;
+mod rooms;
 mod route;
 mod rules;
 mod session;
@@ -60,10 +62,12 @@ use self::linger::Lingering;
 use self::location::Location;
 use self::outbox::Chain;
 use self::peer::{Peer, Received, Sender};
+use self::rooms::Rooms;
 use self::session::{Session, Trunk};
 
 pub use self::hold::HoldLimits;
 pub use self::peer::LANES;
+pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 
@@ -93,6 +97,8 @@ pub struct Settings {
     pub hold_limits: HoldLimits,
     /// The other times and bounds of custody.
     pub rules: Arc<Rules>,
+    /// How rooms are kept.
+    pub rooms: RoomSettings,
     /// Largest client message, told in `welcome`.
     pub max_message_bytes: usize,
     /// Whether clients are told which node serves them.
@@ -171,6 +177,7 @@ pub struct NodeCore {
     stirred: bool,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
+    rooms: Rooms,
     scratch: Vec<u8>,
     counts: Counts,
     draining: bool,
@@ -202,6 +209,7 @@ impl NodeCore {
             suspects: 0,
             stirred: false,
             contended: Vec::new(),
+            rooms: Rooms::new(settings.epoch.0, settings.rooms),
             scratch: Vec::new(),
             counts: Counts::default(),
             draining: false,
@@ -327,6 +335,7 @@ impl NodeCore {
         self.sessions.is_empty()
             && self.chains.is_empty()
             && self.holds.bytes() == 0
+            && self.rooms.is_quiet()
             && self.peers.values().filter(|peer| self.view.get(peer.id.as_str()).is_some()).all(idle)
     }
 

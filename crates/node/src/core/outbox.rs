@@ -29,6 +29,8 @@ pub(super) struct Sent {
     pub(super) id: Option<u64>,
     pub(super) life: Life,
     pub(super) payload: Rc<[u8]>,
+    /// It is one of several copies, whose fates make up one.
+    pub(super) to_many: bool,
     /// None before it was sent anywhere.
     first_destination: Option<Destination>,
     several_destinations: bool,
@@ -37,7 +39,13 @@ pub(super) struct Sent {
 impl Sent {
     /// One that is to be sent; `fresh` if no other node has had it before.
     pub(super) fn new(number: u64, seq: u64, id: Option<u64>, life: Life, payload: Rc<[u8]>, fresh: bool) -> Self {
-        Self { number, seq, id, life, payload, first_destination: None, several_destinations: !fresh }
+        let (to_many, several_destinations) = (false, !fresh);
+        Self { number, seq, id, life, payload, to_many, first_destination: None, several_destinations }
+    }
+
+    /// One of several copies.
+    pub(super) fn copy(number: u64, seq: u64, life: Life, payload: Rc<[u8]>, fresh: bool) -> Self {
+        Self { to_many: true, ..Self::new(number, seq, None, life, payload, fresh) }
     }
 }
 

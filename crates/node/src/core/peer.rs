@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use signaling_discovery::Trust;
 use signaling_protocol::forward::{EnvelopeFate, Header};
 use signaling_protocol::{Incarnation, NodeId, Origin};
+use signaling_rendezvous::KeyHash;
 
 use super::lane::{Lane, Returning};
 
@@ -107,9 +108,9 @@ impl Received {
     }
 
     /// The fate of a message that is on its way back in an answer.
-    pub(super) fn fate_on_its_way(&self, origin: Origin) -> Option<EnvelopeFate> {
+    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeFate> {
         let fates = self.last_by_lane.values().flat_map(|last| &last.fates);
-        fates.filter(|fate| fate.origin == Some(origin)).map(|fate| fate.fate).find(|fate| fate.is_final())
+        fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
     /// Forgets nodes that are not in the view any more.

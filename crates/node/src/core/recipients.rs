@@ -1,14 +1,23 @@
 //! Whom a session writes to.
 
+use std::collections::HashMap;
+
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 
 use super::ChainKey;
 
-/// A session's chains, by recipient. A list does: the edge keeps 256 frames of a session, and most clients write to one or
-/// two others at a time.
+/// Past this a list takes longer than an index.
+const LISTED: usize = 32;
+
+/// A session's chains, by recipient. Most clients write to one or two others at a time, and a list does; a broadcast writes to
+/// all in a room.
 #[derive(Debug, Default)]
-pub(super) struct Recipients(Vec<Recipient>);
+pub(super) struct Recipients {
+    listed: Vec<Recipient>,
+    /// Those that came when the list was full.
+    indexed: HashMap<ClientId, ChainKey>,
+}
 
 #[derive(Debug)]
 struct Recipient {
@@ -20,27 +29,71 @@ struct Recipient {
 impl Recipients {
     /// The chain to a client, whose id has this hash.
     pub(super) fn get(&self, key: KeyHash, id: &str) -> Option<ChainKey> {
-        self.0.iter().find(|it| it.key == key && it.id.as_str() == id).map(|it| it.chain)
+        let listed = self.listed.iter().find(|it| it.key == key && it.id.as_str() == id);
+        listed.map(|it| it.chain).or_else(|| self.indexed.get(id).copied())
     }
 
     /// Adds the chain to a client that has none.
     pub(super) fn insert(&mut self, key: KeyHash, id: ClientId, chain: ChainKey) {
-        self.0.push(Recipient { key, id, chain });
+        if self.listed.len() < LISTED {
+            self.listed.push(Recipient { key, id, chain });
+        } else {
+            self.indexed.insert(id, chain);
+        }
     }
 
-    /// Removes a chain, if it is among them.
-    pub(super) fn remove(&mut self, chain: ChainKey) {
-        if let Some(at) = self.0.iter().position(|it| it.chain == chain) {
-            self.0.swap_remove(at);
+    /// Removes the chain to a client, if there is one.
+    pub(super) fn remove(&mut self, id: &ClientId) {
+        if self.indexed.remove(id).is_some() {
+            if self.indexed.is_empty() {
+                self.indexed = HashMap::new();
+            }
+        } else if let Some(at) = self.listed.iter().position(|it| it.id == *id) {
+            self.listed.swap_remove(at);
         }
     }
 
     /// Takes all chains.
     pub(super) fn take(&mut self) -> Vec<ChainKey> {
-        std::mem::take(&mut self.0).into_iter().map(|it| it.chain).collect()
+        let mut chains: Vec<_> = std::mem::take(&mut self.listed).into_iter().map(|it| it.chain).collect();
+        let listed = chains.len();
+        chains.extend(std::mem::take(&mut self.indexed).into_values());
+        // An index has no order, and nothing here may hang on one.
+        chains[listed..].sort_unstable();
+        chains
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.listed.is_empty() && self.indexed.is_empty()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use slotmap::SlotMap;
+
+    use super::*;
+
+    #[test]
+    fn a_chain_is_found_and_removed_however_many_there_are() {
+        let (mut recipients, mut chains) = (Recipients::default(), SlotMap::<ChainKey, ()>::with_key());
+        let client = |at: usize| ClientId::new(&format!("c{at}")).unwrap();
+        let keys: Vec<_> = (0..3 * LISTED).map(|_| chains.insert(())).collect();
+        for (at, chain) in keys.iter().enumerate() {
+            recipients.insert(KeyHash::of(client(at).as_str()), client(at), *chain);
+        }
+        for at in (0..3 * LISTED).step_by(2) {
+            recipients.remove(&client(at));
+        }
+        for (at, chain) in keys.iter().enumerate() {
+            let found = recipients.get(KeyHash::of(client(at).as_str()), client(at).as_str());
+            assert_eq!(found, (at % 2 == 1).then_some(*chain));
+        }
+        let mut odd: Vec<_> = keys.into_iter().skip(1).step_by(2).collect();
+        odd.sort_unstable();
+        let mut taken = recipients.take();
+        taken.sort_unstable();
+        assert_eq!((taken, recipients.is_empty()), (odd, true));
     }
 }

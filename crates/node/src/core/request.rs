@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::client::{self, BadMessage, ClientMessage};
+use signaling_protocol::rooms::write_broadcast;
 use signaling_protocol::server::{ServerMessage, write_signal};
 use signaling_protocol::trunk::{Fate, Slot};
-use signaling_protocol::{ClientId, ErrorCode, Left, Origin};
+use signaling_protocol::{ClientId, ErrorCode, Left, Origin, RoomName};
 use signaling_rendezvous::KeyHash;
 
 use super::life::Life;
 use super::outbox::{Chain, Copy, Sent};
+use super::rooms::{Ask, Command};
 use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 
 /// An error, and the request that it answers.
@@ -19,11 +21,8 @@ struct Refused<'a> {
     code: ErrorCode,
     message: &'a str,
     id: Option<u64>,
-    to: Option<&'a str>,
-    room: Option<&'a str>,
 }
 
-const NO_ROOMS: &str = "this mesh has no room store";
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
@@ -31,7 +30,7 @@ impl NodeCore {
         let Some(key) = self.session_at(at) else { return };
         let Some(session) = self.sessions.get_mut(key) else { return };
         self.counts.requests += 1;
-        let refuse = |code, message, id| Refused { code, message, id, to: None, room: None };
+        let refuse = |code, message, id| Refused { code, message, id };
         let message = client::parse(payload);
         let (number, fresh) = session.number(seq, message.as_ref().ok().and_then(ClientMessage::id));
         match message {
@@ -48,17 +47,21 @@ impl NodeCore {
                 self.signal(now, key, &to, sent, fresh);
                 self.scratch = scratch;
             }
-            Ok(ClientMessage::Join { room, id, .. } | ClientMessage::Leave { room, id }) => {
-                let room = Some(&*room);
-                self.refuse(key, seq, &Refused { room, ..refuse(ErrorCode::RoomStoreUnavailable, NO_ROOMS, id) });
+            Ok(ClientMessage::Join { room, data, id }) => {
+                let data = data.map(|data| Box::from(data.get()));
+                self.ask(now, key, (seq, number, id), &room, Ask::Join { data });
             }
-            Ok(ClientMessage::Members { room, .. }) => {
-                let room = Some(&*room);
-                self.refuse(key, seq, &Refused { room, ..refuse(ErrorCode::RoomStoreUnavailable, NO_ROOMS, None) });
+            Ok(ClientMessage::Leave { room, id }) => self.ask(now, key, (seq, number, id), &room, Ask::Leave),
+            Ok(ClientMessage::Members { room, after }) => {
+                let after = after.and_then(|after| ClientId::new(&after).ok());
+                self.ask(now, key, (seq, number, None), &room, Ask::Members { after });
             }
-            Ok(ClientMessage::Broadcast { room, id, .. }) => {
-                let room = Some(&*room);
-                self.refuse(key, seq, &Refused { room, ..refuse(ErrorCode::RoomStoreUnavailable, NO_ROOMS, id) });
+            Ok(ClientMessage::Broadcast { room, data, id }) => {
+                let mut payload = Vec::new();
+                write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
+                let life = Life::new(now, left, self.settings.hold, None);
+                let broadcast = Ask::Broadcast { payload: Rc::from(payload), life, fresh };
+                self.ask(now, key, (seq, number, id), &room, broadcast);
             }
             Ok(ClientMessage::Token { .. }) => {
                 self.refuse(key, seq, &refuse(ErrorCode::Forbidden, "this mesh takes no tokens", None));
@@ -73,26 +76,41 @@ impl NodeCore {
         }
     }
 
+    fn ask(&mut self, now: Instant, at: SessionKey, (seq, number, id): (u64, u64, Option<u64>), room: &str, ask: Ask) {
+        // The parser has checked the name.
+        if let Ok(room) = RoomName::new(room) {
+            self.command(now, at, Command { at, seq, number, id, room, ask });
+        }
+    }
+
     fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: Sent, fresh: bool) {
-        let Some(chain_key) = self.chain(now, key, to) else { return };
-        let Some(chain) = self.chains.get_mut(chain_key) else { return };
+        let (seq, id) = (sent.seq, sent.id);
+        if !self.take_custody(now, key, to, sent, fresh) {
+            self.unavailable(key, seq, id, to);
+        }
+    }
+
+    /// Sends a message and keeps it until its fate is known. Says no if too much waits for that recipient.
+    pub(super) fn take_custody(&mut self, now: Instant, key: SessionKey, to: &str, sent: Sent, fresh: bool) -> bool {
+        let Some(chain_key) = self.chain(now, key, to) else { return true };
+        let Some(chain) = self.chains.get_mut(chain_key) else { return true };
         // The client says it again: the fate goes to the frame that says it last.
         if let Some(earlier) = chain.renew(sent.number, sent.seq) {
             if earlier != sent.seq {
                 self.reply(key, earlier, Fate::Done, &[]);
             }
-            return;
+            return true;
         }
         // Of one that was elsewhere a copy may still arrive: it cannot be called unavailable yet.
         if fresh && chain.held && chain.len() >= self.settings.rules.max_for_absent {
-            self.unavailable(key, sent.seq, sent.id, to);
-            return;
+            return false;
         }
         let prev = chain.prev(now, sent.number);
         let origin = Origin { session: chain.origin, number: sent.number };
         let copy = Copy { origin, prev, life: sent.life, repeat: !fresh, payload: Rc::clone(&sent.payload) };
         chain.push(now, sent);
         self.send(now, chain_key, copy);
+        true
     }
 
     /// The session's queue for a recipient.
@@ -118,9 +136,9 @@ impl NodeCore {
     }
 
     fn refuse(&mut self, session: SessionKey, seq: u64, refused: &Refused<'_>) {
-        let Refused { code, message, id, to, room } = *refused;
+        let Refused { code, message, id } = *refused;
         self.counts.refused += 1;
-        let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms: None };
+        let error = ServerMessage::Error { code, message, id, to: None, room: None, retry_after_ms: None };
         self.reply(session, seq, Fate::Refused, &error.to_json());
     }
 }

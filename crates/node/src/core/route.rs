@@ -42,7 +42,8 @@ impl NodeCore {
         let (to, Copy { origin, prev, life, repeat, payload }) = (chain.to.clone(), copy);
         match chain.destination {
             Destination::Here => {
-                let parcel = Parcel { origin, prev, life, repeat, shared: false, ticket, back: Back::Here, payload };
+                let (back, key) = (Back::Here, chain.key);
+                let parcel = Parcel { origin, to: key, prev, life, repeat, shared: false, ticket, back, payload };
                 self.place(now, &to, parcel);
             }
             Destination::Peer(peer) => {

@@ -1,21 +1,18 @@
 //! What a node knows of one client, and of the trunks that clients come on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
+use signaling_protocol::seats::SessionState;
 use signaling_protocol::trunk::{Attach, Fate, Slot, ToEdge};
 use signaling_protocol::{Batches, ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
 use super::recipients::Recipients;
+use super::rooms::Tally;
 use super::{PeerKey, Rules, SessionKey, TrunkKey};
-
-/// What edges show the next node of a session that was admitted.
-const ADMITTED: &[u8] = b"admitted";
-/// The same of one that goes on with what another socket began.
-const RESUMED: &[u8] = b"resumed";
 
 /// An edge's connection.
 #[derive(Debug, Default)]
@@ -80,10 +77,13 @@ pub(super) struct Arrival {
     pub(super) resumed: bool,
     /// Its socket is closed: it comes to have its last frames done.
     pub(super) gone: bool,
+    /// What the node said of it that had it last.
+    pub(super) state: Box<[u8]>,
 }
 
 impl Arrival {
     pub(super) fn new(attach: &Attach<'_>, client_id: ClientId) -> Self {
+        let state = attach.state.and_then(|state| SessionState::read(state).ok());
         Self {
             slot: attach.slot,
             key: KeyHash::of(client_id.as_str()),
@@ -93,8 +93,9 @@ impl Arrival {
             reliable: attach.reliable,
             seq: attach.seq,
             newcomer: attach.state.is_none(),
-            resumed: attach.state == Some(RESUMED),
+            resumed: state.is_some_and(|state| state.resumed),
             gone: attach.gone.is_some(),
+            state: attach.state.unwrap_or_default().into(),
         }
     }
 }
@@ -112,7 +113,7 @@ pub(super) struct Session {
     pub(super) seq: u64,
     /// The highest `id` that may have been seen before, here or at another node; none for plain clients.
     pub(super) known_id: Option<u64>,
-    resumed: bool,
+    pub(super) resumed: bool,
     /// Without a socket, or no longer here: its outbox runs on.
     pub(super) gone: bool,
     /// The edge sends no more of it. Until then its slot is known: frames may be on their way.
@@ -126,6 +127,10 @@ pub(super) struct Session {
     /// Peers that were told that the client is here.
     pub(super) told: Vec<PeerKey>,
     pub(super) recipients: Recipients,
+    /// Commands of rooms that are not answered.
+    pub(super) commands: usize,
+    /// Messages to all in a room, by number, whose members have not all got their fates.
+    pub(super) broadcasts: BTreeMap<u64, Tally>,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
     last_d: u64,
@@ -154,6 +159,8 @@ impl Session {
             waits_for: None,
             told: Vec::new(),
             recipients: Recipients::default(),
+            commands: 0,
+            broadcasts: BTreeMap::new(),
             fates: None,
             contender: None,
             last_d: 0,
@@ -177,15 +184,15 @@ impl Session {
         }
     }
 
-    /// What the next node must be shown.
-    pub(super) fn state(&self) -> &'static [u8] {
-        if self.resumed { RESUMED } else { ADMITTED }
-    }
-
     /// The number of the next thing sent down.
     pub(super) fn next_d(&mut self) -> u64 {
         self.last_d += 1;
         self.last_d
+    }
+
+    /// Whether each of its frames has its fate.
+    pub(super) fn is_settled(&self) -> bool {
+        self.recipients.is_empty() && self.commands == 0 && self.broadcasts.is_empty() && self.fates.is_none()
     }
 
     /// Whether the edge has as much unconfirmed as it may.

@@ -1,4 +1,4 @@
-//! What time alone brings: repeats, expiry, silent peers and silent holders of contended ids.
+//! What time alone brings: repeats, expiry, silent peers, silent holders of contended ids, and what is due in rooms.
 
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ impl NodeCore {
         self.give_up_expecting(now);
         self.forget_old_locations(now);
         self.forget_lingering(now);
+        self.sweep_rooms(now);
         if now >= self.tell_again_at {
             self.tell_all_owners(now);
         }

@@ -83,8 +83,10 @@ impl NodeCore {
         session.gone = true;
         session.has_backlog = false;
         let client_id = session.client_id.clone();
+        let id = session.id;
         self.counts.detached += 1;
         self.session_by_client.remove(&client_id);
+        self.has_gone(&client_id, id);
         self.untell(holder);
         self.parting.push((holder, now + self.settings.rules.last_confirm));
         Some(holder)

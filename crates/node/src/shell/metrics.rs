@@ -1,6 +1,10 @@
 //! What a node counts.
 
-use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use std::time::Duration;
+
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 use crate::core::NodeCore;
 
@@ -23,11 +27,23 @@ pub(super) struct NodeMetrics {
     passed_on: Counter,
     resends: Counter,
     dropped: Counter,
+    rooms: Gauge,
+    members: Gauge,
+    waiting: Gauge,
+    room_commands: Counter,
+    broadcasts: Counter,
+    store_failures: Counter,
+    healed: Counter,
+    restored: Counter,
+    store_seconds: Histogram,
+    cleaned: Counter,
 }
 
 impl NodeMetrics {
     pub(super) fn new() -> Self {
         const MESSAGES: &str = "signaling_messages_total";
+        const SEATS: &str = "signaling_room_seats";
+        const STORE: &str = "signaling_room_store_seconds";
         describe_gauge!("signaling_sessions", "Sessions with a socket at this node.");
         describe_gauge!("signaling_held_bytes", "Bytes that wait for absent recipients.");
         describe_gauge!("signaling_suspect_nodes", "Other nodes that this one does not rely on now.");
@@ -47,7 +63,29 @@ impl NodeMetrics {
             "signaling_dropped_total",
             "What got no further between nodes: no room, no such node, no valid name."
         );
+        describe_gauge!("signaling_rooms", "Rooms that somebody at this node is in, or waits for.");
+        describe_gauge!(SEATS, "Seats in rooms of this node's clients, and their places in lines.");
+        describe_counter!("signaling_room_commands_total", "Requests about rooms that were carried out.");
+        describe_counter!("signaling_broadcasts_total", "Messages to all in a room.");
+        describe_counter!("signaling_room_store_failures_total", "Operations that the room store did not carry out.");
+        describe_counter!(
+            "signaling_rooms_healed_total",
+            "Rooms whose whole state was told because changes were missing."
+        );
+        describe_counter!("signaling_seats_restored_total", "Seats given back to a store that had lost them.");
+        describe_histogram!(STORE, Unit::Seconds, "How long the room store took to answer a batch.");
+        describe_counter!("signaling_registry_cleaned_total", "Entries of dead nodes taken out of the registry.");
         Self {
+            rooms: gauge!("signaling_rooms"),
+            members: gauge!(SEATS, "standing" => "member"),
+            waiting: gauge!(SEATS, "standing" => "waiting"),
+            room_commands: counter!("signaling_room_commands_total"),
+            broadcasts: counter!("signaling_broadcasts_total"),
+            store_failures: counter!("signaling_room_store_failures_total"),
+            healed: counter!("signaling_rooms_healed_total"),
+            restored: counter!("signaling_seats_restored_total"),
+            store_seconds: histogram!(STORE),
+            cleaned: counter!("signaling_registry_cleaned_total"),
             sessions: gauge!("signaling_sessions"),
             held_bytes: gauge!("signaling_held_bytes"),
             suspects: gauge!("signaling_suspect_nodes"),
@@ -88,5 +126,22 @@ impl NodeMetrics {
         self.passed_on.absolute(counts.passed_on);
         self.resends.absolute(counts.resends);
         self.dropped.absolute(counts.dropped);
+        let (figures, counts) = (core.room_figures(), core.room_counts());
+        self.rooms.set(figures.rooms as f64);
+        self.members.set(figures.members as f64);
+        self.waiting.set(figures.waiting as f64);
+        self.room_commands.absolute(counts.commands);
+        self.broadcasts.absolute(counts.broadcasts);
+        self.store_failures.absolute(counts.failures);
+        self.healed.absolute(counts.healed);
+        self.restored.absolute(counts.restored);
+    }
+
+    pub(super) fn store_answered(&self, after: Duration) {
+        self.store_seconds.record(after.as_secs_f64());
+    }
+
+    pub(super) fn cleaned(&self, entries: u64) {
+        self.cleaned.increment(entries);
     }
 }

@@ -1,10 +1,14 @@
 //! The node's I/O around its core, on one thread: trunks (`trunks`), lanes to other nodes (`lanes`), the internal
-//! listener (`internal`), and the edge for direct clients (`direct`).
+//! listener (`internal`), the edge for direct clients (`direct`), the way to the room store (`rooms`) and the registry
+//! (`registry`), and operators' routes (`operator`).
 
 mod direct;
 mod internal;
 mod lanes;
 mod metrics;
+mod operator;
+mod registry;
+mod rooms;
 mod trunks;
 
 use std::cell::RefCell;
@@ -21,11 +25,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use self::metrics::NodeMetrics;
-use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey};
+use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency};
 
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{client, follow};
+pub use self::operator::router as operators;
+pub use self::registry::{register, watch_over};
+pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 
 /// A node. A cheap clone shares it; it stays on its thread.
 #[derive(Clone)]
@@ -43,6 +50,9 @@ struct State {
     suspects: Vec<NodeId>,
     trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
     lanes: SecondaryMap<PeerKey, Lanes>,
+    /// Announce what the room store is to be asked.
+    urgent: Rc<Wake>,
+    background: Rc<Wake>,
     metrics: NodeMetrics,
 }
 
@@ -66,6 +76,8 @@ impl Node {
             suspects: Vec::new(),
             trunks: SecondaryMap::new(),
             lanes: SecondaryMap::new(),
+            urgent: Rc::default(),
+            background: Rc::default(),
             metrics,
         })))
     }
@@ -145,6 +157,11 @@ impl State {
         for (peer, lanes) in &self.lanes {
             for (lane, wake) in lanes.wakes.iter().enumerate() {
                 wake_for(wake, self.core.lane_wants(peer, lane));
+            }
+        }
+        for (urgency, wake) in [(Urgency::Urgent, &self.urgent), (Urgency::Background, &self.background)] {
+            if self.core.wants_store(urgency) {
+                wake.now();
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use signaling_discovery::{Member, View};
-use signaling_node::core::{HoldLimits, LANES, NodeCore, PeerKey, Settings, TrunkKey};
+use signaling_node::core::{HoldLimits, LANES, NodeCore, PeerKey, RoomSettings, Settings, TrunkKey};
 use signaling_protocol::forward::{self, Item};
 use signaling_protocol::trunk::{Attach, Fate, Request, Slot, ToEdge, ToNode};
 use signaling_protocol::{Incarnation, Left, NodeId, SessionId};
@@ -29,6 +29,7 @@ impl Node {
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
             rules: Arc::default(),
+            rooms: RoomSettings::default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"0123456789abcdef"[..]),

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use signaling_protocol::forward::{Envelope, EnvelopeFate, Header, Item, Ticket};
+use signaling_protocol::forward::{Envelope, EnvelopeFate, Header, Item, Recipient, Ticket};
+use signaling_protocol::seats::{RoomChange, Seat};
 use signaling_protocol::trunk::{Attach, Fate, Gone, Origin, Request, ToEdge, ToNode, Unwritten};
 use signaling_protocol::{ClientId, Incarnation, Left, SessionId, resume};
 
@@ -119,6 +120,15 @@ pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
         via: via(),
         payload: SIGNAL,
     };
+    let copies = Item::Copies { envelope: envelope.clone(), others: vec![Recipient { to: "carol", prev: 0, ticket }] };
+    let member = Seat { room: "r", member: true, place: 1, number: 2, version: 70_000, data: Some("{}") };
+    let waiting = Seat { member: false, data: None, ..member };
+    let changes = vec![
+        RoomChange::Joined { client_id: "bob", data: Some("{}") },
+        RoomChange::Joined { client_id: "carol", data: None },
+        RoomChange::Left { client_id: "bob" },
+        RoomChange::Expired { client_id: "carol" },
+    ];
     let located = |here| Item::Located { client_id: "bob", session: SESSION, born: 1_800_000_000_000_000, here };
     let fate = |fate| Item::Fate { ticket, number: 70_000, fate, via: via() };
     vec![
@@ -133,5 +143,8 @@ pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
         ("located_no_more", located(false)),
         ("wanted", Item::Wanted { client_id: "bob", session: SESSION, born: 1 }),
         ("lingering", Item::Lingering { client_id: "bob", session: SESSION, born: 1, seq: 70_000, left: hold() }),
+        ("seats", Item::Seats { client_id: "bob", session: SESSION, born: 1, seats: vec![member, waiting] }),
+        ("room_changed", Item::RoomChanged { room: "r", version: 70_000, changes, line_moved: true }),
+        ("copies", copies),
     ]
 }

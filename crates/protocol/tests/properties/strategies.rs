@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use signaling_protocol::forward::{Envelope, EnvelopeFate, Header, Item, Ticket};
+use signaling_protocol::forward::{Envelope, EnvelopeFate, Header, Item, Recipient, Ticket};
+use signaling_protocol::seats::{RoomChange, Seat};
 use signaling_protocol::trunk::{Attach, Fate, Gone, Origin, Request, ToEdge, ToNode, Unwritten};
 use signaling_protocol::{Incarnation, Left, SessionId};
 
@@ -113,6 +114,36 @@ pub(crate) fn header() -> impl Strategy<Value = Header<'static>> {
     )
 }
 
+fn envelope() -> impl Strategy<Value = Envelope<'static>> {
+    let ticket = any::<u64>().prop_map(Ticket);
+    (text(), origin(), any::<u64>(), left(), any::<[bool; 2]>(), ticket, via(), bytes()).prop_map(
+        |(to, origin, prev, left, [waits, repeat], ticket, via, payload)| Envelope {
+            to,
+            origin,
+            prev,
+            left,
+            waits,
+            repeat,
+            ticket,
+            via,
+            payload,
+        },
+    )
+}
+
+fn seat() -> impl Strategy<Value = Seat<'static>> {
+    (text(), any::<bool>(), any::<[u64; 3]>(), option::of(text()))
+        .prop_map(|(room, member, [place, number, version], data)| Seat { room, member, place, number, version, data })
+}
+
+fn room_change() -> impl Strategy<Value = RoomChange<'static>> {
+    prop_oneof![
+        (text(), option::of(text())).prop_map(|(client_id, data)| RoomChange::Joined { client_id, data }),
+        text().prop_map(|client_id| RoomChange::Left { client_id }),
+        text().prop_map(|client_id| RoomChange::Expired { client_id }),
+    ]
+}
+
 pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
     let ticket = || any::<u64>().prop_map(Ticket);
     let fate = prop_oneof![
@@ -122,11 +153,7 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
         Just(EnvelopeFate::Expired)
     ];
     prop_oneof![
-        (text(), origin(), any::<u64>(), left(), any::<[bool; 2]>(), ticket(), via(), bytes()).prop_map(
-            |(to, origin, prev, left, [waits, repeat], ticket, via, payload)| {
-                Item::Envelope(Envelope { to, origin, prev, left, waits, repeat, ticket, via, payload })
-            }
-        ),
+        envelope().prop_map(Item::Envelope),
         (ticket(), any::<u64>(), fate, via()).prop_map(|(ticket, number, fate, via)| Item::Fate {
             ticket,
             number,
@@ -148,6 +175,14 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
         }),
         (text(), session(), any::<u64>(), any::<u64>(), left()).prop_map(|(client_id, session, born, seq, left)| {
             Item::Lingering { client_id, session, born, seq, left }
+        }),
+        (text(), session(), any::<u64>(), vec(seat(), 0..4))
+            .prop_map(|(client_id, session, born, seats)| Item::Seats { client_id, session, born, seats }),
+        (text(), any::<u64>(), vec(room_change(), 0..4), any::<bool>())
+            .prop_map(|(room, version, changes, line_moved)| Item::RoomChanged { room, version, changes, line_moved }),
+        (envelope(), vec((text(), any::<u64>(), ticket()), 0..4)).prop_map(|(envelope, others)| {
+            let others = others.into_iter().map(|(to, prev, ticket)| Recipient { to, prev, ticket }).collect();
+            Item::Copies { envelope, others }
         }),
     ]
 }

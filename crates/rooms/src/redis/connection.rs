@@ -24,6 +24,9 @@ const AT_ONCE: usize = 64;
 /// Commands of one pipeline: an answer to them takes a few milliseconds, and does not keep others waiting for longer.
 const PIPELINE: usize = 200;
 
+/// How the address of a cluster begins.
+const CLUSTER: &str = "redis-cluster://";
+
 /// The way to one server, or to a cluster of them. Clones share it.
 #[derive(Clone)]
 pub(super) struct Connection(Arc<Way>);
@@ -39,13 +42,21 @@ struct Cluster {
 }
 
 impl Connection {
+    /// Whether `url` is an address.
+    pub(super) fn check_url(url: &str) -> Result<(), StoreError> {
+        match url.strip_prefix(CLUSTER) {
+            Some(servers) => ClusterClient::new(cluster(servers)).map(drop),
+            None => Client::open(url).map(drop),
+        }
+        .map_err(StoreError::new)
+    }
+
     /// Finds the way that `url` says: `redis://[user:password@]host:port[/database]`, or `redis-cluster://host:port,host:port`.
     /// Connects when it is first needed.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
-        let way = match url.strip_prefix("redis-cluster://") {
+        let way = match url.strip_prefix(CLUSTER) {
             Some(servers) => {
-                let servers = servers.split(',').map(|server| format!("redis://{server}"));
-                let builder = ClusterClient::builder(servers.collect::<Vec<_>>());
+                let builder = ClusterClient::builder(cluster(servers));
                 let builder = builder.connection_timeout(CONNECT).response_timeout(CALL).retries(1);
                 let client = builder.build().map_err(StoreError::new)?;
                 Way::Cluster(Box::new(Cluster { client, connection: OnceCell::new() }))
@@ -122,6 +133,10 @@ impl Connection {
             }
         }
     }
+}
+
+fn cluster(servers: &str) -> Vec<String> {
+    servers.split(',').map(|server| format!("redis://{server}")).collect()
 }
 
 fn is_unknown(answer: &RedisResult<Value>) -> bool {

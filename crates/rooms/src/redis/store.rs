@@ -27,6 +27,14 @@ impl RedisStore {
         Ok(Self { connection: Connection::new(url)?, clock, rules })
     }
 
+    /// Whether this is an address at all, without connecting to it.
+    ///
+    /// # Errors
+    /// If `url` is none of those that [`RedisStore::new`] takes.
+    pub fn check_url(url: &str) -> Result<(), StoreError> {
+        Connection::check_url(url)
+    }
+
     fn call(&self, script: &Script, room: &RoomName) -> Cmd {
         let Rules { capacity, idle, page, page_bytes, stale_at_once, .. } = self.rules;
         let mut call = by_hash(script);

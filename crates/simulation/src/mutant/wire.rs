@@ -103,7 +103,7 @@ impl Mutant {
             Item::Forget { .. } => self == Self::Forget,
             Item::Located { .. } => self == Self::Located,
             Item::Lingering { .. } => self == Self::Lingering,
-            Item::Wanted { .. } => false,
+            Item::Wanted { .. } | Item::Seats { .. } | Item::RoomChanged { .. } | Item::Copies { .. } => false,
         }
     }
 }

@@ -84,6 +84,7 @@ impl Mesh {
             hash_seed: 0,
             hold: HOLD,
             rules: Arc::default(),
+            rooms: node::RoomSettings::default(),
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
             max_message_bytes: 64 * 1024,

@@ -1,0 +1,245 @@
+//! Commands of clients: each session's in order, one at a time.
+
+use std::time::Instant;
+
+use signaling_protocol::rooms::{LeftReason, RoomMessage};
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::trunk::Fate;
+use signaling_protocol::{ErrorCode, RoomName, SessionId, limits};
+use signaling_rooms::{Op, Outcome, Standing, StoreError};
+
+use super::super::{NodeCore, SessionKey};
+use super::guest::{Ask, Command, Guest, Place};
+use super::task::{Purpose, RoomTask};
+use super::{MAX_ROOMS, MAX_SHOWN, tell};
+
+/// A client whose command the store did not take asks again after so long.
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// Why a command is not carried out.
+struct Refusal {
+    code: ErrorCode,
+    message: &'static str,
+    retry_after_ms: Option<u64>,
+}
+
+const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
+    Refusal { code, message, retry_after_ms: None }
+}
+
+const STORE_AWAY: Refusal = Refusal {
+    code: ErrorCode::RoomStoreUnavailable,
+    message: "rooms cannot be read or changed now",
+    retry_after_ms: Some(RETRY_AFTER_MS),
+};
+const NOT_SHARED: Refusal = refusal(
+    ErrorCode::RoomStoreUnavailable,
+    "this mesh has several nodes, and each would have rooms of its own: they need --room-store redis://...",
+);
+const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
+const TOO_MANY: Refusal = refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
+const TOO_MUCH: Refusal =
+    refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
+
+impl NodeCore {
+    /// A client asks something of a room.
+    pub(in crate::core) fn command(&mut self, now: Instant, key: SessionKey, command: Command) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.commands += 1;
+        let (id, client, born) = (session.id, session.client_id.clone(), session.born);
+        let guest = self.rooms.guests.entry(id).or_insert_with(|| Guest::new(client, born));
+        guest.commands.push_back(command);
+        if guest.commands.len() == 1 {
+            self.next_command(now, id);
+        }
+    }
+
+    /// Has the store asked what the first command of the queue wants, and carries out those that need no store.
+    pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
+        while let Some(guest) = self.rooms.guests.get_mut(&session)
+            && let Some(command) = guest.commands.front()
+        {
+            guest.found.clear();
+            let who = guest.who(session, command.number, &self.settings.id);
+            let place = guest.places.get(&command.room);
+            let is_member = place.is_some_and(Place::is_member);
+            let op = match &command.ask {
+                Ask::Join { data } => {
+                    let shown = data.as_deref().map_or(0, str::len) + guest.shown_elsewhere(&command.room);
+                    if !self.rooms.settings.shared && self.view.len() > 1 {
+                        Err(NOT_SHARED)
+                    } else if place.is_none() && guest.places.len() >= MAX_ROOMS {
+                        Err(TOO_MANY)
+                    } else if shown > MAX_SHOWN {
+                        Err(TOO_MUCH)
+                    } else {
+                        Ok(Op::Join { who, data: data.clone() })
+                    }
+                }
+                Ask::Leave => Ok(Op::Leave { who }),
+                Ask::Members { after } if is_member => Ok(Op::List { after: after.clone() }),
+                Ask::Broadcast { .. } if is_member => Ok(Op::List { after: None }),
+                Ask::Members { .. } | Ask::Broadcast { .. } => Err(NOT_IN_ROOM),
+                Ask::Farewell => {
+                    self.leave_all(session);
+                    self.finish(now, session, &[], Ok(None));
+                    continue;
+                }
+            };
+            match op {
+                Ok(op) => {
+                    let task = RoomTask::new(Purpose::Command { session }, command.room.clone(), op);
+                    self.rooms.urgent.push_back(task);
+                    return;
+                }
+                Err(refusal) => self.finish(now, session, &[], Err(refusal)),
+            }
+        }
+        self.forget_idle_guest(session);
+    }
+
+    /// The client has said goodbye: it is out of all rooms.
+    fn leave_all(&mut self, session: SessionId) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let who = guest.who(session, limits::MAX_REQUEST_ID, &self.settings.id);
+        for room in std::mem::take(&mut guest.places).into_keys() {
+            self.rooms.is_out(&room, session);
+            let task = RoomTask::new(Purpose::Farewell, room, Op::Leave { who: who.clone() });
+            self.rooms.urgent.push_back(task);
+        }
+    }
+
+    /// The store has answered the first command of a session, or has not.
+    pub(super) fn command_answered(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        room: &RoomName,
+        answer: Result<Outcome, StoreError>,
+    ) {
+        let guest = self.rooms.guests.get(&session);
+        let Some(command) = guest.and_then(|guest| guest.commands.front()).filter(|first| first.room == *room).cloned()
+        else {
+            // It has moved on, and asks there again. What it has brought about is told all the same.
+            if let Ok(outcome) = answer {
+                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+            }
+            return;
+        };
+        match (command.ask.clone(), answer) {
+            (_, Err(_)) => self.finish(now, session, &[], Err(STORE_AWAY)),
+            (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, &command, data, outcome),
+            (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
+                if let Some(guest) = self.rooms.guests.get_mut(&session) {
+                    guest.places.remove(room);
+                }
+                self.rooms.is_out(room, session);
+                self.finish(now, session, &[left(room)], Ok(None));
+                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+            }
+            (Ask::Members { .. }, Ok(outcome)) => {
+                self.finish(now, session, &[tell::joined(room, &outcome)], Ok(None));
+                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+            }
+            (Ask::Broadcast { payload, life, fresh }, Ok(outcome)) => {
+                let Outcome { version, changes, line_moved, members, more, .. } = outcome;
+                if let Some(guest) = self.rooms.guests.get_mut(&session) {
+                    guest.found.extend(members.into_iter().map(|member| member.client));
+                    if more && let Some(last) = guest.found.last() {
+                        let op = Op::List { after: Some(last.clone()) };
+                        self.rooms.urgent.push_back(RoomTask::new(Purpose::Command { session }, room.clone(), op));
+                    } else {
+                        let found = std::mem::take(&mut guest.found);
+                        guest.commands.pop_front();
+                        self.fan_out(now, &command, &payload, life, fresh, found);
+                        self.command_done(command.at);
+                        self.next_command(now, session);
+                    }
+                }
+                self.room_changed(now, room, version, changes, line_moved);
+            }
+        }
+    }
+
+    fn joined(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        command: &Command,
+        data: Option<Box<str>>,
+        outcome: Outcome,
+    ) {
+        let room = &command.room;
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let standing = outcome.standings.first().copied().unwrap_or(Standing::Unknown);
+        let told_line = match standing {
+            Standing::Waiting { ahead, .. } => Some(ahead),
+            _ => None,
+        };
+        let reply = match standing {
+            Standing::Member { .. } => tell::joined(room, &outcome),
+            Standing::Waiting { ahead, .. } => tell::waiting(room, ahead, outcome.waiting),
+            // It has left since, or another session of the client is in it: so things stand.
+            Standing::Out | Standing::Unknown => left(room),
+        };
+        if matches!(standing, Standing::Out | Standing::Unknown) {
+            guest.places.remove(room);
+            self.rooms.is_out(room, session);
+        } else {
+            let data = data.or_else(|| guest.places.remove(room).and_then(|place| place.data));
+            let place = Place { standing, data, number: command.number, told: outcome.version, told_line };
+            guest.places.insert(room.clone(), place);
+            self.rooms.is_in(room, session, standing, outcome.version);
+            if self.attached_key(session) != Some(command.at) {
+                // Its new socket has not heard of it.
+                self.rooms.is_uninformed(room, session);
+            }
+        }
+        self.finish(now, session, &[reply], Ok(None));
+        self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+    }
+
+    /// Answers the first command of a session and goes on to the next: its state, what the client is told, and the fate leave
+    /// in this order.
+    fn finish(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        messages: &[Vec<u8>],
+        outcome: Result<Option<u64>, Refusal>,
+    ) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };
+        if matches!(ask, Ask::Join { .. } | Ask::Leave) && outcome.is_ok() {
+            self.say_state(session);
+        }
+        messages.iter().for_each(|message| self.tell(at, message));
+        match outcome {
+            _ if matches!(ask, Ask::Farewell) => {}
+            Ok(delivered) => {
+                self.rooms.counts.commands += 1;
+                let ack = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
+                self.reply_in_order(at, seq, Fate::Done, &ack);
+            }
+            Err(Refusal { code, message, retry_after_ms }) => {
+                self.counts.refused += 1;
+                let room = Some(room.as_str());
+                let error = ServerMessage::Error { code, message, id, to: None, room, retry_after_ms };
+                self.reply_in_order(at, seq, Fate::Refused, &error.to_json());
+            }
+        }
+        self.command_done(at);
+        self.next_command(now, session);
+    }
+
+    fn command_done(&mut self, at: SessionKey) {
+        if let Some(session) = self.sessions.get_mut(at) {
+            session.commands = session.commands.saturating_sub(1);
+        }
+        self.remove_if_done(at);
+    }
+}
+
+fn left(room: &RoomName) -> Vec<u8> {
+    RoomMessage::Left { room: room.as_str(), reason: LeftReason::Left }.to_json()
+}

@@ -1,0 +1,119 @@
+//! One session's seats, and the commands it waits for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Instant;
+
+use signaling_protocol::seats::Seat as SeatState;
+use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_rooms::{Seat, Standing, Who};
+
+use super::super::SessionKey;
+use super::super::life::Life;
+
+/// A place in a room.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) standing: Standing,
+    pub(super) data: Option<Box<str>>,
+    /// Of the last command that concerned it.
+    pub(super) number: u64,
+    /// The room's version that the client knows.
+    pub(super) told: u64,
+    /// How many its client was told to be in front of it.
+    pub(super) told_line: Option<u64>,
+}
+
+impl Place {
+    pub(super) fn is_member(&self) -> bool {
+        matches!(self.standing, Standing::Member { .. })
+    }
+}
+
+/// What a client asks of a room.
+#[derive(Debug, Clone)]
+pub(in crate::core) enum Ask {
+    Join {
+        data: Option<Box<str>>,
+    },
+    Leave,
+    Members {
+        after: Option<ClientId>,
+    },
+    Broadcast {
+        payload: Rc<[u8]>,
+        life: Life,
+        fresh: bool,
+    },
+    /// The client has said goodbye.
+    Farewell,
+}
+
+/// A command that waits for its turn.
+#[derive(Debug, Clone)]
+pub(in crate::core) struct Command {
+    /// The socket that it came on.
+    pub(in crate::core) at: SessionKey,
+    pub(in crate::core) seq: u64,
+    pub(in crate::core) number: u64,
+    pub(in crate::core) id: Option<u64>,
+    pub(in crate::core) room: RoomName,
+    pub(in crate::core) ask: Ask,
+}
+
+/// A session that is in rooms, or wants to be. It may have lost its socket, and linger.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) client: ClientId,
+    pub(super) born: u64,
+    pub(super) places: BTreeMap<RoomName, Place>,
+    /// The first is under way.
+    pub(super) commands: VecDeque<Command>,
+    /// What the first has found so far, page by page.
+    pub(super) found: Vec<ClientId>,
+    /// Since when it has no socket here.
+    pub(super) lost: Option<Instant>,
+}
+
+impl Guest {
+    pub(super) fn new(client: ClientId, born: u64) -> Self {
+        let (places, commands) = (BTreeMap::new(), VecDeque::new());
+        Self { client, born, places, commands, found: Vec::new(), lost: None }
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    /// Bytes that it shows in all rooms but `room`.
+    pub(super) fn shown_elsewhere(&self, room: &RoomName) -> usize {
+        let others = self.places.iter().filter(|(name, _)| *name != room);
+        others.map(|(_, place)| place.data.as_deref().map_or(0, str::len)).sum()
+    }
+
+    pub(super) fn who(&self, session: SessionId, number: u64, node: &NodeId) -> Who {
+        Who { client: self.client.clone(), session, born: self.born, number, node: node.clone() }
+    }
+
+    /// Its seat as the store knows seats.
+    pub(super) fn seat(&self, session: SessionId, room: &RoomName, node: &NodeId) -> Option<Seat> {
+        let place = self.places.get(room)?;
+        let who = self.who(session, place.number, node);
+        Some(Seat { who, standing: place.standing, data: place.data.clone() })
+    }
+
+    /// Its seats as they travel with it.
+    pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
+        let mut seats = Vec::with_capacity(self.places.len());
+        for (room, Place { standing, data, number, told, .. }) in &self.places {
+            let (member, place) = match *standing {
+                Standing::Member { place } => (true, place),
+                Standing::Waiting { place, .. } => (false, place),
+                Standing::Out | Standing::Unknown => continue,
+            };
+            let (room, number, version, data) = (room.as_str(), *number, *told, data.as_deref());
+            seats.push(SeatState { room, member, place, number, version, data });
+        }
+        seats
+    }
+}

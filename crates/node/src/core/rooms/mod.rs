@@ -1,0 +1,128 @@
+//! Rooms, as far as this node's clients are in them: it has the store carry out their commands, keeps their seats alive, and
+//! tells them what has changed.
+//!
+//! Pure, as all of the core: what the store is to be asked is taken out by [`NodeCore::take_room_tasks`], and what it answers
+//! comes in by [`NodeCore::room_answered`].
+//!
+//! | what | where |
+//! |---|---|
+//! | who is in which rooms, and what they have asked | `guest` |
+//! | commands of clients, one at a time each | `command` |
+//! | a message to all others in a room | `broadcast` |
+//! | what clients here are told of a room, and other nodes | `tell` |
+//! | seats are kept alive, given back to a store that lost them, and given up | `presence` |
+//! | guests come from other nodes, and go | `moving` |
+//! | what the store is asked | `task` |
+//! | whom an operator's registry knows to be here | `registry` |
+
+mod broadcast;
+mod command;
+mod guest;
+mod moving;
+mod presence;
+mod registry;
+mod task;
+mod tell;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use signaling_protocol::{RoomName, SessionId};
+
+use self::guest::Guest;
+use self::registry::Arrivals;
+use self::tell::RoomHere;
+
+pub(super) use self::broadcast::Tally;
+pub(super) use self::guest::{Ask, Command};
+pub use self::task::{RoomTask, Urgency};
+pub(super) use self::tell::change;
+
+/// What a node is told of rooms at its start.
+#[derive(Debug, Clone, Copy)]
+pub struct RoomSettings {
+    /// Whether the store serves the whole mesh. If not, rooms cannot be had in a mesh of several nodes.
+    pub shared: bool,
+    /// How often seats are refreshed.
+    pub presence: Duration,
+    /// How long the seat of somebody is kept whose session has ended without a goodbye.
+    pub grace: Duration,
+    /// Whether a registry wants to hear who comes and goes.
+    pub registered: bool,
+}
+
+impl Default for RoomSettings {
+    /// Rooms of this node alone, by the usual times.
+    fn default() -> Self {
+        let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
+        Self { shared: false, presence, grace, registered: false }
+    }
+}
+
+/// A client may be in so many rooms, or in line for them.
+const MAX_ROOMS: usize = 256;
+/// What a client shows in all its rooms comes to so many bytes at most: it moves with the client from node to node.
+const MAX_SHOWN: usize = 64 * 1024;
+
+/// All that a node knows of rooms.
+pub(super) struct Rooms {
+    settings: RoomSettings,
+    guests: BTreeMap<SessionId, Guest>,
+    here: BTreeMap<RoomName, RoomHere>,
+    /// Rooms that have something to tell, or to ask, as soon as its time comes.
+    active: BTreeSet<RoomName>,
+    urgent: VecDeque<RoomTask>,
+    background: VecDeque<RoomTask>,
+    refresh_at: Instant,
+    look_for_ended_at: Instant,
+    arrivals: Arrivals,
+    counts: RoomCounts,
+}
+
+/// What happened in rooms so far, for metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RoomCounts {
+    /// Commands of clients that were carried out.
+    pub commands: u64,
+    /// Operations that the store did not carry out.
+    pub failures: u64,
+    /// Times that the clients here had to be given the whole state of a room, because changes were missing.
+    pub healed: u64,
+    /// Seats that the store had lost and was given back.
+    pub restored: u64,
+    /// Broadcasts.
+    pub broadcasts: u64,
+}
+
+/// How things stand in rooms, for metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RoomFigures {
+    /// Rooms with anybody of this node.
+    pub rooms: usize,
+    /// Seats of members.
+    pub members: usize,
+    /// Places in lines.
+    pub waiting: usize,
+}
+
+impl Rooms {
+    pub(super) fn new(start: Instant, settings: RoomSettings) -> Self {
+        Self {
+            settings,
+            guests: BTreeMap::new(),
+            here: BTreeMap::new(),
+            active: BTreeSet::new(),
+            urgent: VecDeque::new(),
+            background: VecDeque::new(),
+            refresh_at: start + settings.presence,
+            look_for_ended_at: start,
+            arrivals: Arrivals::new(settings.registered),
+            counts: RoomCounts::default(),
+        }
+    }
+
+    /// Whether anybody here has asked for something that the store has not answered.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.guests.values().all(|guest| !guest.is_busy())
+    }
+}

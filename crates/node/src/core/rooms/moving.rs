@@ -1,0 +1,124 @@
+//! Guests come from other nodes with their seats, lose their sockets and find them again, and go.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use signaling_protocol::forward::Item;
+use signaling_protocol::seats::{Seat, SessionState};
+use signaling_protocol::{ClientId, RoomName, SessionId};
+use signaling_rooms::Standing;
+
+use super::super::session::Arrival;
+use super::super::{NodeCore, SessionKey};
+use super::guest::{Ask, Command, Guest, Place};
+
+/// A seat that a node may not have checked with the store yet.
+fn place(seat: &Seat<'_>) -> Option<(RoomName, Place)> {
+    let Seat { room, member, place, number, version, data } = *seat;
+    let standing = if member { Standing::Member { place } } else { Standing::Waiting { place, ahead: 0 } };
+    let place = Place { standing, data: data.map(Box::from), number, told: version, told_line: None };
+    Some((RoomName::new(room).ok()?, place))
+}
+
+impl NodeCore {
+    /// What the next node must be shown of a session.
+    pub(in crate::core) fn state_of(&self, key: SessionKey) -> Vec<u8> {
+        let Some(session) = self.sessions.get(key) else { return Vec::new() };
+        let guest = self.rooms.guests.get(&session.id);
+        let seats = guest.map(Guest::seat_states).unwrap_or_default();
+        SessionState { resumed: session.resumed, seats }.to_bytes()
+    }
+
+    /// A session is served here from now on. What its edge shows is newer than what this node may remember of it; what a socket
+    /// resumes has missed what happened meanwhile.
+    pub(in crate::core) fn guest_arrives(&mut self, arrival: &Arrival) {
+        let session = arrival.session;
+        if !arrival.newcomer {
+            let state = SessionState::read(&arrival.state).unwrap_or_default();
+            self.guest_comes(&arrival.client_id, session, arrival.born, &state.seats);
+        }
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        (guest.born, guest.lost) = (arrival.born, None);
+        let mut missed = Vec::new();
+        for (room, place) in &mut guest.places {
+            place.told_line = None;
+            let known = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
+            missed.push((room.clone(), place.is_member() && (arrival.newcomer || place.told < known)));
+        }
+        for (room, missed) in missed {
+            self.rooms.is_unconfirmed(&room, session);
+            if missed {
+                self.rooms.is_uninformed(&room, session);
+            }
+        }
+    }
+
+    /// A session has these seats, by what the node says that had it.
+    fn guest_comes(&mut self, client: &ClientId, session: SessionId, born: u64, seats: &[Seat<'_>]) {
+        let places: BTreeMap<_, _> = seats.iter().filter_map(place).collect();
+        if places.is_empty() && !self.rooms.guests.contains_key(&session) {
+            return;
+        }
+        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::new(client.clone(), born));
+        for room in std::mem::replace(&mut guest.places, places.clone()).into_keys() {
+            self.rooms.is_out(&room, session);
+        }
+        for (room, place) in places {
+            self.rooms.is_in(&room, session, place.standing, place.told);
+        }
+        self.forget_idle_guest(session);
+    }
+
+    /// Takes a session's seats away from this node: another has it now.
+    pub(in crate::core) fn guest_goes(&mut self, session: SessionId) {
+        let Some(guest) = self.rooms.guests.remove(&session) else { return };
+        guest.places.keys().for_each(|room| self.rooms.is_out(room, session));
+    }
+
+    /// The client has said goodbye.
+    pub(in crate::core) fn guest_leaves(&mut self, now: Instant, key: SessionKey) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let Some(guest) = self.rooms.guests.get(&session.id) else { return };
+        let rooms = guest.places.keys().chain(guest.commands.iter().map(|command| &command.room));
+        let Some(room) = rooms.min().cloned() else { return };
+        let farewell = Command { at: key, seq: 0, number: 0, id: None, room, ask: Ask::Farewell };
+        self.command(now, key, farewell);
+    }
+
+    /// The seats of a session without a socket, for the node that owns its client.
+    pub(in crate::core) fn lingering_seats(
+        &self,
+        client: &ClientId,
+        session: SessionId,
+        born: u64,
+    ) -> Option<Item<'_>> {
+        let guest = self.rooms.guests.get(&session).filter(|guest| !guest.places.is_empty())?;
+        let client_id = self.lingering.get_key_value(client)?.0.as_str();
+        Some(Item::Seats { client_id, session, born, seats: guest.seat_states() })
+    }
+
+    /// Seats come behind the session without a socket that has them, which may have been resumed meanwhile.
+    pub(in crate::core) fn lingering_seats_come(
+        &mut self,
+        client: &ClientId,
+        (session, born): (SessionId, u64),
+        seats: &[Seat<'_>],
+    ) {
+        let attached = self.holder(client).filter(|(_, holder)| holder.id == session).map(|(key, _)| key);
+        let lingers = self.lingering.get(client).is_some_and(|lingering| lingering.session == session);
+        if self.rooms.guests.contains_key(&session) || (attached.is_none() && !lingers) {
+            return;
+        }
+        self.guest_comes(client, session, born, seats);
+        let Some(guest) = self.rooms.guests.get(&session) else { return };
+        for room in guest.places.keys().cloned().collect::<Vec<_>>() {
+            self.rooms.is_unconfirmed(&room, session);
+            if attached.is_some() && self.rooms.place(session, &room).is_some_and(|place| place.is_member()) {
+                self.rooms.is_uninformed(&room, session);
+            }
+        }
+        if attached.is_some() {
+            self.say_state(session);
+        }
+    }
+}

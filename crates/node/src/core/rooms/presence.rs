@@ -1,0 +1,187 @@
+//! Seats are kept alive, given back to a store that has lost them, and given up.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::rooms::{LeftReason, RoomMessage};
+use signaling_protocol::{RoomName, SessionId};
+use signaling_rooms::{Op, Outcome, Seat, Standing};
+
+use super::super::NodeCore;
+use super::task::{Purpose, RoomTask};
+use super::tell;
+
+/// Seats that one operation keeps alive: the store is busy with it for a millisecond or two.
+const SEATS_AT_ONCE: usize = 200;
+/// How often to look for sessions that have ended.
+const LOOK_FOR_ENDED: Duration = Duration::from_millis(500);
+/// If the last round of refreshes has not been carried out, the next comes so much later.
+const POSTPONE: Duration = Duration::from_secs(1);
+
+impl NodeCore {
+    /// What time brings in rooms.
+    pub(in crate::core) fn sweep_rooms(&mut self, now: Instant) {
+        if now >= self.rooms.look_for_ended_at {
+            self.rooms.look_for_ended_at = now + LOOK_FOR_ENDED;
+            self.look_for_ended(now);
+        }
+        self.attend_rooms(now);
+        if now >= self.rooms.refresh_at {
+            if self.rooms.background.is_empty() {
+                self.rooms.refresh_at = now + self.rooms.settings.presence;
+                self.refresh_all();
+            } else {
+                self.rooms.refresh_at = now + POSTPONE;
+            }
+        }
+    }
+
+    /// Keeps the seats of all that are here alive, and of those without a socket whom this node owns.
+    fn refresh_all(&mut self) {
+        let rooms: Vec<_> = self.rooms.here.iter().map(|(room, here)| (room.clone(), here.sessions.clone())).collect();
+        for (room, sessions) in rooms {
+            let sessions: Vec<_> = sessions.into_iter().filter(|session| self.answers_for(*session)).collect();
+            self.refresh(&room, &sessions);
+        }
+    }
+
+    /// Whether the session is this node's to keep.
+    fn answers_for(&self, session: SessionId) -> bool {
+        let owned = || self.rooms.guests.get(&session).is_some_and(|guest| self.owns_name(guest.client.as_str()));
+        self.attached_key(session).is_some() || owned()
+    }
+
+    /// Has the store hear of seats that came from elsewhere, or may have changed.
+    pub(super) fn refresh_unconfirmed(&mut self, room: &RoomName) {
+        let Some(here) = self.rooms.here.get_mut(room) else { return };
+        let sessions: Vec<_> = std::mem::take(&mut here.unconfirmed).into_iter().collect();
+        self.refresh(room, &sessions);
+    }
+
+    fn refresh(&mut self, room: &RoomName, sessions: &[SessionId]) {
+        for sessions in sessions.chunks(SEATS_AT_ONCE) {
+            let (sessions, seats) = self.seats(room, sessions.iter().copied());
+            let task = RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), Op::Refresh { seats });
+            self.rooms.background.push_back(task);
+        }
+    }
+
+    fn seats(&self, room: &RoomName, sessions: impl Iterator<Item = SessionId>) -> (Vec<(SessionId, u64)>, Vec<Seat>) {
+        let seat = |session: SessionId| {
+            let guest = self.rooms.guests.get(&session)?;
+            let seat = guest.seat(session, room, &self.settings.id)?;
+            Some(((session, seat.who.number), seat))
+        };
+        sessions.filter_map(seat).unzip()
+    }
+
+    /// The store has said where those stand whose seats were kept alive, or given back.
+    pub(super) fn seats_answered(
+        &mut self,
+        room: &RoomName,
+        seats: &[(SessionId, u64)],
+        outcome: &Outcome,
+        may_restore: bool,
+    ) {
+        let mut lost = Vec::new();
+        for (&(session, number), &standing) in seats.iter().zip(&outcome.standings) {
+            match standing {
+                Standing::Unknown if may_restore => lost.push(session),
+                Standing::Unknown => {}
+                standing => self.stands(room, (session, number), standing, outcome.waiting),
+            }
+        }
+        if lost.is_empty() {
+            return;
+        }
+        let version = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
+        let (sessions, seats) = self.seats(room, lost.into_iter());
+        self.rooms.counts.restored += seats.len() as u64;
+        let op = Op::Restore { seats, version };
+        self.rooms.background.push_back(RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), op));
+    }
+
+    /// Where one session stands in a room, unless it has asked for something else since.
+    fn stands(&mut self, room: &RoomName, (session, number): (SessionId, u64), standing: Standing, queue_length: u64) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        if guest.commands.front().is_some_and(|first| first.room == *room) {
+            return;
+        }
+        let Some(place) = guest.places.get_mut(room).filter(|place| place.number == number) else { return };
+        let was = std::mem::replace(&mut place.standing, standing);
+        let attached = self.attached_key(session);
+        match standing {
+            Standing::Member { .. } => {
+                if matches!(was, Standing::Waiting { .. }) {
+                    let version = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
+                    self.rooms.is_in(room, session, standing, version);
+                    self.say_state(session);
+                    self.rooms.is_uninformed(room, session);
+                }
+            }
+            Standing::Waiting { ahead, .. } => {
+                if matches!(was, Standing::Member { .. }) {
+                    self.rooms.is_in(room, session, standing, 0);
+                    self.say_state(session);
+                }
+                if let Some(key) = attached
+                    && let Some(place) = self.rooms.place(session, room)
+                    && place.told_line.replace(ahead) != Some(ahead)
+                {
+                    self.tell(key, &tell::waiting(room, ahead, queue_length));
+                }
+            }
+            Standing::Out | Standing::Unknown => {
+                self.give_up_place(room, session);
+                let message = RoomMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
+                if let Some(key) = attached {
+                    self.say_state(session);
+                    self.tell(key, &message);
+                }
+            }
+        }
+    }
+
+    fn give_up_place(&mut self, room: &RoomName, session: SessionId) {
+        if let Some(guest) = self.rooms.guests.get_mut(&session) {
+            guest.places.remove(room);
+        }
+        self.rooms.is_out(room, session);
+        self.forget_idle_guest(session);
+    }
+
+    /// Gives up the seats of sessions that are neither here nor can come back here. They are kept for the grace time from when
+    /// the socket was lost, unless another node has the session by now.
+    fn look_for_ended(&mut self, now: Instant) {
+        let mut ended = BTreeMap::new();
+        for (session, guest) in &mut self.rooms.guests {
+            let holder = self.session_by_client.get(&guest.client).and_then(|key| self.sessions.get(*key));
+            if holder.is_some_and(|holder| holder.id == *session) {
+                guest.lost = None;
+                continue;
+            }
+            let lost = *guest.lost.get_or_insert(now);
+            let lingers = self.lingering.get(&guest.client).is_some_and(|lingering| lingering.session == *session);
+            if !lingers && !guest.is_busy() {
+                ended.insert(*session, lost);
+            }
+        }
+        for (session, lost) in ended {
+            let keep = self.rooms.settings.grace.saturating_sub(now.saturating_duration_since(lost));
+            let Some(guest) = self.rooms.guests.remove(&session) else { continue };
+            for (room, place) in &guest.places {
+                self.rooms.is_out(room, session);
+                let who = guest.who(session, place.number, &self.settings.id);
+                let task = RoomTask::new(Purpose::Farewell, room.clone(), Op::Drop { who, keep });
+                self.rooms.background.push_back(task);
+            }
+        }
+    }
+
+    /// Forgets a guest that is in no room and waits for nothing.
+    pub(super) fn forget_idle_guest(&mut self, session: SessionId) {
+        if self.rooms.guests.get(&session).is_some_and(|guest| guest.places.is_empty() && !guest.is_busy()) {
+            self.rooms.guests.remove(&session);
+        }
+    }
+}

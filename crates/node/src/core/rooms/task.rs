@@ -1,0 +1,106 @@
+//! What the store is asked, and for whom.
+
+use std::time::Instant;
+
+use signaling_protocol::{RoomName, SessionId};
+use signaling_rooms::{Op, Outcome, Request, StoreError};
+
+use super::super::NodeCore;
+
+/// Most operations of one batch: an answer to them takes a few milliseconds.
+const BATCH: usize = 200;
+
+/// Whether somebody waits for the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// A client does.
+    Urgent,
+    /// Nobody does: seats are kept alive.
+    Background,
+}
+
+impl Urgency {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Urgent, Self::Background];
+}
+
+/// One operation on a room, and what its answer is for.
+#[derive(Debug)]
+pub struct RoomTask {
+    pub(super) purpose: Purpose,
+    request: Request,
+}
+
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// The first command of a session's queue.
+    Command { session: SessionId },
+    /// Seats are kept alive, or given back: whose, and the number of the last command that each of them knows.
+    Seats { seats: Vec<(SessionId, u64)> },
+    /// Clients here are to be given the whole state.
+    State,
+    /// A seat is given up.
+    Farewell,
+}
+
+impl RoomTask {
+    pub(super) fn new(purpose: Purpose, room: RoomName, op: Op) -> Self {
+        Self { purpose, request: Request { room, op } }
+    }
+
+    /// What the store is to carry out.
+    #[must_use]
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+}
+
+impl NodeCore {
+    /// Whether the store is to be asked anything.
+    #[must_use]
+    pub fn wants_store(&self, urgency: Urgency) -> bool {
+        match urgency {
+            Urgency::Urgent => !self.rooms.urgent.is_empty(),
+            Urgency::Background => !self.rooms.background.is_empty(),
+        }
+    }
+
+    /// Takes what the store is to be asked next. One batch of each urgency is under way at a time: a client's commands keep
+    /// their order.
+    pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
+        let tasks = match urgency {
+            Urgency::Urgent => &mut self.rooms.urgent,
+            Urgency::Background => &mut self.rooms.background,
+        };
+        tasks.drain(..tasks.len().min(BATCH)).collect()
+    }
+
+    /// The store has answered, or has not.
+    pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<Outcome, StoreError>) {
+        let RoomTask { purpose, request: Request { room, op } } = task;
+        self.rooms.counts.failures += u64::from(answer.is_err());
+        if let Ok(outcome) = &answer {
+            self.tell_nodes(&room, outcome);
+        }
+        match (purpose, answer) {
+            (Purpose::Command { session }, answer) => self.command_answered(now, session, &room, answer),
+            (Purpose::Seats { seats }, Ok(outcome)) => {
+                self.seats_answered(&room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
+                self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
+            }
+            (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
+            (Purpose::Farewell, Ok(outcome)) => {
+                self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
+            }
+            (Purpose::State, Err(_)) => self.state_unknown(now, &room),
+            // The next interval refreshes them, and what is given up goes by itself.
+            (Purpose::Seats { .. } | Purpose::Farewell, Err(_)) => {}
+        }
+    }
+
+    /// Somebody else at this process has had the store change a room.
+    pub fn room_was_changed(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
+        self.tell_nodes(room, &outcome);
+        self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+    }
+}

@@ -1,0 +1,86 @@
+//! Carries what the core wants of the room store there, and the answers back. What clients wait for and what only keeps seats
+//! alive go separate ways, so that the one does not wait for the other.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use signaling_rooms::{Outcome, Request, RoomStore as _, Store, StoreError};
+use signaling_server::Wake;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{info, warn};
+
+use super::Node;
+use crate::core::{RoomTask, Urgency};
+
+/// What an operator has the store do: answered once the core knows of it.
+pub(super) type Errand = (Request, oneshot::Sender<Result<Outcome, StoreError>>);
+
+/// Most errands of operators that wait.
+pub const ERRANDS: usize = 64;
+
+/// Carries tasks of one urgency. Ends when dropped.
+pub async fn carry_tasks(node: Node, store: Store, urgency: Urgency) {
+    let wake = node.store_wake(urgency);
+    let mut away = None;
+    loop {
+        wake.due().await;
+        let tasks = node.with_core(|core| core.take_room_tasks(urgency));
+        if tasks.is_empty() {
+            continue;
+        }
+        let asked = Instant::now();
+        let answers = store.apply(tasks.iter().map(|task| task.request().clone()).collect()).await;
+        node.store_answered(asked.elapsed());
+        report(&mut away, &answers);
+        node.with_core(|core| answer(core, tasks, answers));
+    }
+}
+
+fn answer(core: &mut crate::core::NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<Outcome, StoreError>>) {
+    let now = Instant::now();
+    for (task, answer) in tasks.into_iter().zip(answers) {
+        core.room_answered(now, task, answer);
+    }
+}
+
+/// Says once that the store is away, and once that it is back.
+fn report(away: &mut Option<Instant>, answers: &[Result<Outcome, StoreError>]) {
+    match (answers.iter().find_map(|answer| answer.as_ref().err()), &*away) {
+        (Some(error), None) => {
+            warn!(%error, "rooms cannot be changed: members stay, signals flow on");
+            *away = Some(Instant::now());
+        }
+        (None, Some(since)) => {
+            info!(after = ?since.elapsed(), "the room store answers again");
+            *away = None;
+        }
+        _ => {}
+    }
+}
+
+/// Does what operators ask of rooms. Ends when dropped, or when nobody can ask any more.
+pub async fn run_errands(node: Node, store: Store, mut errands: mpsc::Receiver<Errand>) {
+    while let Some((request, reply)) = errands.recv().await {
+        let mut answers = store.apply(vec![request.clone()]).await;
+        let answer = answers.pop().unwrap_or_else(|| Err(StoreError("no answer".into())));
+        if let Ok(outcome) = &answer {
+            node.with_core(|core| core.room_was_changed(Instant::now(), &request.room, outcome.clone()));
+        }
+        // Whoever asked may have gone.
+        let _ = reply.send(answer);
+    }
+}
+
+impl Node {
+    fn store_wake(&self, urgency: Urgency) -> Rc<Wake> {
+        let state = self.0.borrow();
+        Rc::clone(match urgency {
+            Urgency::Urgent => &state.urgent,
+            Urgency::Background => &state.background,
+        })
+    }
+
+    fn store_answered(&self, after: std::time::Duration) {
+        self.0.borrow().metrics.store_answered(after);
+    }
+}
