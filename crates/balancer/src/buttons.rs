@@ -75,7 +75,7 @@ async fn press(
         return no(StatusCode::FORBIDDEN, "forbidden", "only the page of this server may ask");
     }
     let Some(press) = serde_json::from_slice::<Press>(&body).ok().filter(Press::is_sensible) else {
-        return no(StatusCode::BAD_REQUEST, "bad_request", "there is no such button");
+        return no(StatusCode::BAD_REQUEST, "bad_request", "there is no such button, or there are nodes enough");
     };
     let control = buttons.control.as_ref().filter(|_| peer.ip().is_loopback() && names_loopback(&headers));
     let Some(control) = control else {

@@ -165,7 +165,7 @@ function drawNow() {
     view.press('sound-button', camera.hasSound);
   }
   if (room) {
-    view.showRoom(room.name, people.length, room.capacity);
+    view.showRoom(room, people.length);
     view.element('send-button').disabled = !others.some(({ channelState }) => channelState === 'open');
     const tile = ({ id, state, stream }) => ({
       id, state, stream, name: nameOf(id), node: nodeById.get(id) ?? null, isSelf: false, roundTrip: roundTripById.get(id) ?? null,

@@ -78,41 +78,38 @@ async function ask(command) {
 export function showNodes(list, nodes, hasButtons) {
   const cardById = new Map([...list.children].map((card) => [card.dataset.id, card]));
   for (const [at, node] of nodes.entries()) {
-    const card = cardById.get(node.id) ?? makeCard(node.id, hasButtons);
+    const card = cardById.get(node.id) ?? makeCard(node.id);
     if (list.children[at] !== card) list.insertBefore(card, list.children[at] ?? null);
-    fillCard(card, node);
+    fillCard(card, node, hasButtons);
   }
   while (list.children.length > nodes.length) list.lastElementChild.remove();
 }
 
-function makeCard(id, hasButtons) {
+function makeCard(id) {
   const card = document.createElement('li');
   card.dataset.id = id;
   const head = document.createElement('div');
   head.className = 'head';
   head.append(make('span', 'name', id), make('span', 'badge', ''));
-  card.append(head, make('ul', 'served', ''));
-  if (hasButtons) {
-    const row = make('div', 'row', '');
-    for (const act of ['drain', 'kill']) {
-      const button = make('button', act === 'kill' ? 'danger' : '', act === 'kill' ? 'Kill' : 'Drain');
-      Object.assign(button, { type: 'button' });
-      button.dataset.act = act;
-      button.setAttribute('aria-label', `${button.textContent} ${id}`);
-      row.append(button);
-    }
-    card.append(row);
+  const row = make('div', 'row', '');
+  for (const [act, word, look] of [['drain', 'Drain', ''], ['kill', 'Kill', 'danger']]) {
+    const button = Object.assign(make('button', look, word), { type: 'button' });
+    button.dataset.act = act;
+    button.setAttribute('aria-label', `${word} ${id}`);
+    row.append(button);
   }
+  card.append(head, make('ul', 'served', ''), row);
   return card;
 }
 
-function fillCard(card, { state, members }) {
+function fillCard(card, { state, members }, hasButtons) {
   const isUp = state === 'ready' || state === '';
   const badge = card.querySelector('.badge');
   const text = state.startsWith('down') ? 'down' : state;
   if (badge.textContent !== text) badge.textContent = text;
   badge.hidden = state === '';
   badge.dataset.tone = isUp ? 'good' : text === 'down' || text === 'being killed' ? 'bad' : 'busy';
+  card.querySelector('.row').hidden = !hasButtons;
   for (const button of card.querySelectorAll('button')) button.disabled = !isUp;
   const served = card.querySelector('.served');
   const wanted = members.map(({ id }) => id).join();

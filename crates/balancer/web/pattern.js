@@ -27,14 +27,14 @@ function draw(context, name) {
   }
   const angle = ((now.getTime() % 2_000) / 2_000) * 2 * Math.PI;
   context.fillStyle = '#11141acc';
-  context.fillRect(0, HEIGHT * 0.3, WIDTH, HEIGHT * 0.4);
+  context.fillRect(0, HEIGHT * 0.08, WIDTH, HEIGHT * 0.42);
   context.fillStyle = '#ffffff';
   context.beginPath();
-  context.arc(34 + Math.cos(angle) * 14, HEIGHT / 2 + Math.sin(angle) * 14, 6, 0, 2 * Math.PI);
+  context.arc(34 + Math.cos(angle) * 14, HEIGHT * 0.29 + Math.sin(angle) * 14, 6, 0, 2 * Math.PI);
   context.fill();
   context.textBaseline = 'middle';
   context.font = '600 20px system-ui, sans-serif';
-  context.fillText(name, 66, HEIGHT / 2 - 12, WIDTH - 76);
+  context.fillText(name, 66, HEIGHT * 0.29 - 12, WIDTH - 76);
   context.font = '16px ui-monospace, monospace';
-  context.fillText(`${now.toTimeString().slice(0, 8)}.${Math.floor(now.getMilliseconds() / 100)}`, 66, HEIGHT / 2 + 14);
+  context.fillText(`${now.toTimeString().slice(0, 8)}.${Math.floor(now.getMilliseconds() / 100)}`, 66, HEIGHT * 0.29 + 14);
 }

@@ -4,6 +4,9 @@ const TONES = {
   connected: 'good', connecting: 'busy', new: 'busy', disconnected: 'busy', none: 'busy', failed: 'bad', closed: 'bad',
 };
 
+/** Where the browser's own word tells people little. */
+const WORDS = { new: 'connecting', none: 'not connected', closed: 'gone' };
+
 /** Browsers play sound only after the user has done something. */
 let mayPlaySound = false;
 for (const type of ['pointerdown', 'keydown']) {
@@ -47,9 +50,14 @@ function makeTile({ id, isSelf }) {
 function fillTile(tile, { name, node, state, isSelf, stream, roundTrip }) {
   const [video, caption] = [tile.querySelector('video'), tile.querySelector('.caption')];
   const hasPicture = stream !== null && (isSelf || state === 'connected' || state === 'disconnected');
-  if (video.srcObject !== stream) video.srcObject = stream;
+  if (video.srcObject !== stream) {
+    video.srcObject = stream;
+    // Until the user has done something, pictures with sound may not start by themselves; muted ones may.
+    video.play().catch(() => {});
+  }
   video.hidden = !hasPicture;
-  const text = state === 'connected' && roundTrip !== null ? `direct, ${roundTrip < 1 ? '<1' : Math.round(roundTrip)} ms` : state;
+  const isTimed = state === 'connected' && roundTrip !== null;
+  const text = isTimed ? `direct, ${roundTrip < 1 ? '<1' : Math.round(roundTrip)} ms` : (WORDS[state] ?? state);
   setText(tile.querySelector('.blank'), hasPicture ? '' : name.slice(0, 2));
   setText(caption.querySelector('.who'), isSelf ? `${name} (you)` : name);
   setText(caption.querySelector('.node'), node ?? '');

@@ -30,9 +30,10 @@ export function showPart(part) {
   element('chat').hidden = part !== 'stage';
 }
 
-export function showRoom(name, count, capacity) {
+export function showRoom({ name, state, capacity }, count) {
   setText('stage-title', `Room ${name}`);
-  setText('count', `${count === 1 ? 'You are alone here' : `${count} are here`}${capacity === null ? '' : `, of ${capacity} at most`}`);
+  const here = `${count === 1 ? 'You are alone here' : `${count} are here`}${capacity === null ? '' : `, of ${capacity} at most`}`;
+  setText('count', state === 'joining' ? 'Entering …' : here);
   element('invite-open').href = roomLink(name);
   document.title = `${name} (${count}) · Signaling mesh`;
 }
