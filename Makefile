@@ -61,6 +61,7 @@ fmt: ## Format the code
 check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p signaling-client --all-targets --features rustls -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	cargo machete
@@ -69,6 +70,7 @@ test: deps-test ## Unit and property tests, doc tests, simulated meshes, web mod
 	cargo build --workspace --bins
 	$(UNIT_TESTS)
 	cargo test --workspace --doc
+	cargo test -p signaling-client --features rustls --test wss
 	$(MAKE) simulate
 ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
