@@ -80,7 +80,7 @@ async fn press(
     let control = buttons.control.as_ref().filter(|_| peer.ip().is_loopback() && names_loopback(&headers));
     let Some(control) = control else {
         return match press {
-            Press::Status => told(json!({ "servers": null })),
+            Press::Status => no_buttons(),
             _ => no(StatusCode::FORBIDDEN, "forbidden", "only a browser on the machine of a local mesh may do that"),
         };
     };
@@ -92,6 +92,7 @@ async fn press(
             no(StatusCode::CONFLICT, "refused", answer["message"].as_str().unwrap_or_default())
         }
         Ok(Ok(answer)) => told(answer),
+        Ok(Err(_)) if matches!(press, Press::Status) => no_buttons(),
         Ok(Err(error)) => no(StatusCode::BAD_GATEWAY, "no_control", &format!("mesh-dev does not answer: {error}")),
         Err(_) => no(StatusCode::GATEWAY_TIMEOUT, "no_answer", "mesh-dev is not done in time"),
     }
@@ -130,6 +131,10 @@ async fn ask(control: &PathBuf, press: &Press) -> std::io::Result<Value> {
     let mut answer = Vec::new();
     socket.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
     Ok(serde_json::from_slice(&answer)?)
+}
+
+fn no_buttons() -> Response<Body> {
+    told(json!({ "servers": null }))
 }
 
 fn told(answer: Value) -> Response<Body> {
