@@ -8,6 +8,7 @@ LISTEN ?= 127.0.0.1:8080
 NODES ?= 3
 BALANCERS ?= 1
 MESH_DIR ?= .mesh
+# Rooms of several nodes need a Redis.
 # Which version the tests of mixed versions upgrade from: a commit or tag.
 PREVIOUS ?= HEAD~1
 
@@ -59,6 +60,7 @@ fmt: ## Format the code
 check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p signaling-client --all-targets --features rustls -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	cargo machete
@@ -67,6 +69,7 @@ test: deps-test ## Unit and property tests, doc tests, simulated meshes, web mod
 	cargo build --workspace --bins
 	$(UNIT_TESTS)
 	cargo test --workspace --doc
+	cargo test -p signaling-client --features rustls --test wss
 	$(MAKE) simulate
 ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \

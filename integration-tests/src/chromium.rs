@@ -88,9 +88,10 @@ impl Chromium {
         let context = self.devtools.call(None, "Target.createBrowserContext", json!({})).await;
         let target = json!({ "url": "about:blank", "browserContextId": context["browserContextId"] });
         let target = self.devtools.call(None, "Target.createTarget", target).await;
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let target = target["targetId"].as_str().unwrap().to_owned();
+        let attach = json!({ "targetId": target, "flatten": true });
         let session = self.devtools.call(None, "Target.attachToTarget", attach).await;
-        Page::open(&self.devtools, name, session["sessionId"].as_str().unwrap(), url).await
+        Page::open(&self.devtools, name, &target, session["sessionId"].as_str().unwrap(), url).await
     }
 }
 

@@ -1,10 +1,12 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports; it ends with the test.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use signaling_devmesh::{Binaries, Mesh, MeshOptions};
+use signaling_devmesh::{Binaries, Mesh, MeshOptions, control_socket, serve_control};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use crate::metrics::becomes;
 use crate::optional::{in_path, missing};
@@ -13,7 +15,7 @@ use crate::room_times::RoomTimes;
 /// A running mesh.
 pub struct TestMesh {
     /// What can be done to it.
-    pub mesh: Mesh,
+    pub mesh: Arc<Mesh>,
     /// Its folder: logs, secret, discovery file.
     pub dir: TempDir,
 }
@@ -30,7 +32,7 @@ impl TestMesh {
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
         let mut options = MeshOptions::new(dir.path(), binaries);
         change(&mut options);
-        let mesh = Self { mesh: Mesh::start(options).await.unwrap(), dir };
+        let mesh = Self { mesh: Arc::new(Mesh::start(options).await.unwrap()), dir };
         mesh.agrees().await;
         mesh
     }
@@ -48,6 +50,15 @@ impl TestMesh {
             change(options);
         };
         Some(Self::with(with_rooms).await)
+    }
+
+    /// Listens to what the demo page's buttons ask, as `mesh-dev up` does, until the set is dropped. The balancers have to
+    /// be told where: see [`with_buttons`].
+    pub fn serve_control(&self) -> JoinSet<()> {
+        let mesh = Arc::clone(&self.mesh);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { serve_control(mesh).await.unwrap() });
+        serving
     }
 
     /// Waits until every server has seen every node.
@@ -91,6 +102,13 @@ impl TestMesh {
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
         (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
     }
+}
+
+/// Has the balancers serve the demo page, with buttons.
+pub fn with_buttons(options: &mut MeshOptions) {
+    options.balancer_args.extend(["--demo", "--reveal-nodes"].map(str::to_owned));
+    options.balancer_args.push(format!("--demo-control={}", control_socket(&options.dir).display()));
+    options.node_args.push("--reveal-nodes".to_owned());
 }
 
 /// Where the binaries are: beside the test's own, or where `SIGNALING_BIN_DIR` says.

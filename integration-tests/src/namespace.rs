@@ -1,4 +1,4 @@
-//! A network namespace of its own for one test, and a packet filter in it that parts two nodes.
+//! A network namespace of its own for one test, and a packet filter in it that parts two nodes, or clients from balancers.
 //!
 //! Every node runs in a group of its own (`setpriv --regid`), by which the filter knows whose packets they are: what a
 //! parted node sends to the other's listener is dropped without a word, and what it sends to anybody else passes. The
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use signaling_devmesh::{MeshOptions, NodeEntry};
+use signaling_devmesh::{BalancerEntry, MeshOptions, NodeEntry};
 
 /// Set in the process that runs inside.
 const INSIDE: &str = "DRILL_INSIDE_NAMESPACE";
@@ -81,9 +81,7 @@ impl Parting {
 
     /// How many packets were dropped so far.
     pub fn dropped(&self) -> u64 {
-        let rules = nft(&["list", "chain", "inet", "drill", "sent"]);
-        let counts = rules.split("counter packets ").skip(1);
-        counts.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).sum()
+        dropped()
     }
 }
 
@@ -91,6 +89,38 @@ impl Drop for Parting {
     fn drop(&mut self) {
         nft(&["flush", "chain", "inet", "drill", "sent"]);
     }
+}
+
+/// Clients and balancers that hear nothing of each other, for as long as this lives.
+pub struct Silence(());
+
+impl Silence {
+    /// Cuts what clients and these balancers' public listeners say to each other.
+    pub fn of_clients(balancers: &[BalancerEntry]) -> Self {
+        for port in balancers.iter().filter_map(|balancer| balancer.url.rsplit(':').next()) {
+            for direction in ["dport", "sport"] {
+                nft(&["add", "rule", "inet", "drill", "sent", "tcp", direction, port, "counter", "drop"]);
+            }
+        }
+        Self(())
+    }
+
+    /// How many packets were dropped so far.
+    pub fn dropped(&self) -> u64 {
+        dropped()
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        nft(&["flush", "chain", "inet", "drill", "sent"]);
+    }
+}
+
+fn dropped() -> u64 {
+    let rules = nft(&["list", "chain", "inet", "drill", "sent"]);
+    let counts = rules.split("counter packets ").skip(1);
+    counts.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 fn group(node: &NodeEntry) -> u32 {

@@ -1,31 +1,34 @@
-//! Two browsers at different nodes find each other through the demo page, then talk directly.
+//! Browsers meet in a room through the demo page, then talk directly, whatever happens to the servers meanwhile.
 
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 
+use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::cut::Forwards;
+use signaling_integration_tests::mesh::with_buttons;
+use signaling_integration_tests::optional::{in_path, missing};
 use signaling_integration_tests::{Chromium, Page, TestMesh, stays};
 
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(20);
+const ROOM: &str = "den";
+const OWN_TEXT: &str = "#log li[data-from=me] .text";
+const THEIR_TEXT: &str = "#log li[data-from=peer] .text";
 
 #[tokio::test]
-async fn two_browsers_at_different_nodes_talk_over_a_data_channel() {
-    let Some(browser) = Chromium::start().await else { return };
-    let mesh = mesh().await;
+async fn two_browsers_at_different_nodes_meet_in_a_room_and_talk_directly() {
+    let Some((browser, mesh)) = start(|_| {}).await else { return };
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
-    let ada_page = open(&browser, &mesh, &ada).await;
-    let bob_page = open(&browser, &mesh, &bob).await;
-
-    call(&ada_page, &bob).await;
+    let ada_page = enter(&browser, &mesh, &ada).await;
+    let bob_page = enter(&browser, &mesh, &bob).await;
 
     for (page, own_node, peer, peer_node) in
         [(&ada_page, "node-0", &bob, "node-1"), (&bob_page, "node-1", &ada, "node-0")]
     {
-        page.shows("#channel-state", "open", SOON).await;
+        meets(page, peer).await;
         page.shows("#my-node", own_node, SOON).await;
-        page.shows("#peer-id", peer, SOON).await;
-        page.shows("#peer-node", peer_node, SOON).await;
+        page.shows(&format!("#tiles [data-id='{peer}'] .node"), peer_node, SOON).await;
+        page.comes_to(&format!("document.querySelector(\"#tiles [data-id='{peer}'] video\").videoWidth > 0"), SOON).await;
     }
     say(&ada_page, "Hello, Bob. <b>ø 😀</b>").await;
     bob_page.shows(THEIR_TEXT, "Hello, Bob. <b>ø 😀</b>", SOON).await;
@@ -39,54 +42,139 @@ async fn two_browsers_at_different_nodes_talk_over_a_data_channel() {
 
 #[tokio::test]
 async fn two_browsers_find_each_other_only_while_their_nodes_do() {
-    let Some(browser) = Chromium::start().await else { return };
-    let mesh = mesh().await;
+    let Some((browser, mesh)) = start(|_| {}).await else { return };
     let forwards = Forwards::to(&mesh, "node-1").await;
     forwards.until_used(&mesh, "node-0").await;
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
-    let ada_page = open(&browser, &mesh, &ada).await;
-    let bob_page = open(&browser, &mesh, &bob).await;
+    let bob_page = enter(&browser, &mesh, &bob).await;
     forwards.cut();
+    let ada_page = enter(&browser, &mesh, &ada).await;
 
-    call(&ada_page, &bob).await;
-
-    ada_page.shows("#peer-state", "calling", SOON).await;
-    let nothing_comes = || async {
-        let ada_waits = ada_page.text("#peer-state").await.as_deref() == Some("calling");
-        ada_waits && bob_page.text("#peer-state").await.as_deref() == Some("none")
-    };
-    stays("no call comes through between the nodes", Duration::from_secs(5), nothing_comes).await;
+    let nobody_meets = || async { !has_met(&ada_page, &bob).await && !has_met(&bob_page, &ada).await };
+    stays("nothing comes through between the nodes", Duration::from_secs(5), nobody_meets).await;
     forwards.heal();
-    for page in [&ada_page, &bob_page] {
-        page.shows("#channel-state", "open", Duration::from_secs(30)).await;
+    for (page, peer) in [(&ada_page, &bob), (&bob_page, &ada)] {
+        meets(page, peer).await;
         assert_eq!(page.complaints().await, Vec::<String>::new());
     }
 }
 
-const OWN_TEXT: &str = "#log li[data-from=me] .text";
-const THEIR_TEXT: &str = "#log li[data-from=peer] .text";
+#[tokio::test]
+async fn a_call_goes_on_while_its_balancer_and_a_node_are_killed_and_who_comes_later_meets_both() {
+    let Some((browser, mesh)) = start(|_| {}).await else { return };
+    let _control = mesh.serve_control();
+    let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
+    let ada_page = enter(&browser, &mesh, &ada).await;
+    let bob_page = enter(&browser, &mesh, &bob).await;
+    meets(&ada_page, &bob).await;
+    meets(&bob_page, &ada).await;
 
-async fn mesh() -> TestMesh {
-    TestMesh::with(|options| {
-        options.balancer_args = ["--demo", "--reveal-nodes"].map(str::to_owned).into();
-        options.node_args = vec!["--reveal-nodes".to_owned()];
+    mesh.mesh.kill("balancer-0").await.unwrap();
+    ada_page.comes_to("!document.querySelector('#trouble').hidden", SOON).await;
+    say(&ada_page, "Still here?").await;
+    bob_page.shows(THEIR_TEXT, "Still here?", SOON).await;
+    mesh.mesh.restart("balancer-0").await.unwrap();
+    for page in [&ada_page, &bob_page] {
+        page.shows("#signaling-state", "connected", SOON).await;
+    }
+
+    ada_page.comes_to("document.querySelector(\"#nodes [data-id=node-0] [data-act=kill]\")?.disabled === false", SOON).await;
+    ada_page.click("#nodes [data-id=node-0] [data-act=kill]").await;
+    ada_page.comes_to("/^node-[12]$/.test(document.querySelector('#my-node').textContent)", SOON).await;
+    ada_page.comes_to("/ada-.*: node-0 → node-/.test(document.querySelector('#moves').textContent)", SOON).await;
+    bob_page.comes_to("/ada-.*: node-0 → node-/.test(document.querySelector('#moves').textContent)", SOON).await;
+    say(&bob_page, "Still.").await;
+    ada_page.shows(THEIR_TEXT, "Still.", SOON).await;
+
+    let eve = mesh.id_owned_by("node-2", "eve");
+    let eve_page = enter(&browser, &mesh, &eve).await;
+    for (page, peer) in [(&eve_page, &ada), (&eve_page, &bob), (&ada_page, &eve), (&bob_page, &eve)] {
+        meets(page, peer).await;
+    }
+    for page in [&ada_page, &bob_page] {
+        assert_eq!(page.ended_channels().await, 0);
+        let complaints = page.complaints().await;
+        // While the balancer was away, the browser itself said so.
+        let others: Vec<_> = complaints.iter().filter(|text| !text.contains("net::ERR_")).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
+}
+
+#[tokio::test]
+async fn four_browsers_meet_in_a_room_for_four_and_a_fifth_waits_until_one_closes() {
+    let options = |options: &mut MeshOptions| {
+        options.node_args.extend(["--room-capacity=4", "--resume-ms=1000", "--grace-ms=1000"].map(str::to_owned));
+    };
+    let Some((browser, mesh)) = start(options).await else { return };
+    let mut pages = Vec::new();
+    for id in ["one", "two", "three", "four"] {
+        pages.push((id, enter(&browser, &mesh, id).await));
+    }
+    for (id, page) in &pages {
+        for (other, _) in pages.iter().filter(|(other, _)| other != id) {
+            meets(page, other).await;
+        }
+        page.shows("#count", "4 are here, of 4 at most", SOON).await;
+    }
+
+    let fifth = open(&browser, &mesh, "five").await;
+    fifth.shows("#line-text", "The room is full. You are next.", SOON).await;
+    let sixth = open(&browser, &mesh, "six").await;
+    sixth.shows("#line-text", "The room is full. One person is ahead of you, 2 in line.", SOON).await;
+    pages.remove(0).1.close().await;
+
+    for (id, page) in &pages {
+        meets(page, "five").await;
+        meets(&fifth, id).await;
+    }
+    sixth.shows("#line-text", "The room is full. You are next.", SOON).await;
+    fifth.shows("#count", "4 are here, of 4 at most", SOON).await;
+}
+
+/// A browser, and a mesh with rooms and the page. `None` where one of them cannot be had; it is said then.
+async fn start(change: impl FnOnce(&mut MeshOptions)) -> Option<(Chromium, TestMesh)> {
+    if in_path(&["redis-server"]).is_none() {
+        missing("redis-server", "redis-server");
+        return None;
+    }
+    let browser = Chromium::start().await?;
+    let mesh = TestMesh::with(|options| {
+        options.redis = true;
+        with_buttons(options);
+        change(options);
     })
-    .await
+    .await;
+    Some((browser, mesh))
+}
+
+/// Opens the page in the room, and waits until it is in.
+async fn enter<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
+    let page = open(browser, mesh, id).await;
+    page.comes_to("/here/.test(document.querySelector('#count').textContent)", SOON).await;
+    page
 }
 
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
-    let page = browser.open(id, &format!("http://{}/?id={id}", mesh.address())).await;
+    let page = browser.open(id, &format!("http://{}/?id={id}#{ROOM}", mesh.address())).await;
     page.shows("#signaling-state", "connected", SOON).await;
     page.shows("#me", id, SOON).await;
     page
 }
 
-async fn call(page: &Page<'_>, peer: &str) {
-    page.type_into("#call-id", peer).await;
-    page.click("#call-button").await;
+async fn meets(page: &Page<'_>, peer: &str) {
+    page.comes_to(&connected_to(peer), SOON).await;
+}
+
+async fn has_met(page: &Page<'_>, peer: &str) -> bool {
+    page.evaluate(&connected_to(peer)).await == true
+}
+
+fn connected_to(peer: &str) -> String {
+    format!("document.querySelector(\"#tiles [data-id='{peer}'] .badge\")?.dataset.state === 'connected'")
 }
 
 async fn say(page: &Page<'_>, text: &str) {
+    page.comes_to("!document.querySelector('#send-button').disabled", SOON).await;
     page.type_into("#message", text).await;
     page.click("#send-button").await;
 }

@@ -1,6 +1,7 @@
 //! Flags of a balancer into a checked [`Config`].
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Parser;
 use clap::builder::FalseyValueParser;
@@ -23,6 +24,10 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_DEMO", value_parser = FalseyValueParser::new())]
     pub demo: bool,
 
+    /// The control socket of the mesh-dev that runs this mesh, for the demo page's buttons
+    #[arg(long, env = "SIGNALING_DEMO_CONTROL", value_name = "PATH", requires = "demo")]
+    pub demo_control: Option<PathBuf>,
+
     /// How many clients are let in, and how fast.
     #[command(flatten)]
     pub admission: AdmissionArgs,
@@ -37,6 +42,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Whether to serve the demo page.
     pub demo: bool,
+    /// The control socket that its buttons act through.
+    pub demo_control: Option<PathBuf>,
     /// How many clients are let in, and how fast.
     pub admission: AdmissionLimits,
 }
@@ -51,6 +58,7 @@ impl Args {
             common: self.common.check()?,
             listen: self.listen,
             demo: self.demo,
+            demo_control: self.demo_control,
             admission: self.admission.limits(),
         })
     }

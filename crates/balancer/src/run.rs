@@ -10,6 +10,7 @@ use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin
 use tokio::task::{JoinSet, LocalSet};
 use tracing::info;
 
+use crate::buttons;
 use crate::config::Config;
 use crate::drain::{GOING_AWAY, obey};
 use crate::follower::Follower;
@@ -63,7 +64,11 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         health: health.clone(),
     };
     tasks.spawn_local(follower.follow(discovery.subscribe()));
-    tasks.spawn_local(edge.clone().serve(public, pages::router(config.demo)));
+    let mut pages = pages::router(config.demo);
+    if config.demo {
+        pages = pages.merge(buttons::router(config.demo_control.clone()));
+    }
+    tasks.spawn_local(edge.clone().serve(public, pages));
 
     tokio::select! {
         biased;

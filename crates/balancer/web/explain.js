@@ -1,12 +1,15 @@
 /** What went wrong, in words for whoever sits in front of the page. */
 
 const ERRORS = {
-  recipient_unavailable: (peer) => `${peer} is not there. Check the id, or ask for a new invite link.`,
-  bad_message: (peer, message) => `The server did not take the call to ${peer}: ${message}`,
-  rate_limited: () => 'Too many signals at once. Wait a moment, then call again.',
-  overloaded: () => 'The mesh is busy. Wait a moment, then call again.',
-  forbidden: (peer) => `You may not call ${peer}.`,
-  not_connected: () => 'Not connected to the mesh, so the call could not be made.',
+  room_store_unavailable: 'This mesh keeps no rooms now: it has no Redis, or has lost it. Try again in a moment.',
+  bad_name: 'A room’s name has 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -',
+  bad_message: 'The server did not take the request.',
+  too_large: 'That is too long.',
+  rate_limited: 'Too much at once. Wait a moment, then try again.',
+  overloaded: 'The mesh is busy. Wait a moment, then try again.',
+  forbidden: 'You may not enter this room.',
+  queue_full: 'Too much waits to be sent already. Wait a moment.',
+  expired: 'The mesh could not be reached in time.',
 };
 
 const CLOSES = {
@@ -18,39 +21,26 @@ const CLOSES = {
   4411: 'The server has removed this client.',
 };
 
-/** Why a call ended, or null when there is nothing to say. */
-export function explainEnd({ peerId, why, error }) {
-  switch (why) {
-    case 'left':
-      return `${peerId} has left the call.`;
-    case 'unknown':
-      return `${peerId} no longer knows of this call. Call again.`;
-    case 'busy':
-      return `${peerId} is in another call.`;
-    case 'no_answer':
-      return `${peerId} is there but does not answer.`;
-    case 'failed':
-      return explainError(error, peerId);
-    default:
-      return null;
-  }
-}
+const FAULTS = {
+  no_welcome: 'The server does not answer',
+  silent: 'The server has gone silent',
+  nonsense: 'The server made no sense',
+};
 
-/** A SignalingError, or any other error of the call. */
-export function explainError(error, peerId) {
-  return ERRORS[error.code]?.(peerId, error.message) ?? `The call failed: ${error.message}`;
-}
+/** A SendError, a RequestError, or any other error. */
+export const explainError = (error) => ERRORS[error.code] ?? error.message;
 
 /** Why the connection to the mesh is not there, or '' while it is or comes. */
-export function explainState({ state, code, reason, retryInMs }, wasConnected) {
-  if (state === 'closed') return CLOSES[code] ?? `The server closed the connection${because(code, reason)}.`;
+export function explainState({ state, code, fault, in_ms: wait }, wasConnected) {
+  if (state === 'closed') return CLOSES[code] ?? `The server closed the connection (${code}).`;
   if (state !== 'waiting') return '';
-  const soon = `Trying again in ${Math.max(1, Math.round(retryInMs / 1_000))} s.`;
-  if (wasConnected) return `Connection lost${because(code, reason)}. ${soon}`;
-  if (code === 1006) return `The server refused or could not be reached; browsers do not tell which. ${soon}`;
-  return `The server takes no connection now${because(code, reason)}. ${soon}`;
+  const soon = `Trying again in ${Math.max(1, Math.round(wait / 1_000))} s.`;
+  if (wasConnected) return `Connection to the mesh lost; calls go on. ${soon}`;
+  return `${FAULTS[fault] ?? 'The server cannot be reached, or takes nobody now'}. ${soon}`;
 }
 
-function because(code, reason) {
-  return reason ? ` (${code}: ${reason})` : ` (${code})`;
+/** A place in line. */
+export function explainLine({ ahead, length }) {
+  if (ahead === 0) return `The room is full. You are next${length > 1 ? `, of ${length} in line` : ''}.`;
+  return `The room is full. ${ahead === 1 ? 'One person is' : `${ahead} people are`} ahead of you, ${length} in line.`;
 }

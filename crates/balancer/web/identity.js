@@ -1,6 +1,7 @@
-/** Who this tab is: a name from the address, or a random one that the tab keeps through reloads. */
+/** Who this tab is, and which room its address names. */
 
-const STORAGE_KEY = 'signaling-client-id';
+const ID_KEY = 'signaling-client-id';
+const NAME_KEY = 'signaling-name';
 const LETTERS = '23456789abcdefghjkmnpqrstuvwxyz';
 
 /** Six letters that are hard to mistake for one another. */
@@ -9,10 +10,10 @@ export function randomName() {
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join('');
 }
 
-/** A fresh id, kept for this tab. */
+/** A fresh id, kept for this tab through reloads. */
 export function drawClientId() {
   const id = `peer-${randomName()}`;
-  sessionStorage.setItem(STORAGE_KEY, id);
+  sessionStorage.setItem(ID_KEY, id);
   return id;
 }
 
@@ -23,10 +24,17 @@ export function drawClientId() {
 export function identify(query) {
   const chosen = query.get('id');
   if (chosen) return { clientId: chosen, chosen: true };
-  return { clientId: sessionStorage.getItem(STORAGE_KEY) ?? drawClientId(), chosen: false };
+  return { clientId: sessionStorage.getItem(ID_KEY) ?? drawClientId(), chosen: false };
 }
 
-/** The link that calls `clientId` from another window. */
-export function inviteLink(clientId) {
-  return `${location.origin}/?call=${encodeURIComponent(clientId)}`;
+/** What the user is called, '' for nothing. */
+export const storedName = () => sessionStorage.getItem(NAME_KEY) ?? '';
+export const storeName = (name) => sessionStorage.setItem(NAME_KEY, name);
+
+/** The room that the address names, or ''. */
+export function roomOf({ hash, search }) {
+  return decodeURIComponent(hash.slice(1)) || (new URLSearchParams(search).get('room') ?? '');
 }
+
+/** The link that leads others into a room. */
+export const roomLink = (room) => `${location.origin}/#${encodeURIComponent(room)}`;

@@ -1,104 +1,85 @@
-/** All that touches the document. Text from others enters by textContent alone. */
+/** All that touches the document, but for tiles and nodes. Text from others enters by textContent alone. */
 
-import { inviteLink } from './identity.js';
-import { drawPath } from './path.js';
+import { roomLink } from './identity.js';
 
 const MAX_LOG_ENTRIES = 500;
-const NOT_REVEALED = 'not revealed';
+const MAX_MOVES = 50;
+const TONES = { connected: 'good', connecting: 'busy', waiting: 'busy', closed: 'bad' };
 
-const TONES = {
-  connected: 'good',
-  open: 'good',
-  connecting: 'busy',
-  calling: 'busy',
-  waiting: 'busy',
-  new: 'busy',
-  disconnected: 'busy',
-  closing: 'busy',
-  failed: 'bad',
-};
+export const element = (id) => document.getElementById(id);
 
-const element = (id) => document.getElementById(id);
+export function setText(id, text) {
+  if (element(id).textContent !== text) element(id).textContent = text;
+}
 
 export function showSelf({ clientId, node, state }) {
-  element('me').textContent = clientId;
-  element('my-node').textContent = node ?? (state === 'connected' ? NOT_REVEALED : '–');
-  element('invite-link').value = inviteLink(clientId);
-  element('invite-open').href = inviteLink(clientId);
-  document.title = `${clientId} · Signaling mesh`;
+  setText('me', clientId);
+  setText('my-node', node ?? (state === 'connected' ? 'not revealed' : '–'));
 }
 
 export function showSignaling(state, explanation) {
-  showBadge('signaling-state', state);
-  element('signaling-state').dataset.tone = state === 'closed' ? 'bad' : (TONES[state] ?? '');
-  element('signaling-detail').textContent = explanation;
-  element('reconnect-button').hidden = state !== 'closed' && state !== 'waiting';
+  setText('signaling-state', state);
+  element('signaling-state').dataset.tone = TONES[state] ?? '';
+  setText('signaling-detail', explanation);
+  element('trouble').hidden = explanation === '';
 }
 
-/** @param {import('./calls.js').Calls['current']} call null keeps the last names and shows them closed */
-export function showCall(call) {
-  element('hang-up-button').disabled = !call;
-  element('send-button').disabled = call?.channelState !== 'open';
-  if (!call) {
-    showBadge('peer-state', element('peer-state').textContent === 'none' ? 'none' : 'closed');
-    showBadge('channel-state', element('channel-state').textContent === 'none' ? 'none' : 'closed');
-    return;
-  }
-  element('peer-id').textContent = call.peerId;
-  element('peer-node').textContent = call.peerNode ?? (call.connectionState === 'calling' ? '–' : NOT_REVEALED);
-  element('signal-time').textContent = call.signalMs === null ? '–' : milliseconds(call.signalMs);
-  showBadge('peer-state', call.connectionState);
-  showBadge('channel-state', call.channelState);
+/** @param {'lobby' | 'line' | 'stage'} part */
+export function showPart(part) {
+  for (const id of ['lobby', 'line', 'stage']) element(id).hidden = id !== part;
+  element('chat').hidden = part !== 'stage';
 }
 
-export function showPath(signaling, call) {
-  drawPath(element('path'), {
-    me: signaling.clientId,
-    myNode: signaling.node,
-    connected: signaling.state === 'connected',
-    peer: call?.peerId ?? null,
-    peerNode: call?.peerNode ?? null,
-    answered: Boolean(call) && call.connectionState !== 'calling',
-    direct: call?.channelState === 'open',
-  });
-}
-
-export function showRoundTrip(ms) {
-  element('round-trip').textContent = ms === null ? '–' : milliseconds(ms);
-}
-
-/** @param {'error' | 'plain'} tone */
-export function showCallNotice(text, tone = 'error') {
-  element('call-notice').textContent = text;
-  element('call-notice').dataset.tone = tone;
-}
-
-export function showCopyResult(text) {
-  element('copy-result').textContent = text;
+export function showRoom({ name, state, capacity }, count) {
+  setText('stage-title', `Room ${name}`);
+  const here = `${count === 1 ? 'You are alone here' : `${count} are here`}${capacity === null ? '' : `, of ${capacity} at most`}`;
+  setText('count', state === 'joining' ? 'Entering …' : here);
+  element('invite-open').href = roomLink(name);
+  document.title = `${name} (${count}) · Signaling mesh`;
 }
 
 /** @param {'me' | 'peer'} from */
 export function addMessage(from, name, text) {
   const entry = document.createElement('li');
   entry.dataset.from = from;
-  entry.append(span('who', name), span('text', text));
-  const log = element('log');
-  log.append(entry);
-  if (log.childElementCount > MAX_LOG_ENTRIES) log.firstElementChild.remove();
+  entry.append(make('span', 'who', name), make('span', 'text', text));
+  append('log', entry, MAX_LOG_ENTRIES);
   element('log-frame').scrollTop = element('log-frame').scrollHeight;
+}
+
+export function clearMessages() {
+  element('log').replaceChildren();
+}
+
+export function addMove(name, from, to) {
+  const entry = document.createElement('li');
+  entry.append(make('time', '', new Date().toTimeString().slice(0, 8)), ` ${name}: ${from} → ${to}`);
+  append('moves', entry, MAX_MOVES);
+  element('moves').scrollTop = element('moves').scrollHeight;
+  element('moves-title').hidden = false;
 }
 
 /** Hands what the user does to `actions`. */
 export function listen(actions) {
-  element('reconnect-button').addEventListener('click', actions.reconnect);
-  element('hang-up-button').addEventListener('click', actions.hangUp);
-  element('copy-button').addEventListener('click', () => actions.copy(element('invite-link')));
-  onSubmit('call-form', () => actions.call(element('call-id').value.trim()));
+  for (const [id, action] of [
+    ['reconnect-button', actions.reconnect], ['give-up-button', actions.leave], ['leave-button', actions.leave],
+    ['camera-button', actions.camera], ['sound-button', actions.sound], ['copy-button', actions.copy],
+    ['add-node-button', actions.addNode],
+  ]) element(id).addEventListener('click', action);
+  element('nodes').addEventListener('click', ({ target }) => {
+    const button = target.closest('button[data-act]');
+    if (button) actions[button.dataset.act](button.closest('li').dataset.id);
+  });
+  onSubmit('lobby-form', () => actions.enter(element('room').value.trim(), element('name').value.trim()));
   onSubmit('chat-form', () => {
     if (element('send-button').disabled) return;
     actions.say(element('message').value);
     element('message').value = '';
   });
+}
+
+export function press(id, isPressed) {
+  element(id).setAttribute('aria-pressed', String(isPressed));
 }
 
 function onSubmit(formId, action) {
@@ -108,18 +89,12 @@ function onSubmit(formId, action) {
   });
 }
 
-function showBadge(id, text) {
-  element(id).textContent = text;
-  element(id).dataset.tone = TONES[text] ?? '';
+function append(listId, entry, most) {
+  const list = element(listId);
+  list.append(entry);
+  if (list.childElementCount > most) list.firstElementChild.remove();
 }
 
-function span(className, text) {
-  const node = document.createElement('span');
-  node.className = className;
-  node.textContent = text;
-  return node;
-}
-
-function milliseconds(ms) {
-  return ms < 1 ? 'under 1 ms' : `${Math.round(ms)} ms`;
+function make(kind, className, text) {
+  return Object.assign(document.createElement(kind), { className, textContent: text });
 }

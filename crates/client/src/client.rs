@@ -16,7 +16,7 @@ use crate::outcome::SendError;
 use crate::receipt::Receipt;
 use crate::saved::SavedSession;
 
-/// Events that may wait for the application. With more, nothing is read from the server until it takes some.
+/// Events that may wait for the application; see [`Events`] for what happens with more.
 const MAX_EVENTS: usize = 1024;
 
 /// A client of the mesh: a handle, cheap to clone. The connection is kept up until [`Client::close`], [`Client::detach`], an
@@ -26,7 +26,10 @@ pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// What happens to a client, in order.
+/// What happens to a client, in order. Take them as they come: with 1,024 waiting nothing is read from the server. If that
+/// lasts 5 s and messages wait there, the server closes the socket as too slow. No message is lost by that, and it is no
+/// secret: a warning is logged when reading stops, and behind the events that waited comes a
+/// [`State::Waiting`] with the code 4002, whereupon the session is resumed, if the mesh still keeps it (30 s).
 #[derive(Debug)]
 pub struct Events {
     events: mpsc::Receiver<Event>,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tokio_tungstenite::Connector;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::client::{Guarded, Inner};
 use crate::core::Effect;
@@ -37,6 +37,8 @@ pub(crate) struct Driver<D: Dial> {
     events: mpsc::Sender<Event>,
     /// For which the channel had no room.
     untold: VecDeque<Event>,
+    /// Since when it has none, the application has been warned.
+    is_full: bool,
 }
 
 enum Connection<S> {
@@ -66,6 +68,7 @@ impl<D: Dial> Driver<D> {
             fetching: None,
             events,
             untold: VecDeque::new(),
+            is_full: false,
         }
     }
 
@@ -173,14 +176,31 @@ impl<D: Dial> Driver<D> {
                 }
             }
             Effect::AskToken => self.fetching = self.options.tokens.as_ref().map(|source| source()),
-            Effect::Tell(event) => self.untold.push_back(event),
+            Effect::Tell(event) => self.queue(event),
             // Done under the lock.
             Effect::Settle(..) => {}
         }
     }
 
+    /// Of states that nobody has heard of, only the latest counts; all else comes from reading, which has stopped then.
+    fn queue(&mut self, event: Event) {
+        if self.is_full && matches!((self.untold.back(), &event), (Some(Event::State(_)), Event::State(_))) {
+            self.untold.pop_back();
+        }
+        self.untold.push_back(event);
+    }
+
     /// Hands on what the application has room for. If nobody listens, it is as good as told.
     fn tell(&mut self) {
+        let was_full = self.is_full;
+        self.hand_on();
+        self.is_full = !self.untold.is_empty();
+        if self.is_full && !was_full {
+            warn!(client_id = %self.options.client_id, "the application takes no events: nothing is read from the server");
+        }
+    }
+
+    fn hand_on(&mut self) {
         while let Some(event) = self.untold.pop_front() {
             if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
                 self.untold.push_front(event);

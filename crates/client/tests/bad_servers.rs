@@ -1,6 +1,6 @@
 //! A server that misbehaves by a script, in memory, on paused time.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io;
 use std::time::Duration;
@@ -144,6 +144,35 @@ async fn what_had_no_answer_is_sent_again_under_its_number_however_often_the_ser
     welcome(&mut socket).await;
     socket.send(Message::text(r#"{"type":"ack","id":1}"#)).await.unwrap();
     receipt.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_takes_no_events_loses_none_and_hears_why_its_socket_was_closed() {
+    const MESSAGES: u64 = 3_000;
+    let (_client, mut events, mut server) = client();
+    let mut socket = upgrade(&mut server).await;
+    welcome(&mut socket).await;
+    events.connected().await.unwrap();
+    let (mut say, mut hear) = socket.split();
+    let serving = tokio::spawn(async move {
+        for n in 1..=MESSAGES {
+            let text = format!(r#"{{"type":"signal","from":"bob","data":{n},"n":{n},"m":"b-{n}"}}"#);
+            say.send(Message::text(text)).await.unwrap();
+        }
+        let too_slow = CloseFrame { code: CloseCode::from(4002), reason: "too slow".into() };
+        say.send(Message::Close(Some(too_slow))).await.unwrap();
+    });
+    let until_it_ends = async { while let Some(Ok(_)) = hear.next().await {} };
+    tokio::time::timeout(Duration::from_secs(60), until_it_ends).await.expect_err("the client has given up");
+    assert!(!serving.is_finished(), "the client reads no more than it has room for");
+
+    for n in 1..=MESSAGES {
+        let event = events.next().await.unwrap();
+        let Event::Signal(signal) = event else { panic!("instead of {n}: {event:?}") };
+        assert_eq!(signal.parse::<u64>().unwrap(), n);
+    }
+    assert_eq!(loss(&mut events).await.1, Ending::Closed { code: 4002, reason: "too slow".to_owned() });
+    upgrade(&mut server).await;
 }
 
 /// Kolmogorov and Smirnov: of 1,000 uniform draws, the greatest distance is below 0.0515 in 99 of 100 runs.

@@ -23,6 +23,7 @@ const FIELDS = {
 };
 const TOLD = new Set(['joined', 'waiting', 'members_changed', 'left', 'ice_servers', 'moved']);
 
+const isName = (name) => typeof name === 'string' && NAME.test(name);
 const bytesOf = (text) => new TextEncoder().encode(text).length;
 
 /** A request that was not taken. `code`: `queue_full`, `too_large`, `bad_name`, `not_connected`, `too_many_rooms` or `closed`. */
@@ -254,7 +255,7 @@ export class Core {
   /** Takes a `signal`, `join`, `leave` or `broadcast` and returns its ticket: its outcome comes as `settle`. */
   request(now, request) {
     if (this.#phase.is === 'closed') throw new SendError('closed');
-    if (!NAME.test(request.to ?? request.room)) throw new SendError('bad_name');
+    if (!isName(request.to ?? request.room)) throw new SendError('bad_name');
     if (request.type === 'join' && !this.#hasRoomFor(request.room)) throw new SendError('too_many_rooms');
     const added = { ...entry(request), ticket: this.#tickets + 1, expires: now + this.#options.timeoutMs };
     if (bytesOf(write(request, this.#nextId + this.#queued.length)) > this.#maxBytes) throw new SendError('too_large');
@@ -440,6 +441,7 @@ export class RequestError extends Error {
  */
 export class Client extends EventTarget {
   #core; #urls; #WebSocket; #socket = null; #timer; #token; #storage; #key; #settlers = new Map();
+  #iceServers = []; #node = null;
   /** Aborted to stop listening to the browser, when the session has ended. */
   #listening = null;
   #isActing = false;
@@ -456,12 +458,22 @@ export class Client extends EventTarget {
     this.#token = token;
     this.#storage = storage;
     this.#key = STORED + clientId;
-    this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, session: this.#takeStored(), ...limits });
     this.clientId = clientId;
+    this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, session: this.#takeStored(), ...limits });
   }
 
   get state() {
     return this.#core.state;
+  }
+
+  /** The latest that a server has told, for `RTCPeerConnection`. */
+  get iceServers() {
+    return this.#iceServers;
+  }
+
+  /** Which node serves this client, where the mesh tells; else null. */
+  get node() {
+    return this.#node;
   }
 
   /** Connects now, also when a try was due later. */
@@ -512,7 +524,7 @@ export class Client extends EventTarget {
   #takeStored() {
     const stored = this.#storage?.getItem(this.#key);
     this.#storage?.removeItem(this.#key);
-    return stored ? JSON.parse(stored) : undefined;
+    return readSession(stored ?? '', this.clientId);
   }
 
   #listen() {
@@ -559,12 +571,22 @@ export class Client extends EventTarget {
     else if (effect.close) this.#drop(effect.close);
     else if (effect.write) this.#socket?.send(effect.write);
     else if (effect.saved) this.#storage?.setItem(this.#key, JSON.stringify(effect.saved));
-    else if (effect.tell) this.#emit(effect.tell.type, effect.tell);
+    else if (effect.tell) this.#tell(effect.tell);
     else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
   }
 
+  #tell(message) {
+    if (message.type === 'ice_servers') this.#iceServers = message.ice_servers ?? [];
+    if (message.type === 'moved') this.#node = message.node ?? null;
+    this.#emit(message.type, message);
+  }
+
   #changeState(effect) {
+    if (effect.state === 'connected') {
+      this.#iceServers = effect.welcome.ice_servers ?? [];
+      this.#node = effect.welcome.node ?? null;
+    }
     if (effect.state === 'closed') {
       this.#listening?.abort();
       this.#listening = null;
@@ -628,6 +650,26 @@ export class Client extends EventTarget {
 
 function entry(request) {
   return { id: 0, ticket: null, request, rejoins: false, bytes: HEAD + bytesOf(write(request)), expires: null, hasLeft: false };
+}
+
+/** What an earlier page of this client has left, or undefined if it is nothing of use. */
+function readSession(text, clientId) {
+  try {
+    const session = JSON.parse(text);
+    const lists = [session.unanswered, session.queued, session.rooms, session.names];
+    const requests = [...session.unanswered.map(({ request }) => request), ...session.queued];
+    const isWhole =
+      session.client_id === clientId &&
+      (session.resume === null || typeof session.resume === 'string') &&
+      Number.isSafeInteger(session.next_id) &&
+      lists.every(Array.isArray) &&
+      session.unanswered.every(({ id }) => Number.isSafeInteger(id)) &&
+      requests.every(({ type }) => typeof type === 'string') &&
+      session.rooms.every(({ room }) => isName(room));
+    return isWhole ? session : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The message, or null if it makes no sense. */

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
 
 import { Client, Core } from './client.js';
+import { FakeSocket, WELCOME } from './testing/socket.js';
 
 const folder = new URL('../vectors/', import.meta.url);
 
@@ -82,31 +83,41 @@ test('a client whose session has ended listens to the browser no more', (context
   assert.equal(client.state, 'closed');
 });
 
+test('a client tells the ICE servers and the node that it heard of last', (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const client = new Client({ urls: ['ws://mesh.example/v1/connect'], clientId: 'me', WebSocket: FakeSocket, storage: null });
+  assert.deepEqual([client.iceServers, client.node], [[], null]);
+  client.connect();
+  const stun = [{ urls: ['stun:one.example'] }], turn = [{ urls: ['turn:two.example'] }];
+  FakeSocket.latest.say({ ...WELCOME, resume: 'r1', resumed: false, ice_servers: stun, node: 'node-0' });
+  assert.deepEqual([client.iceServers, client.node], [stun, 'node-0']);
+  FakeSocket.latest.say({ type: 'ice_servers', ice_servers: turn });
+  FakeSocket.latest.say({ type: 'moved', node: 'node-1' });
+  assert.deepEqual([client.iceServers, client.node], [turn, 'node-1']);
+  client.close();
+});
+
+test('a stored session goes on once; one that is damaged, or of another, is as good as none', () => {
+  const whole = { client_id: 'me', resume: 'r1', next_id: 2, unanswered: [], queued: [], rooms: [{ room: 'den' }], names: [] };
+  const damaged = [
+    '', '{', 'null', '7', '[]', '{}', '"text"',
+    ...[
+      { client_id: 'you' }, { resume: 7 }, { next_id: 'two' }, { unanswered: {} }, { unanswered: [{ id: 'x', request: {} }] },
+      { unanswered: [{ id: 1, request: {} }] }, { queued: [null] }, { rooms: [{}] }, { names: null },
+    ].map((damage) => JSON.stringify({ ...whole, ...damage })),
+  ];
+  for (const text of [JSON.stringify(whole), ...damaged]) {
+    const stored = new Map([['signaling-mesh:me', text]]);
+    const storage = { getItem: (key) => stored.get(key) ?? null, removeItem: (key) => stored.delete(key), setItem() {} };
+    const client = new Client({ urls: ['ws://mesh.example/v1/connect'], clientId: 'me', WebSocket: FakeSocket, storage });
+    client.connect();
+    const resumes = FakeSocket.latest.protocols.includes('resume.r1');
+    client.close();
+    assert.deepEqual([resumes, stored.size], [text === JSON.stringify(whole), 0], text);
+  }
+});
+
 const HELLO = '{"type":"signal","id":1,"to":"bob","data":"hello"}';
-const WELCOME = { type: 'welcome', client_id: 'me', heartbeat_ms: 25_000, max_message_bytes: 65_536, ice_servers: [] };
-
-class FakeSocket {
-  static latest;
-  sent = [];
-
-  constructor(url, protocols) {
-    Object.assign(this, { url, protocols });
-    FakeSocket.latest = this;
-  }
-
-  send(text) {
-    this.sent.push(text);
-  }
-
-  close(code) {
-    this.closed = code;
-  }
-
-  say(message) {
-    this.onmessage({ data: JSON.stringify(message) });
-  }
-}
-
 function run({ urls, tokens, queue, queue_bytes: queueBytes, timeout_ms: timeoutMs, session }, steps) {
   const given = Object.entries({ urls, tokens, queue, queueBytes, timeoutMs, session }).filter(([, value]) => value !== undefined);
   const core = new Core({ clientId: 'me', ...Object.fromEntries(given) });

@@ -150,7 +150,7 @@ impl Control {
 
     async fn open(&self) -> Result<UnixStream> {
         let missing = || format!("no mesh runs in {0}: start one with `mesh-dev up --dir {0}`", self.dir.display());
-        UnixStream::connect(socket_path(&self.dir)).await.with_context(missing)
+        UnixStream::connect(control_socket(&self.dir)).await.with_context(missing)
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer> {
@@ -178,7 +178,7 @@ impl Control {
 /// # Errors
 /// When the socket cannot be opened.
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
-    let path = socket_path(mesh.folder().root());
+    let path = control_socket(mesh.folder().root());
     mesh.folder().remove(&path)?;
     let listener = UnixListener::bind(&path).with_context(|| format!("cannot open {} (long path?)", path.display()))?;
     let (ended, mut has_ended) = mpsc::channel(1);
@@ -246,6 +246,8 @@ async fn perform(mesh: &Mesh, request: Request) -> Answer {
     }
 }
 
-fn socket_path(dir: &Path) -> PathBuf {
+/// Where the control socket of the mesh in this folder is.
+#[must_use]
+pub fn control_socket(dir: &Path) -> PathBuf {
     dir.join("control.sock")
 }

@@ -1,14 +1,18 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use signaling_devmesh::{Mesh, MeshOptions, serve_control};
+use signaling_devmesh::{Mesh, MeshOptions, control_socket, serve_control};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs a mesh until `mesh-dev down` or a signal.
-pub(crate) async fn run(options: MeshOptions) -> Result<()> {
+pub(crate) async fn run(mut options: MeshOptions) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let (dir, has_page) = (options.dir.display().to_string(), options.balancer_args.iter().any(|arg| arg == "--demo"));
+    if has_page {
+        let control = std::path::absolute(control_socket(&options.dir)).context("--dir")?;
+        options.balancer_args.push(format!("--demo-control={}", control.display()));
+    }
 
     let mesh = tokio::select! {
         started = Mesh::start(options) => Arc::new(started?),

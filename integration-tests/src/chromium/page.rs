@@ -13,19 +13,32 @@ use super::devtools::Devtools;
 use crate::mesh::binaries;
 use crate::wait::eventually;
 
+/// Counts the data channels that end, from before the page's own scripts on.
+const COUNT_ENDED_CHANNELS: &str = "
+    window.endedChannels = 0;
+    const make = RTCPeerConnection.prototype.createDataChannel;
+    RTCPeerConnection.prototype.createDataChannel = function (...given) {
+        const channel = make.apply(this, given);
+        channel.addEventListener('close', () => { window.endedChannels += 1; });
+        return channel;
+    };";
+
 /// A page in a browser context of its own.
 pub struct Page<'a> {
     devtools: &'a Devtools,
     name: String,
+    target: String,
     session: String,
 }
 
 impl<'a> Page<'a> {
-    pub(super) async fn open(devtools: &'a Devtools, name: &str, session: &str, url: &str) -> Self {
-        let page = Self { devtools, name: name.to_owned(), session: session.to_owned() };
+    pub(super) async fn open(devtools: &'a Devtools, name: &str, target: &str, session: &str, url: &str) -> Self {
+        let (name, target, session) = (name.to_owned(), target.to_owned(), session.to_owned());
+        let page = Self { devtools, name, target, session };
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), json!({})).await;
         }
+        page.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": COUNT_ENDED_CHANNELS })).await;
         // Else of several pages only one gets keys.
         page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })).await;
         let navigated = page.call("Page.navigate", json!({ "url": url })).await;
@@ -57,11 +70,34 @@ impl<'a> Page<'a> {
     pub async fn shows(&self, selector: &str, text: &str, limit: Duration) {
         let look = || async { (self.text(selector).await.as_deref() == Some(text)).then_some(()) };
         let what = format!("{} to show {text:?} as {selector}", self.name);
-        let waited = AssertUnwindSafe(eventually(&what, limit, look)).catch_unwind().await;
-        if let Err(panic) = waited {
-            self.describe_failure(selector).await;
+        if let Err(panic) = AssertUnwindSafe(eventually(&what, limit, look)).catch_unwind().await {
+            eprintln!("{} shows {:?} as {selector}", self.name, self.text(selector).await);
+            self.describe_failure().await;
             resume_unwind(panic);
         }
+    }
+
+    /// Waits until a JavaScript expression is true of the page.
+    ///
+    /// # Panics
+    /// If it does not come to that within `limit`; a picture of the page is kept then.
+    pub async fn comes_to(&self, expression: &str, limit: Duration) {
+        let look = || async { (self.evaluate(expression).await == json!(true)).then_some(()) };
+        let what = format!("{} to come to {expression}", self.name);
+        if let Err(panic) = AssertUnwindSafe(eventually(&what, limit, look)).catch_unwind().await {
+            self.describe_failure().await;
+            resume_unwind(panic);
+        }
+    }
+
+    /// How many of its data channels have ended so far.
+    pub async fn ended_channels(&self) -> u64 {
+        self.evaluate("window.endedChannels").await.as_u64().unwrap()
+    }
+
+    /// Closes it, as its user would.
+    pub async fn close(self) {
+        self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target })).await;
     }
 
     /// Presses and releases the mouse over an element.
@@ -108,8 +144,7 @@ impl<'a> Page<'a> {
         path
     }
 
-    async fn describe_failure(&self, selector: &str) {
-        eprintln!("{} shows {:?} as {selector}", self.name, self.text(selector).await);
+    async fn describe_failure(&self) {
         eprintln!("its console: {:?}", self.complaints().await);
         eprintln!("it looks like {}", self.screenshot().await.display());
     }

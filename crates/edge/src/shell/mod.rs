@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use signaling_server::Listener;
@@ -98,7 +99,7 @@ impl Edge {
         self.with_quietly(|state| state.admission.sockets())
     }
 
-    /// Accepts clients, and answers other requests from `pages`. Ends when dropped.
+    /// Accepts clients, and answers other requests from `pages`, which learn by [`ConnectInfo`] who asks. Ends when dropped.
     pub async fn serve(self, mut listener: Listener, pages: Router) {
         loop {
             let (stream, peer) = listener.accept().await;
@@ -135,10 +136,11 @@ impl Edge {
     }
 }
 
-async fn answer(edge: Edge, peer: SocketAddr, pages: Router, request: Request<Incoming>) -> Response<Body> {
+async fn answer(edge: Edge, peer: SocketAddr, pages: Router, mut request: Request<Incoming>) -> Response<Body> {
     if request.uri().path() == connect::PATH {
         connect::answer(edge, peer, request).await
     } else {
+        request.extensions_mut().insert(ConnectInfo(peer));
         let response = from_router(&pages, request).await;
         if response.status().is_client_error() {
             metrics::refused_status(response.status().as_u16());

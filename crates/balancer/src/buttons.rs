@@ -1,0 +1,147 @@
+//! The demo page's buttons: hands what they ask on to the `mesh-dev` that runs this mesh, through its control socket.
+//!
+//! Whoever can press them can kill servers, so only a browser on this very machine that shows this very page may: the
+//! connection comes from loopback, the request names a loopback host (a stranger's name that resolves to loopback is none),
+//! and has a header that a page of another origin cannot set without asking first, which nobody here answers.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::response::Response;
+use axum::routing::post;
+use axum::{Json, Router};
+use http::header::{CACHE_CONTROL, HOST, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use signaling_server::http::refusal;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Where the page asks.
+const PATH: &str = "/demo/mesh";
+/// What the page sets.
+const MARK: &str = "x-signaling-demo";
+const MAX_REQUEST_BYTES: usize = 256;
+/// The status of many servers.
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
+/// A drain and then some.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// Buttons that are pressed and not done.
+const MAX_PRESSED: usize = 16;
+/// More nodes than anybody wants to watch.
+const MAX_NODES: u32 = 9;
+
+/// What a button asks. Written as `mesh-dev` reads it.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+enum Press {
+    Status,
+    Scale { nodes: u32 },
+    Drain { id: String },
+    Kill { id: String },
+}
+
+#[derive(Debug)]
+struct Buttons {
+    /// `mesh-dev`'s control socket, if one runs this mesh.
+    control: Option<PathBuf>,
+    pressed: Semaphore,
+}
+
+/// The buttons' address. Without a control socket it tells the page that there are none.
+pub(crate) fn router(control: Option<PathBuf>) -> Router {
+    Router::new()
+        .route(PATH, post(press))
+        .layer(DefaultBodyLimit::max(MAX_REQUEST_BYTES))
+        .with_state(Arc::new(Buttons { control, pressed: Semaphore::new(MAX_PRESSED) }))
+}
+
+async fn press(
+    State(buttons): State<Arc<Buttons>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let no = |status, code, message: &str| refusal(status, code, message, None);
+    if !headers.contains_key(MARK) || !is_of_this_page(&headers) {
+        return no(StatusCode::FORBIDDEN, "forbidden", "only the page of this server may ask");
+    }
+    let Some(press) = serde_json::from_slice::<Press>(&body).ok().filter(Press::is_sensible) else {
+        return no(StatusCode::BAD_REQUEST, "bad_request", "there is no such button, or there are nodes enough");
+    };
+    let control = buttons.control.as_ref().filter(|_| peer.ip().is_loopback() && names_loopback(&headers));
+    let Some(control) = control else {
+        return match press {
+            Press::Status => no_buttons(),
+            _ => no(StatusCode::FORBIDDEN, "forbidden", "only a browser on the machine of a local mesh may do that"),
+        };
+    };
+    let Ok(_pressed) = buttons.pressed.try_acquire() else {
+        return no(StatusCode::TOO_MANY_REQUESTS, "too_many", "wait until what was asked for is done");
+    };
+    match timeout(ANSWER_WITHIN, ask(control, &press)).await {
+        Ok(Ok(answer)) if answer["result"] == "failed" => {
+            no(StatusCode::CONFLICT, "refused", answer["message"].as_str().unwrap_or_default())
+        }
+        Ok(Ok(answer)) => told(answer),
+        Ok(Err(_)) if matches!(press, Press::Status) => no_buttons(),
+        Ok(Err(error)) => no(StatusCode::BAD_GATEWAY, "no_control", &format!("mesh-dev does not answer: {error}")),
+        Err(_) => no(StatusCode::GATEWAY_TIMEOUT, "no_answer", "mesh-dev is not done in time"),
+    }
+}
+
+impl Press {
+    fn is_sensible(&self) -> bool {
+        match self {
+            Self::Status => true,
+            Self::Scale { nodes } => (1..=MAX_NODES).contains(nodes),
+            Self::Drain { id } | Self::Kill { id } => id.starts_with("node-"),
+        }
+    }
+}
+
+/// Browsers say where a POST comes from; programs need not.
+fn is_of_this_page(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(HOST).unwrap_or_default();
+    text(ORIGIN).is_none_or(|origin| origin.split_once("://").is_some_and(|(_, authority)| authority == host))
+}
+
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let authority = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    authority.is_some_and(|authority| {
+        let host = authority.host().trim_matches(['[', ']']);
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
+}
+
+async fn ask(control: &PathBuf, press: &Press) -> std::io::Result<Value> {
+    let mut socket = UnixStream::connect(control).await?;
+    let mut line = serde_json::to_vec(press)?;
+    line.push(b'\n');
+    socket.write_all(&line).await?;
+    let mut answer = Vec::new();
+    socket.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+fn no_buttons() -> Response<Body> {
+    told(json!({ "servers": null }))
+}
+
+fn told(answer: Value) -> Response<Body> {
+    let mut response = axum::response::IntoResponse::into_response(Json(answer));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests;

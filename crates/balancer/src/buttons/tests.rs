@@ -1,0 +1,128 @@
+#![allow(clippy::unwrap_used)]
+
+use axum::body::to_bytes;
+use http::Request;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::UnixListener;
+use tower::ServiceExt as _;
+
+use super::*;
+
+const HERE: &str = "127.0.0.1:5000";
+const KILL: &str = r#"{"command":"kill","id":"node-1"}"#;
+
+/// A request as the page sends it.
+fn page(body: &str) -> Request<Body> {
+    let mut request = Request::post(PATH)
+        .header(HOST, "127.0.0.1:8080")
+        .header(ORIGIN, "http://127.0.0.1:8080")
+        .header(MARK, "1")
+        .body(Body::from(body.to_owned()))
+        .unwrap();
+    request.extensions_mut().insert(ConnectInfo(HERE.parse::<SocketAddr>().unwrap()));
+    request
+}
+
+fn changed(change: impl FnOnce(&mut Request<Body>)) -> Request<Body> {
+    let mut request = page(KILL);
+    change(&mut request);
+    request
+}
+
+/// A `mesh-dev` that answers each request with this, and what it was asked.
+struct MeshDev {
+    dir: tempfile::TempDir,
+    asked: tokio::task::JoinHandle<String>,
+}
+
+impl MeshDev {
+    fn that_answers(answer: &'static str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join("control.sock")).unwrap();
+        let asked = tokio::spawn(async move {
+            let (socket, _) = listener.accept().await.unwrap();
+            let mut socket = BufReader::new(socket);
+            let mut line = String::new();
+            socket.read_line(&mut line).await.unwrap();
+            socket.write_all(answer.as_bytes()).await.unwrap();
+            line
+        });
+        Self { dir, asked }
+    }
+
+    async fn ask(&self, request: Request<Body>) -> (u16, Value) {
+        ask_of(Some(self.dir.path().join("control.sock")), request).await
+    }
+}
+
+async fn ask_of(control: Option<PathBuf>, request: Request<Body>) -> (u16, Value) {
+    let response = router(control).oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), 1 << 16).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn what_a_button_asks_reaches_mesh_dev_and_its_answer_the_page() {
+    let mesh = MeshDev::that_answers("{\"result\":\"done\"}\n");
+    assert_eq!(mesh.ask(page(KILL)).await, (200, json!({ "result": "done" })));
+    assert_eq!(mesh.asked.await.unwrap(), format!("{KILL}\n"));
+}
+
+#[tokio::test]
+async fn what_mesh_dev_refuses_is_told() {
+    let mesh = MeshDev::that_answers(r#"{"result":"failed","message":"cannot kill node-1: it is down"}"#);
+    let (status, body) = mesh.ask(page(KILL)).await;
+    assert_eq!((status, &body["error"]["message"]), (409, &json!("cannot kill node-1: it is down")));
+}
+
+#[tokio::test]
+async fn nobody_but_the_page_on_this_machine_reaches_mesh_dev() {
+    let mesh = MeshDev::that_answers("{}");
+    let elsewhere = "192.0.2.1:5000".parse::<SocketAddr>().unwrap();
+    let foreign = [
+        changed(|request| drop(request.headers_mut().remove(MARK))),
+        changed(|request| drop(request.headers_mut().insert(ORIGIN, HeaderValue::from_static("http://evil.example")))),
+        changed(|request| drop(request.headers_mut().insert(ORIGIN, HeaderValue::from_static("null")))),
+        changed(|request| {
+            request.headers_mut().insert(HOST, HeaderValue::from_static("evil.example:8080"));
+            request.headers_mut().insert(ORIGIN, HeaderValue::from_static("http://evil.example:8080"));
+        }),
+        changed(|request| drop(request.extensions_mut().insert(ConnectInfo(elsewhere)))),
+    ];
+    for request in foreign {
+        assert_eq!(mesh.ask(request).await.0, 403);
+    }
+    let get = changed(|request| *request.method_mut() = http::Method::GET);
+    assert_eq!(mesh.ask(get).await.0, 405);
+    let options = changed(|request| *request.method_mut() = http::Method::OPTIONS);
+    assert_eq!(mesh.ask(options).await.0, 405);
+    assert!(!mesh.asked.is_finished());
+}
+
+#[tokio::test]
+async fn there_are_no_other_buttons() {
+    let mesh = MeshDev::that_answers("{}");
+    for body in [
+        r#"{"command":"down"}"#,
+        r#"{"command":"kill","id":"balancer-0"}"#,
+        r#"{"command":"scale","nodes":0}"#,
+        r#"{"command":"scale","nodes":10}"#,
+        r#"{"command":"kill","id":"node-1","more":1}"#,
+        "",
+    ] {
+        assert_eq!(mesh.ask(page(body)).await.0, 400, "{body}");
+    }
+    assert_eq!(mesh.ask(page(&"x".repeat(MAX_REQUEST_BYTES + 1))).await.0, 413);
+    assert!(!mesh.asked.is_finished());
+}
+
+#[tokio::test]
+async fn without_a_mesh_dev_the_page_learns_that_there_are_no_buttons() {
+    let gone = std::env::temp_dir().join("no-such-socket");
+    for (control, refusal) in [(None, 403), (Some(gone), 502)] {
+        let status = ask_of(control.clone(), page(r#"{"command":"status"}"#)).await;
+        assert_eq!(status, (200, json!({ "servers": null })));
+        assert_eq!(ask_of(control, page(KILL)).await.0, refusal);
+    }
+}

@@ -1,0 +1,19 @@
+use signaling_client::{Client, Event, Options};
+
+async fn greet(url: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let (alice, _events) = Client::connect(Options::new("alice", [url])?);
+    let (_bob, mut events) = Client::connect(Options::new("bob", [url])?);
+    let receipt = alice.signal("bob", "hello")?; // waits for Bob, and for a connection, if need be
+    while let Some(event) = events.next().await {
+        let Event::Signal(signal) = event else { continue };
+        receipt.await?; // Bob has it
+        return Ok(format!("{} says {}", signal.from, signal.parse::<String>()?));
+    }
+    Err("closed".into())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("{}", greet("ws://127.0.0.1:8080").await?);
+    Ok(())
+}

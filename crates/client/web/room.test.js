@@ -1,0 +1,303 @@
+/** Rooms of several members, on clients and RTCPeerConnections in memory. */
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import { Room } from './room.js';
+import { FakeConnection, settled } from './testing/rtc.js';
+
+test('everybody in a room is connected to everybody else, in whatever order they come', async () => {
+  const mesh = new Mesh();
+  const rooms = [];
+  for (const id of ['bob', 'ann', 'eve']) rooms.push(await mesh.enter(id));
+  for (const room of rooms) {
+    assert.equal(room.state, 'in');
+    assert.deepEqual(room.members.map(({ state, channelState }) => `${state} ${channelState}`), Array(2).fill('connected open'));
+  }
+  assert.deepEqual(rooms[2].members.map(({ id, data }) => [id, data]), [['bob', 'data of bob'], ['ann', 'data of ann']]);
+  assert.deepEqual(mesh.failures, []);
+});
+
+test('a signal that comes before the news of its sender is kept for then', async () => {
+  const mesh = new Mesh();
+  const bob = await mesh.enter('bob');
+  mesh.holdsNews = true;
+  const ann = await mesh.enter('ann');
+  assert.deepEqual([bob.members.length, ann.members[0].state], [0, 'new']);
+  mesh.tellNews();
+  await settled();
+  assert.deepEqual([bob.members[0].state, ann.members[0].state], ['connected', 'connected']);
+  assert.deepEqual(mesh.failures, []);
+});
+
+test('who leaves is let go of; who is out by mishap is kept while the direct connection lasts', async () => {
+  const mesh = new Mesh();
+  const [ann] = [await mesh.enter('ann'), await mesh.enter('bob'), await mesh.enter('eve')];
+  mesh.change({ left: [{ client_id: 'bob', reason: 'left' }, { client_id: 'eve', reason: 'expired' }] });
+  assert.deepEqual(ann.members.map(({ id, hasLeft }) => [id, hasLeft]), [['eve', true]]);
+  mesh.connectionOf('ann', 'eve').becomes('failed');
+  assert.deepEqual(ann.members, []);
+});
+
+test('who comes back while still directly connected stays so', async () => {
+  const mesh = new Mesh();
+  const ann = await mesh.enter('ann');
+  await mesh.enter('bob');
+  const before = FakeConnection.all.length;
+  mesh.change({ left: [{ client_id: 'bob', reason: 'expired' }] });
+  mesh.change({ joined: [{ client_id: 'bob', data: 'new' }] });
+  await settled();
+  assert.deepEqual(ann.members.map(({ hasLeft, data, state }) => [hasLeft, data, state]), [[false, 'new', 'connected']]);
+  assert.equal(FakeConnection.all.length, before);
+});
+
+test('a member whose page was loaded anew is met again though nobody joined or left', async () => {
+  const mesh = new Mesh();
+  const ann = await mesh.enter('ann');
+  await mesh.enter('bob');
+  mesh.clientById.get('bob').silence();
+  const bob = mesh.room('bob');
+  await bob.join();
+  await settled();
+  assert.deepEqual([ann, bob].map(({ members }) => members[0].channelState), ['open', 'open']);
+  assert.deepEqual(mesh.failures, []);
+});
+
+test('news with a gap is followed by asking for the whole state, old news is passed over', async () => {
+  const mesh = new Mesh();
+  const ann = await mesh.enter('ann');
+  mesh.members.push({ client_id: 'bob' });
+  mesh.version += 1;
+  mesh.change({ joined: [{ client_id: 'eve' }] });
+  await settled();
+  assert.deepEqual(ann.members.map(({ id }) => id).sort(), ['bob', 'eve']);
+  mesh.clientById.get('ann').tell('members_changed', { room: 'den', version: 1, joined: [], left: [{ client_id: 'eve', reason: 'left' }] });
+  assert.equal(ann.members.length, 2);
+});
+
+test('a long list of members comes by pages, and those past the limit are listed alone', async () => {
+  const mesh = new Mesh();
+  mesh.members = Array.from({ length: 7 }, (_, at) => ({ client_id: `member-${at}` }));
+  mesh.pageSize = 3;
+  const ann = await mesh.enter('ann', { maxPeers: 2 });
+  assert.equal(ann.members.length, 7);
+  assert.deepEqual(ann.members.map(({ state }) => state).filter((state) => state !== 'none').length, 2);
+  mesh.change({ left: [{ client_id: 'member-0', reason: 'left' }] });
+  assert.deepEqual(ann.members.map(({ state }) => state).filter((state) => state !== 'none').length, 2);
+});
+
+test('while the room is full the place in line is told, then the room is entered', async () => {
+  const mesh = new Mesh();
+  const bob = await mesh.enter('bob');
+  mesh.isFull = true;
+  const ann = await mesh.enter('ann');
+  assert.deepEqual([ann.state, ann.line], ['waiting', { ahead: 2, length: 3 }]);
+  mesh.clientById.get('ann').tell('waiting', { room: 'den', ahead: 0, queue_length: 1 });
+  assert.deepEqual(ann.line, { ahead: 0, length: 1 });
+  mesh.letIn('ann');
+  await settled();
+  assert.deepEqual([ann.state, ann.line, ann.members[0].state, bob.members[0].state], ['in', null, 'connected', 'connected']);
+});
+
+test('a peer whose signals were not delivered is tried anew', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const mesh = new Mesh();
+  const ann = await mesh.enter('ann');
+  mesh.losesSignals = true;
+  const bob = await mesh.enter('bob');
+  assert.deepEqual([ann.members[0].state, bob.members[0].state], ['new', 'new']);
+  mesh.losesSignals = false;
+  context.mock.timers.tick(2_000);
+  await settled();
+  assert.deepEqual([ann.members[0].state, bob.members[0].state], ['connected', 'connected']);
+});
+
+test('another stream takes the place of the one before, at all who are there and who come', async () => {
+  const mesh = new Mesh();
+  const camera = stream('audio', 'video'), pattern = stream('video');
+  const ann = await mesh.enter('ann', { stream: camera });
+  await mesh.enter('bob');
+  const shown = (id) => mesh.connectionOf('ann', id).getSenders().map(({ track }) => track);
+  assert.deepEqual(shown('bob'), camera.getTracks());
+  ann.setStream(pattern);
+  await settled();
+  assert.deepEqual(shown('bob'), [null, pattern.getTracks()[0]]);
+  await mesh.enter('eve');
+  assert.deepEqual(shown('eve'), pattern.getTracks());
+  ann.setStream(null);
+  assert.deepEqual(shown('eve'), [null]);
+});
+
+test('messages go by the open channels, to all or to one; what is not JSON is dropped', async () => {
+  const mesh = new Mesh();
+  const [ann] = [await mesh.enter('ann'), await mesh.enter('bob'), await mesh.enter('eve')];
+  const heard = [];
+  ann.addEventListener('message', ({ detail }) => heard.push(detail));
+  assert.deepEqual([ann.send('to all'), ann.send({ to: 'one' }, 'bob')], [2, 1]);
+  assert.deepEqual(mesh.channelOf('ann', 'bob').sent, ['"to all"', '{"to":"one"}']);
+  for (const data of ['{]', '[1]']) mesh.channelOf('ann', 'bob').onmessage({ data });
+  assert.deepEqual(heard, [{ from: 'bob', data: [1] }]);
+  assert.equal(await ann.roundTripMs('bob'), 12);
+  assert.equal(await ann.roundTripMs('nobody'), null);
+});
+
+test('failed paths are looked for anew once the mesh is back', async () => {
+  const mesh = new Mesh();
+  await mesh.enter('ann');
+  await mesh.enter('bob');
+  const connection = mesh.connectionOf('ann', 'bob');
+  for (let times = 0; times < 4; times += 1) connection.becomes('failed');
+  assert.equal(mesh.failures.length, 1);
+  const { restarts } = connection;
+  mesh.clientById.get('ann').tell('state', { state: 'connected' });
+  assert.equal(connection.restarts, restarts + 1);
+});
+
+test('out of the room, by will or not, nothing is left of it', async () => {
+  for (const end of [
+    (room) => room.leave(),
+    (room, client) => client.tell('left', { room: 'den', reason: 'kicked' }),
+    (room, client) => client.tell('state', { state: 'closed' }),
+  ]) {
+    const mesh = new Mesh();
+    const ann = await mesh.enter('ann');
+    await mesh.enter('bob');
+    const connection = mesh.connectionOf('ann', 'bob');
+    await end(ann, mesh.clientById.get('ann'));
+    assert.deepEqual([ann.state, ann.members, connection.connectionState], ['out', [], 'closed']);
+    mesh.change({ joined: [{ client_id: 'eve' }] });
+    assert.deepEqual(ann.members, []);
+  }
+});
+
+test('a join that is refused is an error, and the room is not entered', async () => {
+  const mesh = new Mesh();
+  mesh.refuses = true;
+  const room = mesh.room('ann');
+  await assert.rejects(room.join(), { code: 'room_store_unavailable' });
+  assert.equal(room.state, 'out');
+});
+
+const stream = (...kinds) => {
+  const tracks = kinds.map((kind) => ({ kind }));
+  return { getTracks: () => tracks };
+};
+
+/** A mesh with one room, the den. */
+class Mesh {
+  members = [];
+  version = 0;
+  pageSize = 500;
+  clientById = new Map();
+  roomById = new Map();
+  failures = [];
+  #news = [];
+
+  async enter(id, options) {
+    const room = this.room(id, options);
+    await room.join();
+    await settled();
+    return room;
+  }
+
+  room(id, options = {}) {
+    const client = new FakeClient(this, id);
+    this.clientById.set(id, client);
+    const room = new Room(client, 'den', { data: `data of ${id}`, RTCPeerConnection: FakeConnection, ...options });
+    room.addEventListener('failure', ({ detail }) => this.failures.push(detail));
+    this.roomById.set(id, room);
+    return room;
+  }
+
+  join(id, data) {
+    if (!this.members.some(({ client_id: member }) => member === id)) {
+      if (this.isFull) return this.clientById.get(id).tell('waiting', { room: 'den', ahead: 2, queue_length: 3 });
+      this.change({ joined: [{ client_id: id, data }] }, id);
+      this.members.push({ client_id: id, data });
+    }
+    this.page(id);
+  }
+
+  letIn(id) {
+    this.isFull = false;
+    this.join(id);
+  }
+
+  page(id, after) {
+    const from = after === undefined ? 0 : this.members.findIndex(({ client_id: member }) => member === after) + 1;
+    const members = this.members.slice(from, from + this.pageSize);
+    const [count, more] = [this.members.length, from + this.pageSize < this.members.length];
+    this.clientById.get(id).tell('joined', { room: 'den', version: this.version, capacity: null, count, members, more });
+  }
+
+  change({ joined = [], left = [] }, except) {
+    this.version += joined.length + left.length;
+    const { version } = this;
+    if (except === undefined) {
+      this.members = this.members.filter(({ client_id: id }) => !left.some((gone) => gone.client_id === id));
+      this.members.push(...joined);
+    }
+    for (const [id, client] of this.clientById) {
+      const tell = () => client.tell('members_changed', { room: 'den', version, joined, left });
+      if (id === except) continue;
+      if (this.holdsNews) this.#news.push(tell);
+      else tell();
+    }
+  }
+
+  tellNews() {
+    for (const tell of this.#news.splice(0)) tell();
+  }
+
+  async signal(from, to, data) {
+    await null;
+    if (this.losesSignals) throw Object.assign(new Error('lost'), { code: 'recipient_unavailable' });
+    this.clientById.get(to)?.tell('signal', { from, data: JSON.parse(JSON.stringify(data)) });
+  }
+
+  /** The connection that one has to the other: the latest of which it has sent a description there. */
+  connectionOf(id, other) {
+    return this.clientById.get(id).connectionByPeer.get(other);
+  }
+
+  channelOf(id, other) {
+    return this.connectionOf(id, other).channels[0];
+  }
+}
+
+class FakeClient extends EventTarget {
+  iceServers = [];
+  connectionByPeer = new Map();
+
+  constructor(mesh, clientId) {
+    super();
+    Object.assign(this, { mesh, clientId });
+  }
+
+  async join(room, data) {
+    if (this.mesh.refuses) throw Object.assign(new Error('refused'), { code: 'room_store_unavailable' });
+    this.mesh.join(this.clientId, data);
+  }
+
+  async leave() {}
+
+  members(room, after) {
+    queueMicrotask(() => this.mesh.page(this.clientId, after));
+  }
+
+  signal(to, data) {
+    const { sdp } = data.peer.description ?? {};
+    const mine = FakeConnection.all.findLast(({ localDescription }) => localDescription?.sdp === sdp);
+    if (sdp && mine) this.connectionByPeer.set(to, mine);
+    return this.mesh.signal(this.clientId, to, data);
+  }
+
+  /** Its page has gone without a word. */
+  silence() {
+    this.tell = () => {};
+  }
+
+  tell(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail: { type, ...detail } }));
+  }
+}

@@ -1,0 +1,195 @@
+//! With the SDK on both sides, messages go from application to application exactly once and in order, whatever dies.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::Duration;
+
+use signaling_client::{Client, Event, Events, Options, SavedSession};
+use signaling_integration_tests::drill::go_on;
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::namespace::{Place, Silence, enter};
+use signaling_integration_tests::{TestMesh, eventually};
+use signaling_load::raise_descriptor_limit;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+const PAIRS: usize = 200;
+/// Of each pair: 1,000 messages a second of all together.
+const PACE: Duration = Duration::from_millis(200);
+const CUT: Duration = Duration::from_secs(5);
+/// Between two faults.
+const CALM: Duration = Duration::from_secs(2);
+/// Longer than a client that has gone silent takes to notice, wait and come back.
+const BACK_WITHIN: Duration = Duration::from_secs(40);
+/// Until the last message has arrived and is acknowledged.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn every_message_of_sdk_clients_arrives_once_and_in_order_through_kills_cuts_and_reloads() {
+    match enter("every_message_of_sdk_clients_arrives_once_and_in_order_through_kills_cuts_and_reloads") {
+        Place::Ran(passed) => assert!(passed, "see above"),
+        Place::Inside => drill(true).await,
+        Place::Impossible(why) => {
+            println!("skipped: the cut of the clients' network, since a network namespace cannot be had here: {why}");
+            drill(false).await;
+        }
+    }
+}
+
+async fn drill(has_namespace: bool) {
+    raise_descriptor_limit().unwrap();
+    let mesh = TestMesh::with(|options| options.balancers = 2).await;
+    let urls: Vec<String> = mesh.mesh.state().balancers.iter().map(|balancer| balancer.url.clone()).collect();
+    let (tell, told) = watch::channel(Step::Talk);
+    let mut pairs = JoinSet::new();
+    for pair in 0..PAIRS {
+        let urls = if pair % 2 == 0 { urls.clone() } else { urls.iter().rev().cloned().collect() };
+        pairs.spawn(talk(pair, urls, told.clone()));
+    }
+    all_are_connected(&mesh).await;
+    go_on(CALM).await;
+
+    mesh.mesh.kill("balancer-0").await.unwrap();
+    all_are_connected(&mesh).await;
+    mesh.mesh.restart("balancer-0").await.unwrap();
+    go_on(CALM).await;
+
+    mesh.mesh.kill("node-1").await.unwrap();
+    go_on(CALM).await;
+    all_are_connected(&mesh).await;
+
+    if has_namespace {
+        let silence = Silence::of_clients(&mesh.mesh.state().balancers);
+        go_on(CUT).await;
+        assert!(silence.dropped() > 0, "no packet was dropped");
+        drop(silence);
+        go_on(CALM).await;
+        all_are_connected(&mesh).await;
+    }
+
+    tell.send_replace(Step::Reload);
+    go_on(CALM).await;
+    all_are_connected(&mesh).await;
+    go_on(CALM).await;
+
+    tell.send_replace(Step::End);
+    let mut messages = 0;
+    while let Some(sent) = timeout(SETTLED_WITHIN, pairs.join_next()).await.expect("some pair is not done") {
+        messages += sent.unwrap();
+    }
+    println!("{messages} messages of {PAIRS} pairs, each delivered once and in order");
+}
+
+/// What all pairs are to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Talk,
+    /// Each side goes on as another process would, with what the first has put aside.
+    Reload,
+    End,
+}
+
+/// One pair from its first message to its last, which must all arrive, once and in order. Returns how many there were.
+async fn talk(pair: usize, urls: Vec<String>, steps: watch::Receiver<Step>) -> u64 {
+    let (from, to) = (format!("from-{pair}"), format!("to-{pair}"));
+    let (count, counts) = watch::channel(None);
+    let listening = tokio::spawn(listen(options(&to, &urls), steps.clone(), counts));
+    let sent = send(options(&from, &urls), &to, steps).await;
+    count.send_replace(Some(sent));
+    listening.await.unwrap();
+    sent
+}
+
+/// Sends numbers from 1 on, until the end.
+async fn send(options: Options, to: &str, mut steps: watch::Receiver<Step>) -> u64 {
+    let (mut client, mut events) = Client::connect(options.clone());
+    let mut ticks = interval(PACE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut receipts = JoinSet::new();
+    let mut sent = 0_u64;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                sent += 1;
+                let receipt = client.signal(to, &sent).unwrap();
+                receipts.spawn(async move { (sent, receipt.await) });
+            }
+            Some(outcome) = receipts.join_next() => {
+                let (number, outcome) = outcome.unwrap();
+                assert!(outcome.is_ok(), "{number} to {to}: {outcome:?}");
+            }
+            event = events.next() => assert!(event.is_some(), "the client of {to} has closed"),
+            Ok(()) = steps.changed() => match *steps.borrow_and_update() {
+                Step::Reload => {
+                    // What was under way is the next client's now.
+                    receipts.detach_all();
+                    (client, events) = Client::connect(options.clone().session(put_aside(&client)));
+                }
+                _ => break,
+            },
+        }
+    }
+    while let Some(outcome) = receipts.join_next().await {
+        let (number, outcome) = outcome.unwrap();
+        assert!(outcome.is_ok(), "{number} to {to}: {outcome:?}");
+    }
+    sent
+}
+
+/// Hears numbers, each the next one, until the last of them.
+async fn listen(options: Options, mut steps: watch::Receiver<Step>, mut last: watch::Receiver<Option<u64>>) {
+    let (mut client, mut events) = Client::connect(options.clone());
+    let mut heard = 0;
+    loop {
+        if *last.borrow_and_update() == Some(heard) {
+            return;
+        }
+        tokio::select! {
+            event = events.next() => hear(&mut heard, event.unwrap_or_else(|| panic!("{options:?} has closed"))),
+            Ok(()) = last.changed() => {}
+            Ok(()) = steps.changed() => {
+                if *steps.borrow_and_update() == Step::Reload {
+                    let session = put_aside(&client);
+                    read_to_the_end(&mut heard, events).await;
+                    (client, events) = Client::connect(options.clone().session(session));
+                }
+            }
+        }
+    }
+}
+
+async fn read_to_the_end(heard: &mut u64, mut events: Events) {
+    while let Some(event) = events.next().await {
+        hear(heard, event);
+    }
+}
+
+fn hear(heard: &mut u64, event: Event) {
+    if let Event::Signal(signal) = event {
+        let number: u64 = signal.parse().unwrap();
+        assert_eq!(number, *heard + 1, "from {}", signal.from);
+        *heard = number;
+    }
+}
+
+/// As text, the way that another process would get it.
+fn put_aside(client: &Client) -> SavedSession {
+    let session = client.detach().expect("the client is open");
+    serde_json::from_str(&serde_json::to_string(&session).unwrap()).unwrap()
+}
+
+fn options(id: &str, urls: &[String]) -> Options {
+    Options::new(id, urls).unwrap()
+}
+
+async fn all_are_connected(mesh: &TestMesh) {
+    let look = || async {
+        let mut sockets = 0.0;
+        for balancer in &mesh.mesh.state().balancers {
+            sockets += metric(&balancer.internal, "signaling_client_sockets", "").await;
+        }
+        (sockets >= (2 * PAIRS) as f64).then_some(())
+    };
+    eventually("all clients to be connected", BACK_WITHIN, look).await;
+}

@@ -1,0 +1,70 @@
+//! What the READMEs show of a first exchange is what a stranger gets.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use signaling_integration_tests::TestMesh;
+use signaling_integration_tests::optional::{in_path, missing};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+#[allow(dead_code)]
+mod two_peers {
+    include!("../../crates/client/examples/two_peers.rs");
+
+    pub(super) async fn run(url: &str) -> String {
+        greet(url).await.unwrap()
+    }
+}
+
+const MAX_LINES: usize = 19;
+const MESH_OF_THE_README: &str = "ws://127.0.0.1:8080";
+const SOON: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn the_exchange_in_both_readmes_runs_in_node_as_it_stands() {
+    let Some(node) = in_path(&["node"]) else { return missing("node", "nodejs") };
+    let mesh = TestMesh::start().await;
+    for readme in ["README.md", "crates/client/web/README.md"] {
+        let code = first_block(readme, "js");
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::copy(repository().join("crates/client/web/client.js"), dir.path().join("client.js")).unwrap();
+        let file = dir.path().join("exchange.mjs");
+        assert!(code.contains(MESH_OF_THE_README));
+        std::fs::write(&file, code.replace(MESH_OF_THE_README, &mesh.url())).unwrap();
+
+        let run = Command::new(&node).arg("--experimental-websocket").arg(file).kill_on_drop(true).output();
+        let run = timeout(SOON, run).await.expect("it does not end").unwrap();
+
+        let said = String::from_utf8_lossy(&run.stdout);
+        let mut lines: Vec<&str> = said.lines().collect();
+        lines.sort_unstable();
+        let complaints = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{readme}: {complaints}");
+        assert_eq!(lines, ["alice says hello", "bob has it", "bob says hello yourself"], "{readme}: {complaints}");
+    }
+}
+
+#[tokio::test]
+async fn the_exchange_in_the_readme_of_the_rust_client_is_its_example_and_runs() {
+    let example = std::fs::read_to_string(repository().join("crates/client/examples/two_peers.rs")).unwrap();
+    assert_eq!(first_block("crates/client/README.md", "rust"), example);
+    let mesh = TestMesh::start().await;
+    let said = timeout(SOON, two_peers::run(&mesh.url())).await.expect("it does not end");
+    assert_eq!(said, "alice says hello");
+}
+
+/// The first block of code in this language, which must be short.
+fn first_block(readme: &str, language: &str) -> String {
+    let text = std::fs::read_to_string(repository().join(readme)).unwrap();
+    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
+    let code = rest.split("```").next().unwrap().to_owned();
+    assert!(code.lines().count() <= MAX_LINES, "{readme}: {} lines", code.lines().count());
+    code
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
