@@ -15,11 +15,11 @@ export function mayComeBack(code) {
 /**
  * Milliseconds to wait: the server's own wish if it has one, else exponential backoff with full jitter.
  *
- * @param {{attempt: number, code: number, retryAfterMs?: number | null}} loss `attempt` counts from 0
+ * @param {{attempt: number, awayMs: number, code: number, retryAfterMs?: number | null}} loss `attempt` counts from 0, `awayMs` from the loss before that
  * @param {() => number} random in [0, 1)
  */
-export function delayBeforeRetry({ attempt, code, retryAfterMs }, random = Math.random) {
-  const backoff = random() * Math.min(CAP_MS, BASE_MS * 2 ** attempt);
+export function delayBeforeRetry({ attempt, awayMs, code, retryAfterMs }, random = Math.random) {
+  const backoff = random() * Math.min(CAP_MS, BASE_MS * 2 ** attempt, Math.max(BASE_MS, 2 * awayMs));
   const delay = retryAfterMs ?? backoff;
   return code === POLICY_VIOLATION ? Math.max(delay, AFTER_POLICY_MS) : delay;
 }

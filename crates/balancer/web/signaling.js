@@ -44,6 +44,7 @@ export class Signaling extends EventTarget {
   #pendingById = new Map();
   #nextId = 1;
   #attempt = 0;
+  #lostAt = 0;
   #retryAfterMs = null;
   #welcomedAt = null;
   #pinging;
@@ -172,7 +173,9 @@ export class Signaling extends EventTarget {
       this.#rejectAll();
       return;
     }
-    const retryInMs = delayBeforeRetry({ attempt: this.#attempt++, code, retryAfterMs });
+    if (this.#attempt === 0) this.#lostAt = performance.now();
+    const awayMs = performance.now() - this.#lostAt;
+    const retryInMs = delayBeforeRetry({ attempt: this.#attempt++, awayMs, code, retryAfterMs });
     this.#retry = setTimeout(() => this.connect(), retryInMs);
     this.#enter('waiting', { code, reason, retryInMs });
   }
