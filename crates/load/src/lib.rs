@@ -15,6 +15,7 @@
 //! | `calls`, `herd`, `churn` | calls being set up; all clients cut off at once; visitors that come and go |
 //! | `crew` | one load put on by several processes |
 //! | `compare` | the balancer beside other proxies, with the servers that this takes |
+//! | `growth`, `own_mesh` | what a mesh costs the larger it is, or what it carries; one that the harness starts for itself |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
@@ -26,6 +27,7 @@
 
 pub mod compare;
 pub mod drill;
+pub mod growth;
 pub mod options;
 pub mod outcome;
 pub mod scenarios;
@@ -47,6 +49,7 @@ mod limits;
 mod merge;
 mod message;
 mod metrics;
+mod own_mesh;
 mod pairs;
 mod plots;
 mod procfs;
