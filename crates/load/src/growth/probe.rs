@@ -1,13 +1,15 @@
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use signaling_devmesh::{Binaries, serve_control};
+use signaling_devmesh::{Binaries, Control, serve_control};
 use tokio::process::Command;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use super::figure::{Figure, Figures};
 use super::point::{Curve, MOST_SOCKETS, Point};
@@ -19,6 +21,11 @@ use crate::own_mesh;
 const MIN_DELIVERED: f64 = 0.98;
 /// How long idle clients are held before their memory is read.
 const HOLD_SECONDS: u64 = 3;
+/// How long a node that joins and leaves takes, with what is before and after; longer where many move.
+const HANDOFF_SECONDS: u32 = 11;
+/// Until the mesh takes orders.
+const SERVED_WITHIN: Duration = Duration::from_secs(5);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 const CONNECT_RATE: &str = "--connect-rate=2000";
 
 /// What one point is found to be like.
@@ -35,6 +42,12 @@ pub(super) async fn probe(binaries: &Binaries, point: &Point, seconds: u64) -> R
     let mesh = Arc::new(own_mesh::start(dir.path(), binaries, point.nodes, point.balancers).await?);
     let mut serving = JoinSet::new();
     serving.spawn(serve_control(Arc::clone(&mesh)));
+    let is_served = async {
+        while Control::connect(dir.path()).await.is_err() {
+            sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    timeout(SERVED_WITHIN, is_served).await.context("the mesh does not listen to us")?;
     let mut found = Found::default();
     let measured = match point.curve {
         Curve::Clients => match found.idle(dir.path(), point).await {
@@ -124,7 +137,7 @@ impl Found {
             format!("--back-to={}", point.nodes),
             "--at=2".to_owned(),
             "--gap=4".to_owned(),
-            "--seconds=16".to_owned(),
+            format!("--seconds={}", HANDOFF_SECONDS + point.clients / 3_000),
         ];
         let Rescale { acts } = self.scenario("rescale", dir, point, &more).await?;
         let [join, leave] = acts.as_slice() else { bail!("{} acts instead of two", acts.len()) };
