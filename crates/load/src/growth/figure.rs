@@ -21,8 +21,13 @@ pub(super) enum Figure {
     BalancersBytes,
     /// Memory of all nodes per idle client, bytes.
     NodesBytes,
-    /// The generator's own CPU time, percent of one core.
-    GeneratorPercent,
+    /// The generator's own CPU time per message, microseconds. It writes and reads as many frames of clients on as many
+    /// sockets as the balancers do, so what the machine adds at one time or another it adds to both.
+    GeneratorUs,
+    /// The balancers' CPU time by the generator's.
+    BalancersByGenerator,
+    /// The nodes' CPU time by the generator's.
+    NodesByGenerator,
     /// Sessions that moved when a node joined, or left.
     JoinMoved,
     /// From the order to scale until the last had moved, milliseconds: the start of the node is in it.
@@ -42,7 +47,13 @@ pub(super) struct Plot {
     pub(super) lines: &'static [Figure],
 }
 
-const COSTS: Plot = Plot { title: "CPU per message", unit: "µs", lines: &[Figure::BalancersUs, Figure::NodesUs] };
+const COSTS: Plot =
+    Plot { title: "CPU per message", unit: "µs", lines: &[Figure::BalancersUs, Figure::NodesUs, Figure::GeneratorUs] };
+const RATIOS: Plot = Plot {
+    title: "CPU by the generator's own",
+    unit: "times",
+    lines: &[Figure::BalancersByGenerator, Figure::NodesByGenerator],
+};
 const LATENCY: Plot = Plot { title: "Latency", unit: "ms", lines: &[Figure::P50Ms, Figure::P99Ms] };
 const MEMORY: Plot =
     Plot { title: "Memory per idle client", unit: "bytes", lines: &[Figure::BalancersBytes, Figure::NodesBytes] };
@@ -53,13 +64,11 @@ const UNMOVED: Plot = Plot { title: "Latency of those who do not move", unit: "m
 impl Figure {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::BalancersUs => "balancers",
-            Self::NodesUs => "nodes",
+            Self::BalancersUs | Self::BalancersBytes | Self::BalancersByGenerator => "balancers",
+            Self::NodesUs | Self::NodesBytes | Self::NodesByGenerator => "nodes",
             Self::P50Ms => "p50",
             Self::P99Ms | Self::UnmovedP99Ms => "p99",
-            Self::BalancersBytes => "balancers",
-            Self::NodesBytes => "nodes",
-            Self::GeneratorPercent => "generator",
+            Self::GeneratorUs => "generator",
             Self::JoinMoved => "moved",
             Self::JoinMs => "a node joins",
             Self::LeaveMs => "a node leaves",
@@ -75,7 +84,9 @@ impl Figure {
             Self::P99Ms => "p99, ms",
             Self::BalancersBytes => "balancers, bytes a client",
             Self::NodesBytes => "nodes, bytes a client",
-            Self::GeneratorPercent => "generator, % of a core",
+            Self::GeneratorUs => "generator, µs a message",
+            Self::BalancersByGenerator => "balancers by generator",
+            Self::NodesByGenerator => "nodes by generator",
             Self::JoinMoved => "moved each time",
             Self::JoinMs => "a node joins, ms",
             Self::LeaveMs => "a node leaves, ms",
@@ -87,28 +98,27 @@ impl Figure {
 impl Curve {
     /// The columns of its table.
     pub(super) fn columns(self) -> Vec<(Figure, &'static str)> {
-        let figures: &[Figure] = match self {
-            Self::Clients => &[
-                Figure::BalancersUs,
-                Figure::NodesUs,
-                Figure::P50Ms,
-                Figure::P99Ms,
-                Figure::BalancersBytes,
-                Figure::NodesBytes,
-                Figure::GeneratorPercent,
-            ],
-            Self::Nodes | Self::Sizes => {
-                &[Figure::BalancersUs, Figure::NodesUs, Figure::P50Ms, Figure::P99Ms, Figure::GeneratorPercent]
-            }
-            Self::Handoffs => &[Figure::JoinMoved, Figure::JoinMs, Figure::LeaveMs, Figure::UnmovedP99Ms],
+        let under_load = [
+            Figure::BalancersUs,
+            Figure::NodesUs,
+            Figure::GeneratorUs,
+            Figure::BalancersByGenerator,
+            Figure::NodesByGenerator,
+            Figure::P50Ms,
+            Figure::P99Ms,
+        ];
+        let figures = match self {
+            Self::Clients => [under_load.as_slice(), &[Figure::BalancersBytes, Figure::NodesBytes]].concat(),
+            Self::Nodes | Self::Sizes => under_load.into(),
+            Self::Handoffs => vec![Figure::JoinMoved, Figure::JoinMs, Figure::LeaveMs, Figure::UnmovedP99Ms],
         };
-        figures.iter().map(|figure| (*figure, figure.head())).collect()
+        figures.into_iter().map(|figure| (figure, figure.head())).collect()
     }
 
     pub(super) fn plots(self) -> &'static [Plot] {
         match self {
-            Self::Clients => &[COSTS, LATENCY, MEMORY],
-            Self::Nodes | Self::Sizes => &[COSTS, LATENCY],
+            Self::Clients => &[COSTS, RATIOS, LATENCY, MEMORY],
+            Self::Nodes | Self::Sizes => &[COSTS, RATIOS, LATENCY],
             Self::Handoffs => &[HANDOFF, UNMOVED],
         }
     }

@@ -117,15 +117,21 @@ impl Found {
         if delivered < MIN_DELIVERED {
             self.complaints.push(format!("only {:.1}% delivered in time", delivered * 100.0));
         }
-        let ms = |us: u64| us as f64 / 1_000.0;
-        for (group, figure) in [("balancers", Figure::BalancersUs), ("nodes", Figure::NodesUs)] {
+        let own = generator.cpu_seconds * 1e6 / (generator.delivered_per_second * seconds as f64);
+        let groups = [
+            ("balancers", Figure::BalancersUs, Figure::BalancersByGenerator),
+            ("nodes", Figure::NodesUs, Figure::NodesByGenerator),
+        ];
+        for (group, absolute, by_generator) in groups {
             let each = costs.group(group).and_then(|cost| cost.cpu_us_per_message);
-            self.figures.insert(figure, each.with_context(|| format!("{group} have ended"))?);
+            let each = each.with_context(|| format!("{group} have ended"))?;
+            self.figures.extend([(absolute, each), (by_generator, each / own)]);
         }
+        let ms = |us: u64| us as f64 / 1_000.0;
         self.figures.extend([
+            (Figure::GeneratorUs, own),
             (Figure::P50Ms, ms(latency_us.p50)),
             (Figure::P99Ms, ms(latency_us.p99)),
-            (Figure::GeneratorPercent, generator.cpu_seconds * 100.0 / seconds as f64),
         ]);
         Ok(())
     }
