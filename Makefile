@@ -8,11 +8,11 @@ LISTEN ?= 127.0.0.1:8080
 NODES ?= 3
 BALANCERS ?= 1
 MESH_DIR ?= .mesh
-# Rooms of several nodes need a Redis.
 # Which version the tests of mixed versions upgrade from: a commit or tag.
 PREVIOUS ?= HEAD~1
 
 # Where `make bench` compares, and further options of `mesh-load compare`: BENCH="--rounds 3 --only balancer,nginx".
+# `make bench-growth` has those of `mesh-load growth`.
 BENCH ?=
 BENCH_REPORT ?= target/bench
 
@@ -40,7 +40,7 @@ endif
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: deps-run deps-redis ## Start a local mesh with a Redis and the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
 	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
@@ -53,7 +53,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test simulate previous bench bench-micro clean
+.PHONY: fmt check test simulate previous bench bench-growth bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -88,6 +88,11 @@ simulate: deps-run ## Simulated meshes with faults, for SIMULATE_SECONDS and at 
 bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
 	target/release/mesh-load compare --json $(BENCH_REPORT).json --markdown $(BENCH_REPORT).md $(BENCH)
+
+bench-growth: deps-run ## What grows with clients, nodes, sizes of messages and moving sessions; a quarter of an hour (BENCH="--rounds 1")
+	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
+	target/release/mesh-load growth --json $(BENCH_REPORT)-growth.json --markdown $(BENCH_REPORT)-growth.md \
+		--html $(BENCH_REPORT)-growth.html $(BENCH)
 
 bench-micro: deps-run ## Micro-benchmarks of the owner's lookup and the frame codec
 	cargo bench -p signaling-rendezvous -p signaling-edge --bench '*'

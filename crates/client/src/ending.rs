@@ -4,7 +4,7 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::close::Advice;
 
 use crate::core::Ms;
-use crate::rules::{AFTER_POLICY, BACKOFF_BASE, BACKOFF_CAP, MAX_HINT};
+use crate::rules::{AFTER_POLICY, MAX_HINT};
 
 const UNAUTHORIZED: u16 = 401;
 const TOO_MANY: u16 = 429;
@@ -82,27 +82,9 @@ impl Ending {
     }
 }
 
-/// How long the `attempt`-th try in a row waits, from 0: what the server asked for, else a random part of a time that doubles.
-pub(crate) fn delay(attempt: u32, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
-    let delay = hint.map_or_else(
-        || {
-            let bound = BACKOFF_BASE.checked_shl(attempt.min(16)).unwrap_or(BACKOFF_CAP).min(BACKOFF_CAP);
-            // Below 30,000, and `random` below 1.
-            (bound as f64 * random) as Ms
-        },
-        |hint| hint.min(MAX_HINT),
-    );
+/// How long the next try waits: what the server asked for, else a random part of the window.
+pub(crate) fn delay(window: Ms, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
+    // The window is 30,000 at most, and `random` below 1.
+    let delay = hint.map_or((window as f64 * random) as Ms, |hint| hint.min(MAX_HINT));
     if advice == Advice::ComeBackLater { delay.max(AFTER_POLICY) } else { delay }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn however_many_tries_there_were_a_wait_stays_below_the_cap() {
-        for attempt in [5, 15, 16, 63, 64, u32::MAX] {
-            assert_eq!(delay(attempt, 0.5, None, Advice::ComeBack), BACKOFF_CAP / 2, "{attempt}");
-        }
-    }
 }

@@ -2,7 +2,8 @@
 
 use crate::core::Ms;
 
-/// The first try after a loss waits at most this; each further one twice as long.
+/// The first try after a loss waits at most this; each further one twice as long, or twice the time since that loss if
+/// this is less.
 pub(crate) const BACKOFF_BASE: Ms = 1_000;
 /// No wait that a client chooses itself is longer.
 pub(crate) const BACKOFF_CAP: Ms = 30_000;

@@ -34,9 +34,10 @@ export class SendError extends Error {
   }
 }
 
-/** Milliseconds before the `attempt`-th try in a row, from 0. */
-function delay(attempt, random, hint, later) {
-  const wait = hint === null ? Math.floor(random * Math.min(CAP, BASE * 2 ** Math.min(attempt, 16))) : Math.min(hint, MAX_HINT);
+/** Milliseconds before the `attempt`-th try in a row, from 0, so long after the loss that began the row. */
+function delay(attempt, away, random, hint, later) {
+  const window = Math.min(CAP, BASE * 2 ** Math.min(attempt, 16), Math.max(BASE, 2 * away));
+  const wait = hint === null ? Math.floor(random * window) : Math.min(hint, MAX_HINT);
   return later ? Math.max(wait, AFTER_POLICY) : wait;
 }
 
@@ -52,7 +53,7 @@ function write({ type, ...fields }, id) {
 }
 
 export class Core {
-  #options; #phase = { is: 'closed' }; #url = 0; #attempt = 0; #resume = null; #hint = null; #hidden = false;
+  #options; #phase = { is: 'closed' }; #url = 0; #attempt = 0; #lostAt = 0; #resume = null; #hint = null; #hidden = false;
   #token = null; #renewingUntil = null; #maxBytes = 65_536;
   #nextId = 1; #tickets = 0; #sent = []; #sentBytes = 0; #queued = []; #queuedBytes = 0;
   #rooms = new Map(); #names = new Map(); #effects = [];
@@ -166,7 +167,7 @@ export class Core {
   wake(now, random) {
     const phase = this.#phase;
     if (phase.is === 'waiting' && phase.mayHurry) {
-      const wait = delay(0, random, null, false);
+      const wait = delay(0, 0, random, null, false);
       if (now + wait >= phase.until) return;
       phase.until = now + wait;
       this.#out({ state: 'waiting', in_ms: wait, ...phase.why });
@@ -202,7 +203,8 @@ export class Core {
     }
     if (ends) return this.#end(why);
     const later = why.code === 1008;
-    const wait = delay(this.#attempt++, random, this.#hint, later);
+    if (this.#attempt === 0) this.#lostAt = now;
+    const wait = delay(this.#attempt++, now - this.#lostAt, random, this.#hint, later);
     this.#url = (this.#url + 1) % this.#options.urls;
     this.#phase = { is: 'waiting', until: now + wait, mayHurry: this.#hint === null && !later, why };
     this.#hint = null;

@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use rand::{Rng, RngExt as _};
 
-/// How long a client waits before it tries to connect again: any time up to a bound that doubles with each try, so that
-/// clients that lost their sockets together do not come back together.
+/// How long a client waits before it tries to connect again: any time up to a bound, so that clients that lost their
+/// sockets together do not come back together. The bound doubles with each try, but is not above twice the time that the
+/// client has been away: who draws short waits would else be away for long after a short outage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackOff {
+    first: Duration,
     bound: Duration,
     last: Duration,
 }
@@ -13,7 +15,7 @@ pub(crate) struct BackOff {
 impl BackOff {
     /// The first wait is drawn too. No bound is above `last`.
     pub(crate) fn new(first: Duration, last: Duration) -> Self {
-        Self { bound: first, last }
+        Self { first, bound: first, last }
     }
 
     /// As the clients of the mesh do by its protocol, where `last` is 30 s.
@@ -21,13 +23,14 @@ impl BackOff {
         Self::new(Duration::from_secs(1), last)
     }
 
-    /// Before the next try. What the server asked for wins, and leaves the bound as it is.
-    pub(crate) fn wait(&mut self, asked_for: Option<Duration>, random: &mut impl Rng) -> Duration {
+    /// Before the next try of a client that has been `away` so long. What the server asked for wins, and leaves the bound as
+    /// it is.
+    pub(crate) fn wait(&mut self, away: Duration, asked_for: Option<Duration>, random: &mut impl Rng) -> Duration {
         if let Some(asked_for) = asked_for {
             return asked_for;
         }
-        let bound = self.bound;
-        self.bound = self.last.min(bound * 2);
+        let bound = self.bound.min(self.first.max(away * 2));
+        self.bound = self.last.min(self.bound * 2);
         random.random_range(Duration::ZERO..=bound)
     }
 }
@@ -41,31 +44,45 @@ mod tests {
 
     const LAST: Duration = Duration::from_secs(30);
 
-    /// The longest of many waits at each try.
-    fn longest_waits(tries: usize) -> Vec<f64> {
+    /// The longest of many waits at each try, of clients that have been away so long.
+    fn longest_waits(away: Duration, tries: usize) -> Vec<f64> {
         let mut random = StdRng::seed_from_u64(1);
         let mut longest = vec![Duration::ZERO; tries];
         for _ in 0..2_000 {
             let mut back_off = BackOff::of_clients(LAST);
             for longest in &mut longest {
-                *longest = back_off.wait(None, &mut random).max(*longest);
+                *longest = back_off.wait(away, None, &mut random).max(*longest);
             }
         }
         longest.iter().map(Duration::as_secs_f64).collect()
     }
 
+    fn assert_just_below(waits: &[f64], bounds: &[f64]) {
+        for (longest, bound) in waits.iter().zip(bounds) {
+            assert!((0.98 * bound..=*bound).contains(longest), "{longest} is not just below {bound}");
+        }
+    }
+
     #[test]
     fn the_bound_doubles_from_one_second_to_thirty_and_waits_come_close_to_it() {
-        for (longest, bound) in longest_waits(7).iter().zip([1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]) {
-            assert!((0.98 * bound..=bound).contains(longest), "{longest} is not just below {bound}");
-        }
+        let long = Duration::from_secs(60);
+
+        assert_just_below(&longest_waits(long, 7), &[1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+    }
+
+    #[test]
+    fn no_bound_is_above_twice_the_time_away() {
+        let (short, longer) = (Duration::from_millis(300), Duration::from_secs(3));
+
+        assert_just_below(&longest_waits(short, 4), &[1.0, 1.0, 1.0, 1.0]);
+        assert_just_below(&longest_waits(longer, 5), &[1.0, 2.0, 4.0, 6.0, 6.0]);
     }
 
     #[test]
     fn what_the_server_asks_for_is_kept_to_the_letter() {
         let mut back_off = BackOff::of_clients(LAST);
 
-        let wait = back_off.wait(Some(Duration::from_millis(1_234)), &mut StdRng::seed_from_u64(1));
+        let wait = back_off.wait(Duration::ZERO, Some(Duration::from_millis(1_234)), &mut StdRng::seed_from_u64(1));
 
         assert_eq!(wait, Duration::from_millis(1_234));
     }

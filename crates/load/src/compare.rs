@@ -37,6 +37,8 @@ mod table;
 
 pub use contestant::Contestant;
 pub use options::Options;
+pub(crate) use stats::median;
+pub(crate) use table::{markdown, short};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;

@@ -169,9 +169,9 @@ async fn listen_and_come_back<L: Listener>(home: Home, client: Rc<Client>, liste
         };
         let reason = client.read(heard).await;
         listener.ended(home.number, reason);
-        let mut back_off = BackOff::new(FIRST_BACK_OFF, LAST_BACK_OFF);
+        let (lost, mut back_off) = (Instant::now(), BackOff::new(FIRST_BACK_OFF, LAST_BACK_OFF));
         for url in urls.by_ref() {
-            sleep(back_off.wait(retry_after.take(), &mut rand::rng())).await;
+            sleep(back_off.wait(lost.elapsed(), retry_after.take(), &mut rand::rng())).await;
             match client.come_back(url, home.source).await {
                 Ok(how) => {
                     listener.returned(home.number, &how);

@@ -49,7 +49,7 @@ impl Page {
             page.push_str("</ol>\n");
         }
         // All over the same time, so that a moment stands at the same place in each.
-        let ends = self.charts.iter().map(Chart::end).chain(self.marks.iter().map(|mark| mark.at));
+        let ends = self.charts.iter().filter_map(Chart::end).chain(self.marks.iter().map(|mark| mark.at));
         let end = ends.fold(0.0, f64::max);
         for chart in self.charts.iter().filter(|chart| chart.has_data()) {
             page.push_str(&chart.render(&self.marks, end));

@@ -16,6 +16,7 @@
 //! | `rooms` | rooms that visitors join and leave, one with a long line, and what that asks of the store |
 //! | `crew` | one load put on by several processes |
 //! | `compare` | the balancer beside other proxies, with the servers that this takes |
+//! | `growth`, `own_mesh` | what a mesh costs the larger it is, or what it carries; one that the harness starts for itself |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
@@ -27,6 +28,7 @@
 
 pub mod compare;
 pub mod drill;
+pub mod growth;
 pub mod options;
 pub mod outcome;
 pub mod scenarios;
@@ -48,6 +50,7 @@ mod limits;
 mod merge;
 mod message;
 mod metrics;
+mod own_mesh;
 mod pairs;
 mod plots;
 mod procfs;

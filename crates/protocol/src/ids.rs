@@ -165,7 +165,8 @@ macro_rules! random {
 }
 
 random!(
-    /// One client's presence in the mesh: 128 random bits, kept through handoffs and resumes.
+    /// One client's presence in the mesh: random bits, kept through handoffs and resumes. The last one says whether the client
+    /// is reliable, to those who have nothing of it but its messages.
     SessionId,
     16
 );
@@ -174,6 +175,21 @@ random!(
     Incarnation,
     8
 );
+
+impl SessionId {
+    /// Made of random bytes.
+    #[must_use]
+    pub fn new(mut random: [u8; 16], reliable: bool) -> Self {
+        random[15] = random[15] & !1 | u8::from(reliable);
+        Self(random)
+    }
+
+    /// Whether the client numbers its messages itself, and may send them again when it comes back.
+    #[must_use]
+    pub fn is_reliable(self) -> bool {
+        self.0[15] & 1 == 1
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -194,6 +210,15 @@ mod tests {
         assert_eq!(ClientId::new(&"a".repeat(129)), Err(NameError::TooLong { len: 129, max: 128 }));
         assert!(NodeId::new(&"a".repeat(253)).is_ok());
         assert!(NodeId::new(&"a".repeat(254)).is_err());
+    }
+
+    #[test]
+    fn a_session_says_whether_its_client_is_reliable_whatever_was_drawn() {
+        for drawn in [[0; 16], [255; 16]] {
+            assert!(SessionId::new(drawn, true).is_reliable());
+            assert!(!SessionId::new(drawn, false).is_reliable());
+            assert_eq!(SessionId::new(drawn, true).0[..15], drawn[..15]);
+        }
     }
 
     #[test]

@@ -207,9 +207,13 @@ class Client:
             began = time.monotonic()
             self.retry_after = None
             least = await self.once()
-            if time.monotonic() - began >= STABLE_AFTER:
+            now = time.monotonic()
+            if now - began >= STABLE_AFTER:
                 tries = 0
-            wait = self.retry_after or random.uniform(0, min(BACKOFF_CAP, BACKOFF_BASE * 2 ** min(tries, 16)))
+            if tries == 0:
+                lost_at = now
+            away = max(BACKOFF_BASE, 2 * (now - lost_at))
+            wait = self.retry_after or random.uniform(0, min(BACKOFF_CAP, away, BACKOFF_BASE * 2 ** min(tries, 16)))
             tries += 1
             try:
                 await asyncio.wait_for(self.done.wait(), max(wait, least))

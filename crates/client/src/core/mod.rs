@@ -1,7 +1,8 @@
 //! The client's decisions. Nothing here awaits, reads a clock or draws a number: a [`Moment`] goes in with each input,
 //! [`Effect`]s come out, and [`Core::deadline`] says when [`Core::tick`] is due.
 //!
-//! What the application asks for: [`asking`], kept in [`requests`]. An open socket: [`connection`]. What comes on it: [`hearing`], read by [`incoming`].
+//! What the application asks for: [`asking`], kept in [`requests`]. An open socket: [`connection`]. When to try
+//! again: [`row`]. What comes on it: [`hearing`], read by [`incoming`].
 
 mod asking;
 mod connection;
@@ -11,6 +12,7 @@ mod names;
 mod request;
 mod requests;
 mod rooms;
+mod row;
 mod tokens;
 #[cfg(test)]
 mod vectors;
@@ -26,12 +28,13 @@ use self::names::Names;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
 use self::rooms::Rooms;
+use self::row::Row;
 use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
 use crate::event::{Event, State};
 use crate::options::{Limits, Token};
 use crate::outcome::{Delivered, RequestError};
-use crate::rules::{OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN};
+use crate::rules::{BACKOFF_BASE, OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN};
 use crate::saved::SavedSession;
 
 /// Milliseconds since the client was made.
@@ -93,8 +96,7 @@ pub(crate) struct Core {
     urls: usize,
     /// The one to try next.
     url: usize,
-    /// Tries in a row that led to nothing lasting.
-    attempt: u32,
+    row: Row,
     phase: Phase,
     resume: Option<String>,
     tokens: Tokens,
@@ -113,7 +115,7 @@ impl Core {
             client_id: client_id.to_owned(),
             urls,
             url: 0,
-            attempt: 0,
+            row: Row::default(),
             phase: Phase::Closed,
             resume: None,
             tokens: Tokens::new(has_tokens),
@@ -240,7 +242,7 @@ impl Core {
     pub(crate) fn wake(&mut self, at: Moment) {
         match &mut self.phase {
             Phase::Waiting { until, may_hurry: true, why } => {
-                let sooner = delay(0, at.random, None, Advice::ComeBack);
+                let sooner = delay(BACKOFF_BASE, at.random, None, Advice::ComeBack);
                 if at.now + sooner < *until {
                     *until = at.now + sooner;
                     let why = why.clone();
@@ -275,7 +277,7 @@ impl Core {
             Phase::Closed | Phase::Waiting { .. } => return,
             Phase::Connected(connection) => {
                 if connection.has_settled(at.now) {
-                    self.attempt = 0;
+                    self.row = Row::default();
                 }
                 true
             }
@@ -291,8 +293,7 @@ impl Core {
             return;
         }
         let hint = self.hint.take();
-        let wait = delay(self.attempt, at.random, hint, advice);
-        self.attempt = self.attempt.saturating_add(1);
+        let wait = delay(self.row.window(at.now), at.random, hint, advice);
         self.url = (self.url + 1) % self.urls;
         let may_hurry = hint.is_none() && advice == Advice::ComeBack;
         self.phase = Phase::Waiting { until: at.now + wait, may_hurry, why: why.clone() };
@@ -345,7 +346,7 @@ impl Core {
         }
         self.requests.clear();
         self.rooms = Rooms::default();
-        (self.resume, self.hint, self.attempt) = (None, None, 0);
+        (self.resume, self.hint, self.row) = (None, None, Row::default());
     }
 
     /// Sends what may be sent.

@@ -17,7 +17,7 @@ pub struct FilterLimits {
     /// How much longer than the hold time a copy of a message may live.
     pub afterlife: Duration,
     /// How long after a message a reliable sender may send it again: its socket broke with the `ack` unread, that was
-    /// noticed by the heartbeat, and it came back just in time to resume.
+    /// noticed by the heartbeat, and it came back just in time to resume. A plain one has no way to say that it repeats.
     pub latest_repeat: Duration,
 }
 
@@ -32,6 +32,9 @@ impl Default for FilterLimits {
         }
     }
 }
+
+/// A table with room for so many times what it has gives the room back.
+const SPARSE: usize = 4;
 
 /// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,22 +52,44 @@ struct Seen {
     /// The first number that was judged final.
     base: u64,
     last: u64,
-    /// Bit `n % len` says whether number `n` was written, for the latest `len` numbers. Grows from one word.
-    written: Vec<u64>,
+    /// Bit `n % len` says whether number `n` was written, for the latest `len` numbers.
+    written: Words,
     touched: Instant,
+}
+
+/// A power of two of words. Most senders write to a client a few times at most, and do with one.
+#[derive(Debug)]
+enum Words {
+    One(u64),
+    Many(Box<[u64]>),
+}
+
+impl Words {
+    fn all(&self) -> &[u64] {
+        match self {
+            Self::One(word) => std::slice::from_ref(word),
+            Self::Many(words) => words,
+        }
+    }
+
+    fn all_mut(&mut self) -> &mut [u64] {
+        match self {
+            Self::One(word) => std::slice::from_mut(word),
+            Self::Many(words) => words,
+        }
+    }
 }
 
 impl Seen {
     fn new(now: Instant) -> Self {
-        Self { base: 0, last: 0, written: vec![0], touched: now }
+        Self { base: 0, last: 0, written: Words::One(0), touched: now }
     }
 
     fn window(&self) -> u64 {
-        self.written.len() as u64 * 64
+        self.written.all().len() as u64 * 64
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
-        // Words double from one: their bits are a power of two.
         let bit = number & (self.window() - 1);
         ((bit / 64) as usize, 1 << (bit % 64))
     }
@@ -73,12 +98,12 @@ impl Seen {
         let (word, bit) = self.place(number);
         number >= self.base
             && self.last - number < self.window()
-            && self.written.get(word).is_some_and(|bits| bits & bit != 0)
+            && self.written.all().get(word).is_some_and(|bits| bits & bit != 0)
     }
 
     fn mark(&mut self, number: u64, written: bool) {
         let (word, bit) = self.place(number);
-        if let Some(bits) = self.written.get_mut(word) {
+        if let Some(bits) = self.written.all_mut().get_mut(word) {
             *bits = if written { *bits | bit } else { *bits & !bit };
         }
     }
@@ -99,7 +124,8 @@ impl Seen {
 
     fn grow(&mut self) {
         let Self { base, last, touched, .. } = *self;
-        let mut larger = Self { base, last, touched, written: vec![0; self.written.len() * 2] };
+        let written = Words::Many(vec![0; self.written.all().len() * 2].into());
+        let mut larger = Self { base, last, touched, written };
         let oldest = self.last.saturating_sub(self.window() - 1);
         (oldest..=self.last).filter(|&number| self.was_written(number)).for_each(|number| larger.mark(number, true));
         *self = larger;
@@ -137,10 +163,14 @@ impl Filter {
 
     /// Forgets senders that have been silent so long that no copy of what they sent can still come.
     pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
-        let age = limits.latest_repeat + hold + limits.afterlife;
-        self.seen_by_origin.retain(|_, seen| now.saturating_duration_since(seen.touched) < age);
-        if self.seen_by_origin.is_empty() {
-            self.seen_by_origin = FxHashMap::default();
+        let plain = hold + limits.afterlife;
+        let reliable = plain + limits.latest_repeat;
+        self.seen_by_origin.retain(|session, seen| {
+            now.saturating_duration_since(seen.touched) < if session.is_reliable() { reliable } else { plain }
+        });
+        // After a burst, or it would keep the room of its busiest minute.
+        if self.seen_by_origin.len() * SPARSE <= self.seen_by_origin.capacity() {
+            self.seen_by_origin.shrink_to_fit();
         }
     }
 
@@ -237,22 +267,65 @@ mod tests {
         }
     }
 
+    /// The first message of a sender.
+    fn first_of(sender: u64, reliable: bool) -> Origin {
+        let mut drawn = [0; 16];
+        drawn[..8].copy_from_slice(&sender.to_le_bytes());
+        Origin { session: SessionId::new(drawn, reliable), number: 1 }
+    }
+
     #[test]
-    fn idle_senders_are_forgotten_and_too_many_push_out_the_idlest() {
+    fn too_many_senders_push_out_the_idlest() {
         let limits = FilterLimits::default();
         let mut filter = Filter::default();
         let start = Instant::now();
-        for n in 0..=limits.origins as u64 {
-            let mut session = [0; 16];
-            session[..8].copy_from_slice(&n.to_le_bytes());
-            let origin = Origin { session: SessionId(session), number: 1 };
-            assert_eq!(judge(&mut filter, start + Duration::from_millis(n), origin, 0, alive()), Verdict::Write);
+        for sender in 0..=limits.origins as u64 {
+            let at = start + Duration::from_millis(sender);
+            assert_eq!(judge(&mut filter, at, first_of(sender, true), 0, alive()), Verdict::Write);
         }
         assert_eq!(filter.len(), limits.origins);
+        let now = start + Duration::from_secs(2);
+        assert_eq!(judge(&mut filter, now, first_of(1, true), 0, alive()), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, now, first_of(0, true), 0, alive()), Verdict::Write);
+    }
+
+    #[test]
+    fn idle_senders_are_forgotten_reliable_ones_only_when_they_cannot_come_back_any_more() {
+        let limits = FilterLimits::default();
         let hold = Duration::from_secs(20);
-        filter.forget_idle(&limits, start + limits.latest_repeat + hold + Duration::from_secs(4), hold);
-        assert_eq!(filter.len(), limits.origins);
-        filter.forget_idle(&limits, start + limits.latest_repeat + hold + Duration::from_secs(7), hold);
-        assert!(filter.is_empty());
+        for (reliable, age) in
+            [(false, hold + limits.afterlife), (true, hold + limits.afterlife + limits.latest_repeat)]
+        {
+            let mut filter = Filter::default();
+            let start = Instant::now();
+            judge(&mut filter, start, first_of(1, reliable), 0, alive());
+
+            filter.forget_idle(&limits, start + age - Duration::from_millis(1), hold);
+            assert_eq!(filter.len(), 1, "reliable: {reliable}");
+            filter.forget_idle(&limits, start + age, hold);
+            assert!(filter.is_empty(), "reliable: {reliable}");
+        }
+    }
+
+    #[test]
+    fn what_a_burst_of_senders_took_is_given_back_and_those_who_stay_are_known() {
+        let limits = FilterLimits::default();
+        let mut filter = Filter::default();
+        let start = Instant::now();
+        let hold = Duration::from_secs(20);
+        (0..1_000).for_each(|sender| _ = judge(&mut filter, start, first_of(sender, false), 0, alive()));
+        let (burst, later) = (filter.seen_by_origin.capacity(), start + hold + limits.afterlife);
+        (0..10).for_each(|sender| _ = judge(&mut filter, later, first_of(sender, false), 0, alive()));
+
+        filter.forget_idle(&limits, later, hold);
+
+        assert_eq!(filter.len(), 10);
+        assert!(filter.seen_by_origin.capacity() < burst / 10);
+        assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), Verdict::Repeat);
+    }
+
+    #[test]
+    fn a_sender_that_writes_little_takes_64_bytes() {
+        assert_eq!(size_of::<(SessionId, Seen)>(), 64);
     }
 }

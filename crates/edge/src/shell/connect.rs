@@ -122,7 +122,7 @@ fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept:
     let headers = request.headers();
     Ok(Newcomer {
         client_id: query.client_id,
-        session: SessionId(session),
+        session: SessionId::new(session, query.reliable),
         born: u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX),
         reliable: query.reliable,
         request: ConnectRequest {

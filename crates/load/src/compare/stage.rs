@@ -2,13 +2,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, hold_port};
+use signaling_devmesh::{Mesh, MeshFile, hold_port};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
-use tokio::time::{sleep, timeout};
 
 use super::config;
 use super::contestant::Contestant;
@@ -16,15 +14,10 @@ use super::programs::Programs;
 use super::server::Server;
 use crate::costs::{Watched, watched};
 use crate::fleet::{FleetOptions, FleetPlan};
-use crate::metrics::{fetch, http, sum};
+use crate::own_mesh;
 use crate::route::{Owners, Route};
 
 const NODES: u32 = 3;
-/// New clients a second that our servers let in: none is to wait, as none does at the others.
-const ACCEPT_RATE: &str = "--accept-rate=1000000";
-/// How long the servers may take until each has seen every node.
-const AGREE_WITHIN: Duration = Duration::from_secs(10);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// The nodes, and contestants in front of them, in a folder of their own. All end when this value is dropped.
 pub(super) struct Stage {
@@ -54,7 +47,7 @@ impl Stage {
         let mesh = match &programs.mesh {
             Some(binaries) if contestants.iter().any(|contestant| contestant.has_nodes()) => {
                 let balancers = u32::from(contestants.contains(&Contestant::Balancer));
-                Some(start_mesh(dir.path(), binaries, balancers).await?)
+                Some(own_mesh::start(&dir.path().join("mesh"), binaries, NODES, balancers).await?)
             }
             _ => None,
         };
@@ -134,31 +127,6 @@ impl Target {
             (0..clients).map(|number| self.route.urls(number, &fleet.client_id(number))).collect::<Result<_>>()?;
         Ok(FleetPlan { urls, sources: Vec::new(), rate, come_back: false })
     }
-}
-
-async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<Mesh> {
-    let mut options = MeshOptions::new(dir.join("mesh"), binaries.clone());
-    (options.nodes, options.balancers) = (NODES, balancers);
-    options.node_args = vec![ACCEPT_RATE.to_owned()];
-    options.balancer_args = vec![ACCEPT_RATE.to_owned()];
-    let mesh = Mesh::start(options).await.context("cannot start the nodes")?;
-    let state = mesh.state();
-    let all_agree = timeout(AGREE_WITHIN, agree(&state)).await;
-    all_agree.with_context(|| format!("not every server has seen all nodes after {AGREE_WITHIN:?}"))??;
-    Ok(mesh)
-}
-
-/// Waits until every server has seen every node: until then clients would be sent to others than their owners.
-async fn agree(mesh: &MeshFile) -> Result<()> {
-    let http = http()?;
-    let wanted = mesh.nodes.len() as u64;
-    let balancers = mesh.balancers.iter().map(|balancer| &balancer.internal);
-    for internal in mesh.nodes.iter().map(|node| &node.internal).chain(balancers) {
-        while sum(&fetch(&http, internal).await.unwrap_or_default(), "signaling_view_nodes") != wanted {
-            sleep(BETWEEN_LOOKS).await;
-        }
-    }
-    Ok(())
 }
 
 fn backends(mesh: &MeshFile) -> Result<Vec<config::Backend>> {

@@ -81,9 +81,9 @@ pub(super) async fn live(herd: Rc<Herd>, home: Home, mut client: Client, mut is_
         // Frees its descriptor before the next one is taken.
         drop(client);
         let ticket = herd.log.borrow_mut().lost(who.client, herd.now_us());
-        let mut back_off = BackOff::of_clients(herd.backoff_cap);
+        let (lost, mut back_off) = (Instant::now(), BackOff::of_clients(herd.backoff_cap));
         client = loop {
-            sleep(back_off.wait(retry_after.take(), &mut random)).await;
+            sleep(back_off.wait(lost.elapsed(), retry_after.take(), &mut random)).await;
             let Some(url) = urls.next() else { return };
             herd.log.borrow_mut().tries(ticket, herd.now_us());
             let begin = Instant::now();

@@ -14,16 +14,25 @@ const BOTTOM: f64 = 26.0;
 /// Between the names of two lines.
 const NAME_HEIGHT: f64 = 14.0;
 
-/// Values over time.
+/// Values over time, or over an amount of something.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
     title: String,
     unit: &'static str,
+    across: Across,
     lines: Vec<Line>,
     is_log: bool,
 }
 
-/// Seconds from the begin of the run, and the value then, where there is one.
+/// What the values of a chart follow.
+#[derive(Clone, Copy, Debug)]
+enum Across {
+    Time,
+    /// Of what, and whether by powers of ten.
+    Amount(&'static str, bool),
+}
+
+/// Seconds from the begin of the run, or the amount, and the value there, where there is one.
 pub(crate) type Point = (f64, Option<f64>);
 
 /// One line.
@@ -35,7 +44,7 @@ pub(crate) struct Line {
 
 impl Chart {
     pub(crate) fn new(title: &str, unit: &'static str, lines: Vec<Line>) -> Self {
-        Self { title: title.to_owned(), unit, lines, is_log: false }
+        Self { title: title.to_owned(), unit, across: Across::Time, lines, is_log: false }
     }
 
     /// Its values by powers of ten, for what spreads widely.
@@ -43,16 +52,26 @@ impl Chart {
         Self { is_log: true, ..self }
     }
 
+    /// Over an amount of `what`, not over time.
+    pub(crate) fn over(self, what: &'static str) -> Self {
+        Self { across: Across::Amount(what, false), ..self }
+    }
+
+    /// The same by powers of ten.
+    pub(crate) fn over_powers_of(self, what: &'static str) -> Self {
+        Self { across: Across::Amount(what, true), ..self }
+    }
+
     pub(super) fn has_data(&self) -> bool {
         self.values().next().is_some()
     }
 
-    /// When its last value is.
-    pub(super) fn end(&self) -> f64 {
-        self.moments().last().copied().unwrap_or(0.0)
+    /// When its last value is, if it is over time.
+    pub(super) fn end(&self) -> Option<f64> {
+        self.moments().last().copied().filter(|_| matches!(self.across, Across::Time))
     }
 
-    /// Drawn from the begin of the run to its end.
+    /// Drawn from the begin of the run to its end, if it is over time.
     pub(super) fn render(&self, marks: &[Mark], end: f64) -> String {
         let frame = Frame::around(self, end);
         let mut svg = format!(
@@ -62,6 +81,7 @@ impl Chart {
             escape(&self.title)
         );
         frame.write_grid(&mut svg);
+        let marks = if matches!(self.across, Across::Time) { marks } else { &[] };
         for (number, mark) in marks.iter().enumerate() {
             frame.write_mark(&mut svg, number + 1, mark.at);
         }
@@ -105,7 +125,7 @@ impl Chart {
         let moments = self.moments();
         let width = (WIDTH - LEFT - RIGHT) / moments.len().max(1) as f64;
         for at in moments {
-            let mut hint = format!("{} s", short(at));
+            let mut hint = format!("{} {}", short(at), self.across.unit());
             for line in &self.lines {
                 if let Some(value) = line.at(at) {
                     let _ = write!(hint, "\n{}: {} {}", line.name, short(value), self.unit);
@@ -123,13 +143,15 @@ impl Chart {
 
     fn write_table(&self, html: &mut String) {
         let names: String = self.lines.iter().map(|line| format!("<th>{}</th>", escape(&line.name))).collect();
-        html.push_str("<details><summary>as a table</summary>\n<table>\n<tr><th>s</th>");
-        html.push_str(&names);
-        html.push_str("</tr>\n");
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            html,
+            "<details><summary>as a table</summary>\n<table>\n<tr><th>{}</th>{names}</tr>",
+            escape(self.across.unit())
+        );
         for at in self.moments() {
             let cell = |line: &Line| format!("<td>{}</td>", line.at(at).map_or_else(String::new, short));
             let cells: String = self.lines.iter().map(cell).collect();
-            // Writing to a String cannot fail.
             let _ = writeln!(html, "<tr><td>{}</td>{cells}</tr>", short(at));
         }
         html.push_str("</table>\n</details>\n");
@@ -143,6 +165,15 @@ impl Chart {
     }
 }
 
+impl Across {
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Time => "s",
+            Self::Amount(what, _) => what,
+        }
+    }
+}
+
 impl Line {
     fn at(&self, moment: f64) -> Option<f64> {
         self.points.iter().find(|(at, _)| at.total_cmp(&moment).is_eq())?.1
@@ -151,7 +182,8 @@ impl Line {
 
 /// Where things stand in the picture.
 struct Frame {
-    time: Axis,
+    kind: Across,
+    across: Axis,
     values: Axis,
 }
 
@@ -161,11 +193,18 @@ impl Frame {
         let least = chart.values().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         let values =
             if chart.is_log && least.is_finite() { Axis::logarithmic(least, most) } else { Axis::linear(most) };
-        Self { time: Axis::time(end), values }
+        let places = chart.moments();
+        let (first, last) = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(0.0));
+        let across = match chart.across {
+            Across::Time => Axis::time(end),
+            Across::Amount(_, true) if first > 0.0 => Axis::logarithmic(first, last),
+            Across::Amount(..) => Axis::linear(last),
+        };
+        Self { kind: chart.across, across, values }
     }
 
     fn x(&self, at: f64) -> f64 {
-        LEFT + self.time.place(at) * (WIDTH - LEFT - RIGHT)
+        LEFT + self.across.place(at) * (WIDTH - LEFT - RIGHT)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -181,9 +220,14 @@ impl Frame {
             let (x, y) = (LEFT - 6.0, y + 4.0);
             let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{text}</text>");
         }
-        for at in &self.time.ticks {
+        for at in &self.across.ticks {
             let (x, y, text) = (self.x(*at), bottom + 17.0, short(*at));
-            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text} s</text>");
+            let unit = if matches!(self.kind, Across::Time) { " s" } else { "" };
+            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}{unit}</text>");
+        }
+        if let Across::Amount(what, _) = self.kind {
+            let (x, y, what) = (right + 24.0, bottom + 17.0, escape(what));
+            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\">{what}</text>");
         }
     }
 
@@ -252,6 +296,23 @@ mod tests {
 
         assert!(svg.contains("<title>1 s\np50: 2.5 ms\np99: 40 ms</title>"), "{svg}");
         assert!(svg.contains("<tr><td>1</td><td>2.5</td><td>40</td></tr>"), "{svg}");
+    }
+
+    #[test]
+    fn what_is_over_an_amount_says_so_and_has_no_marks() {
+        let points = [(100.0, Some(1.0)), (1_000.0, Some(2.0)), (10_000.0, Some(3.0))];
+        let chart = Chart::new("t", "us", vec![line("a", &points)]).over_powers_of("clients");
+        let frame = Frame::around(&chart, 5.0);
+
+        let svg = chart.render(&[Mark { at: 3.0, text: "kill".to_owned() }], 5.0);
+
+        assert!((frame.x(1_000.0) - frame.x(100.0) - (frame.x(10_000.0) - frame.x(1_000.0))).abs() < 0.1);
+        assert_eq!(chart.end(), None);
+        assert!(
+            svg.contains(">100</text>") && svg.contains(">clients</text>") && svg.contains("<th>clients</th>"),
+            "{svg}"
+        );
+        assert!(svg.contains("<title>100 clients\na: 1 us</title>") && !svg.contains("class=\"mark\""), "{svg}");
     }
 
     #[test]
