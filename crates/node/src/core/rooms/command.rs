@@ -50,12 +50,12 @@ impl NodeCore {
         let guest = self.rooms.guests.entry(id).or_insert_with(|| Guest::new(client, born));
         guest.commands.push_back(command);
         if guest.commands.len() == 1 {
-            self.next_command(now, id);
+            self.next_command(id);
         }
     }
 
     /// Has the store asked what the first command of the queue wants, and carries out those that need no store.
-    pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
+    pub(super) fn next_command(&mut self, session: SessionId) {
         while let Some(guest) = self.rooms.guests.get_mut(&session)
             && let Some(command) = guest.commands.front()
         {
@@ -127,18 +127,18 @@ impl NodeCore {
             return;
         };
         match (command.ask.clone(), answer) {
-            (_, Err(_)) => self.finish(now, session, &[], Some(&STORE_AWAY)),
+            (_, Err(_)) => self.finish(session, &[], Some(&STORE_AWAY)),
             (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, &command, data, outcome),
             (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
                 if let Some(guest) = self.rooms.guests.get_mut(&session) {
                     guest.places.remove(room);
                 }
                 self.rooms.is_out(room, session);
-                self.finish(now, session, &[left(room)], None);
+                self.finish(session, &[left(room)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Ask::Members { .. }, Ok(outcome)) => {
-                self.finish(now, session, &[tell::joined(room, &outcome)], None);
+                self.finish(session, &[tell::joined(room, &outcome)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Ask::Broadcast { payload, life, fresh }, Ok(outcome)) => {
@@ -153,7 +153,7 @@ impl NodeCore {
                         guest.commands.pop_front();
                         self.fan_out(now, &command, &payload, life, fresh, found);
                         self.command_done(command.at);
-                        self.next_command(now, session);
+                        self.next_command(session);
                     }
                 }
                 self.room_changed(now, room, version, changes, line_moved);
@@ -195,14 +195,14 @@ impl NodeCore {
                 self.rooms.is_uninformed(room, session);
             }
         }
-        self.finish(now, session, &[reply], None);
+        self.finish(session, &[reply], None);
         self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
     }
 
     /// Answers the first command of a session and goes on to the next.
-    fn finish(&mut self, now: Instant, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+    fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         self.answer_first(session, messages, refused);
-        self.next_command(now, session);
+        self.next_command(session);
     }
 
     /// Answers the first command of a session: its state, what the client is told, and the fate leave in this order.
