@@ -28,13 +28,21 @@ async fn two_browsers_at_different_nodes_meet_in_a_room_and_talk_directly() {
         meets(page, peer).await;
         page.shows("#my-node", own_node, SOON).await;
         page.shows(&format!("#tiles [data-id='{peer}'] .node"), peer_node, SOON).await;
-        page.comes_to(&format!("document.querySelector(\"#tiles [data-id='{peer}'] video\").videoWidth > 0"), SOON).await;
+        page.comes_to(&format!("document.querySelector(\"#tiles [data-id='{peer}'] video\").videoWidth > 0"), SOON)
+            .await;
     }
     say(&ada_page, "Hello, Bob. <b>ø 😀</b>").await;
     bob_page.shows(THEIR_TEXT, "Hello, Bob. <b>ø 😀</b>", SOON).await;
     say(&bob_page, "Hello, Ada.").await;
     ada_page.shows(THEIR_TEXT, "Hello, Ada.", SOON).await;
     ada_page.shows(OWN_TEXT, "Hello, Bob. <b>ø 😀</b>", SOON).await;
+
+    bob_page.reload().await;
+    meets(&bob_page, &ada).await;
+    meets(&ada_page, &bob).await;
+    bob_page.comes_to("document.querySelector('#log').childElementCount === 0", SOON).await;
+    say(&ada_page, "Back already?").await;
+    bob_page.shows(THEIR_TEXT, "Back already?", SOON).await;
     for page in [&ada_page, &bob_page] {
         assert_eq!(page.complaints().await, Vec::<String>::new());
     }
@@ -78,7 +86,9 @@ async fn a_call_goes_on_while_its_balancer_and_a_node_are_killed_and_who_comes_l
         page.shows("#signaling-state", "connected", SOON).await;
     }
 
-    ada_page.comes_to("document.querySelector(\"#nodes [data-id=node-0] [data-act=kill]\")?.disabled === false", SOON).await;
+    ada_page
+        .comes_to("document.querySelector(\"#nodes [data-id=node-0] [data-act=kill]\")?.disabled === false", SOON)
+        .await;
     ada_page.click("#nodes [data-id=node-0] [data-act=kill]").await;
     ada_page.comes_to("/^node-[12]$/.test(document.querySelector('#my-node').textContent)", SOON).await;
     ada_page.comes_to("/ada-.*: node-0 → node-/.test(document.querySelector('#moves').textContent)", SOON).await;
