@@ -36,6 +36,13 @@ async fn two_browsers_at_different_nodes_meet_in_a_room_and_talk_directly() {
     say(&bob_page, "Hello, Ada.").await;
     ada_page.shows(THEIR_TEXT, "Hello, Ada.", SOON).await;
     ada_page.shows(OWN_TEXT, "Hello, Bob. <b>ø 😀</b>", SOON).await;
+
+    bob_page.reload().await;
+    meets(&bob_page, &ada).await;
+    meets(&ada_page, &bob).await;
+    bob_page.comes_to("document.querySelector('#log').childElementCount === 0", SOON).await;
+    say(&ada_page, "Back already?").await;
+    bob_page.shows(THEIR_TEXT, "Back already?", SOON).await;
     for page in [&ada_page, &bob_page] {
         assert_eq!(page.complaints().await, Vec::<String>::new());
     }

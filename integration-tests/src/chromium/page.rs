@@ -13,6 +13,7 @@ use super::devtools::Devtools;
 use crate::mesh::binaries;
 use crate::wait::eventually;
 
+const RELOADED_WITHIN: Duration = Duration::from_secs(10);
 /// Counts the data channels that end, from before the page's own scripts on.
 const COUNT_ENDED_CHANNELS: &str = "
     window.endedChannels = 0;
@@ -93,6 +94,14 @@ impl<'a> Page<'a> {
     /// How many of its data channels have ended so far.
     pub async fn ended_channels(&self) -> u64 {
         self.evaluate("window.endedChannels").await.as_u64().unwrap()
+    }
+
+    /// Loads it anew, as its user would.
+    pub async fn reload(&self) {
+        self.call("Page.reload", json!({})).await;
+        // Of the page before, nothing is to be taken for the new one.
+        let is_new = "document.readyState === 'complete' && performance.getEntriesByType('navigation')[0].type === 'reload'";
+        self.comes_to(is_new, RELOADED_WITHIN).await;
     }
 
     /// Closes it, as its user would.
