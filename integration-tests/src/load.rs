@@ -58,11 +58,16 @@ impl Drop for ControlledMesh {
 
 /// Runs `mesh-load` with these arguments against the mesh in a folder.
 pub async fn mesh_load(dir: &TempDir, arguments: &[&str]) -> Run {
+    mesh_load_within(PATIENCE, dir, arguments).await
+}
+
+/// The same with a run that may take so long.
+pub async fn mesh_load_within(patience: Duration, dir: &TempDir, arguments: &[&str]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());
     let mut harness = Command::new(program);
     harness.args(arguments).arg("--json=-").arg("--dir").arg(dir.path()).kill_on_drop(true);
-    let run = timeout(PATIENCE, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
+    let run = timeout(patience, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
     let Output { status, stdout, stderr } = run;
     let complaints = String::from_utf8_lossy(&stderr).into_owned();
     let report = serde_json::from_slice(&stdout)

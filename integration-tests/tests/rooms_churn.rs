@@ -1,11 +1,13 @@
-//! What joins and leaves without end leave behind: nothing, in nodes and in the store. `ROOMS_CHURN_SECONDS=300` makes a hundred
-//! thousand of them.
+//! What joins and leaves without end leave behind: nothing, in nodes and in the store. `ROOMS_CHURN_SECONDS=290 cargo test --test
+//! rooms_churn` makes a hundred thousand of them.
 
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use signaling_integration_tests::TestMesh;
 use signaling_integration_tests::drill::setting;
-use signaling_integration_tests::load::mesh_load;
+use signaling_integration_tests::load::mesh_load_within;
 
 const RATE: u64 = 350;
 
@@ -16,7 +18,9 @@ async fn joins_and_leaves_leave_nothing_behind_in_nodes_and_in_the_store() {
     let (rate, lasting) = (format!("--rate={RATE}"), format!("--seconds={seconds}"));
     let rooms = ["rooms", "--clients=800", "--rooms=40", "--warmup=5", "--settle-ms=30000", "--max-growth=10"];
 
-    let run = mesh_load(&mesh.dir, &[&rooms[..], &[&rate, &lasting]].concat()).await;
+    let run =
+        mesh_load_within(Duration::from_secs(seconds + 120), &mesh.dir, &[&rooms[..], &[&rate, &lasting]].concat())
+            .await;
 
     assert!(run.is_success, "{}{}", run.complaints, run.report["changes"]);
     let leftovers = run.report["leftovers"].as_array().unwrap();
