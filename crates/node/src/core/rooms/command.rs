@@ -43,19 +43,19 @@ const TOO_MUCH: Refusal =
 
 impl NodeCore {
     /// A client asks something of a room.
-    pub(in crate::core) fn command(&mut self, now: Instant, key: SessionKey, command: Command) {
+    pub(in crate::core) fn command(&mut self, key: SessionKey, command: Command) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.commands += 1;
         let (id, client, born) = (session.id, session.client_id.clone(), session.born);
         let guest = self.rooms.guests.entry(id).or_insert_with(|| Guest::new(client, born));
         guest.commands.push_back(command);
         if guest.commands.len() == 1 {
-            self.next_command(now, id);
+            self.next_command(id);
         }
     }
 
     /// Has the store asked what the first command of the queue wants, and carries out those that need no store.
-    pub(super) fn next_command(&mut self, now: Instant, session: SessionId) {
+    pub(super) fn next_command(&mut self, session: SessionId) {
         while let Some(guest) = self.rooms.guests.get_mut(&session)
             && let Some(command) = guest.commands.front()
         {
@@ -82,17 +82,17 @@ impl NodeCore {
                 Ask::Members { .. } | Ask::Broadcast { .. } => Err(NOT_IN_ROOM),
                 Ask::Farewell => {
                     self.leave_all(session);
-                    self.finish(now, session, &[], Ok(None));
+                    self.end_command(session, &[], Ok(None));
                     continue;
                 }
             };
             match op {
                 Ok(op) => {
-                    let task = RoomTask::new(Purpose::Command { session }, command.room.clone(), op);
+                    let task = RoomTask::new(command.purpose(session), command.room.clone(), op);
                     self.rooms.urgent.push_back(task);
                     return;
                 }
-                Err(refusal) => self.finish(now, session, &[], Err(refusal)),
+                Err(refusal) => self.end_command(session, &[], Err(refusal)),
             }
         }
         self.forget_idle_guest(session);
@@ -113,13 +113,13 @@ impl NodeCore {
     pub(super) fn command_answered(
         &mut self,
         now: Instant,
-        session: SessionId,
+        (session, at, seq): (SessionId, SessionKey, u64),
         room: &RoomName,
         answer: Result<Outcome, StoreError>,
     ) {
         let guest = self.rooms.guests.get(&session);
-        let Some(command) = guest.and_then(|guest| guest.commands.front()).filter(|first| first.room == *room).cloned()
-        else {
+        let first = guest.and_then(|guest| guest.commands.front());
+        let Some(command) = first.filter(|first| (first.at, first.seq) == (at, seq)).cloned() else {
             // It has moved on, and asks there again. What it has brought about is told all the same.
             if let Ok(outcome) = answer {
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
@@ -127,18 +127,21 @@ impl NodeCore {
             return;
         };
         match (command.ask.clone(), answer) {
-            (_, Err(_)) => self.finish(now, session, &[], Err(STORE_AWAY)),
+            (_, Err(_)) => self.finish(session, &[], Err(STORE_AWAY)),
             (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, &command, data, outcome),
             (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
                 if let Some(guest) = self.rooms.guests.get_mut(&session) {
                     guest.places.remove(room);
                 }
                 self.rooms.is_out(room, session);
-                self.finish(now, session, &[left(room)], Ok(None));
+                self.finish(session, &[left(room)], Ok(None));
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
-            (Ask::Members { .. }, Ok(outcome)) => {
-                self.finish(now, session, &[tell::joined(room, &outcome)], Ok(None));
+            (Ask::Members { after }, Ok(outcome)) => {
+                if after.is_none() && !outcome.more {
+                    self.rooms.knows(room, session, outcome.version);
+                }
+                self.finish(session, &[tell::joined(room, &outcome)], Ok(None));
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Ask::Broadcast { payload, life, fresh }, Ok(outcome)) => {
@@ -147,13 +150,13 @@ impl NodeCore {
                     guest.found.extend(members.into_iter().map(|member| member.client));
                     if more && let Some(last) = guest.found.last() {
                         let op = Op::List { after: Some(last.clone()) };
-                        self.rooms.urgent.push_back(RoomTask::new(Purpose::Command { session }, room.clone(), op));
+                        self.rooms.urgent.push_back(RoomTask::new(command.purpose(session), room.clone(), op));
                     } else {
                         let found = std::mem::take(&mut guest.found);
                         guest.commands.pop_front();
                         self.fan_out(now, &command, &payload, life, fresh, found);
                         self.command_done(command.at);
-                        self.next_command(now, session);
+                        self.next_command(session);
                     }
                 }
                 self.room_changed(now, room, version, changes, line_moved);
@@ -190,24 +193,24 @@ impl NodeCore {
             let place = Place { standing, data, number: command.number, told: outcome.version, told_line };
             guest.places.insert(room.clone(), place);
             self.rooms.is_in(room, session, standing, outcome.version);
+            self.rooms.knows(room, session, outcome.version);
             if self.attached_key(session) != Some(command.at) {
                 // Its new socket has not heard of it.
                 self.rooms.is_uninformed(room, session);
             }
         }
-        self.finish(now, session, &[reply], Ok(None));
+        self.finish(session, &[reply], Ok(None));
         self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
     }
 
-    /// Answers the first command of a session and goes on to the next: its state, what the client is told, and the fate leave
-    /// in this order.
-    fn finish(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        messages: &[Vec<u8>],
-        outcome: Result<Option<u64>, Refusal>,
-    ) {
+    /// Answers the first command of a session and goes on to the next.
+    fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], outcome: Result<Option<u64>, Refusal>) {
+        self.end_command(session, messages, outcome);
+        self.next_command(session);
+    }
+
+    /// Answers the first command of a session: its state, what the client is told, and the fate leave in this order.
+    fn end_command(&mut self, session: SessionId, messages: &[Vec<u8>], outcome: Result<Option<u64>, Refusal>) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };
         if matches!(ask, Ask::Join { .. } | Ask::Leave) && outcome.is_ok() {
@@ -229,7 +232,6 @@ impl NodeCore {
             }
         }
         self.command_done(at);
-        self.next_command(now, session);
     }
 
     fn command_done(&mut self, at: SessionKey) {
