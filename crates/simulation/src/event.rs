@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use signaling_edge::core::ClientKey;
-use signaling_node::core::PeerKey;
+use signaling_node::core::{PeerKey, Urgency};
 use signaling_protocol::trunk::Gone;
+use signaling_rooms::{Outcome, Request, StoreError};
 
 use crate::agenda::Micros;
 use crate::ledger::Place;
@@ -24,6 +25,8 @@ pub(crate) type SocketId = usize;
 pub(crate) type ClientIx = usize;
 /// Index of a message.
 pub(crate) type MessageId = usize;
+/// Index of what a client asks of a room.
+pub(crate) type AskId = usize;
 
 /// What reaches a server: waits while it is paused, is lost when it crashes.
 #[derive(Debug)]
@@ -71,6 +74,9 @@ pub(crate) enum Input {
     },
     Retry(PeerKey, usize),
 
+    /// The room store answers a batch.
+    Stored(Urgency, Vec<Result<Outcome, StoreError>>),
+
     /// A client asks for an upgrade.
     Newcomer(SocketId),
     /// What a client says; none for a pong.
@@ -101,11 +107,18 @@ impl Input {
     }
 }
 
+/// What a client wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Send(MessageId),
+    Ask(AskId),
+}
+
 /// What a client says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Said {
-    /// A message, under the place that its sender gives it.
-    Request(MessageId, Place),
+    /// A request, under the place that its sender gives it.
+    Request(Wish, Place),
     /// A reliable client has everything up to that.
     Received(u64),
 }
@@ -124,7 +137,9 @@ pub(crate) enum Act {
     Disconnect(ClientIx, Gone, Micros),
     /// The client's socket takes nothing for that time.
     Stall(ClientIx, Micros),
-    Send(MessageId),
+    Wish(ClientIx, Wish),
+    /// The room store loses everything.
+    StoreEmptied,
     /// A reliable client says what it has received on a socket.
     SayReceived(ClientIx, SocketId),
 }
@@ -133,4 +148,11 @@ pub(crate) enum Act {
 pub(crate) enum Event {
     At(Host, u32, Input),
     Act(Act),
+    /// A node's batch reaches the room store.
+    Store {
+        node: usize,
+        generation: u32,
+        urgency: Urgency,
+        requests: Vec<Request>,
+    },
 }

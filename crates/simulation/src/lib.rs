@@ -14,6 +14,7 @@
 //! | `edges`, `nodes` | servers: a real core each, and what its shell does |
 //! | `trunks` | connections of edges to nodes |
 //! | `clients`, `frames` | clients, plain and reliable, and their sockets |
+//! | `rooms` | the store of rooms, clients who are in them, and what they are promised |
 //! | `faults` | what goes wrong, and views |
 //! | `mutant` | rules broken on purpose |
 //! | `ledger`, `trouble`, `spans` | the reference model |
@@ -40,6 +41,7 @@ mod mutant;
 mod nodes;
 mod plan;
 mod rng;
+mod rooms;
 mod spans;
 mod trace;
 mod trouble;

@@ -53,6 +53,9 @@ struct Args {
     /// Clients that are always there and read everything.
     #[arg(long)]
     steady: bool,
+    /// How many worlds in a hundred have rooms.
+    #[arg(long, default_value_t = 60)]
+    rooms: u64,
     /// Has servers break a rule: a violation must come of it.
     #[arg(long, value_name = "RULE", value_parser = mutant)]
     mutant: Option<Mutant>,
@@ -87,6 +90,7 @@ impl Args {
             kinds,
             hasty_percent: self.hasty,
             restless_clients: !self.steady,
+            rooms_percent: self.rooms,
             mutant: self.mutant,
         }
     }

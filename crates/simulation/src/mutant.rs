@@ -93,6 +93,16 @@ mutants! {
     Store = "store",
     /// Edges do not wait for `received`.
     Receipts = "receipts",
+    /// Sessions come to their next node without their places in rooms.
+    Seats = "seats",
+    /// The same of sessions without a socket.
+    LingeringSeats = "lingering-seats",
+    /// Nodes keep to themselves what has changed in a room.
+    RoomChanges = "room-changes",
+    /// Nodes do not say again that their clients are still in their rooms.
+    Refresh = "refresh",
+    /// A store that has lost everything is given nothing back.
+    Restore = "restore",
 }
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);

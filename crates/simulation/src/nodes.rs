@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use signaling_edge::core::Wants;
-use signaling_node::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey};
+use signaling_node::core::{LANES, NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
 use signaling_protocol::Left;
 use signaling_protocol::forward::{self, Item};
 
@@ -35,6 +35,8 @@ pub(crate) struct NodeHost {
     peers: BTreeMap<PeerKey, usize>,
     requests: BTreeMap<(PeerKey, usize), Request>,
     flush_at: BTreeMap<(PeerKey, usize), Micros>,
+    /// What the room store has been asked, by urgency.
+    pub(crate) asked: [Option<Vec<RoomTask>>; 2],
 }
 
 const COMPANY: Micros = 2 * MS;
@@ -57,6 +59,12 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("nodes: lingering sessions moved", counts.lingering_moved);
     counters.add("nodes: holds expired", counts.expired);
     counters.add("nodes: detours", counts.detours);
+    let counts = core.room_counts();
+    counters.add("rooms: commands", counts.commands);
+    counters.add("rooms: operations that the store did not answer", counts.failures);
+    counters.add("rooms: healed", counts.healed);
+    counters.add("rooms: seats given back", counts.restored);
+    counters.add("rooms: broadcasts", counts.broadcasts);
 }
 
 impl World {
@@ -74,6 +82,7 @@ impl World {
             peers: BTreeMap::new(),
             requests: BTreeMap::new(),
             flush_at: BTreeMap::new(),
+            asked: [None, None],
         });
         self.later(Host::Node(index), MS, Input::Sweep);
     }
@@ -99,6 +108,7 @@ impl World {
         node.conns.clear();
         node.requests.clear();
         node.flush_at.clear();
+        node.asked = [None, None];
         count(&mut self.counters, &node.core);
         if let Some(settings) = self.node_settings("dead")
             && let Some(node) = self.nodes.get_mut(index)
@@ -139,6 +149,7 @@ impl World {
             Input::Answer { attempt, bytes } => self.answer_arrives(index, attempt, bytes.as_deref()),
             Input::Timeout { attempt } | Input::Busy { attempt } => self.try_again(index, attempt),
             Input::Retry(peer, lane) => self.transmit(index, (peer, lane)),
+            Input::Stored(urgency, answers) => self.store_answers(index, urgency, answers),
             _ => {}
         }
     }
@@ -152,6 +163,7 @@ impl World {
         for peer in peers {
             (0..LANES).for_each(|lane| self.flush_lane(index, (peer, lane), false));
         }
+        self.ask_store(index);
     }
 
     fn node_view(&mut self, index: usize, version: usize) {

@@ -26,6 +26,8 @@ pub struct Size {
     pub hasty_percent: u64,
     /// Whether clients are late, absent, slow, or come and go.
     pub restless_clients: bool,
+    /// How many worlds in a hundred have rooms.
+    pub rooms_percent: u64,
     /// A rule that servers break.
     pub mutant: Option<Mutant>,
 }
@@ -42,6 +44,7 @@ impl Default for Size {
             kinds,
             hasty_percent: 5,
             restless_clients: true,
+            rooms_percent: 60,
             mutant: None,
         }
     }

@@ -14,12 +14,13 @@ use crate::clients::{Client, Socket};
 use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::edges::EdgeHost;
-use crate::event::{Act, ConnId, Event, Host, Input};
+use crate::event::{Act, ConnId, Event, Host, Input, Wish};
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Ordered};
 use crate::nodes::NodeHost;
 use crate::plan::{Fault, Plan, Sending, Size};
 use crate::rng::Rng;
+use crate::rooms::{RoomPlan, RoomWorld};
 use crate::trace::Trace;
 use crate::trouble::Trouble;
 use crate::trunks::Conn;
@@ -72,6 +73,7 @@ pub(crate) struct World {
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,
     pub(crate) withheld: BTreeMap<(usize, usize), Vec<u8>>,
     pub(crate) closing_down: bool,
+    pub(crate) rooms: RoomWorld,
 }
 
 /// A store that fills up with messages to absent clients empties once in a hold time.
@@ -81,11 +83,12 @@ const MOST_ROUNDS: usize = 40;
 #[must_use]
 pub fn run(seed: u64, size: &Size, traced: bool) -> Outcome {
     let plan = Plan::draw(&mut Rng::new(seed), size);
-    World::new(seed, size, plan, traced).run(size)
+    let rooms = RoomPlan::draw(&mut Rng::new(seed ^ 0x0700_0357), size);
+    World::new(seed, size, (plan, rooms), traced).run(size)
 }
 
 impl World {
-    fn new(seed: u64, size: &Size, plan: Plan, traced: bool) -> Self {
+    fn new(seed: u64, size: &Size, (plan, rooms): (Plan, RoomPlan), traced: bool) -> Self {
         let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
         let mut edge_settings = edge::Settings { store, ..edge::Settings::default() };
@@ -118,11 +121,13 @@ impl World {
             ordered: BTreeMap::new(),
             withheld: BTreeMap::new(),
             closing_down: false,
+            rooms: RoomWorld::new(seed, rooms, size.clients),
         };
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
             world.ledger.expect(*from, *to, *ttl_ms);
-            world.agenda.schedule(*at, Event::Act(Act::Send(message)));
+            world.agenda.schedule(*at, Event::Act(Act::Wish(*from, Wish::Send(message))));
         }
+        world.plan_rooms();
         for (at, act) in acts {
             world.agenda.schedule(at, Event::Act(act));
         }
@@ -160,9 +165,11 @@ impl World {
         }
         if self.ledger.first_violation().is_none() {
             self.settle(quiet_from);
+            self.settle_rooms();
             self.hang_up();
             self.pass_until(settled + hold + 40 * SECOND);
             self.check_nothing_is_left();
+            self.check_rooms_are_empty();
         }
         self.finish(size)
     }
@@ -174,6 +181,9 @@ impl World {
             match event {
                 Event::At(host, generation, input) => self.input(host, generation, input),
                 Event::Act(act) => self.act(act),
+                Event::Store { node, generation, urgency, requests } => {
+                    self.store_is_asked((node, generation), urgency, &requests);
+                }
             }
         }
     }
@@ -220,7 +230,8 @@ impl World {
             Act::Connect(client) => self.client_connects(client),
             Act::Disconnect(client, gone, noticed_after) => self.client_disconnects(client, gone, noticed_after),
             Act::Stall(client, lasts) => self.client_stalls(client, lasts),
-            Act::Send(message) => self.client_sends(message),
+            Act::Wish(client, wish) => self.client_wants(client, wish),
+            Act::StoreEmptied => self.store_is_emptied(),
             Act::SayReceived(client, socket) => self.reliable_says_received(client, socket),
         }
     }
@@ -258,7 +269,7 @@ impl World {
             resume: Duration::from_secs(30),
             hold_limits: node::HoldLimits::default(),
             rules: self.mutant.map(|mutant| Arc::new(mutant.rules())).unwrap_or_default(),
-            rooms: node::RoomSettings::default(),
+            rooms: self.rooms.settings(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),
@@ -290,6 +301,7 @@ impl World {
     }
 
     fn finish(mut self, size: &Size) -> Outcome {
+        self.rooms.count(&mut self.counters);
         for edge in &self.edges {
             crate::edges::count(&mut self.counters, &edge.core);
         }

@@ -29,7 +29,7 @@ use Shows::{Less, More, Promise};
 
 /// Where a rule is put to the test, and what shows that it is broken.
 fn trial(mutant: Mutant) -> (Size, Shows) {
-    let all = Size::default;
+    let all = || Size { rooms_percent: 0, ..Size::default() };
     let cuts = || Size { faults: 2, kinds: vec![FaultKind::CutNodes, FaultKind::CutOneWay], ..all() };
     let moves = || Size { faults: 3, kinds: vec![FaultKind::Join, FaultKind::Drain, FaultKind::Flap], ..all() };
     let calm = || Size { faults: 0, ..all() };

@@ -220,7 +220,7 @@ impl NodeCore {
     /// The session's socket is gone: it lingers, unless its client has said goodbye.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: Gone) {
         if gone == Gone::Left {
-            self.guest_leaves(now, key);
+            self.guest_leaves(key);
         } else {
             self.linger(now, key);
         }

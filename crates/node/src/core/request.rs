@@ -49,19 +49,19 @@ impl NodeCore {
             }
             Ok(ClientMessage::Join { room, data, id }) => {
                 let data = data.map(|data| Box::from(data.get()));
-                self.ask(now, key, (seq, number, id), &room, Ask::Join { data });
+                self.ask(key, (seq, number, id), &room, Ask::Join { data });
             }
-            Ok(ClientMessage::Leave { room, id }) => self.ask(now, key, (seq, number, id), &room, Ask::Leave),
+            Ok(ClientMessage::Leave { room, id }) => self.ask(key, (seq, number, id), &room, Ask::Leave),
             Ok(ClientMessage::Members { room, after }) => {
                 let after = after.and_then(|after| ClientId::new(&after).ok());
-                self.ask(now, key, (seq, number, None), &room, Ask::Members { after });
+                self.ask(key, (seq, number, None), &room, Ask::Members { after });
             }
             Ok(ClientMessage::Broadcast { room, data, id }) => {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
                 let life = Life::new(now, left, self.settings.hold, None);
                 let broadcast = Ask::Broadcast { payload: Rc::from(payload), life, fresh };
-                self.ask(now, key, (seq, number, id), &room, broadcast);
+                self.ask(key, (seq, number, id), &room, broadcast);
             }
             Ok(ClientMessage::Token { .. }) => {
                 self.refuse(key, seq, &refuse(ErrorCode::Forbidden, "this mesh takes no tokens", None));
@@ -76,10 +76,10 @@ impl NodeCore {
         }
     }
 
-    fn ask(&mut self, now: Instant, at: SessionKey, (seq, number, id): (u64, u64, Option<u64>), room: &str, ask: Ask) {
+    fn ask(&mut self, at: SessionKey, (seq, number, id): (u64, u64, Option<u64>), room: &str, ask: Ask) {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {
-            self.command(now, at, Command { at, seq, number, id, room, ask });
+            self.command(at, Command { at, seq, number, id, room, ask });
         }
     }
 

@@ -27,6 +27,9 @@ for at = 10, #ARGV, 8 do
 end
 if version and version > told then
   version = version + 1
-else
+elseif version then
   version = told
+else
+  -- Whoever has asked for the lost room was told that it has come to the present.
+  version = math.max(now, told)
 end

@@ -5,12 +5,28 @@ use serde_json::Value;
 use super::Socket;
 use super::reliable::Got;
 use crate::agenda::{MS, Micros, SECOND};
-use crate::event::{MessageId, SocketId};
+use crate::event::{MessageId, SocketId, Wish};
 use crate::ledger::{CALM_BEFORE, Told};
 use crate::mutant::Mutant;
 use crate::plan::Takes;
+use crate::rooms::Refused;
 use crate::spans::Spans;
 use crate::world::World;
+
+/// What an application is given.
+#[derive(Debug, Clone, Copy)]
+enum News {
+    Message(MessageId),
+    Broadcast,
+}
+
+/// What a client is told of a request.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Ack,
+    Unavailable,
+    Refused(Refused),
+}
 
 /// A session waits 30 s for its client; some of them pass before its node knows that it has gone.
 const RESUME: Micros = 25 * SECOND;
@@ -41,6 +57,7 @@ impl World {
                 client.resume = message.get("resume").and_then(Value::as_str).map(|token| (token.to_owned(), id));
                 let resumed = message.get("resumed").and_then(Value::as_bool).unwrap_or_default();
                 self.check_resumed(id, resumed);
+                self.goer_is_welcomed(index, resumed);
                 self.reliable_is_welcomed(index, id, resumed);
             }
             ("signal", _) => {
@@ -55,11 +72,37 @@ impl World {
                     edge.core.client_text(self.agenda.instant(), key, text.as_bytes());
                 }
                 if here {
-                    self.application_gets(id, named, number("n"), message.get("m").and_then(Value::as_str));
+                    self.application_gets(
+                        id,
+                        News::Message(named),
+                        number("n"),
+                        message.get("m").and_then(Value::as_str),
+                    );
                 }
             }
-            ("ack", _) => self.told(id, number("id"), Told::Ack),
-            ("error", Some("recipient_unavailable")) => self.told(id, number("id"), Told::Unavailable),
+            ("broadcast", _) => {
+                let named = message.get("data").and_then(Value::as_u64).and_then(|named| usize::try_from(named).ok());
+                self.broadcast_is_written(named.unwrap_or(usize::MAX), index, id);
+                if here {
+                    let name = message.get("m").and_then(Value::as_str);
+                    self.application_gets(id, News::Broadcast, number("n"), name);
+                }
+            }
+            ("joined" | "waiting" | "members_changed" | "left", _) => {
+                if here {
+                    self.goer_gets(id, kind, &message);
+                }
+            }
+            ("ack", _) => self.told(id, number("id"), Answer::Ack),
+            ("error", Some("recipient_unavailable")) => self.told(id, number("id"), Answer::Unavailable),
+            ("error", Some(code @ ("room_store_unavailable" | "not_in_room"))) => {
+                let code = if code == "not_in_room" { Refused::NotInRoom } else { Refused::StoreAway };
+                match number("id") {
+                    Some(_) => self.told(id, number("id"), Answer::Refused(code)),
+                    // To `members`, which has no id.
+                    None => self.refused_by_rooms(index, code),
+                }
+            }
             ("pong", _) => {}
             ("goodbye", _) => socket.come_back_after = number("retry_after_ms").map(|ms| ms * MS),
             _ => self.ledger.broken(now, "unexpected", String::from_utf8_lossy(text).into_owned()),
@@ -91,13 +134,16 @@ impl World {
     }
 
     /// A message that its socket took is with the client: a reliable one's application gets it once.
-    fn application_gets(&mut self, id: SocketId, message: MessageId, n: Option<u64>, name: Option<&str>) {
+    fn application_gets(&mut self, id: SocketId, news: News, n: Option<u64>, name: Option<&str>) {
         let now = self.agenda.now();
         let Some(index) = self.sockets.get(id).map(|socket| socket.client) else { return };
         let Some(client) = self.clients.get_mut(index) else { return };
         match (&mut client.reliable, n, name) {
             (Some(reliable), Some(n), Some(name)) => match reliable.gets(n, name) {
-                Got::News => self.ledger.application_got(now, message, index),
+                Got::News => match news {
+                    News::Message(message) => self.ledger.application_got(now, message, index),
+                    News::Broadcast => self.counters.add("rooms: broadcasts that applications got", 1),
+                },
                 Got::Repeat => self.counters.add("clients: messages that their application had", 1),
                 Got::Gap => self.ledger.broken(now, "receipt number", format!("socket {id} got {n} out of turn")),
             },
@@ -110,22 +156,37 @@ impl World {
         self.reliable_has_received(index, id);
     }
 
-    fn told(&mut self, id: SocketId, request: Option<u64>, told: Told) {
+    fn told(&mut self, id: SocketId, request: Option<u64>, answer: Answer) {
         let now = self.agenda.now();
         let Some((index, here)) = self.sockets.get(id).map(|socket| (socket.client, socket.here)) else { return };
         let Some(client) = self.clients.get_mut(index) else { return };
         let request = request.unwrap_or_default();
-        let message = match &mut client.reliable {
+        let wish = match &mut client.reliable {
             // It will ask again.
             Some(_) if !here => return,
             Some(reliable) => match reliable.answered(request) {
-                Some(message) => message,
+                Some(wish) => wish,
                 None => {
-                    let what = format!("c{index} was told {told:?} of its request {request}, which has its answer");
+                    let what = format!("c{index} was told {answer:?} of its request {request}, which has its answer");
                     return self.ledger.broken(now, "two fates", what);
                 }
             },
-            None => usize::try_from(request).ok().and_then(|id| id.checked_sub(1)).unwrap_or(usize::MAX),
+            None => super::wish_of(request),
+        };
+        let (message, told) = match (wish, answer) {
+            (Wish::Send(message), Answer::Ack) => (message, Told::Ack),
+            (Wish::Send(message), Answer::Unavailable) => (message, Told::Unavailable),
+            (Wish::Ask(ask), Answer::Ack) => {
+                self.ask_is_answered(ask, id, None);
+                return self.reliable_sends(index);
+            }
+            (Wish::Ask(ask), Answer::Refused(refused)) => {
+                self.ask_is_answered(ask, id, Some(refused));
+                return self.reliable_sends(index);
+            }
+            (wish, answer) => {
+                return self.ledger.broken(now, "unexpected", format!("c{index} was told {answer:?} of {wish:?}"));
+            }
         };
         let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
         let nowhere = Spans::default();

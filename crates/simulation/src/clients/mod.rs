@@ -13,13 +13,16 @@ use signaling_protocol::{ClientId, SessionId};
 use self::reliable::Reliable;
 use self::socket::State;
 use crate::agenda::{MS, Micros};
-use crate::event::{Act, ClientIx, Event, Host, Input, MessageId, Said, SocketId};
+use crate::event::{Act, ClientIx, Event, Host, Input, Said, SocketId, Wish};
 use crate::ledger::{Place, Stream};
 use crate::plan::{Takes, Traits};
 use crate::spans::Spans;
 use crate::world::World;
 
 pub(crate) use self::socket::Socket;
+
+/// The `id`s of plain clients from here on are of what they ask of rooms.
+const FIRST_ASK: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -28,7 +31,7 @@ pub(crate) struct Client {
     /// Its token, and the socket whose welcome brought it.
     resume: Option<(String, SocketId)>,
     /// What it wanted to say while it had no open socket.
-    pending: VecDeque<MessageId>,
+    pending: VecDeque<Wish>,
     takes: Takes,
     reliable: Option<Reliable>,
     /// When it had no socket that takes output.
@@ -60,6 +63,12 @@ impl Client {
 }
 
 impl World {
+    /// The socket that a client has and was welcomed on, if it takes all that it is sent.
+    pub(crate) fn attentive_socket(&self, index: ClientIx) -> Option<SocketId> {
+        let client = self.clients.get(index).filter(|client| client.takes == Takes::All)?;
+        client.socket.filter(|id| self.sockets.get(*id).is_some_and(|socket| socket.welcomed && socket.can_be_told()))
+    }
+
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
         // Who drains is no longer offered, if anybody else is there.
         let offered: Vec<_> =
@@ -156,17 +165,25 @@ impl World {
         self.counters.add("clients: stalls", 1);
     }
 
-    pub(crate) fn client_sends(&mut self, message: MessageId) {
-        let Some(index) = self.sendings.get(message).map(|sending| sending.from) else { return };
+    pub(crate) fn client_wants(&mut self, index: ClientIx, wish: Wish) {
         let Some(client) = self.clients.get_mut(index) else { return };
-        if client.reliable.is_some() {
-            client.pending.push_back(message);
+        if let Some(reliable) = &client.reliable {
+            if let Wish::Ask(ask) = wish
+                && !self.rooms.takes_id(ask)
+            {
+                // Nobody answers it by an `id`, so it is not said again.
+                if let Some(socket) = client.socket.filter(|_| reliable.is_ready()) {
+                    self.say(socket, plainly(socket, wish));
+                }
+                return;
+            }
+            client.pending.push_back(wish);
             return self.reliable_sends(index);
         }
         let open = client.socket.filter(|id| self.sockets.get(*id).is_some_and(|socket| socket.state == State::Open));
         match open {
-            Some(socket) if client.pending.is_empty() => self.say(socket, plainly(socket, message)),
-            _ => client.pending.push_back(message),
+            Some(socket) if client.pending.is_empty() => self.say(socket, plainly(socket, wish)),
+            _ => client.pending.push_back(wish),
         }
     }
 
@@ -210,6 +227,18 @@ impl World {
 }
 
 /// A plain client names nothing itself: the order of its messages is that in which they are planned.
-fn plainly(socket: SocketId, message: MessageId) -> Said {
-    Said::Request(message, Place { stream: Stream::Socket(socket), number: message as u64 + 1 })
+fn plainly(socket: SocketId, wish: Wish) -> Said {
+    let number = match wish {
+        Wish::Send(message) => message as u64 + 1,
+        Wish::Ask(ask) => FIRST_ASK + ask as u64,
+    };
+    Said::Request(wish, Place { stream: Stream::Socket(socket), number })
+}
+
+/// What a plain client wants by the `id` that it has given it.
+fn wish_of(id: u64) -> Wish {
+    match id.checked_sub(FIRST_ASK).and_then(|ask| usize::try_from(ask).ok()) {
+        Some(ask) => Wish::Ask(ask),
+        None => Wish::Send(usize::try_from(id).ok().and_then(|id| id.checked_sub(1)).unwrap_or(usize::MAX)),
+    }
 }

@@ -4,13 +4,15 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::agenda::MS;
-use crate::event::{Act, ClientIx, Event, MessageId, Said, SocketId};
+use crate::event::{Act, ClientIx, Event, Said, SocketId, Wish};
 use crate::ledger::{Place, Stream};
 use crate::plan::Sending;
 use crate::world::World;
 
 /// It leaves no more bytes unanswered: half of what its edge keeps.
 const MOST_UNANSWERED_BYTES: usize = 128 * 1024;
+/// What a request to a room comes to, about.
+const ASK_BYTES: usize = 100;
 /// When so many messages are unsaid, it says `received` at once.
 const MOST_UNSAID: u64 = 64;
 /// Otherwise within this time.
@@ -22,7 +24,7 @@ pub(crate) struct Reliable {
     session: u64,
     /// Its latest request in this one.
     id: u64,
-    unanswered: VecDeque<(u64, MessageId)>,
+    unanswered: VecDeque<(u64, Wish)>,
     /// Most requests that it leaves unanswered: the edge then never has to stop reading it.
     window: usize,
     /// What its application has got.
@@ -55,33 +57,37 @@ impl Reliable {
     }
 
     /// Its session goes on: what it has to send again.
-    fn resumed(&mut self) -> Vec<(u64, MessageId)> {
+    fn resumed(&mut self) -> Vec<(u64, Wish)> {
         self.ready = true;
         self.unanswered.iter().copied().collect()
     }
 
     /// It has a new session: what it has to send anew.
-    fn starts_again(&mut self) -> Vec<MessageId> {
+    fn starts_again(&mut self) -> Vec<Wish> {
         self.ready = true;
         self.session += 1;
         self.id = 0;
-        std::mem::take(&mut self.unanswered).into_iter().map(|(_, message)| message).collect()
+        std::mem::take(&mut self.unanswered).into_iter().map(|(_, wish)| wish).collect()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready
     }
 
     fn may_send(&self) -> bool {
         self.ready && self.unanswered.len() < self.window
     }
 
-    fn numbered(&mut self, message: MessageId) -> u64 {
+    fn numbered(&mut self, wish: Wish) -> u64 {
         self.id += 1;
-        self.unanswered.push_back((self.id, message));
+        self.unanswered.push_back((self.id, wish));
         self.id
     }
 
-    /// The message that an answer is for, if it is the first.
-    pub(super) fn answered(&mut self, id: u64) -> Option<MessageId> {
+    /// What an answer is for, if it is the first.
+    pub(super) fn answered(&mut self, id: u64) -> Option<Wish> {
         let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
-        self.unanswered.remove(at).map(|(_, message)| message)
+        self.unanswered.remove(at).map(|(_, wish)| wish)
     }
 
     pub(super) fn gets(&mut self, n: u64, name: &str) -> Got {
@@ -108,18 +114,15 @@ impl World {
         let Some(reliable) = self.reliable(index) else { return };
         if resumed {
             let session = reliable.session;
-            for (id, message) in reliable.resumed() {
+            for (id, wish) in reliable.resumed() {
                 self.counters.add("clients: requests repeated in a resumed session", 1);
-                self.say(socket, Said::Request(message, place(index, session, id)));
+                self.say(socket, Said::Request(wish, place(index, session, id)));
             }
         } else {
             // What may have been delivered under its old name is another message now.
-            for message in reliable.starts_again().into_iter().rev() {
-                let Some(sending) = self.sendings.get(message).copied() else { continue };
+            for wish in reliable.starts_again().into_iter().rev() {
+                let Some(anew) = self.anew(wish) else { continue };
                 self.counters.add("clients: requests sent anew in another session", 1);
-                let anew = self.sendings.len();
-                self.sendings.push(sending);
-                self.ledger.expect(sending.from, sending.to, sending.ttl_ms);
                 if let Some(client) = self.clients.get_mut(index) {
                     client.pending.push_front(anew);
                 }
@@ -128,23 +131,41 @@ impl World {
         self.reliable_sends(index);
     }
 
+    /// The same once more, as something that nobody has heard of.
+    fn anew(&mut self, wish: Wish) -> Option<Wish> {
+        match wish {
+            Wish::Send(message) => {
+                let sending = self.sendings.get(message).copied()?;
+                self.sendings.push(sending);
+                self.ledger.expect(sending.from, sending.to, sending.ttl_ms);
+                Some(Wish::Send(self.sendings.len() - 1))
+            }
+            Wish::Ask(ask) => self.rooms.anew(ask).map(Wish::Ask),
+        }
+    }
+
+    fn bytes(&self, wish: Wish) -> usize {
+        match wish {
+            Wish::Send(message) => self.sendings.get(message).map_or(0, Sending::bytes),
+            Wish::Ask(_) => ASK_BYTES,
+        }
+    }
+
     /// Sends what may be sent now.
     pub(super) fn reliable_sends(&mut self, index: ClientIx) {
-        while let Some(client) = self.clients.get_mut(index)
-            && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
+        let unanswered = |world: &Self, reliable: &Reliable| -> usize {
+            reliable.unanswered.iter().map(|(_, wish)| world.bytes(*wish)).sum()
+        };
+        while let Some(reliable) = self.clients.get(index).and_then(|client| client.reliable.as_ref())
             && reliable.may_send()
-            && reliable
-                .unanswered
-                .iter()
-                .filter_map(|(_, message)| self.sendings.get(*message))
-                .map(Sending::bytes)
-                .sum::<usize>()
-                < MOST_UNANSWERED_BYTES
-            && let Some(message) = client.pending.pop_front()
+            && unanswered(self, reliable) < MOST_UNANSWERED_BYTES
+            && let Some(client) = self.clients.get_mut(index)
+            && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
+            && let Some(wish) = client.pending.pop_front()
         {
-            let id = reliable.numbered(message);
+            let id = reliable.numbered(wish);
             let place = place(index, reliable.session, id);
-            self.say(socket, Said::Request(message, place));
+            self.say(socket, Said::Request(wish, place));
         }
     }
 
@@ -188,15 +209,15 @@ mod tests {
         let mut client = Reliable::new(3);
         assert!(!client.may_send(), "nobody has welcomed it");
         assert!(client.starts_again().is_empty());
-        assert_eq!([70, 71, 72].map(|message| client.numbered(message)), [1, 2, 3]);
+        assert_eq!([70, 71, 72].map(|message| client.numbered(Wish::Send(message))), [1, 2, 3]);
         assert!(!client.may_send());
-        assert_eq!((client.answered(2), client.answered(2)), (Some(71), None));
+        assert_eq!((client.answered(2), client.answered(2)), (Some(Wish::Send(71)), None));
         client.disconnected();
-        assert_eq!(client.resumed(), [(1, 70), (3, 72)]);
-        assert_eq!(client.numbered(73), 4);
+        assert_eq!(client.resumed(), [(1, Wish::Send(70)), (3, Wish::Send(72))]);
+        assert_eq!(client.numbered(Wish::Send(73)), 4);
         client.disconnected();
-        assert_eq!(client.starts_again(), [70, 72, 73]);
-        assert_eq!(client.numbered(70), 1);
+        assert_eq!(client.starts_again(), [70, 72, 73].map(Wish::Send));
+        assert_eq!(client.numbered(Wish::Send(70)), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::trunk::Gone;
 
 use crate::agenda::{MS, Micros};
-use crate::event::{ClientIx, Host, Input, MessageId, Said, SocketId};
+use crate::event::{ClientIx, Host, Input, MessageId, Said, SocketId, Wish};
 use crate::frames::{self, Frame};
 use crate::ledger::Place;
 use crate::plan::{Sending, Takes};
@@ -26,12 +26,12 @@ pub(super) enum State {
 
 #[derive(Debug)]
 pub(crate) struct Socket {
-    pub(super) client: ClientIx,
+    pub(crate) client: ClientIx,
     pub(super) edge: usize,
     pub(super) key: Option<ClientKey>,
     pub(super) state: State,
     /// The client still has it, whatever the edge believes.
-    pub(super) here: bool,
+    pub(crate) here: bool,
     /// The edge does not read it.
     pub(super) paused: bool,
     pub(super) unread: VecDeque<Said>,
@@ -124,7 +124,11 @@ impl World {
         {
             let text = match said {
                 Said::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
-                Said::Request(message, place) => {
+                Said::Request(Wish::Ask(ask), place) => match self.rooms.says(now, ask, id, place.number) {
+                    Some(text) => text,
+                    None => continue,
+                },
+                Said::Request(Wish::Send(message), place) => {
                     let Some(sending) = self.sendings.get(message) else { continue };
                     self.ledger.taken(now, message, (id, place), socket.slow);
                     request(message, sending, place)
@@ -161,7 +165,7 @@ impl World {
             return;
         }
         let pending = std::mem::take(&mut client.pending);
-        pending.into_iter().for_each(|message| self.say(id, super::plainly(id, message)));
+        pending.into_iter().for_each(|wish| self.say(id, super::plainly(id, wish)));
     }
 
     pub(crate) fn give_up_waiting(&mut self, edge: usize, id: SocketId) {

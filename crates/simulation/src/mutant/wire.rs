@@ -26,7 +26,9 @@ impl Mutant {
                 ToNode::Attach(attach) => {
                     stored.insert(attach.slot, attach.seq);
                     let born = if self == Self::Born { 0 } else { attach.born };
-                    ToNode::Attach(Attach { born, ..attach })
+                    let state =
+                        attach.state.map(|state| if self == Self::Seats { without_seats(state) } else { state });
+                    ToNode::Attach(Attach { born, state, ..attach })
                 }
                 ToNode::Up { slot, seq, .. }
                     if self == Self::StoreRepeats && stored.get(&slot).is_some_and(|last| seq <= *last) =>
@@ -103,9 +105,17 @@ impl Mutant {
             Item::Forget { .. } => self == Self::Forget,
             Item::Located { .. } => self == Self::Located,
             Item::Lingering { .. } => self == Self::Lingering,
-            Item::Wanted { .. } | Item::Seats { .. } | Item::RoomChanged { .. } | Item::Copies { .. } => false,
+            Item::Seats { .. } => self == Self::LingeringSeats,
+            Item::RoomChanged { .. } => self == Self::RoomChanges,
+            Item::Wanted { .. } | Item::Copies { .. } => false,
         }
     }
+}
+
+/// A session's state without its places in rooms.
+fn without_seats(state: &[u8]) -> &[u8] {
+    let words: [&[u8]; 2] = [b"admitted", b"resumed"];
+    words.into_iter().find(|word| state.starts_with(word)).unwrap_or(state)
 }
 
 /// An answer without the fates in it, and those, for a batch that goes the same way.

@@ -43,7 +43,7 @@ const TOO_MUCH: Refusal =
 
 impl NodeCore {
     /// A client asks something of a room.
-    pub(in crate::core) fn command(&mut self, now: Instant, key: SessionKey, command: Command) {
+    pub(in crate::core) fn command(&mut self, key: SessionKey, command: Command) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.commands += 1;
         let (id, client, born) = (session.id, session.client_id.clone(), session.born);
@@ -88,7 +88,7 @@ impl NodeCore {
             };
             match op {
                 Ok(op) => {
-                    let task = RoomTask::new(Purpose::Command { session }, command.room.clone(), op);
+                    let task = RoomTask::new(command.purpose(session), command.room.clone(), op);
                     self.rooms.urgent.push_back(task);
                     return;
                 }
@@ -113,13 +113,13 @@ impl NodeCore {
     pub(super) fn command_answered(
         &mut self,
         now: Instant,
-        session: SessionId,
+        (session, at, seq): (SessionId, SessionKey, u64),
         room: &RoomName,
         answer: Result<Outcome, StoreError>,
     ) {
         let guest = self.rooms.guests.get(&session);
-        let Some(command) = guest.and_then(|guest| guest.commands.front()).filter(|first| first.room == *room).cloned()
-        else {
+        let first = guest.and_then(|guest| guest.commands.front());
+        let Some(command) = first.filter(|first| (first.at, first.seq) == (at, seq)).cloned() else {
             // It has moved on, and asks there again. What it has brought about is told all the same.
             if let Ok(outcome) = answer {
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
@@ -137,7 +137,10 @@ impl NodeCore {
                 self.finish(session, &[left(room)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
-            (Ask::Members { .. }, Ok(outcome)) => {
+            (Ask::Members { after }, Ok(outcome)) => {
+                if after.is_none() && !outcome.more {
+                    self.rooms.knows(room, session, outcome.version);
+                }
                 self.finish(session, &[tell::joined(room, &outcome)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
@@ -147,7 +150,7 @@ impl NodeCore {
                     guest.found.extend(members.into_iter().map(|member| member.client));
                     if more && let Some(last) = guest.found.last() {
                         let op = Op::List { after: Some(last.clone()) };
-                        self.rooms.urgent.push_back(RoomTask::new(Purpose::Command { session }, room.clone(), op));
+                        self.rooms.urgent.push_back(RoomTask::new(command.purpose(session), room.clone(), op));
                     } else {
                         let found = std::mem::take(&mut guest.found);
                         guest.commands.pop_front();
@@ -190,6 +193,7 @@ impl NodeCore {
             let place = Place { standing, data, number: command.number, told: outcome.version, told_line };
             guest.places.insert(room.clone(), place);
             self.rooms.is_in(room, session, standing, outcome.version);
+            self.rooms.knows(room, session, outcome.version);
             if self.attached_key(session) != Some(command.at) {
                 // Its new socket has not heard of it.
                 self.rooms.is_uninformed(room, session);

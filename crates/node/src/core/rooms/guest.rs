@@ -10,6 +10,7 @@ use signaling_rooms::{Seat, Standing, Who};
 
 use super::super::SessionKey;
 use super::super::life::Life;
+use super::task::Purpose;
 
 /// A place in a room.
 #[derive(Debug, Clone)]
@@ -59,6 +60,13 @@ pub(in crate::core) struct Command {
     pub(in crate::core) id: Option<u64>,
     pub(in crate::core) room: RoomName,
     pub(in crate::core) ask: Ask,
+}
+
+impl Command {
+    /// What the store's answer is for.
+    pub(super) fn purpose(&self, session: SessionId) -> Purpose {
+        Purpose::Command { session, at: self.at, seq: self.seq }
+    }
 }
 
 /// A session that is in rooms, or wants to be. It may have lost its socket, and linger.

@@ -84,13 +84,13 @@ impl NodeCore {
     }
 
     /// The client has said goodbye.
-    pub(in crate::core) fn guest_leaves(&mut self, now: Instant, key: SessionKey) {
+    pub(in crate::core) fn guest_leaves(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(key) else { return };
         let Some(guest) = self.rooms.guests.get(&session.id) else { return };
         let rooms = guest.places.keys().chain(guest.commands.iter().map(|command| &command.room));
         let Some(room) = rooms.min().cloned() else { return };
         let farewell = Command { at: key, seq: 0, number: 0, id: None, room, ask: Ask::Farewell };
-        self.command(now, key, farewell);
+        self.command(key, farewell);
     }
 
     /// The seats of a session without a socket, for the node that owns its client.

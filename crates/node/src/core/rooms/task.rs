@@ -5,7 +5,7 @@ use std::time::Instant;
 use signaling_protocol::{RoomName, SessionId};
 use signaling_rooms::{Op, Outcome, Request, StoreError};
 
-use super::super::NodeCore;
+use super::super::{NodeCore, SessionKey};
 
 /// Most operations of one batch: an answer to them takes a few milliseconds.
 const BATCH: usize = 200;
@@ -34,7 +34,7 @@ pub struct RoomTask {
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// The first command of a session's queue.
-    Command { session: SessionId },
+    Command { session: SessionId, at: SessionKey, seq: u64 },
     /// Seats are kept alive, or given back: whose, and the number of the last command that each of them knows.
     Seats { seats: Vec<(SessionId, u64)> },
     /// Clients here are to be given the whole state.
@@ -83,7 +83,9 @@ impl NodeCore {
             self.tell_nodes(&room, outcome);
         }
         match (purpose, answer) {
-            (Purpose::Command { session }, answer) => self.command_answered(now, session, &room, answer),
+            (Purpose::Command { session, at, seq }, answer) => {
+                self.command_answered(now, (session, at, seq), &room, answer);
+            }
             (Purpose::Seats { seats }, Ok(outcome)) => {
                 let all_known = self.seats_answered(now, &room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
                 // A room that the store has lost has no version yet.

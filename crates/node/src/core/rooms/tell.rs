@@ -21,6 +21,8 @@ use super::task::{Purpose, RoomTask};
 const TELL_LINE_EVERY: Duration = Duration::from_secs(1);
 /// After a failure the store is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// So is it when its answer was old.
+const ASK_AGAIN_SOON: Duration = Duration::from_millis(100);
 /// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB, unless a setting says otherwise.
 const PART_BYTES: usize = 48 * 1024;
 
@@ -98,6 +100,17 @@ impl Rooms {
         if let Some(here) = self.here.get_mut(room) {
             here.line_moved = true;
             self.active.insert(room.clone());
+        }
+    }
+
+    /// A client is about to be told how things stood in a room at `version`. Others here may know of later changes, which nobody
+    /// tells again: then it is given the whole state once more.
+    pub(super) fn knows(&mut self, room: &RoomName, session: SessionId, version: u64) {
+        if let Some(place) = self.place(session, room) {
+            place.told = version;
+        }
+        if self.here.get(room).is_some_and(|here| here.follower.version() > version) {
+            self.is_uninformed(room, session);
         }
     }
 
@@ -257,6 +270,12 @@ impl NodeCore {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         here.state_asked = false;
         here.ask_after = None;
+        if outcome.version < here.follower.version() {
+            // What has changed since then was told meanwhile, by a quicker way.
+            here.ask_after = Some(now + ASK_AGAIN_SOON);
+            self.rooms.active.insert(room.clone());
+            return self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+        }
         if std::mem::take(&mut here.heals) {
             here.follower.healed(now, outcome.version);
         }

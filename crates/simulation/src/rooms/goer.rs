@@ -1,0 +1,248 @@
+//! Clients who are in rooms: what they ask, and what they make of what they are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::number;
+use super::picture::Picture;
+use crate::agenda::{MS, Micros, SECOND};
+use crate::event::{Act, AskId, ClientIx, Event, SocketId, Wish};
+use crate::world::World;
+
+/// What can be asked of a room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// And show something new, or what was shown before.
+    Join {
+        shows: bool,
+    },
+    Leave,
+    Members,
+    Broadcast,
+}
+
+/// Something that a client asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask {
+    pub(super) at: Micros,
+    pub(super) from: ClientIx,
+    pub(super) room: usize,
+    pub(super) what: What,
+    /// Under which `id`, on which socket and when it was said last, and how much was said before that.
+    pub(super) id: u64,
+    pub(super) said: Option<(SocketId, Micros)>,
+    pub(super) turn: u64,
+    pub(super) answered: bool,
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    StoreAway,
+    NotInRoom,
+}
+
+/// Where a client believes that it stands.
+#[derive(Debug, Default)]
+pub(super) enum Belief {
+    #[default]
+    Out,
+    Waiting,
+    In(Picture),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    pub(super) belief: Belief,
+    /// The socket on which it was told last, and when.
+    pub(super) socket: SocketId,
+    pub(super) since: Micros,
+    /// Its session with that place has ended, by then at the latest.
+    pub(super) ended: Option<Micros>,
+    told_again: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Goer {
+    pub(super) places: BTreeMap<usize, Place>,
+    /// The latest `join` or `leave` that has its answer.
+    last_answered: Option<(SocketId, u64)>,
+    broadcasts: BTreeSet<(SocketId, AskId)>,
+}
+
+/// Being told the whole state again and again without need is a fault.
+const OFTEN: u32 = 5;
+
+impl Ask {
+    pub(super) fn new(from: ClientIx, room: usize, what: What) -> Self {
+        Self { at: 0, from, room, what, id: 0, said: None, turn: 0, answered: false }
+    }
+
+    pub(super) fn to_json(self, ask: AskId) -> String {
+        let Self { room, id, .. } = self;
+        match self.what {
+            What::Join { shows: true } => format!(r#"{{"type":"join","room":"r{room}","data":{ask},"id":{id}}}"#),
+            What::Join { shows: false } => format!(r#"{{"type":"join","room":"r{room}","id":{id}}}"#),
+            What::Leave => format!(r#"{{"type":"leave","room":"r{room}","id":{id}}}"#),
+            What::Members => format!(r#"{{"type":"members","room":"r{room}"}}"#),
+            What::Broadcast => format!(r#"{{"type":"broadcast","room":"r{room}","data":{ask},"id":{id}}}"#),
+        }
+    }
+
+    pub(super) fn takes_id(&self) -> bool {
+        self.what != What::Members
+    }
+
+    /// Whether its answer comes behind those of all that was asked before.
+    fn is_in_order(&self) -> bool {
+        matches!(self.what, What::Join { .. } | What::Leave)
+    }
+}
+
+impl World {
+    /// A client has a socket again. In a new session it is in no room, and mostly joins those again where it was.
+    pub(crate) fn goer_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
+        let now = self.agenda.now();
+        let Some(goer) = self.rooms.goers.get_mut(index).filter(|_| !resumed) else { return };
+        let mut again = Vec::new();
+        for (room, place) in &mut goer.places {
+            if !matches!(place.belief, Belief::Out) {
+                (place.belief, place.ended) = (Belief::Out, Some(now));
+                again.push(*room);
+            }
+        }
+        for room in again {
+            if self.rooms.rng.percent(70) {
+                let after = self.rooms.rng.within(0, SECOND);
+                self.rooms.asks.push(Ask::new(index, room, What::Join { shows: true }));
+                let wish = Wish::Ask(self.rooms.asks.len() - 1);
+                self.agenda.after(after, Event::Act(Act::Wish(index, wish)));
+                self.rooms.counts.rejoins += 1;
+            }
+        }
+    }
+
+    pub(crate) fn goer_gets(&mut self, socket: SocketId, kind: &str, message: &Value) {
+        let now = self.agenda.now();
+        let Some(index) = self.sockets.get(socket).map(|socket| socket.client) else { return };
+        let name = message.get("room").and_then(Value::as_str).unwrap_or_default();
+        let Some(room) = number(name) else {
+            return self.ledger.broken(now, "damaged", format!("c{index} got {kind} of no room"));
+        };
+        let expired = message.get("reason").and_then(Value::as_str) == Some("expired");
+        if kind == "left" && expired {
+            self.check_expired(index, room);
+        }
+        let Some(goer) = self.rooms.goers.get_mut(index) else { return };
+        let lately = |ask: &Ask| !ask.answered || ask.said.is_some_and(|(_, said)| now - said < 5 * SECOND);
+        let asks = self.rooms.asks.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
+        let place = goer.places.entry(room).or_default();
+        let same_socket = std::mem::replace(&mut place.socket, socket) == socket;
+        place.since = now;
+        let mut wrong = None;
+        match kind {
+            "joined" => {
+                let Some(picture) = Picture::read(message) else {
+                    return self.ledger.broken(now, "damaged", format!("c{index} got {message}"));
+                };
+                self.rooms.counts.states += 1;
+                let known = matches!(&place.belief, Belief::In(known) if *known == picture);
+                place.told_again = if known && same_socket && !asks { place.told_again + 1 } else { 0 };
+                if place.told_again >= OFTEN {
+                    wrong = Some(("room told again", format!("{OFTEN} times without need")));
+                }
+                (place.belief, place.ended) = (Belief::In(picture), None);
+            }
+            "waiting" => {
+                self.rooms.counts.waits += 1;
+                (place.belief, place.ended) = (Belief::Waiting, None);
+            }
+            "left" => (place.belief, place.ended) = (Belief::Out, None),
+            _ => {
+                self.rooms.counts.news += 1;
+                wrong = match (&mut place.belief, self.rooms.watch.room(name)) {
+                    (Belief::In(picture), Some(seen)) if same_socket => {
+                        picture.change(message, seen).err().map(|what| ("room changes", what))
+                    }
+                    _ => Some(("room changes", "of a room that it is not in".to_owned())),
+                };
+            }
+        }
+        if let Some((rule, what)) = wrong {
+            self.ledger.broken(now, rule, format!("c{index} on socket {socket}, {name}: {what}"));
+        }
+    }
+
+    /// A client is told that what it asked is done, or why not.
+    pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, refused: Option<Refused>) {
+        let now = self.agenda.now();
+        let here = self.sockets.get(socket).is_some_and(|socket| socket.here);
+        let Some(asked) = self.rooms.asks.get_mut(ask) else {
+            return self.ledger.broken(now, "invented", format!("an answer on socket {socket} to what nobody asked"));
+        };
+        let Ask { from, room, what, turn, said, .. } = *asked;
+        let name = format!("c{from} on socket {socket}, {what:?} of r{room}");
+        if std::mem::replace(&mut asked.answered, true) {
+            return self.ledger.broken(now, "two fates", name);
+        }
+        let in_order = asked.is_in_order();
+        let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
+            return self.ledger.broken(now, "wrong sender", name);
+        };
+        let Some(goer) = self.rooms.goers.get_mut(from).filter(|_| here) else { return };
+        if in_order {
+            let before = goer.last_answered.replace((socket, turn));
+            if before.is_some_and(|(on, before)| on == socket && before > turn) {
+                return self.ledger.broken(now, "room answers", format!("{name}: {turn} behind {before:?}"));
+            }
+        }
+        let place = goer.places.get(&room);
+        let told_here = place.filter(|place| place.socket == socket);
+        let wrong = match (what, refused) {
+            (_, Some(Refused::StoreAway)) => {
+                let since = said.saturating_sub(3 * SECOND);
+                self.rooms.unavailable.covers_nothing(since, now).then_some("refused, though the store is there")
+            }
+            (What::Broadcast | What::Members, Some(Refused::NotInRoom)) => {
+                let is_in = told_here.is_some_and(|place| matches!(place.belief, Belief::In(_)) && place.since <= said);
+                is_in.then_some("refused, though it is in the room")
+            }
+            (_, Some(Refused::NotInRoom)) => Some("refused"),
+            (What::Join { .. }, None) => {
+                self.rooms.counts.joins += 1;
+                told_here.is_none().then_some("done, and it was not told where it stands")
+            }
+            (What::Leave, None) => {
+                let is_out = place.is_none_or(|place| matches!(place.belief, Belief::Out));
+                (!is_out).then_some("done, and it was not told that it is out")
+            }
+            (What::Broadcast | What::Members, None) => None,
+        };
+        if let Some(wrong) = wrong {
+            self.ledger.broken(now, "room answers", format!("{name}: {wrong}, {} ms after", (now - said) / MS));
+        }
+    }
+
+    /// A client is told that it cannot be told who is in a room.
+    pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, refused: Refused) {
+        let now = self.agenda.now();
+        let calm = self.rooms.unavailable.covers_nothing(now.saturating_sub(40 * SECOND), now);
+        if refused == Refused::StoreAway && calm {
+            self.ledger.broken(now, "room answers", format!("c{index}: refused, though the store is there"));
+        }
+    }
+
+    /// A recipient's socket took a broadcast.
+    pub(crate) fn broadcast_is_written(&mut self, ask: AskId, to: ClientIx, socket: SocketId) {
+        let now = self.agenda.now();
+        let from = self.rooms.asks.get(ask).filter(|ask| ask.said.is_some()).map(|ask| ask.from);
+        if from.is_none_or(|from| from == to) {
+            return self.ledger.broken(now, "invented", format!("c{to} got broadcast {ask} from {from:?}"));
+        }
+        let Some(goer) = self.rooms.goers.get_mut(to) else { return };
+        if !goer.broadcasts.insert((socket, ask)) {
+            self.ledger.broken(now, "doubled", format!("broadcast {ask} was written twice to socket {socket}"));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What one client believes of one room, by what it was told.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use signaling_rooms::{Change, Reason};
+
+use super::number;
+use super::watch::Room;
+use crate::event::ClientIx;
+
+/// Of each change its number, which makes it unlike all others.
+pub(super) type Shown = Option<u64>;
+
+/// A room as one that is in it sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Picture {
+    pub(super) version: u64,
+    pub(super) members: BTreeMap<ClientIx, Shown>,
+}
+
+impl Picture {
+    /// From a `joined`.
+    pub(super) fn read(joined: &Value) -> Option<Self> {
+        let members = joined.get("members")?.as_array()?.iter().map(member).collect::<Option<_>>()?;
+        Some(Self { version: joined.get("version")?.as_u64()?, members })
+    }
+
+    /// Takes in a `members_changed`, which must say what has happened in the room since, no more and no less.
+    pub(super) fn change(&mut self, message: &Value, room: &Room) -> Result<(), String> {
+        let changed = Changed::read(message).ok_or("unreadable")?;
+        if changed.version <= self.version {
+            return Err(format!("version {} behind {}", changed.version, self.version));
+        }
+        if self.version >= room.unsure_until {
+            let expected = Changed::between(self.version, changed.version, room)
+                .ok_or_else(|| format!("from {} to {} passes over some", self.version, changed.version))?;
+            if expected != changed {
+                return Err(format!("{changed:?} from {}, in place of {expected:?}", self.version));
+            }
+        }
+        self.version = changed.version;
+        for (client, (shown, _)) in changed.clients {
+            match shown {
+                Some(shown) => self.members.insert(client, shown),
+                None => self.members.remove(&client),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Who came and who left: of each client the last change, what it shows or none, and whether it has expired.
+#[derive(Debug, PartialEq, Eq)]
+struct Changed {
+    version: u64,
+    clients: BTreeMap<ClientIx, (Option<Shown>, bool)>,
+}
+
+impl Changed {
+    fn read(message: &Value) -> Option<Self> {
+        let mut clients = BTreeMap::new();
+        for joined in message.get("joined")?.as_array()? {
+            let (client, shown) = member(joined)?;
+            clients.insert(client, (Some(shown), false));
+        }
+        for left in message.get("left")?.as_array()? {
+            let expired = left.get("reason")?.as_str()? == "expired";
+            let earlier = clients.insert(number(left.get("client_id")?.as_str()?)?, (None, expired));
+            if earlier.is_some() {
+                return None;
+            }
+        }
+        Some(Self { version: message.get("version")?.as_u64()?, clients })
+    }
+
+    /// What has happened in a room, if that is known.
+    fn between(from: u64, to: u64, room: &Room) -> Option<Self> {
+        let mut clients = BTreeMap::new();
+        for version in from + 1..=to {
+            let (client, change) = match room.changes.get(&version)? {
+                Change::Joined(member) => {
+                    let shown = member.data.as_deref().and_then(|data| data.parse().ok());
+                    (&member.client, (Some(shown), false))
+                }
+                Change::Left { client, reason } => (client, (None, *reason == Reason::Expired)),
+            };
+            clients.insert(number(client.as_str())?, change);
+        }
+        Some(Self { version: to, clients })
+    }
+}
+
+fn member(member: &Value) -> Option<(ClientIx, Shown)> {
+    let client = number(member.get("client_id")?.as_str()?)?;
+    Some((client, member.get("data").and_then(Value::as_u64)))
+}

@@ -1,0 +1,113 @@
+//! Who asks what of which room, and what becomes of the store, drawn before anything happens.
+
+use std::time::Duration;
+
+use signaling_node::core::RoomSettings;
+
+use super::goer::{Ask, What};
+use crate::agenda::{MS, Micros, SECOND};
+use crate::event::ClientIx;
+use crate::plan::Size;
+use crate::rng::Rng;
+
+/// A time in which the store does not answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Away {
+    pub(super) from: Micros,
+    pub(super) until: Micros,
+}
+
+#[derive(Debug)]
+pub(crate) struct RoomPlan {
+    /// None: nobody asks for rooms in this world.
+    pub(super) settings: Option<RoomSettings>,
+    /// Of rooms that have none of their own.
+    pub(super) capacity: Option<u32>,
+    pub(super) capacities: Vec<Option<u32>>,
+    pub(super) asks: Vec<Ask>,
+    pub(super) away: Vec<Away>,
+    pub(super) emptied: Vec<Micros>,
+}
+
+const FIRST: Micros = SECOND;
+const LAST: Micros = 30 * SECOND;
+const ROOMS: usize = 4;
+const GOERS_PERCENT: u64 = 60;
+
+impl RoomPlan {
+    pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
+        let mut plan = Self {
+            settings: None,
+            capacity: None,
+            capacities: Vec::new(),
+            asks: Vec::new(),
+            away: Vec::new(),
+            emptied: Vec::new(),
+        };
+        if !rng.percent(size.rooms_percent) {
+            return plan;
+        }
+        let seconds = |rng: &mut Rng, low, high| Duration::from_secs(rng.within(low, high));
+        let (presence, grace) = (seconds(rng, 8, 12), seconds(rng, 4, 12));
+        plan.settings = Some(RoomSettings { shared: true, presence, grace, registered: false });
+        plan.capacity = rng.pick(&[None, Some(3), Some(6)]).unwrap_or_default();
+        let of_its_own = |_| rng.pick(&[None, None, Some(2), Some(3), Some(4), Some(0)]).unwrap_or_default();
+        plan.capacities = (0..ROOMS).map(of_its_own).collect();
+        (0..size.clients).for_each(|client| plan.goer(rng, client));
+        plan.asks.sort_by_key(|ask| ask.at);
+        plan.store(rng, size);
+        plan
+    }
+
+    fn goer(&mut self, rng: &mut Rng, client: ClientIx) {
+        if !rng.percent(GOERS_PERCENT) {
+            return;
+        }
+        for _ in 0..rng.within(1, 4) {
+            let room = rng.index(ROOMS);
+            let mut at = rng.within(FIRST, 10 * SECOND);
+            self.ask(at, client, room, What::Join { shows: true });
+            for _ in 0..rng.within(0, 7) {
+                at += match rng.within(0, 3) {
+                    0 => rng.within(0, 50 * MS),
+                    1 => rng.within(50 * MS, SECOND),
+                    _ => rng.within(SECOND, 8 * SECOND),
+                };
+                let what = match rng.within(0, 10) {
+                    0..=1 => What::Leave,
+                    2..=3 => What::Join { shows: true },
+                    4 => What::Join { shows: false },
+                    5..=6 => What::Members,
+                    _ => What::Broadcast,
+                };
+                self.ask(at, client, room, what);
+                if what == What::Leave && rng.percent(70) {
+                    at += rng.delay();
+                    self.ask(at, client, room, What::Join { shows: true });
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, at: Micros, client: ClientIx, room: usize, what: What) {
+        self.asks.push(Ask { at: at.min(LAST), ..Ask::new(client, room, what) });
+    }
+
+    fn store(&mut self, rng: &mut Rng, size: &Size) {
+        if size.faults == 0 {
+            return;
+        }
+        for _ in 0..rng.within(0, 3) {
+            let from = rng.within(FIRST, LAST - 6 * SECOND);
+            let until = from + rng.within(100 * MS, 6 * SECOND);
+            self.away.push(Away { from, until });
+            // It may come back with nothing.
+            if rng.percent(25) {
+                self.emptied.push(until - MS);
+            }
+        }
+        if rng.percent(15) {
+            self.emptied.push(rng.within(FIRST, LAST));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What must hold once it has been quiet, and who may be shown as gone.
+
+use std::collections::BTreeMap;
+
+use signaling_protocol::RoomName;
+use signaling_rooms::{Op, Request};
+
+use super::goer::{Belief, Place};
+use super::number;
+use super::picture::{Picture, Shown};
+use crate::agenda::{MS, Micros, SECOND};
+use crate::event::ClientIx;
+use crate::world::World;
+
+/// After trouble everything is in place again within this time, and seats are refreshed from then on.
+const RECOVERY: Micros = 7 * SECOND;
+/// What has changed is told everywhere within this time, if nothing is wrong.
+const TOLD_WITHIN: Micros = 4 * SECOND;
+/// A session waits so long for its client; its node may notice late that it has gone.
+const ENDED_WITHIN: Micros = (30 + 12) * SECOND;
+
+impl World {
+    /// Somebody is shown as gone because nothing was heard: not who has a socket, while servers could say so.
+    pub(super) fn check_expired(&mut self, client: ClientIx, room: usize) {
+        let now = self.agenda.now();
+        let Some(place) = self.rooms.goers.get(client).and_then(|goer| goer.places.get(&room)) else { return };
+        if matches!(place.belief, Belief::Out) || self.attentive_socket(client).is_none() {
+            return;
+        }
+        let from = now.saturating_sub(self.rooms.stale());
+        if self.rooms.emptied.iter().any(|at| *at <= now && from.saturating_sub(self.rooms.stale()) < *at) {
+            return;
+        }
+        let Some(away) = self.clients.get(client).map(|client| &client.away) else { return };
+        let trouble = self.trouble.lossy.with(&self.rooms.unavailable).with(away);
+        let calm = trouble.longest_gap(from, now);
+        if calm > self.rooms.presence() + RECOVERY {
+            let what = format!("c{client} is out of r{room}, after {} ms without trouble", calm / MS);
+            self.ledger.broken(now, "room expired", what);
+        }
+    }
+
+    fn list(&mut self, room: usize) -> Option<(Picture, u64)> {
+        let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
+        let outcome = self.store_applies(&request);
+        let shown = |data: &str| -> Shown { data.parse().ok() };
+        let member = |member: &signaling_rooms::Member| {
+            Some((number(member.client.as_str())?, member.data.as_deref().and_then(shown)))
+        };
+        let members: BTreeMap<_, _> = outcome.members.iter().filter_map(member).collect();
+        Some((Picture { version: outcome.version, members }, outcome.waiting))
+    }
+
+    /// It has been quiet: what clients believe is what the store knows, and nobody is in it whose session is over.
+    pub(crate) fn settle_rooms(&mut self) {
+        let now = self.agenda.now();
+        for room in 0..self.rooms.capacities.len() {
+            let Some((store, waiting)) = self.list(room) else { continue };
+            let changed = self.rooms.watch.room(&format!("r{room}")).map_or(0, |room| room.changed_at);
+            if now - changed < TOLD_WITHIN {
+                continue;
+            }
+            self.counters.add("rooms: compared when all was quiet", 1);
+            let mut seen = 0;
+            for client in 0..self.clients.len() {
+                seen += u64::from(self.settle_place(room, client, &store));
+            }
+            if seen > waiting {
+                self.ledger.broken(now, "room belief", format!("{seen} wait for r{room}, the store knows {waiting}"));
+            }
+        }
+        self.settle_asks();
+    }
+
+    /// Says whether the client believes that it waits.
+    fn settle_place(&mut self, room: usize, client: ClientIx, store: &Picture) -> bool {
+        let now = self.agenda.now();
+        let socket = self.attentive_socket(client);
+        let place = self.rooms.goers.get(client).and_then(|goer| goer.places.get(&room));
+        let nowhere = Place::default();
+        let Place { belief, socket: told_on, since, ended, .. } = place.unwrap_or(&nowhere);
+        let away = self.clients.get(client).map(|client| &client.away);
+        let settled = away.is_some_and(|away| away.covers_nothing(now.saturating_sub(TOLD_WITHIN), now));
+        let is_member = store.members.contains_key(&client);
+        let wrong = match (belief, socket) {
+            (Belief::In(picture), Some(socket)) if settled => {
+                if *told_on != socket {
+                    Some("it has resumed, and was not told how things stand".to_owned())
+                } else if *picture != *store {
+                    Some(format!("it believes {picture:?}, and the store knows {store:?}"))
+                } else {
+                    None
+                }
+            }
+            (Belief::Waiting, Some(socket)) if settled => {
+                if is_member {
+                    Some("it believes that it waits, and is in".to_owned())
+                } else {
+                    (*told_on != socket).then(|| "it has resumed, and was not told that it waits".to_owned())
+                }
+            }
+            (Belief::Out, _) if is_member => {
+                let asked = self.rooms.asks.iter().filter(|ask| (ask.from, ask.room) == (client, room));
+                let open = asked.filter(|ask| !ask.answered).filter_map(|ask| Some(ask.said?.1)).max();
+                let over = ended.unwrap_or(0).max(open.unwrap_or(0)).max(*since);
+                let is_over = ended.is_none() && open.is_none();
+                let bound = if is_over { TOLD_WITHIN } else { ENDED_WITHIN + self.rooms.presence() };
+                (now - over > bound).then(|| "the store still has it as a member".to_owned())
+            }
+            _ => None,
+        };
+        let waits = settled && socket.is_some() && matches!(belief, Belief::Waiting);
+        if let Some(wrong) = wrong {
+            self.ledger.broken(now, "room belief", format!("c{client} in r{room}: {wrong}"));
+        }
+        waits
+    }
+
+    /// Whoever has kept its socket has an answer to all that it asked.
+    fn settle_asks(&mut self) {
+        let now = self.agenda.now();
+        let mut unanswered = Vec::new();
+        for ask in self.rooms.asks.iter().filter(|ask| !ask.answered) {
+            if let Some((socket, said)) = ask.said
+                && now - said > ENDED_WITHIN
+                && self.attentive_socket(ask.from) == Some(socket)
+            {
+                unanswered.push(format!("c{} on socket {socket}, {:?} of r{}", ask.from, ask.what, ask.room));
+            }
+        }
+        for what in unanswered {
+            self.ledger.broken(now, "no fate", what);
+        }
+    }
+
+    /// All have left, and so long ago that nobody may be in any room or line.
+    pub(crate) fn check_rooms_are_empty(&mut self) {
+        let now = self.agenda.now();
+        for room in 0..self.rooms.capacities.len() {
+            if let Some((store, waiting)) = self.list(room)
+                && (!store.members.is_empty() || waiting > 0)
+            {
+                let what = format!("r{room}: {:?} are members, {waiting} wait", store.members.keys());
+                self.ledger.broken(now, "room ghosts", what);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The store: the real rules, which every node asks over a network, and which may be away or lose everything.
+
+use signaling_node::core::Urgency;
+use signaling_protocol::RoomName;
+use signaling_rooms::{Change, Op, Outcome, Reason, Request, Rooms, StoreError};
+
+use super::number;
+use crate::agenda::{MS, Micros};
+use crate::event::{Event, Host, Input};
+use crate::mutant::Mutant;
+use crate::world::World;
+
+/// The store's clock began so many milliseconds before the world.
+const EPOCH_MS: u64 = 1_700_000_000_000;
+/// A call to a store that does not answer ends within this time.
+const LONGEST_CALL: Micros = 2_000 * MS;
+
+impl World {
+    /// Sends the store what a node wants of it, a batch of each urgency at a time.
+    pub(crate) fn ask_store(&mut self, index: usize) {
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        for urgency in Urgency::ALL {
+            let asked = &mut node.asked[urgency as usize];
+            if asked.is_some() || !node.core.wants_store(urgency) {
+                continue;
+            }
+            let tasks = node.core.take_room_tasks(urgency);
+            let requests = tasks.iter().map(|task| task.request().clone()).collect();
+            *asked = Some(tasks);
+            let delay = self.rooms.rng.delay();
+            self.agenda.after(delay, Event::Store { node: index, generation: node.generation, urgency, requests });
+        }
+    }
+
+    pub(crate) fn store_is_asked(&mut self, (node, generation): (usize, u32), urgency: Urgency, requests: &[Request]) {
+        let now = self.agenda.now();
+        let away = self.rooms.away.iter().any(|away| (away.from..away.until).contains(&now));
+        let mut delay = self.rooms.rng.delay();
+        let mut answers = Vec::new();
+        // What fails may have been done.
+        if !away || self.rooms.rng.percent(30) {
+            answers = requests.iter().map(|request| self.answer_of(request)).collect();
+        }
+        if away {
+            delay = self.rooms.rng.within(delay, LONGEST_CALL);
+            answers = requests.iter().map(|_| Err(StoreError("away".into()))).collect();
+        }
+        let answer = Input::Stored(urgency, answers);
+        self.agenda.after(delay, Event::At(Host::Node(node), generation, answer));
+    }
+
+    fn answer_of(&mut self, request: &Request) -> Result<Outcome, StoreError> {
+        match (self.mutant, &request.op) {
+            (Some(Mutant::Refresh), Op::Refresh { .. }) | (Some(Mutant::Restore), Op::Restore { .. }) => {
+                Err(StoreError("it was never asked".into()))
+            }
+            _ => Ok(self.store_applies(request)),
+        }
+    }
+
+    pub(crate) fn store_answers(&mut self, index: usize, urgency: Urgency, answers: Vec<Result<Outcome, StoreError>>) {
+        let instant = self.agenda.instant();
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        let Some(tasks) = node.asked[urgency as usize].take() else { return };
+        for (task, answer) in tasks.into_iter().zip(answers) {
+            node.core.room_answered(instant, task, answer);
+        }
+    }
+
+    pub(super) fn store_applies(&mut self, request: &Request) -> Outcome {
+        let now = self.agenda.now();
+        let rooms = &mut self.rooms;
+        let outcome = rooms.store.apply(EPOCH_MS + now / MS, request);
+        let seen = rooms.watch.saw(now, request, &outcome);
+        rooms.counts.admissions += seen.admitted;
+        rooms.counts.moves += seen.moved;
+        if self.trace.is_wanted() {
+            let said = format!("store {}: {:?}", request.room, request.op);
+            self.trace.line(now, || format!("{said} -> {}", describe(&outcome)));
+        }
+        for what in seen.wrong {
+            self.ledger.broken(now, "room admission", what);
+        }
+        for change in &outcome.changes {
+            if let Change::Left { client, reason: Reason::Expired } = change {
+                self.rooms.counts.expired += 1;
+                let (client, room) = (number(client.as_str()), number(request.room.as_str()));
+                if let Some((client, room)) = client.zip(room) {
+                    self.check_expired(client, room);
+                }
+            }
+        }
+        outcome
+    }
+
+    pub(crate) fn store_is_emptied(&mut self) {
+        let now = self.agenda.now();
+        self.trace.line(now, || "FAULT the room store loses everything".to_owned());
+        self.rooms.store = Rooms::new(self.rooms.rules);
+        self.rooms.watch.forgets(now);
+    }
+
+    /// Rooms with a capacity of their own get it.
+    pub(super) fn give_capacities(&mut self) {
+        for (room, capacity) in self.rooms.capacities.clone().into_iter().enumerate() {
+            if let (Some(capacity), Ok(room)) = (capacity, RoomName::new(&format!("r{room}"))) {
+                self.store_applies(&Request { room, op: Op::SetCapacity { capacity: Some(capacity) } });
+            }
+        }
+    }
+}
+
+fn describe(outcome: &Outcome) -> String {
+    let Outcome { version, capacity, count, waiting, changes, line_moved, standings, .. } = outcome;
+    format!(
+        "version {version}, {count} of {capacity:?}, {waiting} wait, {changes:?}, moved {line_moved}, {standings:?}"
+    )
+}

@@ -1,0 +1,179 @@
+//! Whether the store admits no more than it may and in order, and what has changed in each room.
+
+use std::collections::BTreeMap;
+
+use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_rooms::{Change, Op, Outcome, Request, Rules, Standing, Who};
+
+use crate::agenda::{MS, Micros};
+
+/// The store counts milliseconds.
+const ROUNDING: Micros = 2 * MS;
+
+/// A place as the store was last heard to say it has.
+#[derive(Debug)]
+struct Seat {
+    session: (u64, SessionId),
+    node: NodeId,
+    /// In line, at this place.
+    waits: Option<u64>,
+    /// Without another sign of life it is given up by then.
+    until: Micros,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    seats: BTreeMap<ClientId, Seat>,
+    /// By the version that it made.
+    pub(super) changes: BTreeMap<u64, Change>,
+    pub(super) newest: u64,
+    /// The store has lost versions up to here: others may have been made under their numbers.
+    pub(super) unsure_until: u64,
+    pub(super) changed_at: Micros,
+    count: u64,
+}
+
+/// What one operation has shown.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) admitted: u64,
+    pub(super) moved: u64,
+    pub(super) wrong: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    rules: Rules,
+    rooms: BTreeMap<RoomName, Room>,
+    ever_emptied: bool,
+}
+
+impl Watch {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self { rules, rooms: BTreeMap::new(), ever_emptied: false }
+    }
+
+    pub(super) fn room(&self, room: &str) -> Option<&Room> {
+        self.rooms.get(room)
+    }
+
+    pub(super) fn forgets(&mut self, now: Micros) {
+        self.ever_emptied = true;
+        for room in self.rooms.values_mut() {
+            room.seats.clear();
+            (room.count, room.changed_at, room.unsure_until) = (0, now, room.newest);
+        }
+    }
+
+    /// The store has carried out an operation.
+    pub(super) fn saw(&mut self, now: Micros, request: &Request, outcome: &Outcome) -> Seen {
+        let stale = Micros::try_from(self.rules.stale.as_micros()).unwrap_or(Micros::MAX / 2);
+        let ever_emptied = self.ever_emptied;
+        let room = self.rooms.entry(request.room.clone()).or_default();
+        let mut seen = Seen::default();
+        let news = room.note(now, outcome);
+        let over = outcome.capacity.is_some_and(|capacity| outcome.count > u64::from(capacity));
+        let may_be_over =
+            ever_emptied && (!news.iter().any(|client| room.is_new(client)) || outcome.count <= room.count);
+        let lowered = matches!(request.op, Op::SetCapacity { .. });
+        if over && !may_be_over && !lowered {
+            let (count, capacity) = (outcome.count, outcome.capacity);
+            seen.wrong.push(format!("{} has {count} members of {capacity:?}: {:?}", request.room, request.op));
+        }
+        room.count = outcome.count;
+        match &request.op {
+            Op::Leave { who } => room.leaves(who),
+            Op::Drop { who, keep } => room.dropped(now, who, Micros::try_from(keep.as_micros()).unwrap_or(stale)),
+            _ => {}
+        }
+        for change in &outcome.changes {
+            let Change::Joined(member) = change else { continue };
+            let from_line = match room.seats.get_mut(&member.client) {
+                Some(seat) if seat.waits.is_none() => continue,
+                Some(seat) => seat.waits.take(),
+                None => None,
+            };
+            seen.admitted += u64::from(from_line.is_some());
+            let place = from_line.unwrap_or(u64::MAX);
+            if let Some(passed) = room.first_before(place, now + ROUNDING) {
+                seen.wrong.push(format!("{} passes {passed} in the line for {}", member.client, request.room));
+            }
+        }
+        for (who, standing) in asked_of(&request.op).into_iter().zip(&outcome.standings) {
+            seen.moved += u64::from(room.stands(who, *standing, now + stale, &request.op));
+        }
+        seen
+    }
+}
+
+impl Room {
+    /// Notes what has changed. Gives those who came or show something else.
+    fn note(&mut self, now: Micros, outcome: &Outcome) -> Vec<ClientId> {
+        let mut news = Vec::new();
+        let start = outcome.version - outcome.changes.len() as u64;
+        for (version, change) in (start + 1..).zip(&outcome.changes) {
+            self.changes.insert(version, change.clone());
+            self.newest = self.newest.max(version);
+            self.changed_at = now;
+            match change {
+                Change::Joined(member) => news.push(member.client.clone()),
+                Change::Left { client, .. } => {
+                    self.seats.remove(client);
+                }
+            }
+        }
+        news
+    }
+
+    /// One that stands in line in front of `place` and is not given up by then.
+    fn first_before(&self, place: u64, then: Micros) -> Option<&ClientId> {
+        let stands = |seat: &Seat| seat.waits.is_some_and(|at| at < place) && seat.until > then;
+        self.seats.iter().find(|(_, seat)| stands(seat)).map(|(client, _)| client)
+    }
+
+    fn is_new(&self, client: &ClientId) -> bool {
+        self.seats.get(client).is_none_or(|seat| seat.waits.is_some())
+    }
+
+    fn leaves(&mut self, who: &Who) {
+        if self.seats.get(&who.client).is_some_and(|seat| seat.session <= (who.born, who.session)) {
+            self.seats.remove(&who.client);
+        }
+    }
+
+    fn dropped(&mut self, now: Micros, who: &Who, keep: Micros) {
+        if let Some(seat) = self.seats.get_mut(&who.client)
+            && seat.session.1 == who.session
+            && seat.node == who.node
+        {
+            seat.until = seat.until.min(now + keep);
+        }
+    }
+
+    /// Says whether the seat has moved to another node.
+    fn stands(&mut self, who: &Who, standing: Standing, until: Micros, op: &Op) -> bool {
+        let session = (who.born, who.session);
+        let waits = match standing {
+            Standing::Member { .. } => None,
+            Standing::Waiting { place, .. } => Some(place),
+            Standing::Out | Standing::Unknown => {
+                self.seats.retain(|client, seat| *client != who.client || seat.session != session);
+                return false;
+            }
+        };
+        if matches!(op, Op::Drop { .. } | Op::Leave { .. }) {
+            return false;
+        }
+        let seat = Seat { session, node: who.node.clone(), waits, until };
+        let former = self.seats.insert(who.client.clone(), seat);
+        former.is_some_and(|former| former.node != who.node && former.session.1 == who.session)
+    }
+}
+
+fn asked_of(op: &Op) -> Vec<&Who> {
+    match op {
+        Op::Join { who, .. } | Op::Leave { who } | Op::Drop { who, .. } => vec![who],
+        Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| &seat.who).collect(),
+        Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
+    }
+}
