@@ -100,7 +100,8 @@ impl<'a> Page<'a> {
     pub async fn reload(&self) {
         self.call("Page.reload", json!({})).await;
         // Of the page before, nothing is to be taken for the new one.
-        let is_new = "document.readyState === 'complete' && performance.getEntriesByType('navigation')[0].type === 'reload'";
+        let is_new =
+            "document.readyState === 'complete' && performance.getEntriesByType('navigation')[0].type === 'reload'";
         self.comes_to(is_new, RELOADED_WITHIN).await;
     }
 
