@@ -1,6 +1,6 @@
 //! With the SDK on both sides, messages go from application to application exactly once and in order, whatever dies.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! A thousand SDK clients that lose their sockets at the same instant do not come back at the same instant.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io;
 use std::pin::Pin;

@@ -1,6 +1,8 @@
+//! Two peers exchange a message through the mesh of `make run`. The README has the same.
+
 use signaling_client::{Client, Event, Options};
 
-async fn greet(url: &str) -> Result<String, Box<dyn std::error::Error>> {
+pub(crate) async fn greet(url: &str) -> Result<String, Box<dyn std::error::Error>> {
     let (alice, _events) = Client::connect(Options::new("alice", [url])?);
     let (_bob, mut events) = Client::connect(Options::new("bob", [url])?);
     let receipt = alice.signal("bob", "hello")?; // waits for Bob, and for a connection, if need be

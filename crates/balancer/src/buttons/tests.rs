@@ -88,7 +88,9 @@ async fn nobody_but_the_page_on_this_machine_reaches_mesh_dev() {
             request.headers_mut().insert(HOST, HeaderValue::from_static("evil.example:8080"));
             request.headers_mut().insert(ORIGIN, HeaderValue::from_static("http://evil.example:8080"));
         }),
-        changed(|request| drop(request.extensions_mut().insert(ConnectInfo(elsewhere)))),
+        changed(|request| {
+            request.extensions_mut().insert(ConnectInfo(elsewhere));
+        }),
     ];
     for request in foreign {
         assert_eq!(mesh.ask(request).await.0, 403);
