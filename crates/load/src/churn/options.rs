@@ -11,7 +11,7 @@ pub struct ChurnOptions {
     #[arg(long, default_value_t = 100_000, overrides_with = "visits", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub visits: u64,
     /// For how many seconds they come before, at the same rate, so that servers have what they need to remember of visitors:
-    /// nodes half a minute of them. An edge remembers for six minutes who wrote to a client, 1,024 at most. 0 for none.
+    /// half a minute of them. 0 for none.
     #[arg(long, default_value_t = 45, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub warmup: u64,
     /// Visitors that come a second.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use tokio::time::sleep;
 
+use super::options::Options;
 use super::stage::Target;
 use super::steady::fleet_of;
 use crate::costs::{self, Cost, Costs};
@@ -17,8 +18,6 @@ use crate::outcome::closed_failures;
 const AT_ONCE: u32 = 1_000_000;
 /// Connections begun a second when it is their memory that counts.
 const CONNECT_RATE: u32 = 2_000;
-/// How long they are held before the memory is read.
-const HOLD: Duration = Duration::from_secs(3);
 
 /// How fast clients were let in.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -48,11 +47,12 @@ pub(super) async fn connects(target: &Target, clients: u32) -> Result<Connects> 
 }
 
 /// Lets clients connect to servers that have had none, and holds them: memory that was used once tells nothing.
-pub(super) async fn memory(target: &Target, clients: u32) -> Result<Memory> {
+pub(super) async fn memory(target: &Target, options: &Options) -> Result<Memory> {
+    let clients = options.idle_clients;
     let endings = Rc::new(Endings::default());
     let before = costs::read(&target.watched);
     let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, CONNECT_RATE)?, &endings).await?;
-    sleep(HOLD).await;
+    sleep(Duration::from_secs(options.hold)).await;
     let costs = Costs::between(&before, &costs::read(&target.watched), 0);
     check(&endings)?;
     fleet.close();

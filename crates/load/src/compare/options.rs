@@ -30,6 +30,9 @@ pub struct Options {
     /// Clients that only connect, to see what memory each costs.
     #[arg(long, default_value_t = 9_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub idle_clients: u32,
+    /// How long these are held before the memory is read, in seconds.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
+    pub hold: u64,
     /// Clients that connect as fast as they are let.
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connects: u32,

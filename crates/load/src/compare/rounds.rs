@@ -80,7 +80,7 @@ pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Resul
     for round in 0..options.rounds {
         for contestant in order(&contestants, round) {
             let stage = Stage::start(programs, &[contestant]).await?;
-            let found = memory(&stage.target(contestant)?, options.idle_clients).await;
+            let found = memory(&stage.target(contestant)?, options).await;
             results.memory.extend(noted(&mut results.complaints, contestant, round, "memory", found));
             stage.end().await?;
         }

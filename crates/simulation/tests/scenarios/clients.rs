@@ -54,10 +54,10 @@ impl Mesh {
     fn opens(&mut self, id: &str, edge: &str, node: &str, reliable: bool, resume: Option<String>) -> Who {
         self.born += 1;
         let mut session = [0; 16];
-        session[8..].copy_from_slice(&self.born.to_be_bytes());
+        session[..8].copy_from_slice(&self.born.to_be_bytes());
         let newcomer = Newcomer {
             client_id: ClientId::new(id).unwrap(),
-            session: SessionId(session),
+            session: SessionId::new(session, reliable),
             born: self.born * 1_000,
             reliable,
             request: ConnectRequest { resume, ..ConnectRequest::default() },
