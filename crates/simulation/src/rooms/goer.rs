@@ -100,19 +100,34 @@ impl Ask {
     }
 }
 
+impl Goer {
+    /// Its session is over. Gives the rooms that it was in or waited for.
+    fn is_out_of_all(&mut self, now: Micros) -> Vec<usize> {
+        let mut left = Vec::new();
+        for (room, place) in &mut self.places {
+            if !matches!(place.belief, Belief::Out) {
+                (place.belief, place.ended) = (Belief::Out, Some(now));
+                left.push(*room);
+            }
+        }
+        left
+    }
+}
+
 impl World {
+    /// A client has said goodbye, and so is in no room any more.
+    pub(crate) fn goer_leaves(&mut self, index: ClientIx) {
+        let now = self.agenda.now();
+        if let Some(goer) = self.rooms.goers.get_mut(index) {
+            goer.is_out_of_all(now);
+        }
+    }
+
     /// A client has a socket again. In a new session it is in no room, and mostly joins those again where it was.
     pub(crate) fn goer_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
         let now = self.agenda.now();
         let Some(goer) = self.rooms.goers.get_mut(index).filter(|_| !resumed) else { return };
-        let mut again = Vec::new();
-        for (room, place) in &mut goer.places {
-            if !matches!(place.belief, Belief::Out) {
-                (place.belief, place.ended) = (Belief::Out, Some(now));
-                again.push(*room);
-            }
-        }
-        for room in again {
+        for room in goer.is_out_of_all(now) {
             if self.rooms.rng.percent(70) {
                 let after = self.rooms.rng.within(0, SECOND);
                 self.rooms.asks.push(Ask::new(index, room, What::Join { shows: true }));
