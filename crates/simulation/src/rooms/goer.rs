@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::number;
 use super::picture::Picture;
 use crate::agenda::{MS, Micros, SECOND};
+use crate::clients::Socket;
 use crate::event::{Act, AskId, ClientIx, Event, SocketId, Wish};
 use crate::world::World;
 
@@ -192,7 +193,7 @@ impl World {
     /// A client is told that what it asked is done, or why not.
     pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, refused: Option<Refused>) {
         let now = self.agenda.now();
-        let here = self.sockets.get(socket).is_some_and(|socket| socket.here);
+        let here = self.sockets.get(socket).is_some_and(Socket::can_be_told);
         let Some(asked) = self.rooms.asks.get_mut(ask) else {
             return self.ledger.broken(now, "invented", format!("an answer on socket {socket} to what nobody asked"));
         };
