@@ -294,7 +294,10 @@ impl NodeCore {
             trunk.session_by_slot.remove(&at.1);
             trunk.send(&ToEdge::Released { slot: at.1, state: &state });
         }
-        self.guest_goes(id);
+        // Of one without a socket the seats stay with what lingers, or with the socket that goes on with it.
+        if was_here {
+            self.guest_goes(id);
+        }
         self.sessions.remove(key);
     }
 }

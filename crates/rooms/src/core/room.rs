@@ -73,11 +73,11 @@ impl Step<'_> {
                 if self.room.version.is_none() {
                     self.room.settled_at = self.now + self.rules.stale_ms() / 2;
                 }
-                let is_news = self.room.version.is_some_and(|known| known > *version);
-                seats.iter().for_each(|seat| self.restore(seat));
+                let mut is_news = self.room.version.is_some_and(|known| known > *version);
+                seats.iter().for_each(|seat| is_news |= self.restore(seat));
                 // Whoever has asked for the lost room was told that it has come to the present.
-                let present = || u64::try_from(self.now).unwrap_or_default();
-                let known = self.room.version.unwrap_or_else(present).max(*version);
+                let present = u64::try_from(self.now).unwrap_or_default();
+                let known = self.room.version.unwrap_or(present).max(*version);
                 self.room.version = Some(known + u64::from(is_news));
             }
             Op::List { .. } => {}
@@ -161,18 +161,21 @@ impl Step<'_> {
         }
     }
 
-    fn restore(&mut self, seat: &Seat) {
+    /// Says whether a member has come back, of whom those do not know who were told the state meanwhile.
+    fn restore(&mut self, seat: &Seat) -> bool {
         if self.room.records.get(&seat.who.client).is_some() {
-            return self.refresh(&seat.who);
+            self.refresh(&seat.who);
+            return false;
         }
         let (place, since) = match seat.standing {
             Standing::Member { place } => (Place::Member, place),
             Standing::Waiting { place, .. } => (Place::Waiting, place),
-            Standing::Out | Standing::Unknown => return,
+            Standing::Out | Standing::Unknown => return false,
         };
         let since = i64::try_from(since).unwrap_or(self.now);
         self.room.last_place = self.room.last_place.max(since);
         self.put(&seat.who, since, seat.data.clone(), place);
+        place == Place::Member
     }
 
     fn expire(&mut self) {

@@ -1,6 +1,7 @@
 -- version, then for each seat: client, session, born, number, node, m, w or o (none to give back), place, data
 local asked_of, list_after = {}, nil
 local told = tonumber(ARGV[9])
+local is_news = version and version > told
 if not version then
   settled_at = now + math.floor(stale / 2)
   redis.call('HSET', meta, 'settled', text(settled_at))
@@ -16,6 +17,8 @@ for at = 10, #ARGV, 8 do
       redis.call('ZADD', members, now, client)
       redis.call('ZADD', order, who.since, client)
       count = count + 1
+      -- Those do not know who were told the state meanwhile.
+      is_news = true
     else
       redis.call('ZADD', waiting, who.since, client)
       redis.call('ZADD', checkin, now, client)
@@ -25,11 +28,8 @@ for at = 10, #ARGV, 8 do
   end
   table.insert(asked_of, { client, who.session })
 end
-if version and version > told then
+-- Whoever has asked for the lost room was told that it has come to the present.
+version = math.max(version or now, told)
+if is_news then
   version = version + 1
-elseif version then
-  version = told
-else
-  -- Whoever has asked for the lost room was told that it has come to the present.
-  version = math.max(now, told)
 end

@@ -143,6 +143,9 @@ impl World {
             .line(now, || format!("c{index} leaves socket {id}, {gone:?}, noticed after {} ms", noticed_after / MS));
         self.counters.add("clients: sockets left", 1);
         self.client_lost_socket(index, id, None);
+        if gone == Gone::Left {
+            self.goer_leaves(index);
+        }
         let Some(socket) = self.sockets.get_mut(id) else { return };
         socket.lost = Some((now, gone == Gone::Left));
         let (edge, at) = (socket.edge, socket.up_arrives.max(now + noticed_after));

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::number;
 use super::picture::Picture;
 use crate::agenda::{MS, Micros, SECOND};
+use crate::clients::Socket;
 use crate::event::{Act, AskId, ClientIx, Event, SocketId, Wish};
 use crate::world::World;
 
@@ -100,19 +101,34 @@ impl Ask {
     }
 }
 
+impl Goer {
+    /// Its session is over. Gives the rooms that it was in or waited for.
+    fn is_out_of_all(&mut self, now: Micros) -> Vec<usize> {
+        let mut left = Vec::new();
+        for (room, place) in &mut self.places {
+            if !matches!(place.belief, Belief::Out) {
+                (place.belief, place.ended) = (Belief::Out, Some(now));
+                left.push(*room);
+            }
+        }
+        left
+    }
+}
+
 impl World {
+    /// A client has said goodbye, and so is in no room any more.
+    pub(crate) fn goer_leaves(&mut self, index: ClientIx) {
+        let now = self.agenda.now();
+        if let Some(goer) = self.rooms.goers.get_mut(index) {
+            goer.is_out_of_all(now);
+        }
+    }
+
     /// A client has a socket again. In a new session it is in no room, and mostly joins those again where it was.
     pub(crate) fn goer_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
         let now = self.agenda.now();
         let Some(goer) = self.rooms.goers.get_mut(index).filter(|_| !resumed) else { return };
-        let mut again = Vec::new();
-        for (room, place) in &mut goer.places {
-            if !matches!(place.belief, Belief::Out) {
-                (place.belief, place.ended) = (Belief::Out, Some(now));
-                again.push(*room);
-            }
-        }
-        for room in again {
+        for room in goer.is_out_of_all(now) {
             if self.rooms.rng.percent(70) {
                 let after = self.rooms.rng.within(0, SECOND);
                 self.rooms.asks.push(Ask::new(index, room, What::Join { shows: true }));
@@ -177,7 +193,7 @@ impl World {
     /// A client is told that what it asked is done, or why not.
     pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, refused: Option<Refused>) {
         let now = self.agenda.now();
-        let here = self.sockets.get(socket).is_some_and(|socket| socket.here);
+        let here = self.sockets.get(socket).is_some_and(Socket::can_be_told);
         let Some(asked) = self.rooms.asks.get_mut(ask) else {
             return self.ledger.broken(now, "invented", format!("an answer on socket {socket} to what nobody asked"));
         };

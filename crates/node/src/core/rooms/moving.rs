@@ -39,6 +39,10 @@ impl NodeCore {
     /// resumes has missed what happened meanwhile.
     pub(in crate::core) fn guest_arrives(&mut self, now: Instant, arrival: &Arrival) {
         let session = arrival.session;
+        if self.rooms.guests.get(&session).is_some_and(|guest| guest.born > arrival.born) {
+            // A closed socket of the session comes for its last frames: what its edge knows is old.
+            return;
+        }
         if !arrival.newcomer {
             let state = SessionState::read(&arrival.state).unwrap_or_default();
             self.guest_comes(now, &arrival.client_id, session, arrival.born, &state.seats);
