@@ -35,8 +35,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
-    /// Where rooms are kept: memory (one node alone), redis://[user:password@]host:port[/database], or
-    /// redis-cluster://host:port,host:port
+    /// Where rooms are kept: memory (one node alone), `redis://[user:password@]host:port[/database]`, or
+    /// `redis-cluster://host:port,host:port`
     #[arg(long, env = "SIGNALING_ROOM_STORE", value_name = "STORE", default_value = "memory")]
     pub room_store: RoomStoreAt,
 
