@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::TcpListener;
@@ -60,7 +60,7 @@ impl Nodes {
             let answer = self.http.get(format!("{url}/{size}/{most}")).send().await.unwrap();
             serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
         };
-        let shares = join_all(self.urls.iter().map(ask)).await;
+        let shares: Vec<Share<'_>> = stream::iter(&self.urls).map(ask).buffered(self.urls.len()).collect().await;
         assert_eq!(shares.iter().map(|share| share.count).sum::<usize>(), size);
         let mut members: Vec<Member> = shares.into_iter().flat_map(|share| share.members.into_owned()).collect();
         members.sort_unstable_by_key(|member| member.place);

@@ -30,7 +30,7 @@ impl Server {
             match client.get_multiplexed_async_connection().await {
                 Ok(connection) => return connection,
                 Err(error) => {
-                    assert!(begin.elapsed() < Duration::from_secs(10), "redis-server does not start: {error}")
+                    assert!(begin.elapsed() < Duration::from_secs(10), "redis-server does not start: {error}");
                 }
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
