@@ -14,7 +14,7 @@ use signaling_rooms::{Change, Follower, News, Op, Outcome, Reason, Standing};
 
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
-use super::guest::Place;
+use super::guest::{Place, UNTOLD};
 use super::task::{Purpose, RoomTask};
 
 /// Those who wait hear no more often that they have moved up.
@@ -111,6 +111,9 @@ impl Rooms {
         if let Some(here) = self.here.get_mut(room) {
             here.uninformed.insert(session);
             self.active.insert(room.clone());
+        }
+        if let Some(place) = self.place(session, room) {
+            place.told = UNTOLD;
         }
     }
 
@@ -256,7 +259,7 @@ impl NodeCore {
             self.rooms.active.insert(room.clone());
             return self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
         }
-        if std::mem::take(&mut here.heals) {
+        if std::mem::take(&mut here.heals) || here.follower.version() == UNTOLD {
             here.follower.healed(now, outcome.version);
         }
         let message = joined(room, &outcome);
