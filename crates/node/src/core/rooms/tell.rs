@@ -74,6 +74,10 @@ impl Rooms {
     /// A session has a place in a room, whose version `version` its client knows.
     pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: Standing, version: u64) {
         let here = self.here.entry(room.clone()).or_insert_with(|| RoomHere::new(version));
+        if here.follower.version() == UNTOLD {
+            // Nobody else here knows of any version.
+            here.follower = Follower::new(version);
+        }
         here.sessions.insert(session);
         if matches!(standing, Standing::Waiting { .. }) {
             here.waiting.insert(session);
