@@ -265,10 +265,13 @@ impl NodeCore {
         }
         if std::mem::take(&mut here.heals) || here.follower.version() == UNTOLD {
             here.follower.healed(now, outcome.version);
+            // Some may have come while the store was asked.
+            here.uninformed.extend(here.sessions.difference(&here.waiting));
         }
         let message = joined(room, &outcome);
         for session in std::mem::take(&mut here.uninformed) {
-            let Some(place) = self.rooms.place(session, room).filter(|place| place.is_member()) else { continue };
+            let is_behind = |place: &&mut Place| place.is_member() && place.told < outcome.version;
+            let Some(place) = self.rooms.place(session, room).filter(is_behind) else { continue };
             place.told = outcome.version;
             if let Some(key) = self.attached_key(session) {
                 self.tell(key, &message);
