@@ -45,7 +45,11 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
     let hasty = || Size { hasty_percent: 60, ..all() };
+    let rooms = || Size { rooms_percent: 100, messages: 100, ..all() };
     match mutant {
+        Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
+        Mutant::LingeringSeats | Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
+        Mutant::RoomChanges => (rooms(), More("rooms: healed", 200)),
         Mutant::Prev => (all(), Promise(86)),
         Mutant::Written => (all(), Promise(3)),
         Mutant::Again => (all(), Promise(19)),

@@ -296,7 +296,7 @@ impl NodeCore {
         }
         // Of one without a socket the seats stay with what lingers, or with the socket that goes on with it.
         if was_here {
-            self.guest_goes(id);
+            self.guest_goes((id, key));
         }
         self.sessions.remove(key);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use signaling_protocol::RoomName;
 use signaling_rooms::{Op, Request};
 
-use super::goer::{Belief, Place};
+use super::goer::{Belief, Place, What};
 use super::number;
 use super::picture::{Picture, Shown};
 use crate::agenda::{MS, Micros, SECOND};
@@ -82,6 +82,10 @@ impl World {
         let away = self.clients.get(client).map(|client| &client.away);
         let settled = away.is_some_and(|away| away.covers_nothing(now.saturating_sub(TOLD_WITHIN), now));
         let is_member = store.members.contains_key(&client);
+        // Who has asked to leave and lost its socket before the answer is told nothing more of the room.
+        let asked = self.rooms.asks.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
+        let may_be_out = asked.clone().any(|ask| ask.what == What::Leave && !ask.answered);
+        let settled = settled && !may_be_out;
         let wrong = match (belief, socket) {
             (Belief::In(picture), Some(socket)) if settled => {
                 if *told_on != socket {
@@ -100,7 +104,6 @@ impl World {
                 }
             }
             (Belief::Out, _) if is_member => {
-                let asked = self.rooms.asks.iter().filter(|ask| (ask.from, ask.room) == (client, room));
                 let open = asked.filter(|ask| !ask.answered).filter_map(|ask| Some(ask.said?.1)).max();
                 let over = ended.unwrap_or(0).max(open.unwrap_or(0)).max(*since);
                 let is_over = ended.is_none() && open.is_none();

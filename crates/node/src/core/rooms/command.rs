@@ -138,7 +138,7 @@ impl NodeCore {
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Ask::Members { after }, Ok(outcome)) => {
-                if after.is_none() && !outcome.more {
+                if after.is_none() && !outcome.more && self.attached_key(session) == Some(command.at) {
                     self.rooms.knows(room, session, outcome.version);
                 }
                 self.finish(session, &[tell::joined(room, &outcome)], None);

@@ -12,6 +12,9 @@ use super::super::SessionKey;
 use super::super::life::Life;
 use super::task::Purpose;
 
+/// The version of which a client is told that has to be given the whole state.
+pub(super) const UNTOLD: u64 = 0;
+
 /// A place in a room.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -19,7 +22,7 @@ pub(super) struct Place {
     pub(super) data: Option<Box<str>>,
     /// Of the last command that concerned it.
     pub(super) number: u64,
-    /// The room's version that the client knows.
+    /// The room's version that the client knows, or [`UNTOLD`]: so the next node knows too.
     pub(super) told: u64,
     /// How many its client was told to be in front of it, and when.
     pub(super) told_line: Option<(u64, Instant)>,

@@ -10,7 +10,7 @@ use signaling_rooms::Standing;
 
 use super::super::session::Arrival;
 use super::super::{NodeCore, SessionKey};
-use super::guest::{Ask, Command, Guest, Place};
+use super::guest::{Ask, Command, Guest, Place, UNTOLD};
 
 /// A seat that a node may not have checked with the store yet.
 fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
@@ -55,7 +55,8 @@ impl NodeCore {
                 place.told_line = None;
             }
             let known = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
-            missed.push((room.clone(), place.is_member() && (arrival.newcomer || place.told < known)));
+            let missed_some = arrival.newcomer || place.told == UNTOLD || place.told < known;
+            missed.push((room.clone(), place.is_member() && missed_some));
         }
         for (room, missed) in missed {
             self.rooms.is_unconfirmed(&room, session);
@@ -81,10 +82,21 @@ impl NodeCore {
         self.forget_idle_guest(session);
     }
 
-    /// Takes a session's seats away from this node: another has it now.
-    pub(in crate::core) fn guest_goes(&mut self, session: SessionId) {
-        let Some(guest) = self.rooms.guests.remove(&session) else { return };
-        guest.places.keys().for_each(|room| self.rooms.is_out(room, session));
+    /// Takes a session's seats away from this node: another has it now, and what its socket has asked. What a former socket has
+    /// asked is still to be answered here.
+    pub(in crate::core) fn guest_goes(&mut self, (session, at): (SessionId, SessionKey)) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let first = |guest: &Guest| guest.commands.front().map(|command| (command.at, command.seq));
+        let under_way = first(guest);
+        guest.commands.retain(|command| command.at != at);
+        let goes_on = first(guest) != under_way;
+        for room in std::mem::take(&mut guest.places).into_keys() {
+            self.rooms.is_out(&room, session);
+        }
+        if goes_on {
+            self.next_command(session);
+        }
+        self.forget_idle_guest(session);
     }
 
     /// The client has said goodbye.

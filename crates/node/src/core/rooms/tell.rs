@@ -14,7 +14,7 @@ use signaling_rooms::{Change, Follower, News, Op, Outcome, Reason, Standing};
 
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
-use super::guest::Place;
+use super::guest::{Place, UNTOLD};
 use super::task::{Purpose, RoomTask};
 
 /// Those who wait hear no more often that they have moved up.
@@ -74,6 +74,10 @@ impl Rooms {
     /// A session has a place in a room, whose version `version` its client knows.
     pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: Standing, version: u64) {
         let here = self.here.entry(room.clone()).or_insert_with(|| RoomHere::new(version));
+        if here.follower.version() == UNTOLD {
+            // Nobody else here knows of any version.
+            here.follower = Follower::new(version);
+        }
         here.sessions.insert(session);
         if matches!(standing, Standing::Waiting { .. }) {
             here.waiting.insert(session);
@@ -119,6 +123,9 @@ impl Rooms {
         if let Some(here) = self.here.get_mut(room) {
             here.uninformed.insert(session);
             self.active.insert(room.clone());
+        }
+        if let Some(place) = self.place(session, room) {
+            place.told = UNTOLD;
         }
     }
 
@@ -276,12 +283,15 @@ impl NodeCore {
             self.rooms.active.insert(room.clone());
             return self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
         }
-        if std::mem::take(&mut here.heals) {
+        if std::mem::take(&mut here.heals) || here.follower.version() == UNTOLD {
             here.follower.healed(now, outcome.version);
+            // Some may have come while the store was asked.
+            here.uninformed.extend(here.sessions.difference(&here.waiting));
         }
         let message = joined(room, &outcome);
         for session in std::mem::take(&mut here.uninformed) {
-            let Some(place) = self.rooms.place(session, room).filter(|place| place.is_member()) else { continue };
+            let is_behind = |place: &&mut Place| place.is_member() && place.told < outcome.version;
+            let Some(place) = self.rooms.place(session, room).filter(is_behind) else { continue };
             place.told = outcome.version;
             if let Some(key) = self.attached_key(session) {
                 self.tell(key, &message);
