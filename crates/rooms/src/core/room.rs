@@ -13,7 +13,8 @@ pub(super) struct Room {
     capacity: Option<u32>,
     /// The latest time that was given out as a place: no two are alike.
     last_place: i64,
-    /// The store had lost this room: until then those come back who had seats, and nobody else gets one.
+    /// The store had lost this room, or nobody could reach it: until then those come back who had seats, nobody else gets one, and
+    /// nobody is taken for gone.
     settled_at: i64,
     touched: i64,
 }
@@ -29,6 +30,10 @@ struct Step<'a> {
 
 impl Room {
     pub(super) fn apply(&mut self, rules: &Rules, now: i64, op: &Op) -> Outcome {
+        if now - self.touched > rules.stale_ms() && self.records.members() > 0 {
+            // Nobody reached the store for so long: those who are here get time to say so.
+            self.settled_at = now + rules.stale_ms() / 2;
+        }
         self.touched = now;
         let mut step = Step { room: self, rules, now, changes: Vec::new(), line_moved: false };
         step.carry_out(op);
@@ -179,6 +184,9 @@ impl Step<'_> {
     }
 
     fn expire(&mut self) {
+        if self.now < self.room.settled_at {
+            return;
+        }
         let (until, most) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
         for client in self.room.records.silent_members(until, most) {
             if let Some(known) = self.room.records.get(&client).cloned() {

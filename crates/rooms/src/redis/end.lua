@@ -14,6 +14,9 @@ end
 if version and text(version) ~= known_meta.version then
   redis.call('HSET', meta, 'version', text(version))
 end
+if version then
+  redis.call('HSET', meta, 'touched', text(now))
+end
 if text(last_place) ~= (known_meta.place or '0') then
   redis.call('HSET', meta, 'place', text(last_place))
 end

@@ -9,22 +9,27 @@ if now == 0 then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Numbers of 13 digits and more, as Redis would not write them.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
 local known_meta = {}
 local fields = redis.call('HGETALL', meta)
 for i = 1, #fields, 2 do
   known_meta[fields[i]] = fields[i + 1]
 end
 local version, last_place = tonumber(known_meta.version), tonumber(known_meta.place) or 0
--- The store had lost this room: until then those come back who had seats, and nobody else gets one.
+-- The store had lost this room, or nobody could reach it: until then those come back who had seats, nobody else gets one, and nobody
+-- is taken for gone.
 local settled_at = tonumber(known_meta.settled) or 0
 local own_capacity = tonumber(known_meta.capacity)
 local count = redis.call('ZCARD', members)
-local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}
-
--- Numbers of 13 digits and more, as Redis would not write them.
-local function text(number)
-  return string.format('%.0f', number)
+if now - (tonumber(known_meta.touched) or now) > stale and count > 0 then
+  settled_at = now + math.floor(stale / 2)
+  redis.call('HSET', meta, 'settled', text(settled_at))
 end
+local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}
 
 local function read(client)
   local known = redis.call('HGET', info, client)
@@ -128,6 +133,9 @@ local function gone(client, known, place, reason)
 end
 
 local function expire()
+  if now < settled_at then
+    return
+  end
   for _, client in ipairs(redis.call('ZRANGEBYSCORE', members, '-inf', now - stale, 'LIMIT', 0, stale_at_once)) do
     gone(client, read(client), 'm', 3)
   end
@@ -171,6 +179,15 @@ local function stands(client, session)
   return { 2, 0, 0 }
 end
 
+-- Reads several at once.
+local function data_of(clients)
+  local known = redis.call('HMGET', info, unpack(clients))
+  for at, it in ipairs(known) do
+    known[at] = string.match(it, '^%x+\n%d+\n%d+\n[^\n]*\n%d+\n(.*)$')
+  end
+  return known
+end
+
 local function page(after)
   local from = 0
   if after ~= '' then
@@ -178,15 +195,19 @@ local function page(after)
     local known = not rank and read(after)
     from = rank and rank + 1 or known and redis.call('ZCOUNT', order, '-inf', known.since) or 0
   end
-  local bytes = 0
-  for _, client in ipairs(redis.call('ZRANGE', order, from, from + page_size)) do
+  local bytes, clients, data = 0, redis.call('ZRANGE', order, from, from + page_size), {}
+  for at, client in ipairs(clients) do
     if #list >= page_size or bytes >= page_bytes then
       more = 1
       return
     end
-    local data = read(client).data
-    bytes = bytes + #client + #data
-    table.insert(list, { client, data })
+    if #data < at then
+      for _, it in ipairs(data_of({ unpack(clients, at, math.min(at + 99, #clients)) })) do
+        table.insert(data, it)
+      end
+    end
+    bytes = bytes + #client + #data[at]
+    table.insert(list, { client, data[at] })
   end
 end
 

@@ -173,12 +173,31 @@ async fn what_the_store_lost_is_given_back_in_order_and_nobody_is_shown_as_joini
         let restored = house.ask(Op::Restore { seats: later, version }).await;
         assert_eq!((told(&restored).len(), restored.version), (0, version));
         let restored = house.ask(Op::Restore { seats: first, version }).await;
-        assert_eq!((restored.version, restored.count, restored.waiting), (version, 2, 2));
+        let seen = (restored.version, restored.count, restored.waiting);
+        assert_eq!(seen, (version + 1, 2, 2), "who was told the state meanwhile must be told it again");
         assert_eq!(house.members().await, ["alice", "bob"], "who waited came back first, and yet they wait");
         assert!(!is_member(&house.join("eve").await), "nor does a newcomer get a seat before all are back");
         house.pass(STALE / 2);
         house.leave("alice").await;
         assert_eq!(house.members().await, ["bob", "carol"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_that_nobody_could_reach_for_long_takes_nobody_for_gone_before_all_had_time_to_speak() {
+    on_both(rules(2), async |mut house| {
+        for name in ["alice", "bob", "carol"] {
+            house.join(name).await;
+        }
+        house.pass(STALE * 3);
+        assert_eq!(told(&house.refresh(&["alice", "carol"]).await).len(), 0);
+        assert!(!is_member(&house.join("dave").await));
+        assert_eq!(house.members().await, ["alice", "bob"]);
+        house.pass(STALE / 2);
+        let spoken = house.refresh(&["alice", "carol", "dave"]).await;
+        assert_eq!(told(&spoken).len(), 2, "bob has had his time, and carol was next");
+        assert_eq!(house.members().await, ["alice", "carol"]);
     })
     .await;
 }
