@@ -149,5 +149,10 @@ pub(crate) enum Event {
     At(Host, u32, Input),
     Act(Act),
     /// A node's batch reaches the room store.
-    Store { node: usize, generation: u32, urgency: Urgency, requests: Vec<Request> },
+    Store {
+        node: usize,
+        generation: u32,
+        urgency: Urgency,
+        requests: Vec<Request>,
+    },
 }

@@ -72,7 +72,12 @@ impl World {
                     edge.core.client_text(self.agenda.instant(), key, text.as_bytes());
                 }
                 if here {
-                    self.application_gets(id, News::Message(named), number("n"), message.get("m").and_then(Value::as_str));
+                    self.application_gets(
+                        id,
+                        News::Message(named),
+                        number("n"),
+                        message.get("m").and_then(Value::as_str),
+                    );
                 }
             }
             ("broadcast", _) => {

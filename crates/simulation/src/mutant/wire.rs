@@ -26,7 +26,8 @@ impl Mutant {
                 ToNode::Attach(attach) => {
                     stored.insert(attach.slot, attach.seq);
                     let born = if self == Self::Born { 0 } else { attach.born };
-                    let state = attach.state.map(|state| if self == Self::Seats { without_seats(state) } else { state });
+                    let state =
+                        attach.state.map(|state| if self == Self::Seats { without_seats(state) } else { state });
                     ToNode::Attach(Attach { born, state, ..attach })
                 }
                 ToNode::Up { slot, seq, .. }

@@ -32,12 +32,7 @@ impl World {
         }
     }
 
-    pub(crate) fn store_is_asked(
-        &mut self,
-        (node, generation): (usize, u32),
-        urgency: Urgency,
-        requests: &[Request],
-    ) {
+    pub(crate) fn store_is_asked(&mut self, (node, generation): (usize, u32), urgency: Urgency, requests: &[Request]) {
         let now = self.agenda.now();
         let away = self.rooms.away.iter().any(|away| (away.from..away.until).contains(&now));
         let mut delay = self.rooms.rng.delay();
@@ -63,12 +58,7 @@ impl World {
         }
     }
 
-    pub(crate) fn store_answers(
-        &mut self,
-        index: usize,
-        urgency: Urgency,
-        answers: Vec<Result<Outcome, StoreError>>,
-    ) {
+    pub(crate) fn store_answers(&mut self, index: usize, urgency: Urgency, answers: Vec<Result<Outcome, StoreError>>) {
         let instant = self.agenda.instant();
         let Some(node) = self.nodes.get_mut(index) else { return };
         let Some(tasks) = node.asked[urgency as usize].take() else { return };

@@ -73,7 +73,8 @@ impl Watch {
         let mut seen = Seen::default();
         let news = room.note(now, outcome);
         let over = outcome.capacity.is_some_and(|capacity| outcome.count > u64::from(capacity));
-        let may_be_over = ever_emptied && (!news.iter().any(|client| room.is_new(client)) || outcome.count <= room.count);
+        let may_be_over =
+            ever_emptied && (!news.iter().any(|client| room.is_new(client)) || outcome.count <= room.count);
         let lowered = matches!(request.op, Op::SetCapacity { .. });
         if over && !may_be_over && !lowered {
             let (count, capacity) = (outcome.count, outcome.capacity);
