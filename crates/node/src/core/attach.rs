@@ -171,7 +171,7 @@ impl NodeCore {
     }
 
     fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
-        let state = self.state_of(session);
+        let state = self.state_of(session, false);
         let Some(session) = self.sessions.get(session) else { return };
         let hold = Left::from_duration(self.settings.hold);
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
@@ -278,7 +278,7 @@ impl NodeCore {
             }
             return;
         };
-        let state = self.state_of(key);
+        let state = self.state_of(key, true);
         let Some(session) = self.sessions.get_mut(key) else { return };
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
         let chains = session.recipients.take();

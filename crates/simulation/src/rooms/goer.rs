@@ -206,7 +206,16 @@ impl World {
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken(now, "wrong sender", name);
         };
-        let Some(goer) = self.rooms.goers.get_mut(from).filter(|_| here) else { return };
+        let Some(goer) = self.rooms.goers.get_mut(from) else { return };
+        if !here {
+            // It will hear nothing more of a room that it has left, nor of this.
+            if what == What::Leave
+                && let Some(place) = goer.places.get_mut(&room)
+            {
+                (place.belief, place.ended) = (Belief::Out, Some(now));
+            }
+            return;
+        }
         if in_order {
             let before = goer.last_answered.replace((socket, turn));
             if before.is_some_and(|(on, before)| on == socket && before > turn) {

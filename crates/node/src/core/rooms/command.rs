@@ -17,6 +17,7 @@ use super::{MAX_ROOMS, MAX_SHOWN, tell};
 const RETRY_AFTER_MS: u64 = 1_000;
 
 /// Why a command is not carried out.
+#[derive(Clone, Copy)]
 struct Refusal {
     code: ErrorCode,
     message: &'static str,

@@ -27,11 +27,15 @@ fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
 }
 
 impl NodeCore {
-    /// What the next node must be shown of a session.
-    pub(in crate::core) fn state_of(&self, key: SessionKey) -> Vec<u8> {
+    /// What the next node must be shown of a session: now and as it stands, or whenever this node is lost, by when its client
+    /// may have been told more, or not have got what it was told.
+    pub(in crate::core) fn state_of(&self, key: SessionKey, as_it_stands: bool) -> Vec<u8> {
         let Some(session) = self.sessions.get(key) else { return Vec::new() };
         let guest = self.rooms.guests.get(&session.id);
-        let seats = guest.map(Guest::seat_states).unwrap_or_default();
+        let mut seats = guest.map(Guest::seat_states).unwrap_or_default();
+        if !as_it_stands {
+            seats.iter_mut().for_each(|seat| seat.version = UNTOLD);
+        }
         SessionState { resumed: session.resumed, seats }.to_bytes()
     }
 

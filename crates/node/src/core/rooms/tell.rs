@@ -334,7 +334,7 @@ impl NodeCore {
     /// Tells a session's edge what the next node must be shown.
     pub(super) fn say_state(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
-        let state = self.state_of(key);
+        let state = self.state_of(key, false);
         let Some(session) = self.sessions.get(key) else { return };
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
             trunk.send(&ToEdge::SessionState { slot: session.slot, state: &state });
