@@ -165,10 +165,15 @@ impl World {
         }
         if self.ledger.first_violation().is_none() {
             self.settle(quiet_from);
+            settled += self.look_into_rooms();
+            self.pass_until(settled);
             self.settle_rooms();
             self.hang_up();
-            self.pass_until(settled + hold + 40 * SECOND);
+            let quiet = settled + hold + 40 * SECOND;
+            self.pass_until(quiet);
             self.check_nothing_is_left();
+            let looked = self.look_into_rooms();
+            self.pass_until(quiet + looked);
             self.check_rooms_are_empty();
         }
         self.finish(size)

@@ -210,6 +210,7 @@ impl World {
         if !here {
             // It will hear nothing more of a room that it has left, nor of this.
             if what == What::Leave
+                && refused.is_none()
                 && let Some(place) = goer.places.get_mut(&room)
             {
                 (place.belief, place.ended) = (Belief::Out, Some(now));

@@ -136,6 +136,12 @@ impl World {
         }
     }
 
+    /// Looks into each room: one that nobody has asked of for long gives its members time to speak from then on.
+    pub(crate) fn look_into_rooms(&mut self) -> Micros {
+        (0..self.rooms.capacities.len()).for_each(|room| drop(self.list(room)));
+        self.rooms.stale() / 2 + MS
+    }
+
     /// All have left, and so long ago that nobody may be in any room or line.
     pub(crate) fn check_rooms_are_empty(&mut self) {
         let now = self.agenda.now();

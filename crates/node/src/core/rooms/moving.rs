@@ -134,20 +134,25 @@ impl NodeCore {
         (session, born): (SessionId, u64),
         seats: &[Seat<'_>],
     ) {
-        let attached = self.holder(client).filter(|(_, holder)| holder.id == session).map(|(key, _)| key);
+        let resumed = self.holder(client).filter(|(_, holder)| holder.id == session).map(|(_, holder)| holder.born);
         let lingers = self.lingering.get(client).is_some_and(|lingering| lingering.session == session);
-        if self.rooms.guests.contains_key(&session) || (attached.is_none() && !lingers) {
+        if self.rooms.guests.contains_key(&session) || (resumed.is_none() && !lingers) {
             return;
         }
-        self.guest_comes(now, client, session, born, seats);
-        let Some(guest) = self.rooms.guests.get(&session) else { return };
-        for room in guest.places.keys().cloned().collect::<Vec<_>>() {
+        self.guest_comes(now, client, session, resumed.unwrap_or(born), seats);
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        // Its new socket has not been told anything.
+        for place in guest.places.values_mut().filter(|_| resumed.is_some()) {
+            place.told_line = None;
+        }
+        let rooms: Vec<_> = guest.places.iter().map(|(room, place)| (room.clone(), place.is_member())).collect();
+        for (room, is_member) in rooms {
             self.rooms.is_unconfirmed(&room, session);
-            if attached.is_some() && self.rooms.place(session, &room).is_some_and(|place| place.is_member()) {
+            if resumed.is_some() && is_member {
                 self.rooms.is_uninformed(&room, session);
             }
         }
-        if attached.is_some() {
+        if resumed.is_some() {
             self.say_state(session);
         }
     }

@@ -1,6 +1,6 @@
 //! Seats are kept alive, given back to a store that has lost them, and given up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
@@ -66,25 +66,28 @@ impl NodeCore {
     fn refresh_all(&mut self) {
         let rooms: Vec<_> = self.rooms.here.iter().map(|(room, here)| (room.clone(), here.sessions.clone())).collect();
         for (room, sessions) in rooms {
-            let sessions: Vec<_> = sessions.into_iter().filter(|session| self.answers_for(*session)).collect();
-            self.refresh(&room, &sessions);
+            self.refresh(&room, sessions);
         }
     }
 
-    /// Whether the session is this node's to keep.
+    /// Whether the session is this node's to keep: it has its socket, or owns its client and knows of no node that serves it.
     fn answers_for(&self, session: SessionId) -> bool {
-        let owned = || self.rooms.guests.get(&session).is_some_and(|guest| self.owns_name(guest.client.as_str()));
-        self.attached_key(session).is_some() || owned()
+        let lost = || {
+            let client = self.rooms.guests.get(&session).map(|guest| guest.client.as_str());
+            client.is_some_and(|client| self.owns_name(client) && self.location(client).is_none())
+        };
+        self.attached_key(session).is_some() || lost()
     }
 
     /// Has the store hear of seats that came from elsewhere, or may have changed.
     pub(super) fn refresh_unconfirmed(&mut self, room: &RoomName) {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
-        let sessions: Vec<_> = std::mem::take(&mut here.unconfirmed).into_iter().collect();
-        self.refresh(room, &sessions);
+        let sessions = std::mem::take(&mut here.unconfirmed);
+        self.refresh(room, sessions);
     }
 
-    fn refresh(&mut self, room: &RoomName, sessions: &[SessionId]) {
+    fn refresh(&mut self, room: &RoomName, sessions: BTreeSet<SessionId>) {
+        let sessions: Vec<_> = sessions.into_iter().filter(|session| self.answers_for(*session)).collect();
         for sessions in sessions.chunks(SEATS_AT_ONCE) {
             let (sessions, seats) = self.seats(room, sessions.iter().copied());
             let task = RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), Op::Refresh { seats });
