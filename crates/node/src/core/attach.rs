@@ -92,7 +92,10 @@ impl NodeCore {
         let Some(known) = lingering else { return self.admit(now, trunk, &arrival, None, false) };
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
-            self.admit(now, trunk, &resumed(arrival, known.session, known.seq(), &self.settings.rules), None, true);
+            let arrival = resumed(arrival, known.session, known.seq(), &self.settings.rules);
+            self.admit(now, trunk, &arrival, None, true);
+            // Another node may know a later state of it, with other seats.
+            self.want(&arrival.client_id, arrival.key, arrival.session, arrival.born);
         } else if !arrival.newcomer && known.born > arrival.born {
             self.lingering.insert(arrival.client_id, known);
             self.reject(trunk, arrival.slot, &REPLACED);

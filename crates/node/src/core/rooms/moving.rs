@@ -126,7 +126,8 @@ impl NodeCore {
         Some(Item::Seats { client_id, session, born, seats: guest.seat_states() })
     }
 
-    /// Seats come behind the session without a socket that has them, which may have been resumed meanwhile.
+    /// Seats come behind the session without a socket that has them. It may have been resumed meanwhile, and this node may have
+    /// known an older state of it: each place is what the later command made of it, and the store knows which are over.
     pub(in crate::core) fn lingering_seats_come(
         &mut self,
         now: Instant,
@@ -136,23 +137,32 @@ impl NodeCore {
     ) {
         let resumed = self.holder(client).filter(|(_, holder)| holder.id == session).map(|(_, holder)| holder.born);
         let lingers = self.lingering.get(client).is_some_and(|lingering| lingering.session == session);
-        if self.rooms.guests.contains_key(&session) || (resumed.is_none() && !lingers) {
+        if resumed.is_none() && !lingers {
             return;
         }
-        self.guest_comes(now, client, session, resumed.unwrap_or(born), seats);
-        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        // Its new socket has not been told anything.
-        for place in guest.places.values_mut().filter(|_| resumed.is_some()) {
-            place.told_line = None;
+        let born = resumed.unwrap_or(born);
+        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::new(client.clone(), born));
+        let mut news = Vec::new();
+        for (room, mut place) in seats.iter().filter_map(|seat| place(now, seat)) {
+            if guest.places.get(&room).is_some_and(|known| known.number >= place.number) {
+                continue;
+            }
+            if resumed.is_some() {
+                // Its new socket has not been told anything.
+                place.told_line = None;
+            }
+            news.push((room.clone(), place.clone()));
+            guest.places.insert(room, place);
         }
-        let rooms: Vec<_> = guest.places.iter().map(|(room, place)| (room.clone(), place.is_member())).collect();
-        for (room, is_member) in rooms {
-            self.rooms.is_unconfirmed(&room, session);
-            if resumed.is_some() && is_member {
-                self.rooms.is_uninformed(&room, session);
+        for (room, place) in &news {
+            self.rooms.is_in(room, session, place.standing, place.told);
+            self.rooms.is_unconfirmed(room, session);
+            if resumed.is_some() && place.is_member() {
+                self.rooms.is_uninformed(room, session);
             }
         }
-        if resumed.is_some() {
+        self.forget_idle_guest(session);
+        if resumed.is_some() && !news.is_empty() {
             self.say_state(session);
         }
     }
