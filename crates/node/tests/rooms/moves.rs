@@ -99,3 +99,19 @@ fn changes_that_never_came_are_made_up_for_by_the_whole_state() {
     assert!(joined.contains(r#""count":3"#), "{joined}");
     assert_eq!(stage.heard("a").len(), 1);
 }
+
+#[test]
+fn who_has_lost_its_place_while_it_was_away_is_told_when_it_is_back() {
+    let mut stage = room_of_two();
+    let token = token(&stage.comes_and_hears("c", "n0")[0]);
+    stage.joins("c", "r");
+    stage.goes("c", Gone::Lost);
+    stage.is_given_up("c", "r");
+    stage.passes(PRESENCE + SECOND);
+    stage.heard("c");
+    stage.resumes("c", &token);
+    stage.passes(SECOND);
+    let left = r#"{"type":"left","room":"r","reason":"expired"}"#;
+    assert_eq!(stage.heard("c").last().unwrap(), left);
+    assert_eq!(stage.state("c"), b"resumed");
+}

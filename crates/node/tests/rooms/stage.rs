@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use signaling_discovery::{Member, View};
 use signaling_node::core::{HoldLimits, LANES, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
 use signaling_protocol::trunk::{Attach, Fate, Gone, Request, Slot, ToEdge, ToNode};
-use signaling_protocol::{Incarnation, Left, NodeId, RoomName, SessionId};
-use signaling_rooms::{Op, Outcome, Rooms, Rules, StoreError};
+use signaling_protocol::{ClientId, Incarnation, Left, NodeId, RoomName, SessionId};
+use signaling_rooms::{Op, Outcome, Rooms, Rules, StoreError, Who};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const PRESENCE: Duration = Duration::from_secs(20);
@@ -227,6 +227,15 @@ impl Stage {
     pub(crate) fn store_does(&mut self, room: &str, op: Op) -> Outcome {
         let request = signaling_rooms::Request { room: RoomName::new(room).unwrap(), op };
         self.store.apply(self.store_time(), &request)
+    }
+
+    /// The store takes a client for gone.
+    pub(crate) fn is_given_up(&mut self, name: &str, room: &str) {
+        let Client { session, slot, node, .. } = self.clients[name];
+        let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
+        let who = Who { client, session, born: u64::from(slot), number: u64::MAX >> 12, node };
+        let outcome = self.store_does(room, Op::Leave { who });
+        assert_eq!(outcome.changes.len(), 1);
     }
 
     /// Who is in a room, by the store.

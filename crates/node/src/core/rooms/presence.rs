@@ -145,13 +145,13 @@ impl NodeCore {
         standing: Standing,
         queue_length: Option<u64>,
     ) {
+        let attached = self.attached_key(session);
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         if guest.commands.front().is_some_and(|first| first.room == *room) {
             return;
         }
         let Some(place) = guest.places.get_mut(room).filter(|place| place.number == number) else { return };
         let was = std::mem::replace(&mut place.standing, standing);
-        let attached = self.attached_key(session);
         match standing {
             Standing::Member { .. } => {
                 if matches!(was, Standing::Waiting { .. }) {
@@ -174,22 +174,19 @@ impl NodeCore {
                 }
             }
             Standing::Out | Standing::Unknown => {
-                self.give_up_place(room, session);
+                let Some(key) = attached else {
+                    // Its next socket is told: until then the place is remembered, here or wherever it goes.
+                    place.standing = was;
+                    return;
+                };
+                guest.places.remove(room);
+                self.rooms.is_out(room, session);
                 let message = RoomMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
-                if let Some(key) = attached {
-                    self.say_state(session);
-                    self.tell(key, &message);
-                }
+                self.say_state(session);
+                self.tell(key, &message);
+                self.forget_idle_guest(session);
             }
         }
-    }
-
-    fn give_up_place(&mut self, room: &RoomName, session: SessionId) {
-        if let Some(guest) = self.rooms.guests.get_mut(&session) {
-            guest.places.remove(room);
-        }
-        self.rooms.is_out(room, session);
-        self.forget_idle_guest(session);
     }
 
     /// Gives up the seats of sessions that are neither here nor can come back here. They are kept for the grace time from when
