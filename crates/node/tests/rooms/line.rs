@@ -24,9 +24,9 @@ fn who_waits_hears_its_place_at_once_and_the_first_is_let_in_when_a_seat_is_free
         assert_eq!(stage.joins(name, "r")[0], waiting(ahead, ahead + 1));
     }
     stage.leaves("a", "r");
-    stage.passes(2 * SECOND);
     let joined = r#"{"type":"joined","room":"r","capacity":1,"count":1,"members":[{"client_id":"b"}],"more":false}"#;
-    assert_eq!(stage.heard("b"), [joined]);
+    assert_eq!(stage.heard("b"), [joined], "at once");
+    stage.passes(2 * SECOND);
     assert_eq!((stage.heard("c"), stage.heard("d")), (vec![waiting(0, 2)], vec![waiting(1, 2)]));
 }
 

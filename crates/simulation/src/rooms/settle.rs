@@ -86,7 +86,10 @@ impl World {
         let asked = self.rooms.asks.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
         let may_be_out = asked.clone().any(|ask| ask.what == What::Leave && !ask.answered);
         let settled = settled && !may_be_out;
+        // A session without a socket may have died with its node, and another that has an older copy knows nothing of the place.
+        let may_be_lost = !self.trouble.lossy.covers_nothing(*since, now);
         let wrong = match (belief, socket) {
+            (_, Some(socket)) if *told_on != socket && may_be_lost => None,
             (Belief::In(picture), Some(socket)) if settled => {
                 if *told_on != socket {
                     Some("it has resumed, and was not told how things stand".to_owned())
@@ -112,7 +115,7 @@ impl World {
             }
             _ => None,
         };
-        let waits = settled && socket.is_some() && matches!(belief, Belief::Waiting);
+        let waits = settled && socket == Some(*told_on) && matches!(belief, Belief::Waiting);
         if let Some(wrong) = wrong {
             self.ledger.broken(now, "room belief", format!("c{client} in r{room}: {wrong}"));
         }

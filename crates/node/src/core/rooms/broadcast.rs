@@ -39,6 +39,9 @@ impl NodeCore {
             let earlier = std::mem::replace(&mut under_way.seq, seq);
             return self.reply(at, earlier, Fate::Done, &[]);
         }
+        // One that has left and come back while pages were read is on two of them.
+        members.sort_unstable();
+        members.dedup();
         members.retain(|member| *member != session.client_id);
         self.rooms.counts.broadcasts += 1;
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });

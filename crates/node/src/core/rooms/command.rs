@@ -102,6 +102,7 @@ impl NodeCore {
     /// The client has said goodbye: it is out of all rooms.
     fn leave_all(&mut self, session: SessionId) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        // The store may know of later commands than this node, whose answers were lost.
         let who = guest.who(session, limits::MAX_REQUEST_ID, &self.settings.id);
         for room in std::mem::take(&mut guest.places).into_keys() {
             self.rooms.is_out(&room, session);

@@ -92,6 +92,8 @@ impl NodeCore {
                 if all_known || !outcome.changes.is_empty() {
                     self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
                 }
+                // Of one that is let in it is known only now.
+                self.ask_state(now, &room);
             }
             (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
             (Purpose::Farewell, Ok(outcome)) => {

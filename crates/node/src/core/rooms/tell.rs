@@ -185,14 +185,19 @@ impl NodeCore {
         if !self.rooms.here.contains_key(room) {
             return;
         }
+        let mut let_in = false;
         for change in &changes {
             if let Change::Joined(member) = change
                 && let Some(session) = self.session_of(&member.client)
                 && self.rooms.here.get(room).is_some_and(|here| here.waiting.contains(&session))
             {
-                // It is let in: the store says more.
+                // The store says more.
                 self.rooms.is_unconfirmed(room, session);
+                let_in = true;
             }
+        }
+        if let_in {
+            self.refresh_unconfirmed(room);
         }
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         here.line_moved |= line_moved && !here.waiting.is_empty();
@@ -242,7 +247,7 @@ impl NodeCore {
     }
 
     /// Asks for the whole state of a room if any client here needs it.
-    fn ask_state(&mut self, now: Instant, room: &RoomName) {
+    pub(super) fn ask_state(&mut self, now: Instant, room: &RoomName) {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         if here.state_asked || here.ask_after.is_some_and(|after| now < after) {
             return;
