@@ -94,8 +94,6 @@ impl NodeCore {
             self.counts.resumed += 1;
             let arrival = resumed(arrival, known.session, known.seq(), &self.settings.rules);
             self.admit(now, trunk, &arrival, None, true);
-            // Another node may know a later state of it, with other seats.
-            self.want(&arrival.client_id, arrival.key, arrival.session, arrival.born);
         } else if !arrival.newcomer && known.born > arrival.born {
             self.lingering.insert(arrival.client_id, known);
             self.reject(trunk, arrival.slot, &REPLACED);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use signaling_protocol::forward::Item;
 use signaling_protocol::trunk::Slot;
 use signaling_protocol::{ClientId, SessionId};
-use signaling_rendezvous::KeyHash;
 
 use super::session::{Arrival, Contender};
 use super::{NodeCore, TrunkKey};
@@ -27,18 +26,13 @@ impl NodeCore {
     /// The newcomer shows a token of a session that is not here. A later newcomer takes the place of an earlier one.
     pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: Arrival, session: SessionId) {
         let client = arrival.client_id.clone();
-        self.want(&client, arrival.key, session, arrival.born);
+        let wanted = Item::Wanted { client_id: client.as_str(), session, born: arrival.born };
+        for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
+            self.counts.dropped += u64::from(!peer.lane(arrival.key.get()).note(&wanted));
+        }
         let expected = Expected { trunk, arrival, session, until: now + WAIT };
         if let Some(earlier) = self.expected.insert(client, expected) {
             self.reject(earlier.trunk, earlier.arrival.slot, &super::attach::IN_USE);
-        }
-    }
-
-    /// Asks all nodes for what they know of a session.
-    pub(super) fn want(&mut self, client: &ClientId, key: KeyHash, session: SessionId, born: u64) {
-        let wanted = Item::Wanted { client_id: client.as_str(), session, born };
-        for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
-            self.counts.dropped += u64::from(!peer.lane(key.get()).note(&wanted));
         }
     }
 
