@@ -163,4 +163,7 @@ pub struct Outcome {
     pub members: Vec<Member>,
     /// Whether further members follow.
     pub more: bool,
+    /// Whether members may be missing: the store had lost the room, or nobody could reach it, and not all nodes have had time to
+    /// speak.
+    pub settling: bool,
 }

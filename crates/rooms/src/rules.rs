@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Milliseconds.
+const SETTLE_AT_LEAST: i64 = 5_000;
+
 /// The times and bounds of rooms, the same on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -47,6 +50,12 @@ impl Rules {
 
     pub(crate) fn stale_ms(&self) -> i64 {
         millis(self.stale)
+    }
+
+    /// How long all nodes have to speak once the store is back: half of what an entry lives, but never less than a call takes that
+    /// was under way when the store went, and the way back to it.
+    pub(crate) fn settle_ms(&self) -> i64 {
+        (self.stale_ms() / 2).max(SETTLE_AT_LEAST)
     }
 
     pub(crate) fn remembered_ms(&self) -> i64 {

@@ -32,7 +32,7 @@ impl Room {
     pub(super) fn apply(&mut self, rules: &Rules, now: i64, op: &Op) -> Outcome {
         if now - self.touched > rules.stale_ms() && self.records.members() > 0 {
             // Nobody reached the store for so long: those who are here get time to say so.
-            self.settled_at = now + rules.stale_ms() / 2;
+            self.settled_at = now + rules.settle_ms();
         }
         self.touched = now;
         let mut step = Step { room: self, rules, now, changes: Vec::new(), line_moved: false };
@@ -75,9 +75,6 @@ impl Step<'_> {
             Op::Drop { who, keep } => self.lose(who, millis(*keep)),
             Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.who)),
             Op::Restore { seats, version } => {
-                if self.room.version.is_none() {
-                    self.room.settled_at = self.now + self.rules.stale_ms() / 2;
-                }
                 let mut is_news = self.room.version.is_some_and(|known| known > *version);
                 seats.iter().for_each(|seat| is_news |= self.restore(seat));
                 // Whoever has asked for the lost room was told that it has come to the present.
@@ -179,6 +176,8 @@ impl Step<'_> {
         };
         let since = i64::try_from(since).unwrap_or(self.now);
         self.room.last_place = self.room.last_place.max(since);
+        // Where one is given back, others may follow.
+        self.room.settled_at = self.now + self.rules.settle_ms();
         self.put(&seat.who, since, seat.data.clone(), place);
         place == Place::Member
     }
@@ -257,6 +256,7 @@ impl Step<'_> {
             standings,
             members,
             more,
+            settling: now < room.settled_at,
         }
     }
 

@@ -38,5 +38,5 @@ for _, key in ipairs(KEYS) do
 end
 return {
   new_version, own_capacity or default_capacity, count, redis.call('ZCARD', waiting), moved, more,
-  standings, changes, list, nodes,
+  standings, changes, list, nodes, now < settled_at and 1 or 0,
 }

@@ -16,12 +16,13 @@ type Fields = (
     Vec<(u8, String, String)>,
     Vec<(String, String)>,
     Vec<String>,
+    bool,
 );
 
 /// Reads the answer that `end.lua` gives.
 pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
-    let (version, capacity, count, waiting, line_moved, more, standings, changes, members, nodes) = fields;
+    let (version, capacity, count, waiting, line_moved, more, standings, changes, members, nodes, settling) = fields;
     let mut nodes: Vec<_> =
         nodes.iter().map(|node| NodeId::new(node)).collect::<Result<_, _>>().map_err(StoreError::new)?;
     nodes.sort_unstable();
@@ -36,6 +37,7 @@ pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
         standings: standings.into_iter().map(standing).collect(),
         members: members.into_iter().map(|(client, data)| member(&client, data)).collect::<Result<_, _>>()?,
         more,
+        settling,
     })
 }
 

@@ -2,10 +2,6 @@
 local asked_of, list_after = {}, nil
 local told = tonumber(ARGV[9])
 local is_news = version and version > told
-if not version then
-  settled_at = now + math.floor(stale / 2)
-  redis.call('HSET', meta, 'settled', text(settled_at))
-end
 for at = 10, #ARGV, 8 do
   local client, who = ARGV[at], who_at(at)
   if read(client) then
@@ -13,6 +9,8 @@ for at = 10, #ARGV, 8 do
   elseif ARGV[at + 5] ~= 'o' then
     who.since, who.data = ARGV[at + 6], ARGV[at + 7]
     last_place = math.max(last_place, tonumber(who.since))
+    -- Where one is given back, others may follow.
+    settled_at = now + settle
     if ARGV[at + 5] == 'm' then
       redis.call('ZADD', members, now, client)
       redis.call('ZADD', order, who.since, client)
@@ -28,6 +26,7 @@ for at = 10, #ARGV, 8 do
   end
   table.insert(asked_of, { client, who.session })
 end
+redis.call('HSET', meta, 'settled', text(settled_at))
 -- Whoever has asked for the lost room was told that it has come to the present.
 version = math.max(version or now, told)
 if is_news then

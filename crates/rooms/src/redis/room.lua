@@ -9,6 +9,9 @@ if now == 0 then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- As Rules::settle_ms.
+local settle = math.max(math.floor(stale / 2), 5000)
+
 -- Numbers of 13 digits and more, as Redis would not write them.
 local function text(number)
   return string.format('%.0f', number)
@@ -26,7 +29,7 @@ local settled_at = tonumber(known_meta.settled) or 0
 local own_capacity = tonumber(known_meta.capacity)
 local count = redis.call('ZCARD', members)
 if now - (tonumber(known_meta.touched) or now) > stale and count > 0 then
-  settled_at = now + math.floor(stale / 2)
+  settled_at = now + settle
   redis.call('HSET', meta, 'settled', text(settled_at))
 end
 local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}

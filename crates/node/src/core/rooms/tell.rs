@@ -19,8 +19,8 @@ use super::task::{Purpose, RoomTask};
 
 /// Those who wait hear no more often that they have moved up.
 const TELL_LINE_EVERY: Duration = Duration::from_secs(1);
-/// After a failure the store is asked again.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// After a failure, or while a room that was lost fills again, the store is asked again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// So is it when its answer was old.
 const ASK_AGAIN_SOON: Duration = Duration::from_millis(100);
 /// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB, unless a setting says otherwise.
@@ -275,9 +275,13 @@ impl NodeCore {
 
     /// The store has said how things stand in a room: those get it who need it.
     pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
-        if self.misses_members(room, &outcome) {
+        if outcome.settling || self.misses_members(room, &outcome) {
             self.rooms.all_unconfirmed(room);
-            return self.state_unknown(now, room);
+            self.state_unknown(now, room);
+            if !outcome.changes.is_empty() {
+                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+            }
+            return;
         }
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         here.state_asked = false;
