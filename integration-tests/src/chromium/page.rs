@@ -8,12 +8,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::devtools::Devtools;
 use crate::mesh::binaries;
 use crate::wait::eventually;
 
 const RELOADED_WITHIN: Duration = Duration::from_secs(10);
+/// What is clicked has not moved for so long.
+const STILL_FOR: Duration = Duration::from_millis(150);
+/// Looks, at most.
+const STILL_WITHIN: usize = 20;
 /// Counts the data channels that end, from before the page's own scripts on.
 const COUNT_ENDED_CHANNELS: &str = "
     window.endedChannels = 0;
@@ -124,7 +129,15 @@ impl<'a> Page<'a> {
             }})()",
             json!(selector)
         );
-        let at = self.evaluate(&centre).await;
+        let mut at = self.evaluate(&centre).await;
+        // What stands above it may be about to come or go: nobody hits a button that moves.
+        for _ in 0..STILL_WITHIN {
+            sleep(STILL_FOR).await;
+            let now = self.evaluate(&centre).await;
+            if std::mem::replace(&mut at, now.clone()) == now {
+                break;
+            }
+        }
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": at["x"], "y": at["y"], "button": "left", "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", event).await;
