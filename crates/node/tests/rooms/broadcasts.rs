@@ -1,6 +1,8 @@
 //! Messages to all in a room.
 
 use signaling_protocol::trunk::Gone;
+use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_rooms::{Op, Who};
 
 use crate::stage::{SECOND, Stage};
 
@@ -62,33 +64,49 @@ fn one_that_waits_for_a_seat_may_not_broadcast() {
     assert_eq!(stage.heard("b"), [""; 0]);
 }
 
-#[test]
-fn a_room_that_fills_many_pages_is_reached_whole() {
-    const NAMES: [&str; 5] = ["b", "c", "d", "e", "f"];
+const NAMES: [&str; 5] = ["b", "c", "d", "e", "f"];
+
+/// A room of many pages, with these and others who are not here.
+fn large_room() -> Stage {
     let mut stage = Stage::new(&["n0"], 0);
     stage.comes("a", "n0");
     stage.joins("a", "r");
-    let data = "x".repeat(4_000);
     for name in NAMES {
         stage.comes(name, "n0");
-        stage.says(name, &format!(r#"{{"type":"join","room":"r","data":"{data}","id":1}}"#));
+        stage.says(name, &format!(r#"{{"type":"join","room":"r","data":"{}","id":1}}"#, "x".repeat(4_000)));
         stage.settle();
     }
-    for at in 0..20 {
-        // Others who are not here, so that the room has several pages.
-        let who = signaling_rooms::Who {
-            client: signaling_protocol::ClientId::new(&format!("other-{at}")).unwrap(),
-            session: signaling_protocol::SessionId([at; 16]),
-            born: 1,
-            number: 1,
-            node: signaling_protocol::NodeId::new("gone").unwrap(),
-        };
-        stage.store_does("r", signaling_rooms::Op::Join { who, data: Some(format!("\"{data}\"").into()) });
-    }
+    (0..20).for_each(|at| joins_elsewhere(&mut stage, &format!("other-{at}"), at));
     NAMES.into_iter().for_each(|name| drop(stage.heard(name)));
+    stage
+}
+
+fn joins_elsewhere(stage: &mut Stage, name: &str, session: u8) {
+    let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("gone").unwrap());
+    let who = Who { client, session: SessionId([session; 16]), born: 1_000, number: 1, node };
+    let data = Some(format!("\"{}\"", "x".repeat(4_000)).into());
+    stage.store_does("r", Op::Join { who, data });
+}
+
+#[test]
+fn a_room_that_fills_many_pages_is_reached_whole() {
+    let mut stage = large_room();
     stage.says("a", BROADCAST);
     stage.settle();
     for name in NAMES {
         assert!(stage.heard(name).contains(&HEARD.to_owned()), "{name}");
     }
+}
+
+#[test]
+fn one_that_is_on_two_pages_gets_it_once_and_does_not_keep_the_answer_waiting() {
+    let mut stage = large_room();
+    stage.says("a", BROADCAST);
+    stage.goes_on();
+    stage.is_given_up("b", "r");
+    joins_elsewhere(&mut stage, "b", 99);
+    stage.settle();
+    assert_eq!(stage.heard("b").iter().filter(|text| **text == HEARD).count(), 1);
+    stage.passes(24 * SECOND);
+    assert!(stage.heard("a").contains(&r#"{"type":"ack","id":3,"delivered":5}"#.to_owned()));
 }

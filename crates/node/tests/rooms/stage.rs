@@ -260,11 +260,14 @@ impl Stage {
 
     /// Lets everything happen that needs no time.
     pub(crate) fn settle(&mut self) {
-        for _ in 0..20 {
-            self.ask_store();
-            self.carry();
-            self.listen();
-        }
+        (0..20).for_each(|_| self.goes_on());
+    }
+
+    /// Lets the store answer what it is asked now, and no more.
+    pub(crate) fn goes_on(&mut self) {
+        self.ask_store();
+        self.carry();
+        self.listen();
     }
 
     /// Lets time pass.
@@ -274,11 +277,7 @@ impl Stage {
             self.now += Duration::from_millis(50);
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.core.sweep(now));
-            for _ in 0..3 {
-                self.ask_store();
-                self.carry();
-                self.listen();
-            }
+            (0..3).for_each(|_| self.goes_on());
         }
     }
 

@@ -10,8 +10,8 @@ use signaling_rooms::{Op, Outcome, Standing, StoreError};
 
 use super::super::{NodeCore, SessionKey};
 use super::guest::{Ask, Command, Guest, Place};
-use super::task::{Purpose, RoomTask};
-use super::{MAX_ROOMS, MAX_SHOWN, tell};
+use super::task::{Purpose, RoomTask, Urgency};
+use super::{MAX_ROOMS, MAX_SHOWN, words};
 
 /// A client whose command the store did not take asks again after so long.
 const RETRY_AFTER_MS: u64 = 1_000;
@@ -90,7 +90,7 @@ impl NodeCore {
             match op {
                 Ok(op) => {
                     let task = RoomTask::new(command.purpose(session), command.room.clone(), op);
-                    self.rooms.urgent.push_back(task);
+                    self.rooms.ask(Urgency::Urgent, task);
                     return;
                 }
                 Err(refusal) => self.answer_first(session, &[], Some(&refusal)),
@@ -107,7 +107,7 @@ impl NodeCore {
         for room in std::mem::take(&mut guest.places).into_keys() {
             self.rooms.is_out(&room, session);
             let task = RoomTask::new(Purpose::Farewell, room, Op::Leave { who: who.clone() });
-            self.rooms.urgent.push_back(task);
+            self.rooms.ask(Urgency::Urgent, task);
         }
     }
 
@@ -143,7 +143,7 @@ impl NodeCore {
                 if after.is_none() && !outcome.more && self.attached_key(session) == Some(command.at) {
                     self.rooms.knows(room, session, outcome.version);
                 }
-                self.finish(session, &[tell::joined(room, &outcome)], None);
+                self.finish(session, &[words::joined(room, &outcome)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Ask::Broadcast { payload, life, fresh }, Ok(outcome)) => {
@@ -152,7 +152,7 @@ impl NodeCore {
                     guest.found.extend(members.into_iter().map(|member| member.client));
                     if more && let Some(last) = guest.found.last() {
                         let op = Op::List { after: Some(last.clone()) };
-                        self.rooms.urgent.push_back(RoomTask::new(command.purpose(session), room.clone(), op));
+                        self.rooms.ask(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
                     } else {
                         let found = std::mem::take(&mut guest.found);
                         guest.commands.pop_front();
@@ -182,8 +182,8 @@ impl NodeCore {
             _ => None,
         };
         let reply = match standing {
-            Standing::Member { .. } => tell::joined(room, &outcome),
-            Standing::Waiting { ahead, .. } => tell::waiting(room, ahead, outcome.waiting),
+            Standing::Member { .. } => words::joined(room, &outcome),
+            Standing::Waiting { ahead, .. } => words::waiting(room, ahead, outcome.waiting),
             // It has left since, or another session of the client is in it: so things stand.
             Standing::Out | Standing::Unknown => left(room),
         };

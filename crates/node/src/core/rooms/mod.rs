@@ -9,7 +9,9 @@
 //! | who is in which rooms, and what they have asked | `guest` |
 //! | commands of clients, one at a time each | `command` |
 //! | a message to all others in a room | `broadcast` |
+//! | the rooms that somebody here is in, and what is due there | `here` |
 //! | what clients here are told of a room, and other nodes | `tell` |
+//! | in which words | `words` |
 //! | seats are kept alive, given back to a store that lost them, and given up | `presence` |
 //! | guests come from other nodes, and go | `moving` |
 //! | what the store is asked | `task` |
@@ -18,11 +20,13 @@
 mod broadcast;
 mod command;
 mod guest;
+mod here;
 mod moving;
 mod presence;
 mod registry;
 mod task;
 mod tell;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -30,13 +34,13 @@ use std::time::{Duration, Instant};
 use signaling_protocol::{RoomName, SessionId};
 
 use self::guest::Guest;
+use self::here::RoomHere;
 use self::registry::Arrivals;
-use self::tell::RoomHere;
 
 pub(super) use self::broadcast::Tally;
 pub(super) use self::guest::{Ask, Command};
 pub use self::task::{RoomTask, Urgency};
-pub(super) use self::tell::change;
+pub(super) use self::words::change;
 
 /// What a node is told of rooms at its start.
 #[derive(Debug, Clone, Copy)]

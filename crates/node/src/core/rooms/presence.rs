@@ -9,8 +9,8 @@ use signaling_rooms::{Op, Outcome, Seat, Standing};
 
 use super::super::NodeCore;
 use super::Rooms;
-use super::task::{Purpose, RoomTask};
-use super::tell;
+use super::task::{Purpose, RoomTask, Urgency};
+use super::words;
 
 /// Seats that one operation keeps alive: the store is busy with it for a millisecond or two.
 const SEATS_AT_ONCE: usize = 200;
@@ -91,7 +91,7 @@ impl NodeCore {
         for sessions in sessions.chunks(SEATS_AT_ONCE) {
             let (sessions, seats) = self.seats(room, sessions.iter().copied());
             let task = RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), Op::Refresh { seats });
-            self.rooms.background.push_back(task);
+            self.rooms.ask(Urgency::Background, task);
         }
     }
 
@@ -131,7 +131,7 @@ impl NodeCore {
         let (sessions, seats) = self.seats(room, lost.into_iter());
         self.rooms.counts.restored += seats.len() as u64;
         let op = Op::Restore { seats, version };
-        self.rooms.background.push_back(RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), op));
+        self.rooms.ask(Urgency::Background, RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), op));
         false
     }
 
@@ -168,7 +168,7 @@ impl NodeCore {
                 }
                 let Some((key, queue_length)) = attached.zip(queue_length) else { return };
                 match self.rooms.line_told(now, room, session, ahead) {
-                    LineNews::Now => self.tell(key, &tell::waiting(room, ahead, queue_length)),
+                    LineNews::Now => self.tell(key, &words::waiting(room, ahead, queue_length)),
                     LineNews::Later => self.rooms.line_has_moved(room),
                     LineNews::None => {}
                 }
@@ -212,7 +212,7 @@ impl NodeCore {
                 self.rooms.is_out(room, session);
                 let who = guest.who(session, place.number, &self.settings.id);
                 let task = RoomTask::new(Purpose::Farewell, room.clone(), Op::Drop { who, keep });
-                self.rooms.background.push_back(task);
+                self.rooms.ask(Urgency::Background, task);
             }
         }
     }

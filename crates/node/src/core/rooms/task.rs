@@ -6,9 +6,14 @@ use signaling_protocol::{RoomName, SessionId};
 use signaling_rooms::{Op, Outcome, Request, StoreError};
 
 use super::super::{NodeCore, SessionKey};
+use super::Rooms;
 
 /// Most operations of one batch: an answer to them takes a few milliseconds.
 const BATCH: usize = 200;
+
+/// Most that wait, but for what each session and room asks one of at a time. While the store stands still, a batch is given up every
+/// two seconds, and clients come and go.
+const MAX_WAITING: usize = 50_000;
 
 /// Whether somebody waits for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +57,22 @@ impl RoomTask {
     #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
+    }
+}
+
+impl Rooms {
+    /// Has the store asked something. What nobody waits for is left out when too much waits: a seat goes by itself in time, and
+    /// the next round of refreshes has all that are here.
+    pub(super) fn ask(&mut self, urgency: Urgency, task: RoomTask) {
+        let tasks = match urgency {
+            Urgency::Urgent => &mut self.urgent,
+            Urgency::Background => &mut self.background,
+        };
+        if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Farewell) {
+            self.counts.failures += 1;
+        } else {
+            tasks.push_back(task);
+        }
     }
 }
 

@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use serde_json::value::RawValue;
 use signaling_protocol::forward::Item;
-use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
-use signaling_protocol::seats::RoomChange;
 use signaling_protocol::trunk::{Fate, ToEdge};
 use signaling_protocol::{ClientId, Left, RoomName, SessionId};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::{Change, Follower, News, Op, Outcome, Reason, Standing};
+use signaling_rooms::{Change, Op, Outcome};
 
 use super::super::{NodeCore, SessionKey};
-use super::Rooms;
 use super::guest::{Place, UNTOLD};
-use super::task::{Purpose, RoomTask};
+use super::task::{Purpose, RoomTask, Urgency};
+use super::words::{joined, members_changed, on_the_wire, part};
 
 /// Those who wait hear no more often that they have moved up.
 const TELL_LINE_EVERY: Duration = Duration::from_secs(1);
@@ -23,135 +20,13 @@ const TELL_LINE_EVERY: Duration = Duration::from_secs(1);
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// So is it when its answer was old.
 const ASK_AGAIN_SOON: Duration = Duration::from_millis(100);
-/// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB, unless a setting says otherwise.
-const PART_BYTES: usize = 48 * 1024;
-
-/// A room that somebody of this node is in, or waits for.
-#[derive(Debug)]
-pub(super) struct RoomHere {
-    pub(super) follower: Follower,
-    /// Sessions with a place in it.
-    pub(super) sessions: BTreeSet<SessionId>,
-    pub(super) waiting: BTreeSet<SessionId>,
-    /// Members to be given the whole state.
-    uninformed: BTreeSet<SessionId>,
-    /// All are, because changes were missing.
-    heals: bool,
-    state_asked: bool,
-    ask_after: Option<Instant>,
-    /// Seats that the store must hear of soon: they came from elsewhere, or may have changed.
-    pub(super) unconfirmed: BTreeSet<SessionId>,
-    line_moved: bool,
-    line_told: Option<Instant>,
-}
-
-impl RoomHere {
-    fn new(version: u64) -> Self {
-        Self {
-            follower: Follower::new(version),
-            sessions: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            uninformed: BTreeSet::new(),
-            heals: false,
-            state_asked: false,
-            ask_after: None,
-            unconfirmed: BTreeSet::new(),
-            line_moved: false,
-            line_told: None,
-        }
-    }
-
-    /// Nothing is to be told or asked later.
-    fn is_idle(&self) -> bool {
-        self.follower.deadline().is_none()
-            && self.uninformed.is_empty()
-            && self.unconfirmed.is_empty()
-            && !self.line_moved
-    }
-}
-
-impl Rooms {
-    /// A session has a place in a room, whose version `version` its client knows.
-    pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: Standing, version: u64) {
-        let here = self.here.entry(room.clone()).or_insert_with(|| RoomHere::new(version));
-        if here.follower.version() == UNTOLD {
-            // Nobody else here knows of any version.
-            here.follower = Follower::new(version);
-        }
-        here.sessions.insert(session);
-        if matches!(standing, Standing::Waiting { .. }) {
-            here.waiting.insert(session);
-        } else {
-            here.waiting.remove(&session);
-        }
-    }
-
-    /// A session has no place in a room any more.
-    pub(super) fn is_out(&mut self, room: &RoomName, session: SessionId) {
-        let Some(here) = self.here.get_mut(room) else { return };
-        here.sessions.remove(&session);
-        here.waiting.remove(&session);
-        here.uninformed.remove(&session);
-        here.unconfirmed.remove(&session);
-        if here.sessions.is_empty() {
-            self.here.remove(room);
-            self.active.remove(room);
-        }
-    }
-
-    /// Those who wait for a room here are to be told their places again.
-    pub(super) fn line_has_moved(&mut self, room: &RoomName) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.line_moved = true;
-            self.active.insert(room.clone());
-        }
-    }
-
-    /// A client is about to be told how things stood in a room at `version`. Others here may know of later changes, which nobody
-    /// tells again: then it is given the whole state once more.
-    pub(super) fn knows(&mut self, room: &RoomName, session: SessionId, version: u64) {
-        if let Some(place) = self.place(session, room) {
-            place.told = version;
-        }
-        if self.here.get(room).is_some_and(|here| here.follower.version() > version) {
-            self.is_uninformed(room, session);
-        }
-    }
-
-    /// A client must be given the whole state of a room.
-    pub(super) fn is_uninformed(&mut self, room: &RoomName, session: SessionId) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.uninformed.insert(session);
-            self.active.insert(room.clone());
-        }
-        if let Some(place) = self.place(session, room) {
-            place.told = UNTOLD;
-        }
-    }
-
-    /// The store must hear soon of all who are here.
-    fn all_unconfirmed(&mut self, room: &RoomName) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.unconfirmed.clone_from(&here.sessions);
-            self.active.insert(room.clone());
-        }
-    }
-
-    /// The store must hear soon that a session is here.
-    pub(super) fn is_unconfirmed(&mut self, room: &RoomName, session: SessionId) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.unconfirmed.insert(session);
-            self.active.insert(room.clone());
-        }
-    }
-}
 
 impl NodeCore {
     /// Tells the other nodes that have anybody in a room what has changed in it.
     pub(super) fn tell_nodes(&mut self, room: &RoomName, outcome: &Outcome) {
         let Outcome { version, changes, line_moved, nodes, .. } = outcome;
         let hash = KeyHash::of(room.as_str()).get();
-        let start = version - changes.len() as u64;
+        let start = version.saturating_sub(changes.len() as u64);
         for node in nodes.iter().filter(|node| **node != self.settings.id) {
             let Some(peer) = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer)) else {
                 self.counts.dropped += 1;
@@ -259,7 +134,7 @@ impl NodeCore {
         }
         if here.heals || !here.uninformed.is_empty() {
             here.state_asked = true;
-            self.rooms.urgent.push_back(RoomTask::new(Purpose::State, room.clone(), Op::List { after: None }));
+            self.rooms.ask(Urgency::Urgent, RoomTask::new(Purpose::State, room.clone(), Op::List { after: None }));
         }
     }
 
@@ -357,94 +232,4 @@ impl NodeCore {
             trunk.send(&ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate, reply });
         }
     }
-}
-
-impl Rooms {
-    pub(super) fn place(&mut self, session: SessionId, room: &RoomName) -> Option<&mut Place> {
-        self.guests.get_mut(&session)?.places.get_mut(room)
-    }
-}
-
-/// How many of these changes make one part.
-fn part<'a>(changes: impl Iterator<Item = &'a Change>) -> usize {
-    let mut bytes = 0;
-    let fits = |change: &&Change| {
-        let fits = bytes == 0 || bytes < PART_BYTES;
-        bytes += match change {
-            Change::Joined(member) => member.client.as_str().len() + member.data.as_deref().map_or(0, str::len) + 40,
-            Change::Left { client, .. } => client.as_str().len() + 40,
-        };
-        fits
-    };
-    changes.take_while(fits).count()
-}
-
-fn on_the_wire(change: &Change) -> RoomChange<'_> {
-    match change {
-        Change::Joined(member) => {
-            RoomChange::Joined { client_id: member.client.as_str(), data: member.data.as_deref() }
-        }
-        Change::Left { client, reason: Reason::Left } => RoomChange::Left { client_id: client.as_str() },
-        Change::Left { client, reason: Reason::Expired } => RoomChange::Expired { client_id: client.as_str() },
-    }
-}
-
-/// A change as another node tells it, unless it names nobody.
-pub(in crate::core) fn change(change: &RoomChange<'_>) -> Option<Change> {
-    let client = |name: &str| ClientId::new(name).ok();
-    Some(match *change {
-        RoomChange::Joined { client_id, data } => {
-            Change::Joined(signaling_rooms::Member { client: client(client_id)?, data: data.map(Box::from) })
-        }
-        RoomChange::Left { client_id } => Change::Left { client: client(client_id)?, reason: Reason::Left },
-        RoomChange::Expired { client_id } => Change::Left { client: client(client_id)?, reason: Reason::Expired },
-    })
-}
-
-fn member(member: &signaling_rooms::Member) -> Member<'_> {
-    // It was read as JSON when the client gave it.
-    let data = member.data.as_deref().and_then(|data| serde_json::from_str::<&RawValue>(data).ok());
-    Member { client_id: member.client.as_str(), data }
-}
-
-/// The state of a room, for one that is in it.
-pub(super) fn joined(room: &RoomName, outcome: &Outcome) -> Vec<u8> {
-    let members: Vec<_> = outcome.members.iter().map(member).collect();
-    let Outcome { version, capacity, count, more, .. } = *outcome;
-    RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more }.to_json()
-}
-
-/// The place in a line, for one that waits.
-pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8> {
-    RoomMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
-}
-
-/// What is new to a client that knows version `told`.
-fn members_changed(room: &RoomName, news: &News, told: u64) -> Vec<Vec<u8>> {
-    let mut rest = &news.changes[news.changes.partition_point(|(version, _)| *version <= told)..];
-    let mut messages = Vec::new();
-    while !rest.is_empty() {
-        let (part, behind) = rest.split_at(part(rest.iter().map(|(_, change)| change)));
-        let version = match part.last() {
-            Some((version, _)) if !behind.is_empty() => *version,
-            _ => news.version,
-        };
-        let (mut joined, mut left) = (Vec::new(), Vec::new());
-        for (_, change) in part {
-            match change {
-                Change::Joined(who) => joined.push(member(who)),
-                Change::Left { client, reason } => {
-                    let reason = match reason {
-                        Reason::Left => LeftReason::Left,
-                        Reason::Expired => LeftReason::Expired,
-                    };
-                    left.push(Former { client_id: client.as_str(), reason });
-                }
-            }
-        }
-        messages
-            .push(RoomMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left }.to_json());
-        rest = behind;
-    }
-    messages
 }
