@@ -44,7 +44,8 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 0)]
     pub room_capacity: u32,
 
-    /// How long a room keeps the seat of a client that dropped out, in milliseconds, at most 5 minutes
+    /// How long a room keeps the seat of a client that dropped out, in milliseconds, at most 5 minutes; --resume-ms if that is
+    /// longer
     #[arg(long, env = "SIGNALING_GRACE_MS", value_name = "MS", default_value_t = 20_000,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub grace_ms: u64,

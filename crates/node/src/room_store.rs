@@ -70,7 +70,7 @@ impl FromStr for RoomStoreAt {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "memory" => Ok(Self::Memory),
-            url if ["redis://", "redis-cluster://", "unix://"].iter().any(|scheme| url.starts_with(scheme)) => {
+            url if ["redis://", "redis-cluster://"].iter().any(|scheme| url.starts_with(scheme)) => {
                 RedisStore::check_url(url).map_err(|error| error.to_string())?;
                 Ok(Self::Redis(url.into()))
             }

@@ -73,8 +73,10 @@ impl NodeCore {
             }
             Item::RoomChanged { room, version, changes, line_moved } => {
                 if let Ok(room) = RoomName::new(room) {
-                    let changes = changes.iter().filter_map(change).collect();
-                    self.room_changed(now, &room, *version, changes, *line_moved);
+                    match changes.iter().map(change).collect() {
+                        Some(changes) => self.room_changed(now, &room, *version, changes, *line_moved),
+                        None => self.counts.dropped += 1,
+                    }
                 }
             }
         }

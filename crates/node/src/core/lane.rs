@@ -331,6 +331,8 @@ mod tests {
         assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeFate::Written));
         lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeFate::Written));
+        let to_another = (message.0, KeyHash::of("carol"));
+        assert_eq!(lane.fate_on_its_way(to_another), None, "the same broadcast has a fate for each of its recipients");
         lane.ended();
         assert_eq!(lane.fate_on_its_way(message), None);
         assert!(lane.push_fate(Returning { fate: EnvelopeFate::Again, ..fate(1) }));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
@@ -64,12 +65,14 @@ async fn show_room(State(desk): State<Desk>, Path(room): Path<String>, Query(pag
     }
 }
 
-async fn set_capacity(
-    State(desk): State<Desk>,
-    Path(room): Path<String>,
-    Json(Capacity { capacity }): Json<Capacity>,
-) -> Response {
-    change_capacity(&desk, &room, Some(capacity)).await
+async fn set_capacity(State(desk): State<Desk>, Path(room): Path<String>, body: Bytes) -> Response {
+    match serde_json::from_slice(&body) {
+        Ok(Capacity { capacity }) => change_capacity(&desk, &room, Some(capacity)).await,
+        Err(error) => {
+            let message = format!("send {{\"capacity\":N}}, 0 for no limit: {error}");
+            refusal(StatusCode::BAD_REQUEST, "bad_request", &message, None)
+        }
+    }
 }
 
 async fn reset_capacity(State(desk): State<Desk>, Path(room): Path<String>) -> Response {
@@ -109,7 +112,10 @@ fn answer(room: &RoomName, outcome: Result<Outcome, StoreError>) -> Response {
         Err(error) => return unavailable(&error),
     };
     let data = |data: &str| serde_json::from_str::<Box<RawValue>>(data).ok();
-    let member = |member: &signaling_rooms::Member| json!({ "client_id": member.client.as_str(), "data": member.data.as_deref().and_then(data) });
+    let member = |member: &signaling_rooms::Member| {
+        let data = member.data.as_deref().and_then(data);
+        json!({ "client_id": member.client.as_str(), "data": data })
+    };
     let Outcome { version, capacity, count, waiting, more, .. } = outcome;
     let members: Vec<_> = outcome.members.iter().map(member).collect();
     let room = room.as_str();

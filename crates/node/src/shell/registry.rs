@@ -9,6 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
 use super::Node;
+use crate::core::NodeCore;
 
 /// How long arrivals gather.
 const GATHER: Duration = Duration::from_millis(200);
@@ -48,22 +49,32 @@ pub async fn register(node: Node, own: NodeId, registry: RedisRegistry) {
 
 /// Says that this node lives, and cleans up behind those that do not. Ends when dropped.
 pub async fn watch_over(node: Node, own: NodeId, registry: RedisRegistry) {
+    // Cleaning up behind a large node takes longer than this one may be silent.
+    tokio::join!(beat(&node, &own, &registry), clean(&node, &own, &registry));
+}
+
+async fn beat(node: &Node, own: &NodeId, registry: &RedisRegistry) {
     let mut ticks = interval(BEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        match registry.beat(&own).await {
+        match registry.beat(own).await {
             Ok(true) => {}
-            Ok(false) => node.with_core(crate::core::NodeCore::register_all_again),
-            Err(error) => {
-                debug!(%error, "the registry does not answer");
-                continue;
-            }
+            Ok(false) => node.with_core(NodeCore::register_all_again),
+            Err(error) => debug!(%error, "the registry does not answer"),
         }
+    }
+}
+
+async fn clean(node: &Node, own: &NodeId, registry: &RedisRegistry) {
+    let mut ticks = interval(BEAT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
         for dead in registry.silent_nodes(SILENT).await.unwrap_or_default() {
             let (known, owned) = node.with_core(|core| (core.is_in_view(&dead), core.owns_name(dead.as_str())));
-            if owned && dead != own {
-                clean_up(&node, &registry, &dead, if known { SILENT_IN_VIEW } else { SILENT }).await;
+            if owned && dead != *own {
+                clean_up(node, registry, &dead, if known { SILENT_IN_VIEW } else { SILENT }).await;
             }
         }
     }
