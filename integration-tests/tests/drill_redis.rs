@@ -41,13 +41,7 @@ async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it(
 
             // Until all nodes have spoken, and what nobody refreshed would be gone.
             crowd.nobody_leaves_for(RoomTimes::SHORT.stale(), begin).await;
-            late.leave(&crowd.room(0)).await;
-            crowd.assert_all_hear("rooms are back").await;
-            crowd.assert_no_faults();
-            late.close().await;
-            for guest in crowd.guests {
-                guest.close().await;
-            }
+            all_hear_and_go(crowd, late).await;
         })
         .await;
 
@@ -76,13 +70,7 @@ async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_
             rooms_are_back(&crowd, &mut late).await;
 
             crowd.nobody_leaves_for(PATIENT.presence * 2, begin).await;
-            late.leave(&crowd.room(0)).await;
-            crowd.assert_all_hear("rooms are back").await;
-            crowd.assert_no_faults();
-            late.close().await;
-            for guest in crowd.guests {
-                guest.close().await;
-            }
+            all_hear_and_go(crowd, late).await;
         })
         .await;
 
@@ -100,6 +88,17 @@ async fn rooms_are_back(crowd: &Crowd, late: &mut Guest) -> Duration {
         }
         assert!(begin.elapsed() < BACK_WITHIN, "rooms are not back: {answer}, {members} members");
         go_on(Duration::from_millis(200)).await;
+    }
+}
+
+/// All rooms work as before, for all who were in them.
+async fn all_hear_and_go(mut crowd: Crowd, mut late: Guest) {
+    late.leave(&crowd.room(0)).await;
+    crowd.assert_all_hear("rooms are back").await;
+    crowd.assert_no_faults();
+    late.close().await;
+    for guest in crowd.guests {
+        guest.close().await;
     }
 }
 
