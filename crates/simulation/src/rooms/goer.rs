@@ -30,8 +30,7 @@ pub(super) struct Ask {
     pub(super) from: ClientIx,
     pub(super) room: usize,
     pub(super) what: What,
-    /// Under which `id`, on which socket and when it was said last, and how much was said before that.
-    pub(super) id: u64,
+    /// On which socket and when it was said last, and how much was said before that.
     pub(super) said: Option<(SocketId, Micros)>,
     pub(super) turn: u64,
     pub(super) answered: bool,
@@ -77,11 +76,11 @@ const OFTEN: u32 = 5;
 
 impl Ask {
     pub(super) fn new(from: ClientIx, room: usize, what: What) -> Self {
-        Self { at: 0, from, room, what, id: 0, said: None, turn: 0, answered: false }
+        Self { at: 0, from, room, what, said: None, turn: 0, answered: false }
     }
 
-    pub(super) fn to_json(self, ask: AskId) -> String {
-        let Self { room, id, .. } = self;
+    pub(super) fn to_json(self, ask: AskId, id: u64) -> String {
+        let room = self.room;
         match self.what {
             What::Join { shows: true } => format!(r#"{{"type":"join","room":"r{room}","data":{ask},"id":{id}}}"#),
             What::Join { shows: false } => format!(r#"{{"type":"join","room":"r{room}","id":{id}}}"#),

@@ -106,12 +106,15 @@ impl RoomWorld {
     /// What a client says to ask for something, if that is to be asked for.
     pub(crate) fn says(&mut self, now: Micros, ask: AskId, socket: SocketId, id: u64) -> Option<String> {
         let asked = self.asks.get_mut(ask)?;
-        asked.said = Some((socket, now));
-        self.said += 1;
-        (asked.id, asked.turn) = (id, self.said);
+        // What is read last may have been said first.
+        if asked.said.is_none_or(|(before, _)| before <= socket) {
+            asked.said = Some((socket, now));
+            self.said += 1;
+            asked.turn = self.said;
+        }
         // Nobody says by an `id` that it is done.
         asked.answered |= !asked.takes_id();
-        Some(asked.to_json(ask))
+        Some(asked.to_json(ask, id))
     }
 
     pub(crate) fn takes_id(&self, ask: AskId) -> bool {
