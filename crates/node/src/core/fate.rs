@@ -123,7 +123,7 @@ impl NodeCore {
             EnvelopeFate::Written | EnvelopeFate::Passed => chain.remove(now, number),
             EnvelopeFate::Expired => chain.expired(now, number),
             EnvelopeFate::Again => {
-                chain.again(now);
+                chain.again(now, number);
                 None
             }
         };

@@ -33,14 +33,15 @@ pub(super) struct Sent {
     pub(super) to_many: bool,
     /// None before it was sent anywhere.
     first_destination: Option<Destination>,
-    several_destinations: bool,
+    /// Another than its first destination has or had it, or may have: whoever says `again` may have passed it on.
+    was_elsewhere: bool,
 }
 
 impl Sent {
     /// One that is to be sent; `fresh` if no other node has had it before.
     pub(super) fn new(number: u64, seq: u64, id: Option<u64>, life: Life, payload: Rc<[u8]>, fresh: bool) -> Self {
-        let (to_many, several_destinations) = (false, !fresh);
-        Self { number, seq, id, life, payload, to_many, first_destination: None, several_destinations }
+        let (to_many, was_elsewhere) = (false, !fresh);
+        Self { number, seq, id, life, payload, to_many, first_destination: None, was_elsewhere }
     }
 
     /// One of several copies.
@@ -100,6 +101,10 @@ impl Chain {
         self.sent.is_empty()
     }
 
+    fn position(&self, number: u64) -> Option<usize> {
+        self.sent.binary_search_by_key(&number, |sent| sent.number).ok()
+    }
+
     /// Takes custody. The envelope's predecessor is what [`Chain::prev`] said just before.
     pub(super) fn push(&mut self, now: Instant, sent: Sent) {
         if self.sent.is_empty() {
@@ -126,13 +131,13 @@ impl Chain {
     /// The client has repeated a message without a fate in the frame `seq`. Gives the frame that said it before, whose
     /// fate nobody waits for any more.
     pub(super) fn renew(&mut self, number: u64, seq: u64) -> Option<u64> {
-        let at = self.sent.binary_search_by_key(&number, |sent| sent.number).ok()?;
+        let at = self.position(number)?;
         self.sent.get_mut(at).map(|sent| std::mem::replace(&mut sent.seq, seq))
     }
 
     /// Ends custody of one.
     pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<Sent> {
-        let at = self.sent.iter().position(|sent| sent.number == number)?;
+        let at = self.position(number)?;
         // The time of the oldest runs on, however many later ones get their fates.
         if at == 0 {
             self.not_held(now);
@@ -142,8 +147,8 @@ impl Chain {
 
     /// The destination says that this one's time was over, or that it may not wait. Gives it up if nobody else ever had it.
     pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<Sent> {
-        let sent = self.sent.iter().find(|sent| sent.number == number)?;
-        if sent.several_destinations || (sent.life.waits && !sent.life.is_over(now)) {
+        let sent = self.sent.get(self.position(number)?)?;
+        if sent.was_elsewhere || (sent.life.waits && !sent.life.is_over(now)) {
             None
         } else {
             self.remove(now, number)
@@ -167,8 +172,11 @@ impl Chain {
         }
     }
 
-    /// A repeat was asked for: at once, or a little later if there was one just now.
-    pub(super) fn again(&mut self, now: Instant) {
+    /// A repeat of this one was asked for: at once, or a little later if there was one just now.
+    pub(super) fn again(&mut self, now: Instant, number: u64) {
+        if let Some(sent) = self.position(number).and_then(|at| self.sent.get_mut(at)) {
+            sent.was_elsewhere = true;
+        }
         self.repeat_at = now.max(self.repeated + self.rules.repeat_at_most_every);
     }
 
@@ -208,7 +216,7 @@ impl Chain {
         let origin = self.origin;
         let mut copies = Vec::with_capacity(self.sent.len());
         for sent in &mut self.sent {
-            sent.several_destinations |= sent.first_destination != Some(destination);
+            sent.was_elsewhere |= sent.first_destination != Some(destination);
             let origin = Origin { session: origin, number: sent.number };
             copies.push(Copy { origin, prev, life: sent.life, repeat: true, payload: Rc::clone(&sent.payload) });
             if !sent.life.is_over(now) {
@@ -300,7 +308,7 @@ mod tests {
         chain.redirected(now);
         assert!(chain.is_due(now));
         chain.repeat(now);
-        chain.again(now);
+        chain.again(now, 1);
         assert!(!chain.is_due(now), "not above ten a second");
         assert!(chain.is_due(now + Duration::from_millis(100)));
     }
@@ -332,5 +340,18 @@ mod tests {
         assert!(chain.expired(over, 2).is_none(), "another destination may have delivered it");
         assert!(chain.take_hopeless(over + Duration::from_millis(2999)).is_none());
         assert!(chain.take_hopeless(over + Duration::from_secs(3)).is_some());
+    }
+
+    #[test]
+    fn who_asked_for_it_again_may_have_passed_it_on_and_so_not_say_expired() {
+        let now = Instant::now();
+        let over = now + LIFE;
+        let mut chain = chain(now);
+        (1..=2).for_each(|number| send(&mut chain, now, number, LIFE));
+        chain.repeat(now);
+        chain.again(now, 1);
+        chain.repeat(now);
+        assert!(chain.expired(over, 1).is_none(), "where it was passed on to may have written it since");
+        assert!(chain.expired(over, 2).is_some());
     }
 }
