@@ -80,6 +80,7 @@ impl NodeCore {
         if self.lingering.get(&client).is_some_and(|known| known.born <= born) {
             self.lingering.remove(&client);
         }
+        self.send_seats_along(peer, &client, (session, born));
         if self.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
             self.stirred = true;
             self.replace_held(now, &client);

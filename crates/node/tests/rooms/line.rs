@@ -2,7 +2,7 @@
 
 use signaling_protocol::trunk::Gone;
 
-use crate::stage::{SECOND, Stage};
+use crate::stage::{PRESENCE, SECOND, Stage};
 
 fn waiting(ahead: usize, queue_length: usize) -> String {
     format!(r#"{{"type":"waiting","room":"r","ahead":{ahead},"queue_length":{queue_length}}}"#)
@@ -93,4 +93,17 @@ fn more_seats_let_as_many_in() {
         assert!(stage.heard(name)[0].contains(r#""capacity":3,"count":3"#));
     }
     assert_eq!(stage.heard("d"), [waiting(0, 1)]);
+}
+
+#[test]
+fn who_is_in_line_again_by_a_command_whose_answer_was_lost_hears_its_place_though_it_heard_the_same_before() {
+    let mut stage = full_room();
+    ["b", "c"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.leaves("a", "r");
+    stage.passes(2 * SECOND);
+    stage.heard("b");
+    stage.is_given_up("b", "r");
+    stage.joins_unheard("b", "r");
+    stage.passes(PRESENCE + SECOND);
+    assert_eq!(stage.heard("b").last(), Some(&waiting(0, 1)));
 }

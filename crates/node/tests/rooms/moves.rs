@@ -115,3 +115,36 @@ fn who_has_lost_its_place_while_it_was_away_is_told_when_it_is_back() {
     assert_eq!(stage.heard("c").last().unwrap(), left);
     assert_eq!(stage.state("c"), b"resumed");
 }
+
+#[test]
+fn what_a_former_socket_has_asked_the_present_one_hears() {
+    let mut stage = room_of_two();
+    let token = token(&stage.comes_and_hears("c", "n0")[0]);
+    stage.joins("c", "r");
+    stage.says("c", r#"{"type":"leave","room":"r","id":9}"#);
+    stage.resumes("c", &token);
+    stage.passes(SECOND);
+    let left = r#"{"type":"left","room":"r","reason":"left"}"#;
+    assert_eq!(stage.heard("c").last().unwrap(), left);
+    assert_eq!(stage.members("r"), ["a", "b"]);
+}
+
+#[test]
+fn who_resumes_where_an_old_copy_of_its_session_was_left_has_the_later_seats_too() {
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    for name in ["a", "b", "c", "d"] {
+        let token = token(&stage.comes_and_hears(name, "n0")[0]);
+        stage.joins(name, "old");
+        stage.goes(name, Gone::Lost);
+        stage.resumes_at("n1", name, &token);
+        stage.joins(name, "new");
+        stage.goes(name, Gone::Lost);
+        stage.resumes_at("n0", name, &token);
+        stage.passes(SECOND);
+        let heard = stage.heard(name);
+        assert!(heard.iter().any(|text| text.starts_with(r#"{"type":"joined","room":"new""#)), "{heard:?}");
+        stage.passes(3 * PRESENCE);
+        assert_eq!((stage.heard(name), stage.members("new")), (Vec::new(), vec![name.to_owned()]));
+        stage.leaves(name, "new");
+    }
+}

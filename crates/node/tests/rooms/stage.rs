@@ -196,10 +196,15 @@ impl Stage {
 
     /// A client comes back on a new socket with its token, to the node where it was.
     pub(crate) fn resumes(&mut self, name: &'static str, token: &str) {
-        let client = self.clients.get_mut(name).unwrap();
-        client.state.clear();
+        self.clients.get_mut(name).unwrap().state.clear();
         self.attach(name, Some(token), None);
         self.settle();
+    }
+
+    /// The same, at another node.
+    pub(crate) fn resumes_at(&mut self, node: &str, name: &'static str, token: &str) {
+        self.clients.get_mut(name).unwrap().node = self.node(node);
+        self.resumes(name, token);
     }
 
     /// A node dies, with all that it knew.
@@ -231,11 +236,21 @@ impl Stage {
 
     /// The store takes a client for gone.
     pub(crate) fn is_given_up(&mut self, name: &str, room: &str) {
+        let who = self.who(name, u64::MAX >> 12);
+        let outcome = self.store_does(room, Op::Leave { who });
+        assert!(!outcome.changes.is_empty());
+    }
+
+    /// The store carries out a client's join, and nobody hears of it.
+    pub(crate) fn joins_unheard(&mut self, name: &str, room: &str) {
+        let who = self.who(name, u64::MAX >> 11);
+        self.store_does(room, Op::Join { who, data: None });
+    }
+
+    fn who(&self, name: &str, number: u64) -> Who {
         let Client { session, slot, node, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        let who = Who { client, session, born: u64::from(slot), number: u64::MAX >> 12, node };
-        let outcome = self.store_does(room, Op::Leave { who });
-        assert_eq!(outcome.changes.len(), 1);
+        Who { client, session, born: u64::from(slot), number, node }
     }
 
     /// Who is in a room, by the store.

@@ -196,10 +196,6 @@ impl NodeCore {
             guest.places.insert(room.clone(), place);
             self.rooms.is_in(room, session, standing, outcome.version);
             self.rooms.knows(room, session, outcome.version);
-            if self.attached_key(session) != Some(command.at) {
-                // Its new socket has not heard of it.
-                self.rooms.is_uninformed(room, session);
-            }
         }
         self.finish(session, &[reply], None);
         self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
@@ -217,6 +213,9 @@ impl NodeCore {
         let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };
         if matches!(ask, Ask::Join { .. } | Ask::Leave) && refused.is_none() {
             self.say_state(session);
+            // Whatever socket has asked, the session's present one hears how things stand by now.
+            let present = self.attached_key(session).filter(|key| *key != at);
+            present.iter().for_each(|key| messages.iter().for_each(|message| self.tell(*key, message)));
         }
         messages.iter().for_each(|message| self.tell(at, message));
         match refused {

@@ -6,10 +6,11 @@ use std::time::Instant;
 use signaling_protocol::forward::Item;
 use signaling_protocol::seats::{Seat, SessionState};
 use signaling_protocol::{ClientId, RoomName, SessionId};
+use signaling_rendezvous::KeyHash;
 use signaling_rooms::Standing;
 
 use super::super::session::Arrival;
-use super::super::{NodeCore, SessionKey};
+use super::super::{NodeCore, PeerKey, SessionKey};
 use super::guest::{Ask, Command, Guest, Place, UNTOLD};
 
 /// A seat that a node may not have checked with the store yet.
@@ -124,6 +125,20 @@ impl NodeCore {
         let guest = self.rooms.guests.get(&session).filter(|guest| !guest.places.is_empty())?;
         let client_id = self.lingering.get_key_value(client)?.0.as_str();
         Some(Item::Seats { client_id, session, born, seats: guest.seat_states() })
+    }
+
+    /// A peer serves a session that was here once: it may have resumed from an older state, with fewer seats.
+    pub(in crate::core) fn send_seats_along(
+        &mut self,
+        peer: PeerKey,
+        client: &ClientId,
+        (session, born): (SessionId, u64),
+    ) {
+        let is_older = |guest: &&Guest| guest.born < born && !guest.places.is_empty();
+        let Some(guest) = self.rooms.guests.get(&session).filter(is_older) else { return };
+        let Some(peer) = self.peers.get_mut(peer) else { return };
+        let item = Item::Seats { client_id: client.as_str(), session, born: guest.born, seats: guest.seat_states() };
+        self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note(&item));
     }
 
     /// Seats come behind the session without a socket that has them. It may have been resumed meanwhile, and this node may have

@@ -163,6 +163,8 @@ impl NodeCore {
             }
             Standing::Waiting { ahead, .. } => {
                 if matches!(was, Standing::Member { .. }) {
+                    // What it was told of the line before it was let in is no news of this one.
+                    place.told_line = None;
                     self.rooms.is_in(room, session, standing, 0);
                     self.say_state(session);
                 }
