@@ -148,11 +148,7 @@ impl Chain {
     /// The destination says that this one's time was over, or that it may not wait. Gives it up if nobody else ever had it.
     pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<Sent> {
         let sent = self.sent.get(self.position(number)?)?;
-        if sent.was_elsewhere || (sent.life.waits && !sent.life.is_over(now)) {
-            None
-        } else {
-            self.remove(now, number)
-        }
+        if sent.was_elsewhere || (sent.life.waits && !sent.life.is_over(now)) { None } else { self.remove(now, number) }
     }
 
     /// One whose time is over so long that no fate can come any more.

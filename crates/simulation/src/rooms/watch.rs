@@ -83,7 +83,9 @@ impl Watch {
         room.count = outcome.count;
         match &request.op {
             // One that comes again behind a later command changes nothing.
-            Op::Leave { who } if matches!(outcome.standings[..], [Standing::Out | Standing::Unknown]) => room.leaves(who),
+            Op::Leave { who } if matches!(outcome.standings[..], [Standing::Out | Standing::Unknown]) => {
+                room.leaves(who);
+            }
             Op::Drop { who, keep } => room.dropped(now, who, Micros::try_from(keep.as_micros()).unwrap_or(stale)),
             _ => {}
         }
