@@ -39,9 +39,15 @@ pub struct Run {
 impl ControlledMesh {
     /// Three nodes and a balancer.
     pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// The same with other options.
+    pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
-        let options = MeshOptions { notice: Duration::from_millis(200), ..MeshOptions::new(dir.path(), binaries) };
+        let mut options = MeshOptions { notice: Duration::from_millis(200), ..MeshOptions::new(dir.path(), binaries) };
+        change(&mut options);
         let mesh = Arc::new(Mesh::start(options).await.unwrap());
         let serving = tokio::spawn(async move { serve_control(mesh).await.unwrap() });
         let socket = dir.path().join("control.sock");

@@ -28,7 +28,7 @@ async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it(
 
     let outcome = Drill::new("kill -9 of Redis, then an empty one")
         .run(&mut mesh, async |mesh| {
-            let mut crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
+            let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
             let mut late = Guest::connect(&mesh.url(), "latecomer").await;
             let begin = Instant::now();
             mesh.mesh.kill("redis").await.unwrap();
@@ -58,7 +58,7 @@ async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_
 
     let outcome = Drill::new("a pause of Redis")
         .run(&mut mesh, async |mesh| {
-            let mut crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
+            let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
             let mut late = Guest::connect(&mesh.url(), "latecomer").await;
             let begin = Instant::now();
             mesh.mesh.pause("redis").await.unwrap();

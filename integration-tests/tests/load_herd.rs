@@ -24,3 +24,20 @@ async fn all_clients_come_back_to_a_balancer_that_was_away_and_a_page_shows_how(
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("all are cut off") && html.contains("<svg"));
 }
+
+/// The balancer's own, clients a second.
+const ACCEPT_RATE: u64 = 2_000;
+
+#[tokio::test]
+async fn a_thousand_clients_cut_at_once_come_back_slower_than_the_balancer_takes_them() {
+    let mesh =
+        ControlledMesh::with(|options| options.balancer_args = vec![format!("--accept-rate={ACCEPT_RATE}")]).await;
+
+    let run = mesh_load(&mesh.dir, &["herd", "--clients=1000", "--by-clients", "--before=1"]).await;
+
+    assert!(run.is_success, "{}", run.complaints);
+    let report = &run.report;
+    assert_eq!((&report["resumed"], &report["tries"]["most"]), (&json!(1000), &json!(1)), "{report}");
+    assert!(report["tries"]["most_a_second"].as_u64().unwrap() < ACCEPT_RATE, "{report}");
+    assert!(report["return_us"]["max"].as_u64().unwrap() > 900_000, "they came back together: {report}");
+}

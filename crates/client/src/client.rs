@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
@@ -55,6 +57,7 @@ pub(crate) struct Inner {
 pub(crate) struct Guarded {
     pub(crate) core: Core,
     pub(crate) outcomes: HashMap<Ticket, oneshot::Sender<Outcome>>,
+    random: StdRng,
     /// Nobody holds a handle any more.
     pub(crate) is_abandoned: bool,
 }
@@ -70,7 +73,7 @@ impl Inner {
     }
 
     pub(crate) fn moment(&self) -> Moment {
-        Moment { now: self.now(), random: rand::random() }
+        Moment { now: self.now(), random: self.lock().random.random() }
     }
 
     pub(crate) fn instant(&self, at: Ms) -> Instant {
@@ -107,7 +110,8 @@ impl Client {
             core.restore(session);
         }
         core.start(0);
-        let guarded = Guarded { core, outcomes: HashMap::new(), is_abandoned: false };
+        let random = options.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64);
+        let guarded = Guarded { core, outcomes: HashMap::new(), random, is_abandoned: false };
         let state = Arc::new(Inner { core: Mutex::new(guarded), changed: Notify::new(), epoch: Instant::now() });
         let (tell, events) = mpsc::channel(MAX_EVENTS);
         tokio::spawn(Driver::new(Arc::clone(&state), options, dialer, tell).run());
@@ -208,7 +212,8 @@ impl Client {
 
     fn change<T>(&self, change: impl FnOnce(&mut Guarded, Moment) -> T) -> T {
         let state = &self.shared.state;
-        let changed = change(&mut state.lock(), state.moment());
+        let at = state.moment();
+        let changed = change(&mut state.lock(), at);
         state.changed.notify_one();
         changed
     }

@@ -71,6 +71,7 @@ pub struct Options {
     pub(crate) limits: Limits,
     pub(crate) tokens: Option<TokenSource>,
     pub(crate) session: Option<SavedSession>,
+    pub(crate) seed: Option<u64>,
     #[cfg(feature = "rustls")]
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
 }
@@ -112,6 +113,7 @@ impl Options {
             limits: Limits::default(),
             tokens: None,
             session: None,
+            seed: None,
             #[cfg(feature = "rustls")]
             tls: None,
         })
@@ -149,6 +151,14 @@ impl Options {
     #[must_use]
     pub fn session(mut self, session: SavedSession) -> Self {
         self.session = (session.client_id == self.client_id.as_str()).then_some(session);
+        self
+    }
+
+    /// Decides what the client draws, such as its waits, for runs that are to be repeated. Clients that share one come back
+    /// together: without it each draws its own.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 

@@ -18,11 +18,6 @@ impl BackOff {
         Self { first, bound: first, last }
     }
 
-    /// As the clients of the mesh do by its protocol, where `last` is 30 s.
-    pub(crate) fn of_clients(last: Duration) -> Self {
-        Self::new(Duration::from_secs(1), last)
-    }
-
     /// Before the next try of a client that has been `away` so long. What the server asked for wins, and leaves the bound as
     /// it is.
     pub(crate) fn wait(&mut self, away: Duration, asked_for: Option<Duration>, random: &mut impl Rng) -> Duration {
@@ -42,16 +37,18 @@ mod tests {
 
     use super::*;
 
-    const LAST: Duration = Duration::from_secs(30);
+    fn back_off() -> BackOff {
+        BackOff::new(Duration::from_secs(1), Duration::from_secs(30))
+    }
 
     /// The longest of many waits at each try, of clients that have been away so long.
     fn longest_waits(away: Duration, tries: usize) -> Vec<f64> {
         let mut random = StdRng::seed_from_u64(1);
         let mut longest = vec![Duration::ZERO; tries];
         for _ in 0..2_000 {
-            let mut back_off = BackOff::of_clients(LAST);
+            let mut waits = back_off();
             for longest in &mut longest {
-                *longest = back_off.wait(away, None, &mut random).max(*longest);
+                *longest = waits.wait(away, None, &mut random).max(*longest);
             }
         }
         longest.iter().map(Duration::as_secs_f64).collect()
@@ -80,9 +77,9 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_for_is_kept_to_the_letter() {
-        let mut back_off = BackOff::of_clients(LAST);
+        let mut waits = back_off();
 
-        let wait = back_off.wait(Duration::ZERO, Some(Duration::from_millis(1_234)), &mut StdRng::seed_from_u64(1));
+        let wait = waits.wait(Duration::ZERO, Some(Duration::from_millis(1_234)), &mut StdRng::seed_from_u64(1));
 
         assert_eq!(wait, Duration::from_millis(1_234));
     }

@@ -99,12 +99,6 @@ impl Client {
         })
     }
 
-    /// The token by which it may come back, and whether it did so by one.
-    pub(crate) fn resume(&self) -> (String, bool) {
-        let welcome = self.welcome.borrow();
-        (welcome.resume.clone(), welcome.resumed)
-    }
-
     /// One that comes back keeps what has an id until it knows what became of it.
     pub(crate) fn keep_unanswered(&mut self) {
         self.unanswered = Some(RefCell::default());
@@ -227,7 +221,8 @@ async fn open(url: &str, source: Option<IpAddr>) -> Result<Socket, ConnectError>
     }
 }
 
-async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> std::io::Result<TcpStream> {
+/// Connects from an address of this machine, or any.
+pub(crate) async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     if let Some(source) = source {
         socket.bind((source, 0).into())?;

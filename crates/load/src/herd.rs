@@ -1,16 +1,20 @@
-//! All clients lose their sockets at once and come back as the protocol asks them to: any time within a second, then
-//! within two, four, up to thirty; what a server asks for wins.
+//! All clients lose their sockets at once and come back by themselves: they are clients of the SDK, so that its rules are what
+//! is measured.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `options` | the command line |
 //! | `log` | pure: who was lost when, and back when, after how many tries |
-//! | `wanderer` | one client that comes back again and again |
+//! | `network` | the clients' connections, which can all be cut at once |
+//! | `gathering` | connects the clients |
+//! | `wanderer` | writes down what becomes of one of them |
 //! | `cut` | takes the balancers away and brings them back; looks how the clients are spread |
 //! | `report` | all of it, and what speaks against the servers |
 
 mod cut;
+mod gathering;
 mod log;
+mod network;
 mod options;
 mod report;
 mod wanderer;
@@ -19,15 +23,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::clock::Clock;
 use crate::crew::Gate;
-use crate::fleet::{FleetOptions, Opened};
+use crate::fleet::FleetOptions;
 use crate::progress::progress;
-use wanderer::{Herd, Who, live};
+use gathering::gather;
+use network::Network;
+use wanderer::Herd;
 
 pub(crate) use cut::beside;
 pub(crate) use log::HerdPart;
@@ -43,24 +47,14 @@ const STAY: Duration = Duration::from_secs(2);
 pub(crate) async fn graze(fleet: &FleetOptions, options: &HerdOptions, gate: Gate) -> Result<HerdPart> {
     let total = u64::from(fleet.clients);
     let herd = Rc::new(Herd::new(options)?);
-    let (cut, is_cut) = watch::channel(false);
-    let mut clients = JoinSet::new();
-    let first = u64::from(fleet.first);
-    let connect = fleet
-        .plan()?
-        .0
-        .open(|Opened { home, client }| {
-            let number = first + home.number as u64;
-            let who = Who { client: number, seed: options.seed.wrapping_add(number) };
-            clients.spawn_local(live(Rc::clone(&herd), home, client, is_cut.clone(), who));
-        })
-        .await?;
+    let network = Network::default();
+    let (_clients, connect) = gather(fleet, options, &herd, &network).await?;
     gate.pass().await?;
     herd.begin(Clock::start());
     let begin = Instant::now();
     sleep_until(begin + options.before()).await;
     if options.is_cut_by_clients(fleet) {
-        cut.send_replace(true);
+        network.cut();
     }
     let bar = progress(total, "coming back");
     let give_up = begin + options.before() + options.away() + options.patience();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use futures_util::{SinkExt as _, StreamExt as _};
+use http::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use signaling_load::options::Cli;
@@ -189,18 +190,25 @@ impl Relay {
     async fn serve(self, stream: TcpStream, peers: Peers) -> Option<()> {
         let mut id = String::new();
         #[allow(clippy::result_large_err)]
-        let greet = |request: &Request, response: Response| {
+        let greet = |request: &Request, mut response: Response| {
             if self == Self::Full {
                 return Err(http_503());
             }
             assert_eq!(request.uri().path(), "/v1/connect");
-            id = request.uri().query().unwrap().strip_prefix("client_id=").unwrap().to_owned();
+            let query = request.uri().query().unwrap().strip_prefix("client_id=").unwrap();
+            id = query.split('&').next().unwrap().to_owned();
+            if request.headers().contains_key(SEC_WEBSOCKET_PROTOCOL) {
+                response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("signaling.v1"));
+            }
             Ok(response)
         };
         let mut socket = accept_hdr_async(stream, greet).await.ok()?;
         let (outbox, mut inbox) = mpsc::channel(10_000);
         peers.lock().unwrap().insert(id.clone(), outbox);
-        socket.send(Message::text(format!("{{\"type\":\"welcome\",\"client_id\":\"{id}\"}}"))).await.ok()?;
+        let welcome = format!(
+            r#"{{"type":"welcome","client_id":"{id}","resume":"token","resumed":false,"max_message_bytes":65536}}"#
+        );
+        socket.send(Message::text(welcome)).await.ok()?;
         match self {
             Self::NeverReads => {
                 tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -245,6 +253,6 @@ impl Relay {
 
 fn http_503() -> ErrorResponse {
     let mut response = ErrorResponse::new(None);
-    *response.status_mut() = tokio_tungstenite::tungstenite::http::StatusCode::SERVICE_UNAVAILABLE;
+    *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
     response
 }

@@ -41,16 +41,6 @@ impl ConnectError {
         }
     }
 
-    /// Whether the server says not to try again.
-    pub(crate) fn is_final(&self) -> bool {
-        match self {
-            Self::Address(_) => true,
-            Self::Refused { status, .. } => (400..500).contains(status) && *status != 429,
-            Self::Closed { code, .. } => matches!(code, 1002 | 1003 | 1007 | 1009 | 4400..4500),
-            _ => false,
-        }
-    }
-
     /// A few words for a table of reasons, the same for all of a kind.
     pub(crate) fn short(&self) -> String {
         match self {
@@ -89,16 +79,6 @@ pub(super) fn short(error: &tungstenite::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_is_told_not_to_come_back_does_not_and_all_others_may() {
-        let refused = |status| ConnectError::Refused { status, retry_after: None }.is_final();
-        let closed = |code| ConnectError::Closed { code, retry_after: None }.is_final();
-
-        assert_eq!([400, 401, 403, 409, 429, 503].map(refused), [true, true, true, true, false, false]);
-        assert_eq!([1001, 1013, 4002, 4409, 4410].map(closed), [false, false, false, true, true]);
-        assert!(!ConnectError::Silent.is_final() && !ConnectError::Lost.is_final());
-    }
 
     #[test]
     fn a_goodbye_says_how_long_to_wait_and_nothing_else_does() {

@@ -4,7 +4,6 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::client::ConnectError;
 use crate::crew::Part;
 use crate::latency::Latencies;
 use crate::merge::add_counts;
@@ -70,10 +69,10 @@ impl HerdPart {
         self.timeline.done(now_us, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// It could not connect.
-    pub(super) fn refused(&mut self, ticket: Ticket, now_us: u64, why: &ConnectError) {
-        self.journeys[ticket.0].is_refused_for_good = why.is_final();
-        *self.refusals.entry(why.short()).or_default() += 1;
+    /// It could not connect, and does not try again if that was final.
+    pub(super) fn refused(&mut self, ticket: Ticket, now_us: u64, why: &str, is_final: bool) {
+        self.journeys[ticket.0].is_refused_for_good = is_final;
+        *self.refusals.entry(why.to_owned()).or_default() += 1;
         self.timeline.failed(now_us);
     }
 
@@ -109,13 +108,12 @@ mod tests {
         let mut log = HerdPart::new(10).unwrap();
         let (one, other, third) = (log.lost(0, 1_000), log.lost(1, 1_000), log.lost(2, 1_000));
         let ended = |log: &HerdPart| log.latest_by_client().values().filter(|journey| journey.has_ended()).count();
-        let refused = |status| ConnectError::Refused { status, retry_after: None };
         for ticket in [one, other, third] {
             log.tries(ticket, 2_000);
         }
-        log.refused(one, 3_000, &refused(503));
-        log.refused(other, 3_000, &refused(409));
-        log.refused(third, 3_000, &refused(503));
+        log.refused(one, 3_000, "refused with 503", false);
+        log.refused(other, 3_000, "refused with 409", true);
+        log.refused(third, 3_000, "refused with 503", false);
         assert_eq!(ended(&log), 1);
 
         log.tries(one, 4_000);

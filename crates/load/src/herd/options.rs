@@ -17,9 +17,6 @@ pub struct HerdOptions {
     /// How long all are connected before the cut.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub before: u64,
-    /// The longest wait between two tries, to see what another one would do; by the protocol it is 30 s.
-    #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1_000..=600_000))]
-    pub backoff_cap_ms: u64,
     /// How long to wait for all to be back.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub patience: u64,
@@ -53,10 +50,6 @@ impl HerdOptions {
 
     pub(crate) fn away(&self) -> Duration {
         Duration::from_millis(self.away_ms)
-    }
-
-    pub(crate) fn backoff_cap(&self) -> Duration {
-        Duration::from_millis(self.backoff_cap_ms)
     }
 
     pub(crate) fn patience(&self) -> Duration {

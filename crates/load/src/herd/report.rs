@@ -25,7 +25,6 @@ pub(crate) struct Report {
     /// The balancers that were taken away; none where the clients dropped their sockets themselves.
     balancers: Vec<String>,
     away_ms: f64,
-    backoff_cap_ms: u64,
     /// Sockets that ended: of a client that was lost again, each of them.
     sockets_lost: usize,
     /// Clients that lost a socket.
@@ -88,7 +87,6 @@ impl Report {
             seed: options.seed,
             connect_us: part.connect.percentiles(),
             away_ms: cut.returned_us.saturating_sub(cut.cut_us) as f64 / 1e3,
-            backoff_cap_ms: options.backoff_cap_ms,
             sockets_lost: part.journeys.len(),
             lost: latest.len(),
             back: count(|journey| journey.back_us.is_some()),
@@ -191,14 +189,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::client::ConnectError;
     use crate::watch::Usages;
 
     const OPTIONS: HerdOptions = HerdOptions {
         away_ms: 3_000,
         by_clients: false,
         before: 2,
-        backoff_cap_ms: 30_000,
         patience: 60,
         seed: 1,
         max_return_ms: Some(1_000),
@@ -212,7 +208,7 @@ mod tests {
         part.tries(one, 6_000_000);
         part.back(one, 6_500_000, Duration::from_millis(500), true);
         part.tries(other, 6_000_000);
-        part.refused(other, 6_000_000, &ConnectError::Refused { status: 409, retry_after: None });
+        part.refused(other, 6_000_000, "refused with 409", true);
         let cut = Cut { cut_us: 2_000_000, returned_us: 5_000_000, balancers: vec!["balancer-0".to_owned()] };
         let clients_by_server = [("node-0".to_owned(), 3), ("node-1".to_owned(), 1)].into();
         let beside = Beside { cut: Ok(cut), usages: Usages::default(), spread: Spread { clients_by_server } };

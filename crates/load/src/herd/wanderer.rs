@@ -3,34 +3,24 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
-use tokio::sync::watch;
-use tokio::time::sleep;
+use signaling_client::{Client, Ending, Event, Events, State};
+use tokio::sync::mpsc;
 
 use super::HerdOptions;
 use super::log::HerdPart;
-use crate::backoff::BackOff;
-use crate::client::{Client, retry_after_of};
 use crate::clock::Clock;
-use crate::fleet::Home;
 use crate::latency::Latencies;
 
 /// What all clients of a process share, on one thread.
 pub(super) struct Herd {
     clock: Cell<Clock>,
-    backoff_cap: Duration,
     log: RefCell<HerdPart>,
 }
 
 impl Herd {
     pub(super) fn new(options: &HerdOptions) -> Result<Self> {
         let seconds = options.before + options.away().as_secs() + options.patience;
-        Ok(Self {
-            clock: Cell::new(Clock::start()),
-            backoff_cap: options.backoff_cap(),
-            log: RefCell::new(HerdPart::new(seconds)?),
-        })
+        Ok(Self { clock: Cell::new(Clock::start()), log: RefCell::new(HerdPart::new(seconds)?) })
     }
 
     /// All are connected; the time of the run begins.
@@ -59,48 +49,56 @@ impl Herd {
     }
 }
 
-/// A client's number among all, and the seed of what it draws.
-#[derive(Clone, Copy)]
-pub(super) struct Who {
-    pub(super) client: u64,
-    pub(super) seed: u64,
+/// How a client's first connection went: how long it took, or why there is none.
+pub(super) type Arrival = (u64, Result<Duration, String>);
+
+/// Writes down what becomes of a client of the SDK, which comes back by itself.
+pub(super) async fn live(
+    herd: Rc<Herd>,
+    number: u64,
+    (_client, mut events): (Client, Events),
+    arrive: mpsc::Sender<Arrival>,
+) {
+    let (mut begin, mut arrive, mut journey) = (Instant::now(), Some(arrive), None);
+    while let Some(event) = events.next().await {
+        let Event::State(state) = event else { continue };
+        let log = || herd.log.borrow_mut();
+        let (why, is_final) = match state {
+            State::Connecting { .. } => {
+                begin = Instant::now();
+                journey.iter().for_each(|ticket| log().tries(*ticket, herd.now_us()));
+                continue;
+            }
+            State::Connected(welcome) => {
+                if let Some(arrive) = arrive.take() {
+                    // Nobody listens any more when another one has failed.
+                    let _ = arrive.send((number, Ok(begin.elapsed()))).await;
+                } else if let Some(ticket) = journey.take() {
+                    log().back(ticket, herd.now_us(), begin.elapsed(), welcome.resumed);
+                }
+                continue;
+            }
+            State::Waiting { why, .. } => (Some(why), false),
+            State::Closed { why } => (why, true),
+        };
+        let why = why.as_ref().map_or_else(|| "closed".to_owned(), short);
+        if let Some(arrive) = arrive.take() {
+            let _ = arrive.send((number, Err(why))).await;
+            return;
+        }
+        let was_connected = journey.is_none();
+        let ticket = *journey.get_or_insert_with(|| log().lost(number, herd.now_us()));
+        if !was_connected || is_final {
+            log().refused(ticket, herd.now_us(), &why, is_final);
+        }
+    }
 }
 
-/// Holds a socket; when it ends, or is cut, gets another one as the protocol says, with the token of the one before.
-pub(super) async fn live(herd: Rc<Herd>, home: Home, mut client: Client, mut is_cut: watch::Receiver<bool>, who: Who) {
-    let mut random = StdRng::seed_from_u64(who.seed);
-    let mut urls = home.urls.iter().cycle().skip(1);
-    loop {
-        let mut retry_after = None;
-        let heard = |text: &str| retry_after = retry_after_of(text).or(retry_after);
-        tokio::select! {
-            _ = client.read(heard) => {}
-            Ok(()) = is_cut.changed() => {}
-        }
-        let (token, _) = client.resume();
-        // Frees its descriptor before the next one is taken.
-        drop(client);
-        let ticket = herd.log.borrow_mut().lost(who.client, herd.now_us());
-        let (lost, mut back_off) = (Instant::now(), BackOff::of_clients(herd.backoff_cap));
-        client = loop {
-            sleep(back_off.wait(lost.elapsed(), retry_after.take(), &mut random)).await;
-            let Some(url) = urls.next() else { return };
-            herd.log.borrow_mut().tries(ticket, herd.now_us());
-            let begin = Instant::now();
-            match Client::connect(&format!("{url}&resume={token}"), home.source).await {
-                Ok(next) => {
-                    let (_, is_resumed) = next.resume();
-                    herd.log.borrow_mut().back(ticket, herd.now_us(), begin.elapsed(), is_resumed);
-                    break next;
-                }
-                Err(error) => {
-                    herd.log.borrow_mut().refused(ticket, herd.now_us(), &error);
-                    if error.is_final() {
-                        return;
-                    }
-                    retry_after = error.retry_after();
-                }
-            }
-        };
+/// A few words for a table of reasons, the same for all of a kind.
+fn short(why: &Ending) -> String {
+    match why {
+        Ending::Closed { code, .. } => format!("closed with {code}"),
+        Ending::Refused { status, .. } => format!("refused with {status}"),
+        Ending::Fault(_) => why.to_string(),
     }
 }
