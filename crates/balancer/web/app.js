@@ -46,6 +46,8 @@ function startAgain() {
 }
 
 async function enter(roomName, ownName) {
+  // The form may be sent again before it is hidden.
+  if (room) return;
   name = ownName;
   storeName(name);
   camera = new Camera(name || client.clientId);
@@ -219,5 +221,7 @@ start(clientId);
 const invited = roomOf(location);
 view.element('room').value = invited || randomName();
 view.element('name').value = name;
+// Sent before there is a script to take it, the form would leave the page.
+view.element('enter-button').disabled = false;
 if (invited) enter(invited, name);
 draw();
