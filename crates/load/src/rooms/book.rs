@@ -56,11 +56,15 @@ enum Stand {
 #[derive(Clone, Debug)]
 struct Change {
     client: usize,
+    act: Act,
     begun_us: u64,
     is_answered: bool,
     /// Residents that have not heard of it.
     unheard: BTreeSet<usize>,
 }
+
+/// Who is in a room, each with the change by which it joined.
+pub(super) type Members = BTreeMap<usize, Option<u64>>;
 
 /// What somebody is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +97,7 @@ impl Book {
 
     /// Somebody comes in before the run; nobody counts who hears of that.
     pub(super) fn enters(&mut self, client: usize, at_us: u64) -> u64 {
-        let number = self.open(client, at_us, BTreeSet::new());
+        let number = self.open(client, Act::Join, at_us, BTreeSet::new());
         self.stand_by_client[client] = Stand::Joining(number);
         number
     }
@@ -103,13 +107,13 @@ impl Book {
         let residents = self.seating.residents(self.seating.room(client)).collect();
         match self.stand_by_client[client] {
             Stand::Out => {
-                let number = self.open(client, at_us, residents);
+                let number = self.open(client, Act::Join, at_us, residents);
                 self.stand_by_client[client] = Stand::Joining(number);
                 self.counts.begun += 1;
                 Some((number, Act::Join))
             }
             Stand::In => {
-                let number = self.open(client, at_us, residents);
+                let number = self.open(client, Act::Leave, at_us, residents);
                 self.stand_by_client[client] = Stand::Leaving(number);
                 self.last_leave_by_client[client] = Some(number);
                 self.counts.begun += 1;
@@ -122,22 +126,22 @@ impl Book {
         }
     }
 
-    fn open(&mut self, client: usize, begun_us: u64, unheard: BTreeSet<usize>) -> u64 {
+    fn open(&mut self, client: usize, act: Act, begun_us: u64, unheard: BTreeSet<usize>) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.open_by_number.insert(number, Change { client, begun_us, is_answered: false, unheard });
+        self.open_by_number.insert(number, Change { client, act, begun_us, is_answered: false, unheard });
         number
     }
 
-    /// The state of its room has come to somebody.
-    pub(super) fn joined(&mut self, client: usize, now_us: u64) -> Option<u64> {
+    /// The state of its room has come to somebody, with its members if they are all there.
+    pub(super) fn joined(&mut self, client: usize, members: Option<&Members>, now_us: u64) -> Option<u64> {
         match self.stand_by_client[client] {
             Stand::Joining(number) => {
                 self.stand_by_client[client] = Stand::In;
-                self.answered(number, now_us, Act::Join)
+                self.answered(number, now_us)
             }
             Stand::In => {
-                self.healed(client);
+                self.healed(client, members);
                 None
             }
             Stand::Out | Stand::Leaving(_) => None,
@@ -151,16 +155,16 @@ impl Book {
             return None;
         }
         self.stand_by_client[client] = Stand::Out;
-        self.answered(number, now_us, Act::Leave)
+        self.answered(number, now_us)
     }
 
-    fn answered(&mut self, number: u64, now_us: u64, act: Act) -> Option<u64> {
+    fn answered(&mut self, number: u64, now_us: u64) -> Option<u64> {
         let change = self.open_by_number.get_mut(&number)?;
         change.is_answered = true;
         self.counts.answered += 1;
         let (begun_us, took_us) = (change.begun_us, now_us.saturating_sub(change.begun_us));
         if begun_us >= self.measured_from_us {
-            match act {
+            match change.act {
                 Act::Join => self.joins.record_us(took_us),
                 Act::Leave => self.leaves.record_us(took_us),
             }
@@ -190,9 +194,12 @@ impl Book {
         self.heard(listener, number, now_us);
     }
 
-    /// Somebody hears that another has left: by the last change of this kind.
+    /// Somebody hears that another has left: by the first change of this kind that it has not heard of.
     pub(super) fn heard_leave(&mut self, listener: usize, who: usize, now_us: u64) {
-        if let Some(number) = self.last_leave_by_client.get(who).copied().flatten() {
+        let is_news =
+            |change: &Change| (change.client, change.act) == (who, Act::Leave) && change.unheard.contains(&listener);
+        let news = self.open_by_number.iter().find(|(_, change)| is_news(change)).map(|(number, _)| *number);
+        if let Some(number) = news.or_else(|| self.last_leave_by_client.get(who).copied().flatten()) {
             self.heard(listener, number, now_us);
         }
     }
@@ -212,12 +219,21 @@ impl Book {
         self.close_if_done(number);
     }
 
-    /// Somebody who is in its room was told the whole state: all that has happened there is in it.
-    fn healed(&mut self, listener: usize) {
+    /// Somebody who is in its room was told the whole state. What it does not show is still to be heard of.
+    fn healed(&mut self, listener: usize, members: Option<&Members>) {
         self.counts.healed += 1;
         let mut told = Vec::new();
         for (number, change) in &mut self.open_by_number {
-            if change.unheard.remove(&listener) {
+            let has_left_since =
+                || self.last_leave_by_client.get(change.client).is_some_and(|last| *last > Some(*number));
+            let is_shown = match (members, members.and_then(|members| members.get(&change.client)), change.act) {
+                (None, ..) => true,
+                (_, Some(by), Act::Join) => by.is_some_and(|by| by >= *number),
+                (_, None, Act::Join) => has_left_since(),
+                (_, Some(by), Act::Leave) => by.is_some_and(|by| by > *number),
+                (_, None, Act::Leave) => true,
+            };
+            if is_shown && change.unheard.remove(&listener) {
                 told.push(*number);
             }
         }
@@ -262,7 +278,7 @@ mod tests {
         let mut book = Book::new(Seating::new(4, &options(&["--rooms=1"]).unwrap())).unwrap();
         for client in 0..4 {
             book.enters(client, 0);
-            book.joined(client, 10);
+            book.joined(client, None, 10);
         }
         book.measure_from(1_000);
         book
@@ -282,7 +298,7 @@ mod tests {
 
         let (join, act) = book.turn(2, 9_000).unwrap();
         assert_eq!(act, Act::Join);
-        book.joined(2, 9_400);
+        book.joined(2, None, 9_400);
         book.heard_join(0, join, 9_500);
         book.heard_join(1, join, 9_600);
 
@@ -318,7 +334,7 @@ mod tests {
     fn who_is_put_out_without_asking_and_who_is_told_the_whole_state_again_are_counted() {
         let mut book = book();
         book.left(3);
-        book.joined(0, 5_000);
+        book.joined(0, None, 5_000);
         let (leave, _) = book.turn(2, 2_000).unwrap();
         book.left(2);
         book.acked(leave, 2_300);
@@ -333,8 +349,28 @@ mod tests {
         let (leave, _) = book.turn(2, 2_000).unwrap();
         book.acked(leave, 2_300);
         book.heard_leave(1, 2, 2_400);
-        book.joined(0, 5_000);
+        book.joined(0, None, 5_000);
 
         assert_eq!((book.open_changes(), book.counts().heard, book.counts().heard_by_state), (0, 1, 1));
+    }
+
+    #[test]
+    fn what_the_whole_state_does_not_show_yet_is_news_behind_it() {
+        let mut book = book();
+        let (leave, _) = book.turn(2, 2_000).unwrap();
+        let still_in = Members::from([(0, None), (1, None), (2, None), (3, None)]);
+        book.joined(0, Some(&still_in), 2_100);
+        assert_eq!(book.unheard(), 2);
+        book.acked(leave, 2_300);
+        for listener in [0, 1] {
+            book.heard_leave(listener, 2, 2_400);
+        }
+        let (join, _) = book.turn(2, 3_000).unwrap();
+        book.joined(1, Some(&Members::from([(0, None), (1, None), (3, None)])), 3_100);
+        book.joined(0, Some(&Members::from([(0, None), (1, None), (2, Some(join)), (3, None)])), 3_200);
+        book.heard_join(1, join, 3_300);
+        book.joined(2, None, 3_400);
+
+        assert_eq!((book.open_changes(), book.counts().doubled, book.counts().heard_by_state), (0, 0, 1));
     }
 }

@@ -182,8 +182,12 @@ impl House {
     fn heard(&self, client: usize, heard: &Heard<'_>, now_us: u64) {
         let mut book = self.book.borrow_mut();
         match heard {
-            Heard::Joined { .. } => {
-                let took_us = book.joined(client, now_us);
+            Heard::Joined { members, .. } => {
+                let number = |name: &str| self.number_by_name.get(name).copied();
+                let members = members.as_ref().map(|members| {
+                    members.iter().filter_map(|(name, change)| Some((number(name)?, *change))).collect()
+                });
+                let took_us = book.joined(client, members.as_ref(), now_us);
                 self.done(took_us, now_us);
             }
             Heard::Ack { id } => {

@@ -12,15 +12,18 @@ pub(super) fn leave(room: &str, id: u64) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
+/// Who has joined, and by which change of the run.
+pub(super) type Joiner<'a> = (Cow<'a, str>, Option<u64>);
+
 /// What a client hears.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard<'a> {
-    /// It is in this room.
-    Joined { room: Cow<'a, str> },
+    /// It is in this room, with these, each with the change of the run by which it joined; `None` if there are further pages.
+    Joined { room: Cow<'a, str>, members: Option<Vec<Joiner<'a>>> },
     /// It waits for this room.
     Waiting { room: Cow<'a, str>, ahead: u64 },
     /// Others came, with the change of the run that it is, or went.
-    Changed { joined: Vec<(Cow<'a, str>, Option<u64>)>, left: Vec<Cow<'a, str>> },
+    Changed { joined: Vec<Joiner<'a>>, left: Vec<Cow<'a, str>> },
     /// It is out of this room.
     Left { room: Cow<'a, str>, reason: Cow<'a, str> },
     /// A request was carried out.
@@ -43,6 +46,13 @@ struct Message<'a> {
     code: Cow<'a, str>,
     id: Option<u64>,
     ahead: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct State<'a> {
+    #[serde(borrow)]
+    members: Vec<Member<'a>>,
+    more: bool,
 }
 
 #[derive(Deserialize)]
@@ -75,18 +85,24 @@ struct Shown {
 pub(super) fn read(text: &str) -> Option<Heard<'_>> {
     let Message { kind, room, reason, code, id, ahead } = serde_json::from_str(text).ok()?;
     Some(match (&*kind, id, ahead) {
-        ("joined", ..) => Heard::Joined { room },
+        ("joined", ..) => {
+            let State { members, more } = serde_json::from_str(text).ok()?;
+            Heard::Joined { room, members: (!more).then(|| joiners(members)) }
+        }
         ("waiting", _, Some(ahead)) => Heard::Waiting { room, ahead },
         ("left", ..) => Heard::Left { room, reason },
         ("ack", Some(id), _) => Heard::Ack { id },
         ("error", id, _) => Heard::Error { code, id },
         ("members_changed", ..) => {
             let Changes { joined, left } = serde_json::from_str(text).ok()?;
-            let joined = joined.into_iter().map(|it| (it.client_id, it.data.and_then(|shown| shown.change)));
-            Heard::Changed { joined: joined.collect(), left: left.into_iter().map(|it| it.client_id).collect() }
+            Heard::Changed { joined: joiners(joined), left: left.into_iter().map(|it| it.client_id).collect() }
         }
         _ => Heard::Other(kind),
     })
+}
+
+fn joiners(members: Vec<Member<'_>>) -> Vec<Joiner<'_>> {
+    members.into_iter().map(|it| (it.client_id, it.data.and_then(|shown| shown.change))).collect()
 }
 
 #[cfg(test)]
@@ -105,7 +121,10 @@ mod tests {
     #[test]
     fn what_servers_say_of_rooms_is_read() {
         let joined = r#"{"type":"joined","room":"r","version":4,"capacity":null,"count":1,"members":[{"client_id":"a","data":null}],"more":false}"#;
-        assert_eq!(read(joined), Some(Heard::Joined { room: "r".into() }));
+        let members = Some(vec![("a".into(), None)]);
+        assert_eq!(read(joined), Some(Heard::Joined { room: "r".into(), members }));
+        let page = joined.replace(r#""more":false"#, r#""more":true"#);
+        assert_eq!(read(&page), Some(Heard::Joined { room: "r".into(), members: None }));
         let waiting = r#"{"type":"waiting","room":"r","ahead":0,"queue_length":3}"#;
         assert_eq!(read(waiting), Some(Heard::Waiting { room: "r".into(), ahead: 0 }));
         let changed = r#"{"type":"members_changed","room":"r","version":5,"joined":[{"client_id":"b","data":{"change":9}},{"client_id":"c","data":null}],"left":[{"client_id":"d","reason":"left"}]}"#;
