@@ -5,9 +5,11 @@
     clippy::expect_used,
     clippy::panic,
     clippy::cast_precision_loss,
+    clippy::unreachable,
     reason = "a measurement"
 )]
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
@@ -19,6 +21,8 @@ use signaling_rooms::{
 const ROOMS: usize = 1_000;
 const MEMBERS: usize = 10;
 const ENTRIES: usize = 200_000;
+/// Of those, clients that another node has by now.
+const MOVED: usize = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -36,21 +40,45 @@ async fn main() {
         let (took, served) = (start.elapsed(), server_time(&url).await - before);
         println!("{what}: {count} calls in {took:?}, {:.1} us of the server each", served * 1e6 / count as f64);
     }
-    clean(&url).await;
+    clean(&url, &store).await;
 }
 
-async fn clean(url: &str) {
+/// Cleans up behind a dead node, some of whose clients are elsewhere by now, while others join one after another.
+async fn clean(url: &str, store: &RedisStore) {
     let registry = RedisRegistry::new(url, Clock::Own).unwrap();
-    let (dead, silent) = (NodeId::new("cost-dead").unwrap(), Duration::ZERO);
+    let (dead, alive) = (NodeId::new("cost-dead").unwrap(), NodeId::new("cost-alive").unwrap());
     let entry = |client| Registration { client: named("cost", client), session: SessionId([1; 16]), here: true };
-    let (entries, start): (Vec<_>, _) = ((0..ENTRIES).map(entry).collect(), Instant::now());
-    registry.register(&dead, &entries).await.unwrap();
+    let entries = |count| (0..count).map(entry).collect::<Vec<_>>();
+    let start = Instant::now();
+    registry.register(&dead, &entries(ENTRIES)).await.unwrap();
     println!("register: {ENTRIES} clients in {:?}", start.elapsed());
     registry.beat(&dead).await.unwrap();
+    registry.register(&alive, &entries(MOVED)).await.unwrap();
+
+    let joins =
+        (3..).flat_map(|number| all(move |room, who| (room, Op::Join { who: Who { number, ..who }, data: None })));
+    let took = RefCell::new(Vec::new());
+    let joining = async {
+        for join in joins {
+            let start = Instant::now();
+            store.apply(vec![join]).await.into_iter().for_each(|outcome| drop(outcome.unwrap()));
+            took.borrow_mut().push(start.elapsed());
+        }
+    };
     let (before, start) = (server_time(url).await, Instant::now());
-    let cleaned = registry.clean(&dead, silent).await.unwrap();
+    let cleaned = tokio::select! {
+        cleaned = registry.clean(&dead, Duration::ZERO) => cleaned.unwrap().unwrap(),
+        () = joining => unreachable!("there are joins without end"),
+    };
     let served = server_time(url).await - before;
-    println!("clean: {cleaned:?} in {:?}, {served:.2} s of the server", start.elapsed());
+    let took = took.take();
+    assert_eq!(cleaned.removed, (ENTRIES - MOVED) as u64);
+    println!(
+        "clean: {cleaned:?} in {:?}, {served:.2} s of the server; meanwhile {} joins, the slowest in {:?}",
+        start.elapsed(),
+        took.len(),
+        took.iter().max().unwrap(),
+    );
 }
 
 /// Seconds that the server has computed so far.
