@@ -112,7 +112,7 @@ function fillCard(card, { state, members }, hasButtons) {
   card.querySelector('.row').hidden = !hasButtons;
   for (const button of card.querySelectorAll('button')) button.disabled = !isUp;
   const served = card.querySelector('.served');
-  const wanted = members.map(({ id }) => id).join();
+  const wanted = JSON.stringify(members.map(({ id, name }) => [id, name]));
   if (served.dataset.members === wanted) return;
   served.dataset.members = wanted;
   served.replaceChildren(...members.map(({ name, isSelf }) => make('li', isSelf ? 'self' : '', isSelf ? `${name} (you)` : name)));
