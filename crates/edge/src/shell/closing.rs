@@ -10,6 +10,8 @@ use super::wire::WireWriter;
 
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What a client may have sent before it heard of the end. Who sends more than that is not listening.
+const MOST_IGNORED: usize = 1024 * 1024;
 /// How long the client may take to close its side. Without this wait, bytes of it that arrive late would make the kernel
 /// reset the connection, and the close frame might never be read.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -35,13 +37,15 @@ async fn write_all(writer: &WireWriter, mut bytes: &[u8]) -> std::io::Result<()>
 }
 
 async fn read_to_end(stream: &TcpStream) {
-    let mut ignored = [0; 1024];
-    while stream.readable().await.is_ok() {
-        match stream.try_read(&mut ignored) {
+    let (mut buffer, mut ignored) = ([0; 4096], 0);
+    while ignored < MOST_IGNORED && stream.readable().await.is_ok() {
+        match stream.try_read(&mut buffer) {
             Ok(0) => return,
-            Ok(_) => {}
+            Ok(count) => ignored += count,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return,
         }
+        // Whoever floods is always readable: all other clients, and this wait's own end, have to get their turn.
+        tokio::task::yield_now().await;
     }
 }
