@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings};
-use signaling_edge::ws::encode;
 use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
 

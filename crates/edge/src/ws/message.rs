@@ -90,11 +90,6 @@ impl Message {
     pub(super) fn into_parts(self) -> (Kind, Vec<u8>) {
         (self.kind, self.payload)
     }
-
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.payload.capacity()
-    }
 }
 
 /// Makes room for `more` bytes by doubling, but never above `ceiling`: a length that was only announced
