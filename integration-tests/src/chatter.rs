@@ -11,6 +11,8 @@ use crate::{Peer, TestMesh};
 
 /// How often a message is sent, if the last has arrived by then.
 const PACE: Duration = Duration::from_millis(10);
+/// The same for a pair of clients that are allowed little.
+const SLOW_PACE: Duration = Duration::from_millis(100);
 
 /// The pair, in the background: one message at a time, which must arrive, be the next, and be acknowledged.
 pub struct Chatter {
@@ -42,10 +44,19 @@ impl Talk {
 impl Chatter {
     /// Connects two clients of different nodes and lets them talk.
     pub async fn start(mesh: &TestMesh) -> Self {
+        Self::with(mesh, PACE).await
+    }
+
+    /// The same with ten messages a second.
+    pub async fn slow(mesh: &TestMesh) -> Self {
+        Self::with(mesh, SLOW_PACE).await
+    }
+
+    async fn with(mesh: &TestMesh, pace: Duration) -> Self {
         let (sender, recipient) = (mesh.id_owned_by("node-0", "chatter"), mesh.id_owned_by("node-1", "listener"));
         let peers = (Peer::connect(&mesh.url(), &sender).await, Peer::connect(&mesh.url(), &recipient).await);
         let (stop, stopped) = oneshot::channel();
-        Self { stop, task: tokio::spawn(talk(peers, recipient, stopped)) }
+        Self { stop, task: tokio::spawn(talk(peers, recipient, pace, stopped)) }
     }
 
     /// Ends the talk.
@@ -58,9 +69,9 @@ impl Chatter {
     }
 }
 
-async fn talk(peers: (Peer, Peer), recipient: String, mut stopped: oneshot::Receiver<()>) -> Talk {
+async fn talk(peers: (Peer, Peer), recipient: String, pace: Duration, mut stopped: oneshot::Receiver<()>) -> Talk {
     let (mut from, mut to) = peers;
-    let mut ticks = interval(PACE);
+    let mut ticks = interval(pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut times = Vec::new();
     for id in 1_u64.. {

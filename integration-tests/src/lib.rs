@@ -19,6 +19,7 @@ pub mod python;
 pub mod raw_socket;
 pub mod room_times;
 pub mod store;
+pub mod tls;
 pub mod wait;
 
 pub use chatter::Chatter;

@@ -42,6 +42,16 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     cases.extend(["0", "-1", "1000001", "many"].map(|rate| ("--accept-rate", rate.into())));
     cases.extend(["0", "-1", "many"].map(|count| ("--max-sockets", count.into())));
     cases.extend(["-1", "many"].map(|count| ("--max-per-address", count.into())));
+    for flag in ["--max-handshakes", "--message-burst", "--max-headers", "--max-head-bytes", "--buffer-bytes"] {
+        cases.extend(["0", "-1", "many"].map(|count| (flag, count.into())));
+    }
+    cases.extend(["--message-rate", "--byte-rate", "--ping-rate"].map(|flag| (flag, "-1".into())));
+    cases.extend(["99", "60001", "5s"].map(|ms| ("--handshake-ms", ms.into())));
+    cases.extend(["4999", "300001", "25s"].map(|ms| ("--heartbeat-ms", ms.into())));
+    cases.extend(["65535", "0"].map(|bytes| ("--byte-burst", bytes.into())));
+    cases.extend(["10.0.0.0/33", "localhost"].map(|range| ("--trusted-proxies", range.into())));
+    cases.extend(["proxy", "x-forwarded-for", "proxy-v2"].map(|source| ("--client-address", source.into())));
+    cases.push(("--tls-cert", "/nowhere".into()));
     cases.push(("--log-format", "xml".into()));
     cases.push(("--log", "info,[broken".into()));
     for server in SERVERS {

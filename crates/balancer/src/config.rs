@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use clap::builder::FalseyValueParser;
-use signaling_edge::shell::{AdmissionArgs, AdmissionLimits};
+use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// The balancer: holds clients' sockets, and moves them between nodes behind their sockets.
@@ -28,9 +28,9 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_DEMO_CONTROL", value_name = "PATH", requires = "demo")]
     pub demo_control: Option<PathBuf>,
 
-    /// How many clients are let in, and how fast.
+    /// What clients may do.
     #[command(flatten)]
-    pub admission: AdmissionArgs,
+    pub edge: EdgeArgs,
 }
 
 /// What a balancer is told, checked.
@@ -44,8 +44,8 @@ pub struct Config {
     pub demo: bool,
     /// The control socket that its buttons act through.
     pub demo_control: Option<PathBuf>,
-    /// How many clients are let in, and how fast.
-    pub admission: AdmissionLimits,
+    /// What clients may do.
+    pub edge: EdgeConfig,
 }
 
 impl Args {
@@ -54,12 +54,13 @@ impl Args {
     /// # Errors
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<Config, ConfigError> {
+        let common = self.common.check()?;
         Ok(Config {
-            common: self.common.check()?,
+            edge: self.edge.check(&common)?,
+            common,
             listen: self.listen,
             demo: self.demo,
             demo_control: self.demo_control,
-            admission: self.admission.limits(),
         })
     }
 }

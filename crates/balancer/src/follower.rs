@@ -12,7 +12,7 @@ use signaling_edge::core::{EdgeCore, LinkKey, Wants};
 use signaling_edge::shell::Edge;
 use signaling_protocol::NodeId;
 use signaling_server::trunk::{self, Terminal};
-use signaling_server::{Health, Secret, Wake};
+use signaling_server::{Health, Secrets, Wake};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -40,8 +40,8 @@ pub struct Follower {
     pub edge: Edge,
     /// The trunks.
     pub trunks: Trunks,
-    /// The mesh secret.
-    pub secret: Secret,
+    /// The mesh's secrets.
+    pub secrets: Secrets,
     /// This balancer's name.
     pub id: NodeId,
     /// Told whether there is a node for clients.
@@ -120,8 +120,9 @@ impl Follower {
     async fn keep_open(self: Rc<Self>, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = FIRST_BACKOFF;
         while *wanted.borrow_and_update() {
+            let secret = self.secrets.shown();
             let opened = tokio::select! {
-                opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &self.secret, self.id.as_str())) => opened,
+                opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &secret, self.id.as_str())) => opened,
                 () = unwanted(&mut wanted) => return,
             };
             let started = Instant::now();

@@ -3,8 +3,7 @@
 use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::watch;
-use signaling_edge::core::{EdgeCore, Settings};
-use signaling_edge::shell::{Edge, EdgeConfig, send_away};
+use signaling_edge::shell::{Edge, MemoryBound, send_away};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -39,14 +38,10 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         open_files,
         "starts"
     );
+    info!("memory for clients is at most {}", MemoryBound::of(&config.edge, open_files));
 
     let trunks = Trunks::new(config.common.hash_seed.get());
-    let edge_config = EdgeConfig { admission: config.admission, max_message_bytes: config.common.max_message_bytes };
-    let edge = Edge::new(
-        EdgeCore::new(Settings::for_messages_of(config.common.max_message_bytes)),
-        &edge_config,
-        Box::new(trunks.clone()),
-    );
+    let edge = Edge::new(&config.edge, Box::new(trunks.clone()));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let router = health::router(health.clone(), telemetry.clone())
         .merge(admin::guarded(switch.router(), config.common.admin_token.clone()))
@@ -59,11 +54,13 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let follower = Follower {
         edge: edge.clone(),
         trunks,
-        secret: config.common.mesh_secret.clone(),
+        secrets: config.common.mesh_secrets.clone(),
         id: config.common.id.clone(),
         health: health.clone(),
     };
     tasks.spawn_local(follower.follow(discovery.subscribe()));
+    tasks.spawn_local(config.common.mesh_secrets.follow(|_| {}));
+    tasks.spawn_local(edge.clone().renew_certificate());
     let mut pages = pages::router(config.demo);
     if config.demo {
         pages = pages.merge(buttons::router(config.demo_control.clone()));

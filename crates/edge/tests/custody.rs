@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings};
-use signaling_edge::ws::encode;
 use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
 
@@ -214,7 +213,9 @@ fn who_asks_without_end_and_reads_nothing_is_too_slow() {
         (|core: &mut EdgeCore, now, client| {
             core.client_text(now, client, br#"{"type":"ping"}"#);
         }) as fn(&mut EdgeCore, Instant, ClientKey),
-        |core, _, client| core.client_control(client, |out| encode::pong(out, &[b'x'; 125])),
+        |core, now, client| {
+            core.client_ping(now, client, &[b'x'; 125]);
+        },
     ] {
         let mut edge = Edge::new();
         let link = edge.core.link_up();

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
-use signaling_edge::shell::{AdmissionArgs, AdmissionLimits};
+use clap::builder::RangedU64ValueParser;
+use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 use crate::room_store::{RoomConfig, RoomStoreAt};
@@ -62,9 +63,26 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub reassign_window_ms: u64,
 
-    /// How many direct clients are let in, and how fast.
+    /// Most bytes that wait for one absent recipient
+    #[arg(long, env = "SIGNALING_HOLD_BYTES_PER_CLIENT", value_name = "BYTES", default_value_t = 1024 * 1024)]
+    pub hold_bytes_per_client: usize,
+
+    /// Most sessions that wait for their clients to come back; one more cannot be resumed
+    #[arg(long, env = "SIGNALING_MAX_LINGERING", value_name = "N", default_value_t = 100_000)]
+    pub max_lingering: usize,
+
+    /// Most rooms that a client may be in, or in line for
+    #[arg(long, env = "SIGNALING_MAX_ROOMS_PER_CLIENT", value_name = "N", default_value_t = 256,
+          value_parser = RangedU64ValueParser::<usize>::new().range(..=4_096))]
+    pub max_rooms_per_client: usize,
+
+    /// Most clients in line for a room, 0 for no limit; the same on all nodes
+    #[arg(long, env = "SIGNALING_ROOM_LINE", value_name = "N", default_value_t = 10_000)]
+    pub room_line: u32,
+
+    /// What direct clients may do.
     #[command(flatten)]
-    pub admission: AdmissionArgs,
+    pub edge: EdgeArgs,
 }
 
 /// What a node is told, checked.
@@ -84,8 +102,14 @@ pub struct Config {
     pub rooms: RoomConfig,
     /// Over how long direct clients are sent to the nodes that own them by a new view; none: they stay.
     pub reassign_window: Option<Duration>,
-    /// How many direct clients are let in, and how fast.
-    pub admission: AdmissionLimits,
+    /// Most bytes that wait for one absent recipient.
+    pub hold_bytes_per_client: usize,
+    /// Most sessions that wait for their clients to come back.
+    pub max_lingering: usize,
+    /// Most rooms that a client may be in, or in line for.
+    pub max_rooms_per_client: usize,
+    /// What direct clients may do.
+    pub edge: EdgeConfig,
 }
 
 impl Args {
@@ -94,8 +118,10 @@ impl Args {
     /// # Errors
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<Config, ConfigError> {
+        let common = self.common.check()?;
         Ok(Config {
-            common: self.common.check()?,
+            edge: self.edge.check(&common)?,
+            common,
             public: self.public,
             hold: Duration::from_millis(self.hold_ms),
             hold_bytes: self.hold_bytes,
@@ -103,11 +129,14 @@ impl Args {
             rooms: RoomConfig {
                 store: self.room_store,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
+                line: Some(self.room_line).filter(|&line| line > 0),
                 grace: Duration::from_millis(self.grace_ms),
                 presence: Duration::from_millis(self.presence_ms),
             },
             reassign_window: Some(self.reassign_window_ms).filter(|&ms| ms > 0).map(Duration::from_millis),
-            admission: self.admission.limits(),
+            hold_bytes_per_client: self.hold_bytes_per_client,
+            max_lingering: self.max_lingering,
+            max_rooms_per_client: self.max_rooms_per_client,
         })
     }
 }

@@ -22,6 +22,8 @@ pub struct RoomConfig {
     pub store: RoomStoreAt,
     /// Most members of a room that has no capacity of its own; none: no limit.
     pub capacity: Option<u32>,
+    /// Most clients in line for a room; none: no limit.
+    pub line: Option<u32>,
     /// How long the seat of somebody is kept whose session has ended without a goodbye.
     pub grace: Duration,
     /// How often seats are refreshed.
@@ -47,7 +49,7 @@ impl RoomConfig {
     /// By what numbers the store goes.
     #[must_use]
     pub fn rules(&self) -> Rules {
-        Rules { capacity: self.capacity, stale: Rules::stale_after(self.presence), ..Rules::default() }
+        Rules { capacity: self.capacity, line: self.line, stale: Rules::stale_after(self.presence), ..Rules::default() }
     }
 
     /// How soon at the latest the others in a room see that somebody is gone: whose balancer has died, and whose node as well. A
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn the_bounds_follow_from_the_settings() {
         let (grace, presence) = (Duration::from_secs(20), Duration::from_secs(20));
-        let config = RoomConfig { store: RoomStoreAt::Memory, capacity: None, grace, presence };
+        let config = RoomConfig { store: RoomStoreAt::Memory, capacity: None, line: None, grace, presence };
         let seconds = |seconds| Duration::from_secs(seconds);
         assert_eq!(config.bounds(seconds(30)), (seconds(32), seconds(67)));
         assert_eq!(config.bounds(seconds(5)), (seconds(42), seconds(67)));

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use signaling_discovery::watch;
-use signaling_edge::core::Settings as EdgeSettings;
-use signaling_edge::shell::EdgeConfig;
+use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
@@ -18,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::core::{HoldLimits, NodeCore, RoomSettings, Settings, Urgency};
+use crate::core::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 use crate::reassign::Reassignments;
 use crate::room_store::RoomStoreAt;
 use crate::shell::{self, Direct, Internal, Node};
@@ -27,6 +26,9 @@ use crate::shell::{self, Direct, Internal, Node};
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// How long a draining node stays at least, so that whoever does not know yet still reaches it.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
+
+/// A session without a socket: its places in tables, and two names.
+const LINGERING_BYTES: usize = 512;
 
 /// Runs a node until it is told to stop and has handed everything over. Call it within a current-thread runtime.
 ///
@@ -61,15 +63,25 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
          node dies too"
     );
 
+    info!(
+        "memory for absent clients is at most {} MiB (--hold-bytes, --max-lingering)",
+        config.hold_bytes.saturating_add(config.max_lingering.saturating_mul(LINGERING_BYTES)).div_ceil(1024 * 1024)
+    );
+
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
     let operators = switch.router().merge(shell::operators(errand, registry.clone()));
     let router = health::router(health.clone(), telemetry.clone())
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
-    let secret = config.common.mesh_secret.clone();
+    let secrets = config.common.mesh_secrets.clone();
+    let keys = node.clone();
+    tasks.spawn_local(secrets.clone().follow(move |secrets| {
+        let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();
+        keys.with_core(|core| core.set_mesh_secrets(accepted));
+    }));
     let refusals = Rc::new(RefCell::default());
-    let served = Internal { node: node.clone(), secret: secret.clone(), router, refusals };
+    let served = Internal { node: node.clone(), secrets: secrets.clone(), router, refusals };
     tasks.spawn_local(shell::serve(served, internal));
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(node.clone().sweep());
@@ -83,10 +95,10 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
     }
     let http = shell::client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secret));
+    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets));
     let direct = public.map(|listener| {
-        let direct =
-            Direct::new(&node, &edge_config(&config), EdgeSettings::for_messages_of(config.common.max_message_bytes));
+        info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
+        let direct = Direct::new(&node, &config.edge);
         tasks.spawn_local(direct.clone().serve(listener));
         if let Some(window) = config.reassign_window {
             let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
@@ -162,21 +174,23 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         hash_seed: config.common.hash_seed.get(),
         hold: config.hold,
         resume: config.resume,
-        hold_limits: HoldLimits { bytes: config.hold_bytes, ..HoldLimits::default() },
-        rules: Arc::default(),
+        hold_limits: HoldLimits { bytes: config.hold_bytes, bytes_per_recipient: config.hold_bytes_per_client },
+        rules: Arc::new(Rules {
+            max_lingering: config.max_lingering,
+            heartbeat: config.common.heartbeat,
+            ..Rules::default()
+        }),
         max_message_bytes: config.common.max_message_bytes,
         reveal_nodes: config.common.reveal_nodes,
         rooms: RoomSettings {
             shared: config.rooms.store != RoomStoreAt::Memory,
             presence: config.rooms.presence,
             grace: config.rooms.grace,
+            per_client: config.max_rooms_per_client,
+            line: config.rooms.line,
             registered: config.rooms.store != RoomStoreAt::Memory,
         },
-        mesh_secret: Arc::from(config.common.mesh_secret.as_bytes()),
+        mesh_secret: Arc::from(config.common.mesh_secrets.shown().as_bytes()),
         epoch: (Instant::now(), SystemTime::now()),
     })
-}
-
-fn edge_config(config: &Config) -> EdgeConfig {
-    EdgeConfig { admission: config.admission, max_message_bytes: config.common.max_message_bytes }
 }

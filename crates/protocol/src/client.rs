@@ -207,6 +207,29 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     Ok(message)
 }
 
+/// What the answer to a message names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names<'a> {
+    /// The request's `id`.
+    pub id: Option<u64>,
+    /// Who it was for.
+    pub to: Option<Cow<'a, str>>,
+    /// The room that it is about.
+    pub room: Option<Cow<'a, str>>,
+}
+
+/// What an answer that needs no more of a message is to name: what can be read and is valid.
+#[must_use]
+pub fn names(text: &[u8]) -> Names<'_> {
+    let fields = Some(text).filter(|text| is_object(text)).and_then(|text| serde_json::from_slice(text).ok());
+    let Some(Fields { id, to, room, .. }) = fields else { return Names::default() };
+    Names { id: id.filter(|id| (1..=MAX_REQUEST_ID).contains(id)), to: valid_name(to), room: valid_name(room) }
+}
+
+fn valid_name(field: Option<Text<'_>>) -> Option<Cow<'_, str>> {
+    field.map(|Text(text)| text).filter(|text| check_name(text).is_ok())
+}
+
 /// What an edge reads of a payload: whether it is one of the two messages that the edge answers itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeMessage {
@@ -277,6 +300,14 @@ mod tests {
         let text = br#"["ping",null,null,null,null,null,null,null,null]"#;
         assert_eq!(parse(text).unwrap_err().message, "not a message: no JSON object");
         assert_eq!(peek(br#"["ping",null]"#), EdgeMessage::Other);
+    }
+
+    #[test]
+    fn an_answer_names_what_can_be_read() {
+        let all = names(br#"{"type":"signal","to":"bob","room":"r","id":7,"data":[1]}"#);
+        assert_eq!(all, Names { id: Some(7), to: Some("bob".into()), room: Some("r".into()) });
+        assert_eq!(names(br#"{"type":"nonsense","to":"not a name","id":0}"#), Names::default());
+        assert_eq!(names(b"nonsense"), Names::default());
     }
 
     #[test]

@@ -10,6 +10,8 @@ const SETTLE_AT_LEAST: i64 = 5_000;
 pub struct Rules {
     /// Most members of a room that has no capacity of its own; none: no limit.
     pub capacity: Option<u32>,
+    /// Most clients in line for a room; none: no limit. Whoever comes later stays as it was: out.
+    pub line: Option<u32>,
     /// A member or waiting client of whom nothing was heard for so long is gone.
     pub stale: Duration,
     /// So long it is remembered that somebody was in a room: a command of theirs that comes again is known, and they are not
@@ -31,6 +33,7 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             capacity: None,
+            line: None,
             stale: Rules::stale_after(Duration::from_secs(20)),
             remembered: Duration::from_secs(5 * 60),
             idle: Duration::from_secs(15 * 60),

@@ -12,6 +12,7 @@ use signaling_protocol::NodeId;
 use tracing_subscriber::EnvFilter;
 
 use crate::secret::{HashSeed, Secret, SecretError, read_short_file};
+use crate::secrets::Secrets;
 
 /// The flags that both servers take, each also from the environment. Flatten it into a server's own.
 #[derive(Debug, Clone, Args)]
@@ -28,7 +29,8 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE")]
     pub discovery: Source,
 
-    /// File with the secret that all servers of the mesh share, at least 16 bytes
+    /// File with the secret that all servers of the mesh share, at least 16 bytes; read again when it changes. A second line is
+    /// another one that is accepted too, so that the secret can be changed server by server
     #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH")]
     pub mesh_secret_file: PathBuf,
 
@@ -44,6 +46,11 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_MAX_MESSAGE_BYTES", value_name = "BYTES", default_value_t = 65_536,
           value_parser = clap::value_parser!(u32).range(1_024..=1_048_576))]
     pub max_message_bytes: u32,
+
+    /// After this silence of a client it is pinged, in milliseconds, 5 s to 5 minutes; the same on all servers
+    #[arg(long, env = "SIGNALING_HEARTBEAT_MS", value_name = "MS", default_value_t = 25_000,
+          value_parser = clap::value_parser!(u64).range(5_000..=300_000))]
+    pub heartbeat_ms: u64,
 
     /// How long a shutdown may take to hand everything over, and over how long a balancer that is drained sends its
     /// clients away, in milliseconds, at most an hour
@@ -84,13 +91,15 @@ pub struct Common {
     /// Who is in the mesh.
     pub discovery: Source,
     /// What all servers of the mesh share.
-    pub mesh_secret: Secret,
+    pub mesh_secrets: Secrets,
     /// Seed of the rendezvous hash, 0 unless the mesh sets one.
     pub hash_seed: HashSeed,
     /// Whether clients are told which node serves them.
     pub reveal_nodes: bool,
     /// Longest message of a client.
     pub max_message_bytes: usize,
+    /// After this silence of a client it is pinged.
+    pub heartbeat: Duration,
     /// How long a shutdown, or a drained balancer's farewell, may take.
     pub drain: Duration,
     /// What admin routes ask for, if anything.
@@ -131,6 +140,14 @@ pub enum ConfigError {
         /// Why.
         error: SecretError,
     },
+    /// It does not fit the other flags, or what it names does not serve.
+    #[error("{flag}: {why}")]
+    Invalid {
+        /// The flag.
+        flag: &'static str,
+        /// Why.
+        why: String,
+    },
     /// The content of a file is no seed.
     #[error("{flag}: {} must hold a number below 2^64, decimal, or hexadecimal after 0x", path.display())]
     HashSeed {
@@ -147,7 +164,7 @@ impl CommonArgs {
     /// # Errors
     /// If a file cannot be read, or its content does not serve.
     pub fn check(self) -> Result<Common, ConfigError> {
-        let mesh_secret = read_secret("--mesh-secret-file", &self.mesh_secret_file)?;
+        let mesh_secrets = Secrets::read("--mesh-secret-file", &self.mesh_secret_file)?;
         let admin_token =
             self.admin_token_file.as_deref().map(|path| read_secret("--admin-token-file", path)).transpose()?;
         let hash_seed = self.hash_seed_file.as_deref().map(|path| read_seed("--hash-seed-file", path)).transpose()?;
@@ -155,10 +172,11 @@ impl CommonArgs {
             id: self.id,
             internal: self.internal,
             discovery: self.discovery,
-            mesh_secret,
+            mesh_secrets,
             hash_seed: hash_seed.unwrap_or_default(),
             reveal_nodes: self.reveal_nodes,
             max_message_bytes: self.max_message_bytes as usize,
+            heartbeat: Duration::from_millis(self.heartbeat_ms),
             drain: Duration::from_millis(self.drain_ms),
             admin_token,
             log: LogConfig { format: self.log_format, filter: self.log },
@@ -174,7 +192,7 @@ fn read_seed(flag: &'static str, path: &Path) -> Result<HashSeed, ConfigError> {
     HashSeed::parse(&read(flag, path)?).ok_or_else(|| ConfigError::HashSeed { flag, path: path.into() })
 }
 
-fn read(flag: &'static str, path: &Path) -> Result<String, ConfigError> {
+pub(crate) fn read(flag: &'static str, path: &Path) -> Result<String, ConfigError> {
     read_short_file(path).map_err(|error| ConfigError::Unreadable { flag, path: path.into(), error })
 }
 
@@ -228,7 +246,7 @@ mod tests {
         let flags = ["--hash-seed-file", &seed, "--admin-token-file", &token, "--reveal-nodes"];
         let common = files.parse(&flags).unwrap().check().unwrap();
         assert_eq!((common.hash_seed.get(), common.reveal_nodes), (16, true));
-        assert!(common.mesh_secret.matches(b"a-mesh-secret-of-ours"));
+        assert!(common.mesh_secrets.shown().matches(b"a-mesh-secret-of-ours"));
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
         assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");

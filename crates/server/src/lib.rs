@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`config`] | flags and environment into a checked [`Common`] |
 //! | [`secret`] | secrets: read from files, compared in constant time, never printed |
+//! | [`secrets`] | the mesh's secrets, and how they are changed while it runs |
 //! | [`telemetry`] | logs, and the page of metrics |
 //! | [`process`] | what the operating system says of this process |
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
@@ -20,6 +21,7 @@
 //! | [`limits`] | the limit of open files |
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
+//! | [`Watched`] | noticing that files have changed |
 //!
 //! The life of a server, in order: parse and check the flags, [`telemetry::start`], [`limits::raise_open_files`],
 //! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
@@ -35,18 +37,22 @@ mod metrics;
 pub mod process;
 pub mod pulse;
 pub mod secret;
+pub mod secrets;
 pub mod shutdown;
 pub mod switch;
 pub mod telemetry;
 pub mod trunk;
 pub mod wake;
+mod watched;
 
 pub use config::{Common, CommonArgs, ConfigError};
 pub use health::Health;
 pub use listener::Listener;
 pub use pulse::Pulse;
 pub use secret::Secret;
+pub use secrets::Secrets;
 pub use shutdown::{Phase, Shutdown};
 pub use switch::DrainSwitch;
 pub use telemetry::Telemetry;
 pub use wake::Wake;
+pub use watched::Watched;

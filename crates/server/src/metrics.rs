@@ -1,13 +1,17 @@
 //! What this crate counts.
 
-use metrics::{counter, describe_counter};
+use metrics::{counter, describe_counter, describe_gauge, gauge};
 
 const REFUSED_INTERNAL: &str = "signaling_refused_internal_total";
 const ACCEPT_ERRORS: &str = "signaling_accept_errors_total";
+const SECRETS: &str = "signaling_mesh_secrets";
+const SECRET_LOADS: &str = "signaling_mesh_secret_loads_total";
 
 pub(crate) fn describe() {
     describe_counter!(REFUSED_INTERNAL, "Requests to the internal listener without the mesh secret.");
     describe_counter!(ACCEPT_ERRORS, "Errors of accept, most likely a shortage of descriptors.");
+    describe_gauge!(SECRETS, "Mesh secrets that are accepted: two while they are being changed.");
+    describe_counter!(SECRET_LOADS, "Times that a changed mesh secret was read, by what came of it.");
     // So that the page has them from the start.
     counter!(REFUSED_INTERNAL).absolute(0);
     counter!(ACCEPT_ERRORS).absolute(0);
@@ -15,6 +19,15 @@ pub(crate) fn describe() {
 
 pub(crate) fn refused_internal() {
     counter!(REFUSED_INTERNAL).increment(1);
+}
+
+/// So many are accepted now. `loaded` says whether that was just read, or could not be.
+#[expect(clippy::cast_precision_loss, reason = "one or two")]
+pub(crate) fn mesh_secrets(accepted: usize, loaded: Option<bool>) {
+    gauge!(SECRETS).set(accepted as f64);
+    for (result, is_it) in [("used", loaded == Some(true)), ("unusable", loaded == Some(false))] {
+        counter!(SECRET_LOADS, "result" => result).increment(u64::from(is_it));
+    }
 }
 
 pub(crate) fn accept_error() {

@@ -27,6 +27,9 @@ pub enum SecretError {
     /// Too short to be one.
     #[error("must have at least {MIN_SECRET} bytes, has {0}")]
     TooShort(usize),
+    /// There are more than can be told apart by their use.
+    #[error("may be one of at most 2, one a line: there are {0}")]
+    TooMany(usize),
     /// It could not be sent in a header.
     #[error("may have only visible ASCII characters, without spaces inside")]
     NotVisible,

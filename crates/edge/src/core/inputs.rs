@@ -62,6 +62,9 @@ impl EdgeCore {
     /// A text message of the client.
     pub fn client_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
         let message = peek(text);
+        if let Some(reading) = self.refuse_flood(now, client, message, text) {
+            return reading;
+        }
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         match message {
             EdgeMessage::Ping => {
@@ -73,6 +76,7 @@ impl EdgeCore {
             EdgeMessage::Other => {
                 let seq = session.store.push(text, now);
                 self.counts.ups += 1;
+                self.memory.grow(text.len());
                 if let Some((link, slot)) = session.uplink()
                     && let Some(link) = self.links.get_mut(link)
                 {
@@ -80,7 +84,8 @@ impl EdgeCore {
                 }
             }
         }
-        if session.store.is_full(&self.settings.store) && session.socket == (Socket::Open { paused: false }) {
+        let store_limits = self.memory.store_limits(self.settings.memory, self.settings.store);
+        if session.store.is_full(&store_limits) && session.socket == (Socket::Open { paused: false }) {
             self.counts.full_stores += 1;
             session.socket = Socket::Open { paused: true };
             session.last_pong = now;
@@ -89,11 +94,14 @@ impl EdgeCore {
         Reading::On
     }
 
-    /// A control frame's answer, ready for the socket.
-    pub fn client_control(&mut self, client: ClientKey, write: impl FnOnce(&mut Vec<u8>)) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        session.output.append(&mut self.pool, write);
-        self.check_output(client);
+    /// A WebSocket Ping of the client.
+    pub fn client_ping(&mut self, now: Instant, client: ClientKey, payload: &[u8]) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if !session.pace.ping(&self.settings.pace, now) {
+            return self.too_many_pings(client);
+        }
+        session.output.append(&mut self.pool, |out| encode::pong(out, payload));
+        self.check_output(client)
     }
 
     /// The socket took `count` bytes of [`EdgeCore::output`].
@@ -253,7 +261,9 @@ impl EdgeCore {
         }
         match session.socket {
             Socket::Closed(gone) => return self.done_if_all_have_fates(client, gone),
-            Socket::Open { paused: true } if !session.store.is_full(&self.settings.store) => {
+            Socket::Open { paused: true }
+                if !session.store.is_full(&self.memory.store_limits(self.settings.memory, self.settings.store)) =>
+            {
                 session.socket = Socket::Open { paused: false };
                 self.effects.push_back(Effect::Read(client));
             }
@@ -282,6 +292,7 @@ impl EdgeCore {
                 _ => session.output.append(&mut self.pool, |out| encode::text(out, down.payload)),
             }
             self.counts.downs += u64::from(down.origin.is_some());
+            self.memory.grow(down.payload.len());
         }
         let mark = session.mark(down.origin);
         let Some(confirms) = session.confirms() else { return };
@@ -304,7 +315,7 @@ impl EdgeCore {
     }
 
     /// Lists the client for writing, or closes it if it has too much unwritten.
-    fn check_output(&mut self, client: ClientKey) -> Reading {
+    pub(super) fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let crowded = session.receipts.as_ref().is_some_and(|receipts| receipts.are_too_many());
         if crowded || session.output.pending().len() > self.settings.max_output_bytes {

@@ -10,9 +10,12 @@
 mod confirms;
 mod endings;
 mod filter;
+mod floods;
 mod inputs;
 mod link;
+mod memory;
 mod output;
+mod pace;
 mod places;
 mod receipts;
 mod session;
@@ -29,11 +32,14 @@ use slotmap::{SlotMap, new_key_type};
 
 use self::confirms::Confirms;
 use self::link::Link;
+use self::memory::Memory;
 use self::output::Pool;
 use self::session::{Session, Socket};
 
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
+pub use self::memory::MemoryLimits;
+pub use self::pace::{PaceLimits, Rate};
 pub use self::session::{ConnectRequest, Newcomer};
 pub use self::store::{Store, StoreLimits};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
@@ -65,6 +71,10 @@ pub struct Settings {
     pub receipt_timeout: Duration,
     /// Until a node has told its own.
     pub hold_until_told: Duration,
+    /// How fast one client may send.
+    pub pace: PaceLimits,
+    /// How much all clients together may have the edge keep.
+    pub memory: MemoryLimits,
 }
 
 impl Settings {
@@ -93,6 +103,8 @@ impl Default for Settings {
             heartbeat_answer: limits::HEARTBEAT_ANSWER,
             receipt_timeout: Duration::from_secs(5),
             hold_until_told: limits::DEFAULT_HOLD,
+            pace: PaceLimits::default(),
+            memory: MemoryLimits::default(),
         }
     }
 }
@@ -144,6 +156,14 @@ pub struct Counts {
     pub full_stores: u64,
     /// Sockets closed by the edge.
     pub closes: u64,
+    /// Messages refused because their sender had sent too many.
+    pub over_message_rate: u64,
+    /// Messages refused because their sender had sent too many bytes.
+    pub over_byte_rate: u64,
+    /// Sockets closed because the client went on in spite of that, or pinged too often.
+    pub rate_abuses: u64,
+    /// Sockets closed because all clients together had too much unread.
+    pub evicted: u64,
 }
 
 /// Whether to go on reading a client.
@@ -164,6 +184,7 @@ pub struct EdgeCore {
     effects: VecDeque<Effect>,
     clients_with_output: Vec<ClientKey>,
     pool: Pool,
+    memory: Memory,
     counts: Counts,
 }
 
@@ -178,6 +199,7 @@ impl EdgeCore {
             effects: VecDeque::new(),
             clients_with_output: Vec::new(),
             pool: Pool::default(),
+            memory: Memory::default(),
             counts: Counts::default(),
         }
     }
@@ -280,6 +302,12 @@ impl EdgeCore {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// Bytes that are kept for all clients together, never less than there are.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.memory.total()
     }
 
     /// What happened so far.

@@ -38,6 +38,11 @@ impl Output {
         self.bytes.get(self.written_of_bytes..).unwrap_or_default()
     }
 
+    /// Bytes that it takes.
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// The offset behind the last byte queued.
     pub(super) fn end(&self) -> u64 {
         self.written + self.pending().len() as u64

@@ -66,6 +66,11 @@ impl Receipts {
         at.map_or(self.received, |at| self.received + 1 + at as u64)
     }
 
+    /// How many messages wait for the client's word.
+    pub(super) fn unsaid(&self) -> usize {
+        self.unsaid.len()
+    }
+
     /// The client's output has been written up to `end`: for what is in it, the client's time runs.
     pub(super) fn wrote(&mut self, now: Instant, end: u64) {
         let from = self.unsaid.partition_point(|unsaid| unsaid.written.is_some());

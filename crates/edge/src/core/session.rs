@@ -9,6 +9,7 @@ use signaling_rendezvous::KeyHash;
 use super::confirms::Confirms;
 use super::filter::Filter;
 use super::output::Output;
+use super::pace::Pace;
 use super::receipts::Receipts;
 use super::store::Store;
 use super::{LinkKey, Settings};
@@ -107,6 +108,7 @@ pub(super) struct Session {
     pub(super) socket: Socket,
     pub(super) store: Store,
     pub(super) filter: Filter,
+    pub(super) pace: Pace,
     pub(super) output: Output,
     pub(super) output_is_listed: bool,
     pub(super) confirm_is_listed: bool,
@@ -136,6 +138,7 @@ impl Session {
             socket: Socket::Waiting,
             store: Store::default(),
             filter: Filter::default(),
+            pace: Pace::new(now),
             output: Output::default(),
             output_is_listed: false,
             confirm_is_listed: false,

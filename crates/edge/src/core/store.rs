@@ -88,6 +88,18 @@ impl Store {
         self.kept.len() >= limits.frames || self.bytes >= limits.bytes || span >= limits.span
     }
 
+    /// How many frames have no fate.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// How many bytes they have.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether every frame has its fate.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -7,7 +7,7 @@ use signaling_protocol::server::ServerMessage;
 
 use super::inputs::list_output;
 use super::session::Socket;
-use super::{ClientKey, EdgeCore};
+use super::{ClientKey, EdgeCore, Effect};
 use crate::ws::encode;
 
 /// How often [`EdgeCore::sweep`] wants to be called: what it looks at is due within seconds.
@@ -28,9 +28,15 @@ impl EdgeCore {
     /// Looks at every session once.
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
-        let Self { sessions, settings, pool, clients_with_output, .. } = self;
+        let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
+        let is_short = memory.total() > settings.memory.bytes;
+        let (mut kept, mut unwritten) = (0, Vec::new());
         for (client, session) in sessions.iter_mut() {
+            kept += session.kept();
             let Socket::Open { paused } = session.socket else { continue };
+            if is_short {
+                unwritten.push((session.output.capacity(), client));
+            }
             session.store.tidy();
             if !session.filter.is_empty() {
                 session.filter.forget_idle(&settings.filter, now, session.hold);
@@ -49,6 +55,11 @@ impl EdgeCore {
             match session.pinged {
                 // Its bytes wait unread in the kernel: silence says nothing.
                 _ if paused => {
+                    if !session.store.is_full(&memory.store_limits(settings.memory, settings.store)) {
+                        // Memory was short, and is not any more.
+                        session.socket = Socket::Open { paused: false };
+                        effects.push_back(Effect::Read(client));
+                    }
                     session.heard = now;
                     session.receipts.iter_mut().for_each(|receipts| receipts.not_read(now));
                     if now.saturating_duration_since(session.last_pong) >= PAUSED_PONG {
@@ -69,8 +80,14 @@ impl EdgeCore {
                 _ => {}
             }
         }
+        memory.set(kept);
+        let evicted = memory.evict(settings.memory, unwritten);
         for (client, code, reason) in closing {
             self.close(client, code, reason);
+        }
+        for client in evicted {
+            self.counts.evicted += 1;
+            self.close(client, CloseCode::TOO_SLOW, "memory is short, and much waits for you to read it");
         }
     }
 }

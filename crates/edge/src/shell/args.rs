@@ -1,13 +1,23 @@
 //! The flags of whoever runs an edge. Flatten them into a server's own.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use ipnet::IpNet;
+use signaling_server::http::HttpLimits;
+use signaling_server::{Common, ConfigError};
 
-use super::AdmissionLimits;
+use super::{AddressSource, AdmissionLimits, ClientAddresses, EdgeConfig, Tls, TlsFiles};
+use crate::core::{PaceLimits, Rate};
 
-/// How many clients are let in, and how fast.
+/// Pings at once, in seconds of their rate: a page that was asleep may make up for it.
+const PING_BURST_SECONDS: u32 = 10;
+
+/// What clients may do, and how they are met.
 #[derive(Debug, Clone, Args)]
-pub struct AdmissionArgs {
+pub struct EdgeArgs {
     /// Most client sockets
     #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
@@ -21,16 +31,114 @@ pub struct AdmissionArgs {
     #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub accept_rate: u32,
+
+    /// Most connections that have not asked for anything yet; for one more the oldest is closed
+    #[arg(long, env = "SIGNALING_MAX_HANDSHAKES", value_name = "N", default_value_t = 10_000,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub max_handshakes: usize,
+
+    /// How long a connection may take to ask, in milliseconds, up to a minute: for TLS, and again for the request's head
+    #[arg(long, env = "SIGNALING_HANDSHAKE_MS", value_name = "MS", default_value_t = 5_000,
+          value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub handshake_ms: u64,
+
+    /// Longest head of a request, 8 to 256 KiB
+    #[arg(long, env = "SIGNALING_MAX_HEAD_BYTES", value_name = "BYTES", default_value_t = 16_384,
+          value_parser = RangedU64ValueParser::<usize>::new().range(8_192..=262_144))]
+    pub max_head_bytes: usize,
+
+    /// Most header lines of a request
+    #[arg(long, env = "SIGNALING_MAX_HEADERS", value_name = "N", default_value_t = 64,
+          value_parser = RangedU64ValueParser::<usize>::new().range(8..=1_024))]
+    pub max_headers: usize,
+
+    /// Most messages a second of one client in the long run, 0 for no limit
+    #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "N", default_value_t = 200)]
+    pub message_rate: u32,
+
+    /// Most messages of one client at once
+    #[arg(long, env = "SIGNALING_MESSAGE_BURST", value_name = "N", default_value_t = 1_000,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub message_burst: u32,
+
+    /// Most bytes of messages a second of one client in the long run, 0 for no limit
+    #[arg(long, env = "SIGNALING_BYTE_RATE", value_name = "BYTES", default_value_t = 1_048_576)]
+    pub byte_rate: u32,
+
+    /// Most bytes of messages of one client at once
+    #[arg(long, env = "SIGNALING_BYTE_BURST", value_name = "BYTES", default_value_t = 4_194_304,
+          value_parser = clap::value_parser!(u32).range(1_024..))]
+    pub byte_burst: u32,
+
+    /// Most pings a second of one client in the long run, 0 for no limit
+    #[arg(long, env = "SIGNALING_PING_RATE", value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(..=100_000))]
+    pub ping_rate: u32,
+
+    /// Bytes that all clients together may have this server keep, 1 MiB or more: messages whose fate is not known, and
+    /// what is not read. As much again for messages that have begun and not ended
+    #[arg(long, env = "SIGNALING_BUFFER_BYTES", value_name = "BYTES", default_value_t = 256 * 1024 * 1024,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1024 * 1024..))]
+    pub buffer_bytes: usize,
+
+    /// Where clients' addresses are read; other than `socket` needs --trusted-proxies
+    #[arg(long, env = "SIGNALING_CLIENT_ADDRESS", value_name = "WHERE", value_enum, default_value_t = AddressSource::Socket)]
+    pub client_address: AddressSource,
+
+    /// Ranges of the proxies in front that are believed, such as 10.0.0.0/8,fd00::/8
+    #[arg(long, env = "SIGNALING_TRUSTED_PROXIES", value_name = "RANGES", value_delimiter = ',')]
+    pub trusted_proxies: Vec<IpNet>,
+
+    /// File with the certificate that clients are shown, and those up to its root, PEM; read again when it changes. Without it
+    /// clients come without TLS
+    #[arg(long, env = "SIGNALING_TLS_CERT", value_name = "PATH", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// File with its private key, PEM
+    #[arg(long, env = "SIGNALING_TLS_KEY", value_name = "PATH", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
 }
 
-impl AdmissionArgs {
-    /// The same as limits.
-    #[must_use]
-    pub fn limits(&self) -> AdmissionLimits {
-        AdmissionLimits {
-            sockets: self.max_sockets,
-            per_address: Some(self.max_per_address).filter(|&limit| limit > 0),
-            rate: self.accept_rate,
+impl EdgeArgs {
+    /// Checks what clap could not, and reads the files that flags name.
+    ///
+    /// # Errors
+    /// Names the flag that does not serve.
+    pub fn check(self, common: &Common) -> Result<EdgeConfig, ConfigError> {
+        let invalid = |flag, why: String| ConfigError::Invalid { flag, why };
+        if self.client_address != AddressSource::Socket && self.trusted_proxies.is_empty() {
+            let why = "names who may say so, so it needs --trusted-proxies".to_owned();
+            return Err(invalid("--client-address", why));
         }
+        if (self.byte_burst as usize) < common.max_message_bytes {
+            let why = format!("must be at least --max-message-bytes, which is {}", common.max_message_bytes);
+            return Err(invalid("--byte-burst", why));
+        }
+        let files = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
+        let tls = files.map(Tls::load).transpose().map_err(|error| invalid("--tls-cert", error.to_string()))?;
+        let rate = |per_second, burst| (per_second > 0).then_some(Rate { per_second, burst });
+        Ok(EdgeConfig {
+            admission: AdmissionLimits {
+                sockets: self.max_sockets,
+                per_address: Some(self.max_per_address).filter(|&limit| limit > 0),
+                rate: self.accept_rate,
+            },
+            max_message_bytes: common.max_message_bytes,
+            handshakes: self.max_handshakes,
+            http: HttpLimits {
+                head_timeout: Duration::from_millis(self.handshake_ms),
+                buffer_bytes: self.max_head_bytes,
+                headers: self.max_headers,
+            },
+            addresses: ClientAddresses::new(self.client_address, self.trusted_proxies),
+            tls,
+            pace: PaceLimits {
+                messages: rate(self.message_rate, self.message_burst),
+                bytes: rate(self.byte_rate, self.byte_burst),
+                pings: rate(self.ping_rate, self.ping_rate * PING_BURST_SECONDS),
+            },
+            heartbeat: common.heartbeat,
+            buffer_bytes: self.buffer_bytes,
+        })
     }
 }

@@ -3,48 +3,49 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use socket2::SockRef;
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
+
+use super::wire::WireWriter;
 
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What a client may have sent before it heard of the end. Who sends more than that is not listening.
+const MOST_IGNORED: usize = 1024 * 1024;
 /// How long the client may take to close its side. Without this wait, bytes of it that arrive late would make the kernel
 /// reset the connection, and the close frame might never be read.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Writes `last_words`, half-closes, reads until the client closes too.
-pub(super) async fn close(writer: Rc<OwnedWriteHalf>, last_words: Vec<u8>) {
-    let stream: &TcpStream = (*writer).as_ref();
-    if timeout(LAST_WORDS, write_all(stream, &last_words)).await.is_ok_and(|written| written.is_ok())
-        && SockRef::from(stream).shutdown(std::net::Shutdown::Write).is_ok()
-    {
+pub(super) async fn close(writer: Rc<WireWriter>, last_words: Vec<u8>) {
+    if timeout(LAST_WORDS, write_all(&writer, &last_words)).await.is_ok_and(|written| written.is_ok()) {
         // Whatever ends the wait, the socket is dropped now.
-        let _ = timeout(FAREWELL, read_to_end(stream)).await;
+        let _ = timeout(FAREWELL, read_to_end(writer.stream())).await;
     }
 }
 
-async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+async fn write_all(writer: &WireWriter, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        stream.writable().await?;
-        match stream.try_write(bytes) {
+        writer.writable().await?;
+        match writer.try_write(bytes) {
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    writer.finish().await
 }
 
 async fn read_to_end(stream: &TcpStream) {
-    let mut ignored = [0; 1024];
-    while stream.readable().await.is_ok() {
-        match stream.try_read(&mut ignored) {
+    let (mut buffer, mut ignored) = ([0; 4096], 0);
+    while ignored < MOST_IGNORED && stream.readable().await.is_ok() {
+        match stream.try_read(&mut buffer) {
             Ok(0) => return,
-            Ok(_) => {}
+            Ok(count) => ignored += count,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return,
         }
+        // Whoever floods is always readable: all other clients, and this wait's own end, have to get their turn.
+        tokio::task::yield_now().await;
     }
 }

@@ -10,11 +10,11 @@ use hyper::upgrade::OnUpgrade;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{CloseCode, SessionId};
-use signaling_server::http::{refusal, upgraded_tcp};
+use signaling_server::http::refusal;
 use tracing::{Instrument as _, debug, info_span};
 
 use super::query::Query;
-use super::{Edge, closing, metrics, socket};
+use super::{Edge, closing, metrics, socket, wire};
 use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use crate::handshake::{self, Accept, Refused};
 use crate::ws::encode;
@@ -172,10 +172,10 @@ fn switching(accept: &Accept) -> Response<Body> {
 
 async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     let waiting = Waiting { edge: edge.clone(), key: client };
-    match upgrade.await.map(upgraded_tcp) {
-        Ok(Ok((stream, early))) => {
+    match upgrade.await.map(wire::split) {
+        Ok(Ok((reader, writer, early))) => {
             if let Some(client) = waiting.into_key() {
-                socket::start(&edge, client, stream, early);
+                socket::start(&edge, client, reader, writer, early);
             }
         }
         Ok(Err(error)) => debug!(%error, "an upgrade failed"),
@@ -197,8 +197,8 @@ fn refuse(mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) ->
             encode::close(&mut last_words, code.0, &refused.message);
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(async move {
-                if let Ok(Ok((stream, _))) = upgrade.await.map(upgraded_tcp) {
-                    closing::close(std::rc::Rc::new(stream.into_split().1), last_words).await;
+                if let Ok(Ok((_reader, writer, _))) = upgrade.await.map(wire::split) {
+                    closing::close(std::rc::Rc::new(writer), last_words).await;
                 }
             });
             switching(accept)

@@ -5,10 +5,13 @@ use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use signaling_server::http::BadHead;
 
 use super::admission::TooMany;
-use crate::core::Counts;
+use crate::core::EdgeCore;
 
 const REFUSED: &str = "signaling_refused_connects_total";
 const VIOLATIONS: &str = "signaling_client_violations_total";
+const RATE_LIMITED: &str = "signaling_rate_limited_total";
+const EVICTED: &str = "signaling_evicted_clients_total";
+const CERTIFICATES: &str = "signaling_tls_certificate_loads_total";
 
 /// Handles, made once.
 pub(super) struct EdgeMetrics {
@@ -23,6 +26,13 @@ pub(super) struct EdgeMetrics {
     resends: Counter,
     handoffs: Counter,
     full_stores: Counter,
+    handshakes: Gauge,
+    buffered: Gauge,
+    unfinished: Gauge,
+    over_message_rate: Counter,
+    over_byte_rate: Counter,
+    rate_abuses: Counter,
+    evicted_unread: Counter,
 }
 
 impl EdgeMetrics {
@@ -46,6 +56,15 @@ impl EdgeMetrics {
             "Connections and requests of clients that were refused, by HTTP status or kind of limit."
         );
         describe_counter!(VIOLATIONS, "Sockets closed because the client broke the protocol, by close code.");
+        describe_gauge!("signaling_handshakes", "Connections of clients that have not asked for a WebSocket yet.");
+        describe_gauge!("signaling_buffered_bytes", "Bytes that are kept for all clients together (--buffer-bytes).");
+        describe_gauge!("signaling_unfinished_bytes", "Bytes of messages that clients have begun and not ended.");
+        describe_counter!(
+            RATE_LIMITED,
+            "Messages refused, and sockets closed for going on, by what there was too much of."
+        );
+        describe_counter!(EVICTED, "Sockets closed because memory was short (--buffer-bytes), by what took it.");
+        describe_counter!(CERTIFICATES, "Times that a changed certificate was read, by what came of it.");
         Self {
             sockets: gauge!("signaling_client_sockets"),
             sessions: gauge!("signaling_edge_sessions"),
@@ -58,6 +77,13 @@ impl EdgeMetrics {
             resends: counter!("signaling_edge_resends_total"),
             handoffs: counter!("signaling_handoffs_total"),
             full_stores: counter!("signaling_full_stores_total"),
+            handshakes: gauge!("signaling_handshakes"),
+            buffered: gauge!("signaling_buffered_bytes"),
+            unfinished: gauge!("signaling_unfinished_bytes"),
+            over_message_rate: counter!(RATE_LIMITED, "what" => "messages"),
+            over_byte_rate: counter!(RATE_LIMITED, "what" => "bytes"),
+            rate_abuses: counter!(RATE_LIMITED, "what" => "sockets"),
+            evicted_unread: counter!(EVICTED, "what" => "unread"),
         }
     }
 
@@ -71,9 +97,17 @@ impl EdgeMetrics {
         self.sockets.decrement(1.0);
     }
 
-    pub(super) fn publish(&self, counts: &Counts, sessions: usize) {
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52 sessions")]
-        self.sessions.set(sessions as f64);
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    pub(super) fn publish(&self, core: &EdgeCore, handshakes: usize, unfinished_bytes: usize) {
+        let counts = core.counts();
+        self.sessions.set(core.len() as f64);
+        self.handshakes.set(handshakes as f64);
+        self.buffered.set(core.kept() as f64);
+        self.unfinished.set(unfinished_bytes as f64);
+        self.over_message_rate.absolute(counts.over_message_rate);
+        self.over_byte_rate.absolute(counts.over_byte_rate);
+        self.rate_abuses.absolute(counts.rate_abuses);
+        self.evicted_unread.absolute(counts.evicted);
         self.ups.absolute(counts.ups);
         self.downs.absolute(counts.downs);
         self.filtered.absolute(counts.filtered_repeats);
@@ -85,11 +119,23 @@ impl EdgeMetrics {
 }
 
 pub(super) fn refused_status(status: u16) {
-    counter!(REFUSED, "reason" => status_label(status)).increment(1);
+    refused(status_label(status));
 }
 
 pub(super) fn refused_limit(limit: TooMany) {
-    counter!(REFUSED, "reason" => limit.as_label()).increment(1);
+    refused(limit.as_label());
+}
+
+pub(super) fn refused(reason: &'static str) {
+    counter!(REFUSED, "reason" => reason).increment(1);
+}
+
+pub(super) fn evicted_unfinished() {
+    counter!(EVICTED, "what" => "unfinished").increment(1);
+}
+
+pub(super) fn certificate_renewed(serves: bool) {
+    counter!(CERTIFICATES, "result" => if serves { "shown" } else { "unusable" }).increment(1);
 }
 
 pub(super) fn refused_head(bad: BadHead) {
@@ -98,7 +144,7 @@ pub(super) fn refused_head(bad: BadHead) {
         BadHead::TooLarge => "431",
         BadHead::Malformed => "400",
     };
-    counter!(REFUSED, "reason" => reason).increment(1);
+    refused(reason);
 }
 
 pub(super) fn violation(code: u16) {

@@ -5,20 +5,27 @@
 //! the core, which writes into a link's batch; the [`Backend`] wakes whoever carries that. Down: whoever carries a link calls
 //! [`Edge::with_core`], and at the end of that turn `state` flushes every client that got something, once.
 
+mod address;
 mod admission;
 mod args;
+mod bound;
 mod closing;
 mod connect;
 mod farewell;
+#[doc(hidden)]
+pub mod fuzzing;
+mod handshakes;
 mod metrics;
 mod query;
 mod socket;
 mod state;
+mod tls;
+mod wire;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -27,16 +34,21 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use signaling_server::Listener;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tracing::debug;
 
-use self::admission::Admission;
+use self::handshakes::HandshakeKey;
 use self::state::State;
-use crate::core::{ClientKey, EdgeCore, LinkKey, SWEEP_INTERVAL};
+use crate::core::{ClientKey, EdgeCore, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings};
 
+pub use self::address::{AddressSource, ClientAddresses};
 pub use self::admission::AdmissionLimits;
-pub use self::args::AdmissionArgs;
+pub use self::args::EdgeArgs;
+pub use self::bound::MemoryBound;
 pub use self::connect::refuse_upgrade;
 pub use self::farewell::{say_goodbye, send_away};
+pub use self::tls::{Tls, TlsError, TlsFiles};
 
 /// What stands behind an edge: who finds clients a place, and who carries its links.
 pub trait Backend {
@@ -57,19 +69,60 @@ pub struct EdgeConfig {
     pub admission: AdmissionLimits,
     /// Largest message of a client, bytes.
     pub max_message_bytes: usize,
+    /// Most connections that have not asked for a WebSocket yet.
+    pub handshakes: usize,
+    /// What a request may cost before it is answered. A handshake of TLS has as much time as the head behind it.
+    pub http: HttpLimits,
+    /// Where clients' addresses are read.
+    pub addresses: ClientAddresses,
+    /// What is shown to those who speak TLS; without it nobody does.
+    pub tls: Option<Tls>,
+    /// How fast one client may send.
+    pub pace: PaceLimits,
+    /// After this silence of a client it is pinged.
+    pub heartbeat: Duration,
+    /// Bytes that all clients together may have the edge keep, and as many of messages that have begun and not ended.
+    pub buffer_bytes: usize,
+}
+
+impl EdgeConfig {
+    /// What the edge's core goes by.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let usual = Settings::for_messages_of(self.max_message_bytes);
+        let mut filter = usual.filter;
+        filter.latest_repeat = (filter.latest_repeat + self.heartbeat).saturating_sub(usual.heartbeat);
+        let memory = MemoryLimits { bytes: self.buffer_bytes };
+        Settings { pace: self.pace, heartbeat: self.heartbeat, filter, memory, ..usual }
+    }
 }
 
 /// An edge. A cheap clone shares it; it stays on its thread.
 #[derive(Clone)]
-pub struct Edge(Rc<RefCell<State>>);
+pub struct Edge {
+    state: Rc<RefCell<State>>,
+    door: Rc<Door>,
+}
+
+/// How connections are taken, before they are clients.
+struct Door {
+    http: HttpLimits,
+    addresses: ClientAddresses,
+    tls: Option<Tls>,
+}
 
 impl Edge {
+    /// An edge, and what stands behind it.
+    #[must_use]
+    pub fn new(config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
+        Self::around(EdgeCore::new(config.settings()), config, backend)
+    }
+
     /// An edge around its core.
     #[must_use]
-    pub fn new(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
-        let admission = Admission::new(config.admission, Instant::now());
-        let ws_limits = state::ws_limits(config.max_message_bytes);
-        Self(Rc::new(RefCell::new(State::new(core, backend, admission, ws_limits))))
+    pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
+        let door = Door { http: config.http, addresses: config.addresses.clone(), tls: config.tls.clone() };
+        Self { state: Rc::new(RefCell::new(State::new(core, config, backend))), door: Rc::new(door) }
     }
 
     /// Tells the core something, then carries out what it wants. Never call this from within a [`Backend`].
@@ -103,13 +156,22 @@ impl Edge {
     pub async fn serve(self, mut listener: Listener, pages: Router) {
         loop {
             let (stream, peer) = listener.accept().await;
-            let (edge, pages) = (self.clone(), pages.clone());
-            tokio::task::spawn_local(async move {
-                let service = |request| answer(edge.clone(), peer, pages.clone(), request);
-                if let Some(bad) = serve_connection(stream, peer, HttpLimits::PUBLIC, service).await {
-                    metrics::refused_head(bad);
-                }
-            });
+            let (key, evicted) = self.with_quietly(|state| state.handshakes.begin());
+            if let Some(evicted) = evicted {
+                metrics::refused("handshakes");
+                evicted.abort();
+            }
+            let handshake = Handshake { edge: self.clone(), key };
+            let task = tokio::task::spawn_local(shake_hands(handshake, stream, peer, pages.clone())).abort_handle();
+            self.with_quietly(|state| state.handshakes.carried_by(key, task));
+        }
+    }
+
+    /// Shows a new certificate whenever there is one. Ends when dropped.
+    pub async fn renew_certificate(self) {
+        match &self.door.tls {
+            Some(tls) => tls.clone().renew().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -124,7 +186,7 @@ impl Edge {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut State, &Self) -> R) -> R {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         state.look_for_jump(Instant::now());
         let result = act(&mut state, self);
         state.turn(self);
@@ -132,12 +194,66 @@ impl Edge {
     }
 
     fn with_quietly<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
-        act(&mut self.0.borrow_mut())
+        act(&mut self.state.borrow_mut())
     }
 }
 
-async fn answer(edge: Edge, peer: SocketAddr, pages: Router, mut request: Request<Incoming>) -> Response<Body> {
+/// A connection that has not asked for a WebSocket. It stops being one when it asks, or when this is dropped.
+struct Handshake {
+    edge: Edge,
+    key: HandshakeKey,
+}
+
+impl Handshake {
+    fn is_over(&self) {
+        self.edge.with_quietly(|state| state.handshakes.over(self.key));
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.is_over();
+    }
+}
+
+/// Takes a connection to its first request, and answers that and those behind it.
+async fn shake_hands(handshake: Handshake, mut stream: TcpStream, peer: SocketAddr, pages: Router) {
+    let door = Rc::clone(&handshake.edge.door);
+    let peer = match timeout(door.http.head_timeout, door.addresses.of_connection(&mut stream, peer)).await {
+        Ok(Ok(peer)) => peer,
+        Ok(Err(error)) => {
+            debug!(%peer, %error, "a connection is refused");
+            return metrics::refused("proxy_header");
+        }
+        Err(_) => return metrics::refused("timeout"),
+    };
+    let service = |request| answer(&handshake, peer, pages.clone(), request);
+    let bad = match &door.tls {
+        None => serve_connection(stream, peer, door.http, service).await,
+        Some(tls) => match timeout(door.http.head_timeout, tls.accept(stream)).await {
+            Ok(Ok(stream)) => serve_connection(stream, peer, door.http, service).await,
+            Ok(Err(error)) => {
+                debug!(%peer, %error, "a TLS handshake failed");
+                return metrics::refused("tls");
+            }
+            Err(_) => return metrics::refused("timeout"),
+        },
+    };
+    if let Some(bad) = bad {
+        metrics::refused_head(bad);
+    }
+}
+
+async fn answer(
+    handshake: &Handshake,
+    peer: SocketAddr,
+    pages: Router,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
+    let edge = handshake.edge.clone();
+    let peer = edge.door.addresses.of_request(peer, request.headers());
     if request.uri().path() == connect::PATH {
+        handshake.is_over();
         connect::answer(edge, peer, request).await
     } else {
         request.extensions_mut().insert(ConnectInfo(peer));

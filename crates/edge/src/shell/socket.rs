@@ -1,25 +1,22 @@
 //! Reading one client's socket.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
 use signaling_protocol::trunk::Gone;
-use tokio::io::{AsyncRead as _, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::io::ReadBuf;
 use tokio::sync::Notify;
 
 use super::Edge;
+use super::wire::{WireReader, WireWriter};
 use crate::core::{ClientKey, Reading};
 use crate::ws::Decoder;
 
 /// Reads a client from its upgrade on, in a task of its own.
-pub(super) fn start(edge: &Edge, client: ClientKey, stream: TcpStream, early: Bytes) {
-    let (reader, writer) = stream.into_split();
+pub(super) fn start(edge: &Edge, client: ClientKey, reader: WireReader, writer: WireWriter, early: Bytes) {
     let resume = Rc::new(Notify::new());
     let task = tokio::task::spawn_local(read(edge.clone(), client, reader, early, Rc::clone(&resume)));
     edge.with(|state, _| {
@@ -27,7 +24,7 @@ pub(super) fn start(edge: &Edge, client: ClientKey, stream: TcpStream, early: By
     });
 }
 
-async fn read(edge: Edge, client: ClientKey, mut reader: OwnedReadHalf, early: Bytes, resume: Rc<Notify>) {
+async fn read(edge: Edge, client: ClientKey, mut reader: WireReader, early: Bytes, resume: Rc<Notify>) {
     let mut decoder = Decoder::default();
     let mut early = early.to_vec();
     let mut reading = edge.with(|state, _| state.client_bytes(client, &mut decoder, &mut early));
@@ -51,12 +48,12 @@ fn poll(
     cx: &mut Context<'_>,
     edge: &Edge,
     client: ClientKey,
-    reader: &mut OwnedReadHalf,
+    reader: &mut WireReader,
     decoder: &mut Decoder,
 ) -> Poll<Option<Reading>> {
     let mut scratch = edge.with_quietly(super::state::State::take_scratch);
     let mut buffer = ReadBuf::new(&mut scratch);
-    let polled = Pin::new(reader).poll_read(cx, &mut buffer);
+    let polled = reader.poll_read(cx, &mut buffer);
     let filled = buffer.filled_mut();
     let reading = match polled {
         Poll::Ready(Ok(())) if !filled.is_empty() => {

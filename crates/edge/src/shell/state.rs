@@ -9,16 +9,17 @@ use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, CloseCode, SessionId, limits};
 use signaling_server::Pulse;
 use slotmap::SecondaryMap;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, trace, warn};
 
 use super::admission::Admission;
+use super::handshakes::Handshakes;
 use super::metrics::{self, EdgeMetrics};
-use super::{Backend, Edge, closing};
+use super::wire::WireWriter;
+use super::{Backend, Edge, EdgeConfig, closing};
 use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Reading, Refusal};
-use crate::ws::{Decoder, Event, Limits, encode};
+use crate::ws::{Decoder, Event, Limits};
 
 /// A message that is begun must end within this time.
 const UNFINISHED: Duration = Duration::from_secs(10);
@@ -38,38 +39,48 @@ struct Client {
 }
 
 struct Socket {
-    writer: Rc<OwnedWriteHalf>,
+    writer: Rc<WireWriter>,
     reader: AbortHandle,
     resume: Rc<Notify>,
     /// The kernel takes no more: a task waits until it does.
     blocked: bool,
     unfinished_since: Option<Instant>,
+    /// Bytes of the message that it has begun.
+    unfinished_bytes: usize,
 }
 
 pub(super) struct State {
     pub(super) core: EdgeCore,
     pub(super) backend: Box<dyn Backend>,
     pub(super) admission: Admission,
+    pub(super) handshakes: Handshakes,
     pub(super) ws_limits: Limits,
     pub(super) metrics: EdgeMetrics,
     pub(super) draining: bool,
     /// Beats whenever anything happens: at least every sweep, but for pauses.
     pulse: Pulse,
     clients: SecondaryMap<ClientKey, Client>,
+    /// Bytes of begun messages, of all clients, and how many there may be.
+    unfinished_bytes: usize,
+    max_unfinished_bytes: usize,
     scratch: Vec<u8>,
 }
 
 impl State {
-    pub(super) fn new(core: EdgeCore, backend: Box<dyn Backend>, admission: Admission, ws_limits: Limits) -> Self {
+    pub(super) fn new(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
+        let now = Instant::now();
         Self {
             core,
             backend,
-            admission,
-            ws_limits,
+            admission: Admission::new(config.admission, now),
+            handshakes: Handshakes::new(config.handshakes),
+            ws_limits: ws_limits(config.max_message_bytes),
             metrics: EdgeMetrics::new(),
             draining: false,
-            pulse: Pulse::new(Instant::now()),
+            pulse: Pulse::new(now),
             clients: SecondaryMap::new(),
+            unfinished_bytes: 0,
+            max_unfinished_bytes: config.buffer_bytes,
             scratch: vec![0; SCRATCH_BYTES],
         }
     }
@@ -93,13 +104,14 @@ impl State {
         &mut self,
         now: Instant,
         key: ClientKey,
-        writer: Rc<OwnedWriteHalf>,
+        writer: Rc<WireWriter>,
         reader: AbortHandle,
         resume: Rc<Notify>,
     ) {
         let Some(client) = self.clients.get_mut(key) else { return reader.abort() };
         debug!(client = %client.id, session = %client.session, address = %client.address, "a client is in");
-        client.socket = Some(Socket { writer, reader, resume, blocked: false, unfinished_since: None });
+        let (blocked, unfinished_since, unfinished_bytes) = (false, None, 0);
+        client.socket = Some(Socket { writer, reader, resume, blocked, unfinished_since, unfinished_bytes });
         self.metrics.opened();
         self.core.socket_opened(now, key);
     }
@@ -135,7 +147,11 @@ impl State {
                         break Reading::Paused;
                     }
                 }
-                Ok(Some(Event::Ping(payload))) => self.core.client_control(key, |out| encode::pong(out, payload)),
+                Ok(Some(Event::Ping(payload))) => {
+                    if self.core.client_ping(now, key, payload) == Reading::Paused {
+                        break Reading::Paused;
+                    }
+                }
                 Ok(Some(Event::Pong(_) | Event::Binary(_))) => {}
                 Ok(Some(Event::Close(code, _))) => {
                     self.core.client_left(key, CloseCode(code.unwrap_or(CloseCode::NORMAL.0)));
@@ -153,6 +169,14 @@ impl State {
             // After a message that has ended, it is the next one whose time runs.
             let since = socket.unfinished_since.filter(|_| !finished).unwrap_or(now);
             socket.unfinished_since = (reading == Reading::On && decoder.unfinished()).then_some(since);
+            let bytes = decoder.held();
+            self.unfinished_bytes = self.unfinished_bytes - socket.unfinished_bytes + bytes;
+            socket.unfinished_bytes = bytes;
+            if bytes > 0 && self.unfinished_bytes > self.max_unfinished_bytes {
+                metrics::evicted_unfinished();
+                self.core.close(key, CloseCode::TRY_AGAIN, "memory is short: finish a message once it is begun");
+                return Reading::Paused;
+            }
         }
         reading
     }
@@ -207,6 +231,7 @@ impl State {
                 {
                     debug!(client = %client.id, session = %client.session, code = code.0, "closes a client's socket");
                     socket.reader.abort();
+                    self.unfinished_bytes -= socket.unfinished_bytes;
                     self.metrics.closed();
                     tokio::task::spawn_local(closing::close(socket.writer, last_words));
                 }
@@ -228,20 +253,24 @@ impl State {
         }
         loop {
             let output = self.core.output(key);
-            if output.is_empty() {
+            let whole = output.len();
+            if whole == 0 && !socket.writer.owes() {
                 return;
             }
-            let whole = output.len();
             match socket.writer.try_write(output) {
                 Ok(count) => {
                     trace!(count, "wrote to a client");
-                    self.core.wrote(now, key, count);
-                    if count == whole {
+                    if count > 0 {
+                        self.core.wrote(now, key, count);
+                    }
+                    if count == whole && !socket.writer.owes() {
                         return;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.core.wrote(now, key, 0);
+                    if whole > 0 {
+                        self.core.wrote(now, key, 0);
+                    }
                     socket.blocked = true;
                     tokio::task::spawn_local(wait_writable(edge.clone(), key, Rc::clone(&socket.writer)));
                     return;
@@ -267,13 +296,14 @@ impl State {
             self.core.close(client, CloseCode::POLICY, "a message was begun and not finished in time");
         }
         self.core.sweep(now);
-        self.metrics.publish(&self.core.counts(), self.core.len());
+        self.metrics.publish(&self.core, self.handshakes.len(), self.unfinished_bytes);
     }
 
     /// Forgets the client's socket and gives its place free. Says whether there was one.
     fn forget(&mut self, key: ClientKey) -> bool {
         let Some(client) = self.clients.remove(key) else { return false };
         if let Some(socket) = client.socket {
+            self.unfinished_bytes -= socket.unfinished_bytes;
             debug!(client = %client.id, session = %client.session, "a client's socket has ended");
             socket.reader.abort();
             self.metrics.closed();
@@ -283,7 +313,7 @@ impl State {
     }
 }
 
-async fn wait_writable(edge: Edge, key: ClientKey, writer: Rc<OwnedWriteHalf>) {
+async fn wait_writable(edge: Edge, key: ClientKey, writer: Rc<WireWriter>) {
     // An error shows at the write that follows.
     let _ = writer.writable().await;
     edge.with(|state, edge| {
@@ -294,8 +324,7 @@ async fn wait_writable(edge: Edge, key: ClientKey, writer: Rc<OwnedWriteHalf>) {
     });
 }
 
-/// The first thing a client that was let in may count on.
-pub(super) fn ws_limits(max_message_bytes: usize) -> Limits {
+fn ws_limits(max_message_bytes: usize) -> Limits {
     let max_message_bytes = u32::try_from(max_message_bytes.min(limits::MAX_MESSAGE_BYTES)).unwrap_or(u32::MAX);
     Limits { max_message_bytes, ..Limits::default() }
 }

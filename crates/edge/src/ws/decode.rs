@@ -71,6 +71,11 @@ impl Decoder {
         self.message.is_some() || (!self.rest.is_empty() && !self.stopped_early)
     }
 
+    /// Bytes kept for what has begun and not ended, or has not been looked at.
+    pub fn held(&self) -> usize {
+        self.rest.len() + self.message.as_ref().map_or(0, |message| message.capacity())
+    }
+
     /// Whether the last input was dropped before all its events were taken. Feed an empty slice to go on;
     /// feeding further reads instead lets the backlog grow by as much.
     pub fn has_backlog(&self) -> bool {

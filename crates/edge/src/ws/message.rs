@@ -39,6 +39,11 @@ impl Message {
         Self { kind, payload: Vec::new(), checked: 0, fragments: 0, frame: None }
     }
 
+    /// Bytes that it takes.
+    pub(super) fn capacity(&self) -> usize {
+        self.payload.capacity()
+    }
+
     pub(super) fn progress(&self) -> Progress {
         Progress { bytes: self.payload.len(), fragments: self.fragments }
     }
@@ -84,11 +89,6 @@ impl Message {
 
     pub(super) fn into_parts(self) -> (Kind, Vec<u8>) {
         (self.kind, self.payload)
-    }
-
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.payload.capacity()
     }
 }
 

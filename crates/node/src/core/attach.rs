@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Attach, Gone, Slot, ToEdge};
-use signaling_protocol::{ClientId, CloseCode, Left, SessionId, limits, resume};
+use signaling_protocol::{ClientId, CloseCode, Left, SessionId, resume};
 
 use super::linger::Lingering;
 use super::session::{Arrival, Contender, Session};
@@ -109,7 +109,9 @@ impl NodeCore {
 
     fn proven_session(&self, now: Instant, client: &ClientId, token: &str) -> Option<SessionId> {
         let (instant, wall) = self.settings.epoch;
-        resume::verify(&self.settings.mesh_secret, client, token, wall + now.saturating_duration_since(instant))
+        let now = wall + now.saturating_duration_since(instant);
+        let mut keys = std::iter::once(&self.settings.mesh_secret).chain(&self.other_secrets);
+        keys.find_map(|key| resume::verify(key, client, token, now))
     }
 
     pub(super) fn close(&mut self, session: SessionKey, code: CloseCode, reason: &str) {
@@ -189,7 +191,7 @@ impl NodeCore {
             client_id: arrival.client_id.as_str(),
             resume: &token,
             resumed,
-            heartbeat_ms: u64::try_from(limits::HEARTBEAT.as_millis()).unwrap_or(u64::MAX),
+            heartbeat_ms: u64::try_from(self.settings.rules.heartbeat.as_millis()).unwrap_or(u64::MAX),
             max_message_bytes: self.settings.max_message_bytes,
             ice_servers: &[],
             node: self.settings.reveal_nodes.then_some(self.settings.id.as_str()),

@@ -103,7 +103,7 @@ pub struct Settings {
     pub max_message_bytes: usize,
     /// Whether clients are told which node serves them.
     pub reveal_nodes: bool,
-    /// Signs resume tokens.
+    /// Signs resume tokens, until [another](NodeCore::set_mesh_secrets) takes its place.
     pub mesh_secret: Arc<[u8]>,
     /// One moment on both clocks, so that tokens can be dated without reading a clock.
     pub epoch: (Instant, SystemTime),
@@ -147,6 +147,8 @@ pub struct Counts {
 /// The node's state.
 pub struct NodeCore {
     settings: Settings,
+    /// What else resume tokens may be signed with: the mesh secret is being changed.
+    other_secrets: Vec<Arc<[u8]>>,
     view: Arc<View>,
     ranking: Ranking,
     /// By place in `ranking`; none for this node itself.
@@ -213,7 +215,17 @@ impl NodeCore {
             scratch: Vec::new(),
             counts: Counts::default(),
             draining: false,
+            other_secrets: Vec::new(),
             settings,
+        }
+    }
+
+    /// From now on the first signs resume tokens, and those signed with any of them are taken.
+    pub fn set_mesh_secrets(&mut self, secrets: Vec<Arc<[u8]>>) {
+        let mut secrets = secrets.into_iter();
+        if let Some(first) = secrets.next() {
+            self.settings.mesh_secret = first;
+            self.other_secrets = secrets.collect();
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Rules {
     /// How long the edge of an id's former session has to say what it wrote, before that goes down the newer one: until the
     /// edge is suspect, if it is silent.
     pub last_confirm: Duration,
+    /// After this silence edges ping a client, which is told so.
+    pub heartbeat: Duration,
     /// How long the open socket of an id has to answer before a newcomer gets the id.
     pub takeover_answer: Duration,
     /// Most messages of one session that may wait for one absent recipient: a call set-up with all its candidates.
@@ -56,6 +58,7 @@ impl Default for Rules {
             repeat_at_most_every: Duration::from_millis(100),
             last_word: Duration::from_secs(3),
             last_confirm: Duration::from_secs(2),
+            heartbeat: limits::HEARTBEAT,
             takeover_answer: limits::TAKEOVER_ANSWER,
             max_for_absent: 64,
             detours: 1,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use rand::RngExt as _;
 use signaling_discovery::View;
-use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Settings, Wants};
+use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Wants};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
@@ -59,18 +59,23 @@ impl Backend for OneLink {
 impl Direct {
     /// An edge for the node's direct clients.
     #[must_use]
-    pub fn new(node: &Node, config: &EdgeConfig, settings: Settings) -> Self {
+    pub fn new(node: &Node, config: &EdgeConfig) -> Self {
         let (trunk, wake) = node.trunk_up(NodeCore::local_trunk_up);
-        let mut core = EdgeCore::new(settings);
+        let mut core = EdgeCore::new(config.settings());
         let link = core.link_up();
         let backend = OneLink { link, wake: Rc::clone(&wake) };
-        Self { edge: Edge::new(core, config, Box::new(backend)), node: node.clone(), link, trunk, wake }
+        Self { edge: Edge::around(core, config, Box::new(backend)), node: node.clone(), link, trunk, wake }
     }
 
     /// Accepts clients. Ends when dropped.
     pub async fn serve(self, listener: Listener) {
         let pages = Router::new().fallback(signaling_server::http::not_found);
-        tokio::join!(self.edge.clone().serve(listener, pages), self.edge.clone().sweep(), self.carry());
+        tokio::join!(
+            self.edge.clone().serve(listener, pages),
+            self.edge.clone().sweep(),
+            self.edge.clone().renew_certificate(),
+            self.carry()
+        );
     }
 
     /// Refuses newcomers from now on.

@@ -11,9 +11,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use signaling_protocol::{forward, trunk};
-use signaling_server::auth::{RefusalLog, authorized};
+use signaling_server::auth::RefusalLog;
 use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
-use signaling_server::{Listener, Secret};
+use signaling_server::{Listener, Secrets};
 
 use super::{Node, trunks};
 
@@ -26,7 +26,7 @@ pub struct Internal {
     /// The node.
     pub node: Node,
     /// What edges and other nodes must show.
-    pub secret: Secret,
+    pub secrets: Secrets,
     /// Health, metrics, admin.
     pub router: Router,
     /// Who was refused so far.
@@ -50,7 +50,7 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
     if path != trunk::PATH && path != forward::PATH {
         return from_router(&internal.router, request).await;
     }
-    if !authorized(request.headers(), &internal.secret) {
+    if !internal.secrets.authorize(request.headers()) {
         internal.refusals.borrow_mut().refused(peer.ip());
         let message = "this needs the mesh secret as bearer token";
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);

@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use reqwest::Url;
 use signaling_discovery::View;
 use signaling_protocol::{forward, limits};
-use signaling_server::{Secret, Wake};
+use signaling_server::{Secrets, Wake};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{Instrument as _, debug, info, info_span, warn};
@@ -43,12 +43,12 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// Routes by each view that comes, and carries the lanes of the peers in it. Ends when dropped, or when views end.
-pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secret: Secret) {
+pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     loop {
         let view = views.borrow_and_update().clone();
         info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
         node.with_core(|core| core.set_view(Instant::now(), view));
-        renew_carriers(&node, &http, &secret);
+        renew_carriers(&node, &http, &secrets);
         if views.changed().await.is_err() {
             return;
         }
@@ -56,7 +56,7 @@ pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receive
 }
 
 /// Ends the carriers of peers that are gone, starts those of new ones, and tells the others where their peer is.
-fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
+fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
     let mut state = node.0.borrow_mut();
     let peers: Vec<_> = state.core.peers().map(|(peer, address)| (peer, address.to_owned())).collect();
     state.lanes.retain(|key, lanes| {
@@ -83,7 +83,7 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
             let carrier = Carrier {
                 node: node.clone(),
                 http: http.clone(),
-                secret: secret.bearer(),
+                secrets: secrets.clone(),
                 url: Rc::clone(&url),
                 peer,
                 lane,
@@ -99,7 +99,7 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secret: &Secret) {
 struct Carrier {
     node: Node,
     http: reqwest::Client,
-    secret: HeaderValue,
+    secrets: Secrets,
     url: Rc<RefCell<Url>>,
     peer: PeerKey,
     lane: usize,
@@ -178,7 +178,7 @@ impl Carrier {
         let request = self
             .http
             .post(self.url.borrow().clone())
-            .header(header::AUTHORIZATION, self.secret.clone())
+            .header(header::AUTHORIZATION, self.secrets.shown().bearer())
             .header(header::CONTENT_TYPE, CONTENT_TYPE)
             .body(batch);
         let response = request.send().await.map_err(again)?;

@@ -32,6 +32,8 @@ pub(super) struct NodeMetrics {
     waiting: Gauge,
     room_commands: Counter,
     broadcasts: Counter,
+    too_many_rooms: Counter,
+    full_lines: Counter,
     store_failures: Counter,
     healed: Counter,
     restored: Counter,
@@ -43,6 +45,7 @@ impl NodeMetrics {
     pub(super) fn new() -> Self {
         const MESSAGES: &str = "signaling_messages_total";
         const SEATS: &str = "signaling_room_seats";
+        const JOINS: &str = "signaling_refused_joins_total";
         const STORE: &str = "signaling_room_store_seconds";
         describe_gauge!("signaling_sessions", "Sessions with a socket at this node.");
         describe_gauge!("signaling_held_bytes", "Bytes that wait for absent recipients.");
@@ -66,6 +69,7 @@ impl NodeMetrics {
         describe_gauge!("signaling_rooms", "Rooms that somebody at this node is in, or waits for.");
         describe_gauge!(SEATS, "Seats in rooms of this node's clients, and their places in lines.");
         describe_counter!("signaling_room_commands_total", "Requests about rooms that were carried out.");
+        describe_counter!(JOINS, "Joins refused, by what there was too much of.");
         describe_counter!("signaling_broadcasts_total", "Messages to all in a room.");
         describe_counter!("signaling_room_store_failures_total", "Operations that the room store did not carry out.");
         describe_counter!(
@@ -81,6 +85,8 @@ impl NodeMetrics {
             waiting: gauge!(SEATS, "standing" => "waiting"),
             room_commands: counter!("signaling_room_commands_total"),
             broadcasts: counter!("signaling_broadcasts_total"),
+            too_many_rooms: counter!(JOINS, "what" => "rooms"),
+            full_lines: counter!(JOINS, "what" => "line"),
             store_failures: counter!("signaling_room_store_failures_total"),
             healed: counter!("signaling_rooms_healed_total"),
             restored: counter!("signaling_seats_restored_total"),
@@ -132,6 +138,8 @@ impl NodeMetrics {
         self.waiting.set(figures.waiting as f64);
         self.room_commands.absolute(counts.commands);
         self.broadcasts.absolute(counts.broadcasts);
+        self.too_many_rooms.absolute(counts.too_many_rooms);
+        self.full_lines.absolute(counts.full_lines);
         self.store_failures.absolute(counts.failures);
         self.healed.absolute(counts.healed);
         self.restored.absolute(counts.restored);

@@ -1,5 +1,6 @@
 //! Full rooms, and the line in front of them.
 
+use signaling_node::core::RoomSettings;
 use signaling_protocol::trunk::Gone;
 
 use crate::stage::{PRESENCE, SECOND, Stage};
@@ -28,6 +29,23 @@ fn who_waits_hears_its_place_at_once_and_the_first_is_let_in_when_a_seat_is_free
     assert_eq!(stage.heard("b"), [joined], "at once");
     stage.passes(2 * SECOND);
     assert_eq!((stage.heard("c"), stage.heard("d")), (vec![waiting(0, 2)], vec![waiting(1, 2)]));
+}
+
+#[test]
+fn who_comes_to_a_full_line_or_is_in_as_many_rooms_as_allowed_is_told_so() {
+    let settings = RoomSettings { shared: true, line: Some(1), per_client: 2, ..RoomSettings::default() };
+    let mut stage = Stage::with(&["n0"], 1, settings);
+    ["a", "b", "c"].into_iter().for_each(|name| stage.comes(name, "n0"));
+    stage.joins("a", "r");
+    assert_eq!(stage.joins("b", "r")[0], waiting(0, 1));
+    let refused = stage.joins("c", "r");
+    assert!(refused.len() == 1 && refused[0].contains(r#""code":"overloaded""#), "{refused:?}");
+    assert!(refused[0].contains("line") && refused[0].contains("retry_after_ms"), "{refused:?}");
+    stage.leaves("b", "r");
+    assert_eq!(stage.joins("c", "r")[0], waiting(0, 1));
+    stage.joins("c", "s");
+    let refused = stage.joins("c", "t");
+    assert!(refused.len() == 1 && refused[0].contains("as many rooms"), "{refused:?}");
 }
 
 #[test]

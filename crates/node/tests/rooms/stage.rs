@@ -53,7 +53,12 @@ impl Stage {
 
     pub(crate) fn with(ids: &[&'static str], capacity: u32, rooms: RoomSettings) -> Self {
         let now = Instant::now();
-        let rules = Rules { capacity: Some(capacity), stale: Rules::stale_after(PRESENCE), ..Rules::default() };
+        let rules = Rules {
+            capacity: Some(capacity),
+            line: rooms.line,
+            stale: Rules::stale_after(PRESENCE),
+            ..Rules::default()
+        };
         let member = |id: &&str| {
             let (id, address) = (NodeId::new(id).unwrap(), "127.0.0.1:1".parse().unwrap());
             Member { id, address, draining: false }

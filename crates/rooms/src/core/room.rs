@@ -108,6 +108,9 @@ impl Step<'_> {
             }
             _ => {
                 let is_in = self.room.has_room(self.rules, self.now);
+                if !is_in && self.rules.line.is_some_and(|line| self.room.records.waiting() >= line as usize) {
+                    return;
+                }
                 let (since, data) = (self.next_place(), data.map(Box::from));
                 if is_in {
                     self.changes.push(Change::Joined(Member { client: who.client.clone(), data: data.clone() }));

@@ -1,5 +1,5 @@
--- client, session, born, number, node, data
-local client, who, data = ARGV[9], who_at(9), ARGV[14]
+-- client, session, born, number, node, data, longest line (0: any)
+local client, who, data, longest_line = ARGV[9], who_at(9), ARGV[14], tonumber(ARGV[15])
 expire()
 admit()
 local known = read(client)
@@ -8,7 +8,7 @@ if known and outdates(known, who) then
 elseif known and has_done(known, who) then
   refresh(client, who)
 else
-  local place = known and place_of(client)
+  local place, takes = known and place_of(client), true
   if place then
     local shown = data ~= '' and data ~= known.data
     who.data = shown and data or known.data
@@ -20,17 +20,21 @@ else
     touch(client, place)
   else
     who.data = data
-    redis.call('ZREM', checkin, client)
     if has_room() then
+      redis.call('ZREM', checkin, client)
       redis.call('ZADD', members, now, client)
       enter(client, who)
+    elseif longest_line > 0 and redis.call('ZCARD', waiting) >= longest_line then
+      takes = false
     else
       who.since = next_place()
       redis.call('ZADD', waiting, who.since, client)
       redis.call('ZADD', checkin, now, client)
     end
   end
-  served(who.node, 1)
-  write(client, who)
+  if takes then
+    served(who.node, 1)
+    write(client, who)
+  end
 end
 local asked_of, list_after = { { client, who.session } }, ''

@@ -56,7 +56,7 @@ impl RedisStore {
             Op::Join { who, data } => {
                 let mut call = call(&scripts::JOIN);
                 add_who(&mut call, who);
-                call.arg(data.as_deref().unwrap_or_default());
+                call.arg(data.as_deref().unwrap_or_default()).arg(self.rules.line.unwrap_or(0));
                 call
             }
             Op::Leave { who } => {

@@ -54,8 +54,15 @@ fn step() -> impl Strategy<Value = (u64, Op)> {
 fn redis_answers_every_operation_as_memory_does() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let rules =
-        Rules { capacity: Some(2), stale: STALE, page: 3, page_bytes: 20, stale_at_once: 2, ..Rules::default() };
+    let rules = Rules {
+        capacity: Some(2),
+        line: Some(2),
+        stale: STALE,
+        page: 3,
+        page_bytes: 20,
+        stale_at_once: 2,
+        ..Rules::default()
+    };
     let mut rooms = 0;
     let house = House::memory(rules);
     let given = Clock::Given(Arc::clone(&house.clock));

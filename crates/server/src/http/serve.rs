@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower::ServiceExt;
 use tracing::debug;
 
@@ -54,13 +54,9 @@ pub enum BadHead {
 /// Returns what was wrong with a head that reached no service.
 ///
 /// The future of the service is dropped when the peer goes away before it has its answer.
-pub async fn serve_connection<S, F>(
-    stream: TcpStream,
-    peer: SocketAddr,
-    limits: HttpLimits,
-    service: S,
-) -> Option<BadHead>
+pub async fn serve_connection<I, S, F>(stream: I, peer: SocketAddr, limits: HttpLimits, service: S) -> Option<BadHead>
 where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<Body>>,
 {

@@ -49,7 +49,7 @@ impl RoomPlan {
         }
         let seconds = |rng: &mut Rng, low, high| Duration::from_secs(rng.within(low, high));
         let (presence, grace) = (seconds(rng, 8, 12), seconds(rng, 4, 12));
-        plan.settings = Some(RoomSettings { shared: true, presence, grace, registered: false });
+        plan.settings = Some(RoomSettings { shared: true, presence, grace, ..RoomSettings::default() });
         plan.capacity = rng.pick(&[None, Some(3), Some(6)]).unwrap_or_default();
         let of_its_own = |_| rng.pick(&[None, None, Some(2), Some(3), Some(4), Some(0)]).unwrap_or_default();
         plan.capacities = (0..ROOMS).map(of_its_own).collect();

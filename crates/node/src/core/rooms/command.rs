@@ -11,10 +11,12 @@ use signaling_rooms::{Op, Outcome, Standing, StoreError};
 use super::super::{NodeCore, SessionKey};
 use super::guest::{Ask, Command, Guest, Place};
 use super::task::{Purpose, RoomTask, Urgency};
-use super::{MAX_ROOMS, MAX_SHOWN, words};
+use super::{MAX_SHOWN, words};
 
 /// A client whose command the store did not take asks again after so long.
 const RETRY_AFTER_MS: u64 = 1_000;
+/// A line that is full is long: it does not move up at once.
+const LINE_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Why a command is not carried out.
 #[derive(Clone, Copy)]
@@ -39,6 +41,11 @@ const NOT_SHARED: Refusal = refusal(
 );
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
 const TOO_MANY: Refusal = refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
+const LINE_FULL: Refusal = Refusal {
+    code: ErrorCode::Overloaded,
+    message: "the room is full, and so is the line in front of it",
+    retry_after_ms: Some(LINE_RETRY_AFTER_MS),
+};
 const TOO_MUCH: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
 
@@ -69,7 +76,8 @@ impl NodeCore {
                     let shown = data.as_deref().map_or(0, str::len) + guest.shown_elsewhere(&command.room);
                     if !self.rooms.settings.shared && self.view.len() > 1 {
                         Err(NOT_SHARED)
-                    } else if place.is_none() && guest.places.len() >= MAX_ROOMS {
+                    } else if place.is_none() && guest.places.len() >= self.rooms.settings.per_client {
+                        self.rooms.counts.too_many_rooms += 1;
                         Err(TOO_MANY)
                     } else if shown > MAX_SHOWN {
                         Err(TOO_MUCH)
@@ -187,7 +195,11 @@ impl NodeCore {
             // It has left since, or another session of the client is in it: so things stand.
             Standing::Out | Standing::Unknown => left(room),
         };
-        if matches!(standing, Standing::Out | Standing::Unknown) {
+        let is_out = matches!(standing, Standing::Out | Standing::Unknown);
+        let line_is_full = self.rooms.settings.line.is_some_and(|line| outcome.waiting >= u64::from(line));
+        let refusal = (is_out && line_is_full).then_some(LINE_FULL);
+        self.rooms.counts.full_lines += u64::from(refusal.is_some());
+        if is_out {
             guest.places.remove(room);
             self.rooms.is_out(room, session);
         } else {
@@ -197,7 +209,10 @@ impl NodeCore {
             self.rooms.is_in(room, session, standing, outcome.version);
             self.rooms.knows(room, session, outcome.version);
         }
-        self.finish(session, &[reply], None);
+        match refusal {
+            Some(refusal) => self.finish(session, &[], Some(&refusal)),
+            None => self.finish(session, &[reply], None),
+        }
         self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
     }
 

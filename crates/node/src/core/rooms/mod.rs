@@ -53,18 +53,20 @@ pub struct RoomSettings {
     pub grace: Duration,
     /// Whether a registry wants to hear who comes and goes.
     pub registered: bool,
+    /// Most rooms that a client may be in, or in line for.
+    pub per_client: usize,
+    /// Most clients in line for a room, as the store has it; none: no limit.
+    pub line: Option<u32>,
 }
 
 impl Default for RoomSettings {
     /// Rooms of this node alone, by the usual times.
     fn default() -> Self {
         let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
-        Self { shared: false, presence, grace, registered: false }
+        Self { shared: false, presence, grace, registered: false, per_client: 256, line: None }
     }
 }
 
-/// A client may be in so many rooms, or in line for them.
-const MAX_ROOMS: usize = 256;
 /// What a client shows in all its rooms comes to so many bytes at most: it moves with the client from node to node.
 const MAX_SHOWN: usize = 64 * 1024;
 
@@ -96,6 +98,10 @@ pub struct RoomCounts {
     pub restored: u64,
     /// Broadcasts.
     pub broadcasts: u64,
+    /// Joins refused because the client was in as many rooms as it may be.
+    pub too_many_rooms: u64,
+    /// Joins refused because the line was full.
+    pub full_lines: u64,
 }
 
 /// How things stand in rooms, for metrics.

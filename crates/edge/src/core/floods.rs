@@ -1,0 +1,64 @@
+//! What becomes of clients that send faster than they may.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::client::{self, EdgeMessage};
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::{CloseCode, ErrorCode};
+
+use super::pace::{Exceeded, Pacing};
+use super::{ClientKey, EdgeCore, Reading};
+use crate::ws::encode;
+
+impl EdgeCore {
+    /// Deals with a message that comes too fast; none if it does not.
+    pub(super) fn refuse_flood(
+        &mut self,
+        now: Instant,
+        client: ClientKey,
+        message: EdgeMessage,
+        text: &[u8],
+    ) -> Option<Reading> {
+        let pace = &mut self.sessions.get_mut(client)?.pace;
+        let pacing = match message {
+            EdgeMessage::Ping if pace.ping(&self.settings.pace, now) => Pacing::Pass,
+            EdgeMessage::Ping => return Some(self.too_many_pings(client)),
+            EdgeMessage::Received { .. } | EdgeMessage::Other => pace.message(&self.settings.pace, now, text.len()),
+        };
+        match pacing {
+            Pacing::Pass => None,
+            // What a reliable client has is heard all the same: it frees memory.
+            Pacing::Wait(..) if message != EdgeMessage::Other => None,
+            Pacing::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
+            Pacing::Abuse => {
+                self.counts.rate_abuses += 1;
+                self.close(client, CloseCode::RATE_ABUSE, "you went on sending faster than you may");
+                Some(Reading::Paused)
+            }
+        }
+    }
+
+    pub(super) fn too_many_pings(&mut self, client: ClientKey) -> Reading {
+        self.counts.rate_abuses += 1;
+        self.close(client, CloseCode::POLICY, "you ping too often");
+        Reading::Paused
+    }
+
+    /// Refuses a message of a client that has sent too much lately. Nothing is kept of it.
+    fn too_fast(&mut self, client: ClientKey, text: &[u8], limit: Exceeded, wait: Duration) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        let (count, message) = match limit {
+            Exceeded::Messages => (&mut self.counts.over_message_rate, "too many messages"),
+            Exceeded::Bytes => (&mut self.counts.over_byte_rate, "too many bytes"),
+        };
+        *count += 1;
+        let client::Names { id, to, room } = client::names(text);
+        // Rounded up: who waits so long must not come too early.
+        let retry_after_ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).ok();
+        let code = ErrorCode::RateLimited;
+        let error =
+            ServerMessage::Error { code, message, id, to: to.as_deref(), room: room.as_deref(), retry_after_ms };
+        session.output.append(&mut self.pool, |out| encode::text(out, &error.to_json()));
+        self.check_output(client)
+    }
+}

@@ -1,0 +1,235 @@
+//! How fast one client may send: token buckets for its messages, their bytes, and what only keeps the connection.
+
+use std::time::{Duration, Instant};
+
+/// A rate that holds in the long run, and how far a client may run ahead of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Units a second.
+    pub per_second: u32,
+    /// Units at once, after a quiet time. A single thing that is larger passes when nothing was before it.
+    pub burst: u32,
+}
+
+/// What a client may send. None: any amount.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PaceLimits {
+    /// Messages.
+    pub messages: Option<Rate>,
+    /// Bytes of messages, each with 64 more.
+    pub bytes: Option<Rate>,
+    /// WebSocket pings and `ping` messages.
+    pub pings: Option<Rate>,
+}
+
+/// What a message costs beside its own bytes, so that very short ones are not free.
+pub(super) const FRAME_BYTES: u32 = 64;
+/// Who sends before the time that it was told to wait for, and goes on so long with no longer pause than [`RELENTS`], will
+/// not stop by itself.
+pub(super) const ABUSE: Duration = Duration::from_secs(5);
+/// A pause that shows goodwill.
+const RELENTS: Duration = Duration::from_secs(1);
+
+/// Of which limit a client has run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exceeded {
+    Messages,
+    Bytes,
+}
+
+/// Whether a message may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pacing {
+    Pass,
+    /// Not now, but after this time.
+    Wait(Exceeded, Duration),
+    /// It was refused again and again, and goes on.
+    Abuse,
+}
+
+/// How much one client has sent lately.
+#[derive(Debug)]
+pub(super) struct Pace {
+    messages: Bucket,
+    bytes: Bucket,
+    pings: Bucket,
+    refused: Option<Box<Refused>>,
+}
+
+/// A client that was refused something.
+#[derive(Debug)]
+struct Refused {
+    /// It was told to wait until then.
+    until: Instant,
+    /// First and last of the messages in a row that came before their time.
+    ignored: Option<(Instant, Instant)>,
+}
+
+impl Pace {
+    pub(super) fn new(now: Instant) -> Self {
+        let full = Bucket { full_at: now };
+        Self { messages: full, bytes: full, pings: full, refused: None }
+    }
+
+    /// A message of so many bytes has come.
+    pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> Pacing {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES);
+        let wait = |bucket: &Bucket, rate: Option<Rate>, amount| rate.and_then(|rate| bucket.wait(now, rate, amount));
+        let exceeded = match wait(&self.messages, limits.messages, 1) {
+            Some(wait) => Some((Exceeded::Messages, wait)),
+            None => wait(&self.bytes, limits.bytes, bytes).map(|wait| (Exceeded::Bytes, wait)),
+        };
+        if let Some((limit, wait)) = exceeded {
+            return self.refuse(now, limit, wait);
+        }
+        // Only what passes is paid for.
+        if let Some(rate) = limits.messages {
+            self.messages.pay(now, rate, 1);
+        }
+        if let Some(rate) = limits.bytes {
+            self.bytes.pay(now, rate, bytes);
+        }
+        Pacing::Pass
+    }
+
+    /// A ping has come. Says whether it may be answered; the socket is to be closed if not.
+    pub(super) fn ping(&mut self, limits: &PaceLimits, now: Instant) -> bool {
+        let Some(rate) = limits.pings else { return true };
+        let passes = self.pings.wait(now, rate, 1).is_none();
+        if passes {
+            self.pings.pay(now, rate, 1);
+        }
+        passes
+    }
+
+    fn refuse(&mut self, now: Instant, limit: Exceeded, wait: Duration) -> Pacing {
+        let refused = self.refused.get_or_insert_with(|| Box::new(Refused { until: now, ignored: None }));
+        let ignores = now < refused.until;
+        refused.until = now + wait;
+        if !ignores {
+            return Pacing::Wait(limit, wait);
+        }
+        let (first, last) = refused.ignored.get_or_insert((now, now));
+        if now.saturating_duration_since(*last) > RELENTS {
+            *first = now;
+        }
+        *last = now;
+        if now.saturating_duration_since(*first) >= ABUSE { Pacing::Abuse } else { Pacing::Wait(limit, wait) }
+    }
+}
+
+/// A token bucket as one moment: when it would be full again.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    full_at: Instant,
+}
+
+impl Bucket {
+    /// How long until so much may be taken; none: now.
+    fn wait(&self, now: Instant, rate: Rate, amount: u32) -> Option<Duration> {
+        // More than a full bucket holds is taken from a full one.
+        let room = cost(rate, rate.burst.max(1)).saturating_sub(cost(rate, amount));
+        let debt = self.full_at.saturating_duration_since(now);
+        debt.checked_sub(room).filter(|wait| !wait.is_zero())
+    }
+
+    fn pay(&mut self, now: Instant, rate: Rate, amount: u32) {
+        self.full_at = self.full_at.max(now) + cost(rate, amount);
+    }
+}
+
+/// How long the rate takes for so much.
+fn cost(rate: Rate, amount: u32) -> Duration {
+    Duration::from_nanos(u64::from(amount) * 1_000_000_000 / u64::from(rate.per_second.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN: Rate = Rate { per_second: 10, burst: 10 };
+    const MESSAGES: PaceLimits = PaceLimits { messages: Some(TEN), bytes: None, pings: None };
+
+    /// How many messages pass that come evenly for so long.
+    fn passed(limits: &PaceLimits, per_second: u64, seconds: u64, bytes: usize) -> u64 {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let came = (0..per_second * seconds).map(|n| start + Duration::from_nanos(n * 1_000_000_000 / per_second));
+        came.filter(|&now| pace.message(limits, now, bytes) == Pacing::Pass).count() as u64
+    }
+
+    #[test]
+    fn ten_a_second_are_ten_a_second_over_a_minute_whatever_comes() {
+        for offered in [11, 20, 100, 1_000, 10_000] {
+            let passed = passed(&MESSAGES, offered, 60, 100);
+            assert!((588..=612).contains(&passed), "of {offered} a second {passed} in a minute");
+        }
+    }
+
+    #[test]
+    fn who_keeps_to_the_rate_is_never_refused() {
+        assert_eq!(passed(&MESSAGES, 10, 60, 100), 600);
+    }
+
+    #[test]
+    fn bytes_have_a_rate_of_their_own_and_a_frame_is_not_free() {
+        let bytes = Some(Rate { per_second: 10_000, burst: 10_000 });
+        let limits = PaceLimits { bytes, ..PaceLimits::default() };
+        let passed_large = passed(&limits, 100, 60, 1_000 - 64);
+        assert!((588..=612).contains(&passed_large), "{passed_large}");
+        let passed_empty = passed(&limits, 1_000, 60, 0);
+        assert!((9_200..=9_560).contains(&passed_empty), "{passed_empty}");
+    }
+
+    #[test]
+    fn what_is_larger_than_the_burst_passes_alone_and_is_paid_for() {
+        let start = Instant::now();
+        let bytes = Some(Rate { per_second: 1_000, burst: 1_000 });
+        let limits = PaceLimits { bytes, ..PaceLimits::default() };
+        let mut pace = Pace::new(start);
+        assert_eq!(pace.message(&limits, start, 5_000 - 64), Pacing::Pass);
+        let wait = Duration::from_millis(4_000 + 74);
+        assert_eq!(pace.message(&limits, start, 10), Pacing::Wait(Exceeded::Bytes, wait));
+        assert_eq!(pace.message(&limits, start + wait, 10), Pacing::Pass);
+    }
+
+    #[test]
+    fn who_waits_as_told_passes_and_a_refused_message_costs_nothing() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        (0..10).for_each(|_| assert_eq!(pace.message(&MESSAGES, start, 1), Pacing::Pass));
+        for _ in 0..100 {
+            let wait = Duration::from_millis(100);
+            assert_eq!(pace.message(&MESSAGES, start, 1), Pacing::Wait(Exceeded::Messages, wait));
+        }
+        assert_eq!(pace.message(&MESSAGES, start + Duration::from_millis(100), 1), Pacing::Pass);
+    }
+
+    #[test]
+    fn who_goes_on_for_five_seconds_abuses_and_who_pauses_starts_anew() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut pace = Pace::new(start);
+        let mut first_abuse = |pause: u64| {
+            (0..2_000_u64)
+                .map(|n| n * 5 + n / 400 * pause)
+                .find(|&ms| matches!(pace.message(&MESSAGES, at(ms), 1), Pacing::Abuse))
+        };
+        assert_eq!(first_abuse(1_500), None, "a pause of more than a second after each two");
+        let start = at(100_000);
+        let mut pace = Pace::new(start);
+        let abuse = (0..10_000)
+            .find(|&ms| matches!(pace.message(&MESSAGES, start + Duration::from_millis(ms), 1), Pacing::Abuse));
+        assert_eq!(abuse, Some(5_011));
+    }
+
+    #[test]
+    fn pings_have_a_rate_too() {
+        let start = Instant::now();
+        let limits = PaceLimits { pings: Some(TEN), ..PaceLimits::default() };
+        let mut pace = Pace::new(start);
+        (0..10).for_each(|_| assert!(pace.ping(&limits, start)));
+        assert!(!pace.ping(&limits, start));
+        assert!(pace.ping(&limits, start + Duration::from_millis(100)));
+    }
+}

@@ -1,0 +1,219 @@
+//! Whose connection it is: the other end of the socket, or whom a trusted proxy in front names.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use http::{HeaderMap, HeaderName};
+use ipnet::IpNet;
+use proxy_header::{ParseConfig, ProxyHeader};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Longest PROXY header that is read: all that the protocol asks receivers to take.
+const MAX_PROXY_HEADER: usize = 536;
+/// What each begins with: a signature, two bytes about its kind, and the length of the rest.
+const PROXY_FRONT: usize = SIGNATURE.len() + 4;
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
+
+/// Where a client's address is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum AddressSource {
+    /// The other end of the socket.
+    #[default]
+    Socket,
+    /// The `X-Forwarded-For` that a trusted proxy sends: the last address in it that is no trusted proxy's.
+    XForwardedFor,
+    /// The PROXY protocol, version 2, with which each connection of a trusted proxy then begins.
+    ProxyV2,
+}
+
+/// How clients' addresses are told.
+#[derive(Debug, Clone, Default)]
+pub struct ClientAddresses {
+    source: AddressSource,
+    trusted: Arc<[IpNet]>,
+}
+
+/// A connection of a trusted proxy that does not begin with a PROXY header of version 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection of a trusted proxy does not begin with a PROXY header of version 2")]
+pub(super) struct NoProxyHeader;
+
+impl ClientAddresses {
+    /// Proxies in `trusted` are believed; nobody else is.
+    #[must_use]
+    pub fn new(source: AddressSource, trusted: impl Into<Arc<[IpNet]>>) -> Self {
+        Self { source, trusted: trusted.into() }
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|range| range.contains(&address))
+    }
+
+    /// Reads what a connection begins with before its HTTP or TLS, if its proxy is to send that. Says whose it is.
+    pub(super) async fn of_connection(
+        &self,
+        stream: &mut TcpStream,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, NoProxyHeader> {
+        let peer = canonical(peer);
+        if self.source != AddressSource::ProxyV2 || !self.trusts(peer.ip()) {
+            return Ok(peer);
+        }
+        let mut header = [0; MAX_PROXY_HEADER];
+        let (front, rest) = header.split_at_mut(PROXY_FRONT);
+        stream.read_exact(front).await.map_err(|_| NoProxyHeader)?;
+        if !front.starts_with(SIGNATURE) {
+            return Err(NoProxyHeader);
+        }
+        let length = usize::from(u16::from_be_bytes([front[14], front[15]]));
+        let rest = rest.get_mut(..length).ok_or(NoProxyHeader)?;
+        stream.read_exact(rest).await.map_err(|_| NoProxyHeader)?;
+        source_of(&header[..PROXY_FRONT + length], peer).ok_or(NoProxyHeader)
+    }
+
+    /// Whose request it is that came on a connection of `peer`.
+    pub(super) fn of_request(&self, peer: SocketAddr, headers: &HeaderMap) -> SocketAddr {
+        if self.source != AddressSource::XForwardedFor || !self.trusts(peer.ip()) {
+            return peer;
+        }
+        // From the nearest hop to the farthest. What is no address was not written by a proxy that may be believed.
+        let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
+        let hops = lines.iter().rev().filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
+        let mut nearest = peer;
+        for hop in hops {
+            let Some(address) = read_hop(hop) else { break };
+            nearest = SocketAddr::new(address, 0);
+            if !self.trusts(address) {
+                break;
+            }
+        }
+        nearest
+    }
+}
+
+/// Whom a whole PROXY header names; the proxy itself where that speaks for itself, or for a client of a Unix socket.
+fn source_of(header: &[u8], proxy: SocketAddr) -> Option<SocketAddr> {
+    let (header, _) = ProxyHeader::parse(header, ONLY_ADDRESSES).ok()?;
+    Some(header.proxied_address().map_or(proxy, |address| canonical(address.source)))
+}
+
+/// `ADDRESS`, `ADDRESS:PORT`, or `[ADDRESS]` with or without a port.
+fn read_hop(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim();
+    let address = hop
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| hop.parse::<SocketAddr>().ok().map(|address| address.ip()))
+        .or_else(|| hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok())?;
+    Some(address.to_canonical())
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use http::HeaderValue;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn addresses(source: AddressSource, trusted: &[&str]) -> ClientAddresses {
+        ClientAddresses::new(source, trusted.iter().map(|range| range.parse().unwrap()).collect::<Vec<_>>())
+    }
+
+    fn of_request(peer: &str, lines: &[&'static str]) -> String {
+        let addresses = addresses(AddressSource::XForwardedFor, &["10.0.0.0/8", "fd00::/8"]);
+        let headers = lines.iter().map(|&line| (FORWARDED_FOR, HeaderValue::from_static(line))).collect();
+        addresses.of_request(SocketAddr::new(peer.parse().unwrap(), 5), &headers).ip().to_string()
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_believed_up_to_the_first_that_is_none() {
+        for (lines, client) in [
+            (&["192.0.2.1"][..], "192.0.2.1"),
+            (&["203.0.113.9, 192.0.2.1"], "192.0.2.1"),
+            (&["203.0.113.9, 192.0.2.1, 10.2.3.4"], "192.0.2.1"),
+            (&["203.0.113.9", "192.0.2.1", "10.2.3.4,10.2.3.5"], "192.0.2.1"),
+            (&["192.0.2.1:4711"], "192.0.2.1"),
+            (&["[2001:db8::1]:443, fd00::1"], "2001:db8::1"),
+            (&["[2001:db8::1]"], "2001:db8::1"),
+            (&["::ffff:192.0.2.1"], "192.0.2.1"),
+            (&["10.9.9.9, 10.2.3.4"], "10.9.9.9"),
+            (&[], "10.0.0.1"),
+            (&["unknown"], "10.0.0.1"),
+            (&["192.0.2.1, nonsense, 10.2.3.4"], "10.2.3.4"),
+            (&["192.0.2.1, "], "10.0.0.1"),
+        ] {
+            assert_eq!(of_request("10.0.0.1", lines), client, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_else_is_believed() {
+        assert_eq!(of_request("192.0.2.7", &["203.0.113.9"]), "192.0.2.7");
+        let off = addresses(AddressSource::Socket, &["10.0.0.0/8"]);
+        let headers = [(FORWARDED_FOR, HeaderValue::from_static("192.0.2.1"))].into_iter().collect();
+        assert_eq!(off.of_request("10.0.0.1:5".parse().unwrap(), &headers).ip().to_string(), "10.0.0.1");
+    }
+
+    /// What is read of a connection that begins with `bytes`, and what is left of them.
+    async fn of_connection(trusted: &str, bytes: &[u8]) -> (Result<String, NoProxyHeader>, Vec<u8>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut stream, peer) = listener.accept().await.unwrap();
+        client.write_all(bytes).await.unwrap();
+        drop(client);
+        let found = addresses(AddressSource::ProxyV2, &[trusted]).of_connection(&mut stream, peer).await;
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.unwrap();
+        (found.map(|address| address.ip().to_string()), rest)
+    }
+
+    fn header(command: u8, family: u8, body: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(body.len()).unwrap().to_be_bytes();
+        [SIGNATURE, &[command, family], &length, body, b"GET /"].concat()
+    }
+
+    #[tokio::test]
+    async fn a_proxy_header_names_the_client_and_what_follows_is_left() {
+        let v4 = [192, 0, 2, 1, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
+        let with_more = [&v4[..], &[4, 0, 1, 42]].concat();
+        let v6 = [[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]; 2].concat();
+        let v6 = [&v6[..], &[0, 1, 0, 2]].concat();
+        for (bytes, client) in [
+            (header(0x21, 0x11, &v4), "192.0.2.1"),
+            (header(0x21, 0x11, &with_more), "192.0.2.1"),
+            (header(0x21, 0x21, &v6), "2001:db8::1"),
+            (header(0x20, 0x00, b""), "127.0.0.1"),
+        ] {
+            assert_eq!(of_connection("127.0.0.0/8", &bytes).await, (Ok(client.into()), b"GET /".to_vec()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_trusted_proxy_must_send_one_and_nobody_else_may() {
+        let v4 = [192, 0, 2, 1, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
+        let mut odd_version = header(0x21, 0x11, &v4);
+        odd_version[12] = 0x31;
+        for bytes in [
+            b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
+            b"PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n".to_vec(),
+            header(0x21, 0x11, &v4[..11]),
+            header(0x21, 0x11, &v4)[..20].to_vec(),
+            header(0x21, 0x11, &[0; 600]),
+            odd_version,
+        ] {
+            assert_eq!(of_connection("127.0.0.0/8", &bytes).await.0, Err(NoProxyHeader), "{bytes:?}");
+        }
+        let bytes = header(0x21, 0x11, &v4);
+        assert_eq!(of_connection("10.0.0.0/8", &bytes).await, (Ok("127.0.0.1".into()), bytes));
+    }
+}

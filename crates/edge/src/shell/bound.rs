@@ -1,0 +1,104 @@
+//! How much memory an edge's settings come to at most.
+
+use std::fmt;
+
+use super::EdgeConfig;
+
+/// The process before the first client, with buffers that all clients share.
+const FIXED: usize = 32 * MIB;
+/// A client that is in and says nothing: its session, its task, its places in tables.
+const SOCKET: usize = 4 * 1024;
+/// What TLS adds: the session, and its buffers while a record comes or goes.
+const TLS: usize = 40 * 1024;
+/// A connection that has not asked: buffers of HTTP beside those of its head.
+const HANDSHAKE: usize = 12 * 1024;
+/// What is kept of clients is copied while it is on its way to a node, and buffers grow by doubling.
+const COPIES: usize = 2;
+const MIB: usize = 1024 * 1024;
+
+/// The most that a server's clients can make it use, in bytes of its own memory; the kernel's buffers for sockets are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryBound {
+    /// Before the first client.
+    pub fixed: usize,
+    /// Sockets that are counted with: as many as are allowed, or as there are descriptors.
+    pub sockets: usize,
+    /// For all of these.
+    pub for_sockets: usize,
+    /// For connections that have not asked for anything.
+    pub for_handshakes: usize,
+    /// For what clients have it keep.
+    pub for_buffers: usize,
+}
+
+impl MemoryBound {
+    /// What these settings come to where so many files may be open.
+    #[must_use]
+    pub fn of(config: &EdgeConfig, open_files: u64) -> Self {
+        let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
+        let (sockets, handshakes) = (config.admission.sockets.min(open_files), config.handshakes.min(open_files));
+        let tls = if config.tls.is_some() { TLS } else { 0 };
+        Self {
+            fixed: FIXED,
+            sockets,
+            for_sockets: sockets.saturating_mul(SOCKET + tls),
+            for_handshakes: handshakes.saturating_mul(HANDSHAKE + config.http.buffer_bytes + tls),
+            for_buffers: config.buffer_bytes.saturating_mul(COPIES + 1),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        let parts = [self.fixed, self.for_sockets, self.for_handshakes, self.for_buffers];
+        parts.into_iter().fold(0, usize::saturating_add)
+    }
+}
+
+impl fmt::Display for MemoryBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: usize| bytes.div_ceil(MIB);
+        let Self { fixed, sockets, for_sockets, for_handshakes, for_buffers } = *self;
+        write!(
+            f,
+            "{} MiB: {} itself, {} for {sockets} clients (--max-sockets, or the open files), {} for connections that have not \
+             asked (--max-handshakes), {} for what is kept for clients (--buffer-bytes)",
+            mib(self.total()),
+            mib(fixed),
+            mib(for_sockets),
+            mib(for_handshakes),
+            mib(for_buffers),
+        )
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use signaling_server::http::HttpLimits;
+
+    use super::super::{AdmissionLimits, ClientAddresses};
+    use super::*;
+    use crate::core::PaceLimits;
+
+    #[test]
+    fn the_bound_is_the_sum_of_its_parts_and_counts_with_the_descriptors_there_are() {
+        let config = EdgeConfig {
+            admission: AdmissionLimits { sockets: 1_000_000, per_address: None, rate: 2_000 },
+            max_message_bytes: 65_536,
+            handshakes: 1_024,
+            http: HttpLimits::PUBLIC,
+            addresses: ClientAddresses::default(),
+            tls: None,
+            pace: PaceLimits::default(),
+            heartbeat: Duration::from_secs(25),
+            buffer_bytes: 64 * MIB,
+        };
+        let bound = MemoryBound::of(&config, 20_480);
+        assert_eq!((bound.sockets, bound.for_sockets / MIB, bound.for_handshakes / MIB), (20_480, 80, 28));
+        assert_eq!(bound.total() / MIB, 32 + 80 + 28 + 192);
+        assert!(bound.to_string().starts_with("332 MiB: 32 itself, 80 for 20480 clients"), "{bound}");
+    }
+}

@@ -1,0 +1,149 @@
+//! TLS of the public listener: what it shows, read from files, and read again when these change.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use signaling_server::Watched;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{info, warn};
+
+use super::metrics;
+
+/// Browsers speak WebSocket over HTTP/1.1.
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// Where a certificate and its key are, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those between it and a root.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Why a certificate cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The certificate's file is none.
+    #[error("cannot read certificates from {}: {error}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: rustls::pki_types::pem::Error,
+    },
+    /// There is nothing in it.
+    #[error("there is no certificate in {}", .0.display())]
+    Empty(PathBuf),
+    /// The key's file is none.
+    #[error("cannot read a private key from {}: {error}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: rustls::pki_types::pem::Error,
+    },
+    /// They do not serve, or not together.
+    #[error("certificate and key do not serve: {0}")]
+    Unusable(#[from] rustls::Error),
+}
+
+/// What a listener needs to speak TLS. A cheap clone shares it.
+#[derive(Clone)]
+pub struct Tls {
+    files: TlsFiles,
+    shown: Arc<Shown>,
+    acceptor: TlsAcceptor,
+}
+
+/// The certificate that new connections are shown.
+#[derive(Debug)]
+struct Shown(RwLock<Arc<CertifiedKey>>);
+
+impl Shown {
+    fn show(&self, key: CertifiedKey) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// If they cannot be read, or do not belong together.
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let shown = Arc::new(Shown(RwLock::new(Arc::new(files.read()?))));
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        // Who comes back saves the dear part of the handshake, and the server keeps nothing for it.
+        config.ticketer = ring::Ticketer::new()?;
+        Ok(Self { files, shown, acceptor: Arc::new(config).into() })
+    }
+
+    /// Shakes hands.
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        self.acceptor.accept(stream).await
+    }
+
+    /// Shows a new certificate once its files have changed; the old one stays as long as the new ones do not serve. Ends when
+    /// dropped.
+    pub(super) async fn renew(self) {
+        let mut watched = Watched::new([self.files.certificate.clone(), self.files.key.clone()]).await;
+        // They may have changed since they were read first.
+        if let Ok(key) = self.files.read() {
+            self.shown.show(key);
+        }
+        loop {
+            watched.changed().await;
+            match self.files.read() {
+                Ok(key) => {
+                    self.shown.show(key);
+                    metrics::certificate_renewed(true);
+                    info!("shows a new certificate");
+                }
+                Err(error) => {
+                    metrics::certificate_renewed(false);
+                    warn!(%error, "cannot show the new certificate yet; the old one stays");
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl TlsFiles {
+    fn read(&self) -> Result<CertifiedKey, TlsError> {
+        let unreadable = |error| TlsError::Certificate { path: self.certificate.clone(), error };
+        let chain = CertificateDer::pem_file_iter(&self.certificate).map_err(unreadable)?;
+        let chain = chain.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+        if chain.is_empty() {
+            return Err(TlsError::Empty(self.certificate.clone()));
+        }
+        let key =
+            PrivateKeyDer::from_pem_file(&self.key).map_err(|error| TlsError::Key { path: self.key.clone(), error })?;
+        Ok(CertifiedKey::from_der(chain, key, &ring::default_provider())?)
+    }
+}

@@ -1,0 +1,43 @@
+//! Batches of other nodes: as the protocol reads them, and as a node takes them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings};
+use signaling_protocol::forward::{self, Item};
+use signaling_protocol::{Incarnation, NodeId};
+
+/// Any bytes, as the body of a forward.
+///
+/// # Panics
+/// If an item that was read is written longer than it came, or the node does not survive it.
+pub fn batches(data: &[u8]) {
+    let mut bytes = data;
+    if forward::open(&mut bytes).is_ok() {
+        while let (before, Ok(item)) = (bytes, Item::take(&mut bytes)) {
+            assert!(bytes.len() < before.len(), "an item has at least one byte");
+            let mut written = Vec::new();
+            item.append(&mut written);
+            assert!(written.len() <= before.len() - bytes.len(), "{item:?}");
+        }
+    }
+    let (Ok(id), now) = (NodeId::new("node-0"), Instant::now()) else { return };
+    let mut node = NodeCore::new(Settings {
+        id,
+        incarnation: Incarnation([7; 8]),
+        hash_seed: 0,
+        hold: Duration::from_secs(20),
+        resume: Duration::from_secs(30),
+        hold_limits: HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 },
+        rules: Arc::default(),
+        rooms: RoomSettings::default(),
+        max_message_bytes: 64 * 1024,
+        reveal_nodes: false,
+        mesh_secret: Arc::from(&b"a secret of the fuzzer's own"[..]),
+        epoch: (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+    });
+    let answered = node.batch(now, data).is_ok();
+    // The same again is a repeat, of a batch as of nonsense.
+    assert_eq!(node.batch(now, data).is_ok(), answered);
+    (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
+}

@@ -1,0 +1,25 @@
+//! What is fuzzed: every reader of bytes that strangers or other servers send, as a function of any bytes that panics when
+//! something is wrong.
+//!
+//! A mutation engine runs them by way of `fuzz/` (`make fuzz`); an ordinary test runs them on what was found worth keeping
+//! (`corpus/`), so that CI needs no engine. A target asserts more than that nothing panics: that reading does not depend on how the
+//! bytes are cut, that what is read writes back as the same, that limits hold.
+
+mod batches;
+mod frames;
+mod handshakes;
+mod messages;
+mod trunks;
+
+pub use batches::batches;
+pub use frames::frames;
+pub use handshakes::handshakes;
+pub use messages::messages;
+pub use trunks::trunks;
+
+/// A function that is fuzzed.
+pub type Target = fn(&[u8]);
+
+/// All of them, by the names of their folders in `corpus/` and of their programs in `fuzz/fuzz_targets/`.
+pub const TARGETS: [(&str, Target); 5] =
+    [("batches", batches), ("frames", frames), ("handshakes", handshakes), ("messages", messages), ("trunks", trunks)];

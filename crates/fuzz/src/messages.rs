@@ -1,0 +1,40 @@
+//! JSON messages of clients.
+
+use serde_json::Value;
+use signaling_protocol::client::{self, ClientMessage, EdgeMessage};
+use signaling_protocol::server::write_signal;
+
+/// Any text.
+///
+/// # Panics
+/// If edge and node read it differently, or what is passed on is not the JSON that was sent.
+pub fn messages(text: &[u8]) {
+    let parsed = client::parse(text);
+    let names = client::names(text);
+    match (client::peek(text), &parsed) {
+        (EdgeMessage::Ping, Ok(message)) => assert!(matches!(message, ClientMessage::Ping), "{message:?}"),
+        (EdgeMessage::Received { n }, Ok(message)) => {
+            assert!(matches!(message, ClientMessage::Received { n: read } if *read == n), "{message:?}");
+        }
+        (EdgeMessage::Other, Ok(message)) => {
+            assert!(!matches!(message, ClientMessage::Ping | ClientMessage::Received { .. }), "{message:?}");
+        }
+        // The edge answers these itself, whatever else is in them.
+        (_, Err(bad)) => assert!(!bad.message.is_empty() && bad.message.len() < 1_000, "{bad:?}"),
+    }
+    let Ok(message) = parsed else { return };
+    if message.takes_id() {
+        assert_eq!(names.id, message.id());
+    }
+    if let ClientMessage::Signal { to, data, id, .. } = &message {
+        assert_eq!(names.to.as_deref(), Some(&**to));
+        let mut passed_on = Vec::new();
+        write_signal(&mut passed_on, "alice", data, *id);
+        // What is valid but beyond this library (numbers too large, half surrogates, depth) is only carried.
+        if let Ok(sent) = serde_json::from_str::<Value>(data.get()) {
+            let passed_on: Value = serde_json::from_slice(&passed_on).unwrap_or_default();
+            assert_eq!((&passed_on["type"], &passed_on["data"]), (&Value::from("signal"), &sent));
+            assert_eq!(passed_on["id"].as_u64(), *id);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What fuzzing has found worth keeping, again.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs;
+use std::path::Path;
+
+use signaling_fuzz::TARGETS;
+
+#[test]
+fn every_kept_input_is_read_as_it_should_be() {
+    for (name, target) in TARGETS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert!(files.len() >= 5, "{name} has {} files", files.len());
+        for file in files {
+            println!("{}", file.display());
+            target(&fs::read(file).unwrap());
+        }
+    }
+}
+
+/// Kept inputs, each byte of them changed, and cut short: a poor man's fuzzer, for those who have no other.
+#[test]
+fn every_kept_input_damaged_in_every_place_harms_nothing() {
+    for (name, target) in TARGETS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        for entry in fs::read_dir(&folder).unwrap() {
+            let bytes = fs::read(entry.unwrap().path()).unwrap();
+            let step = bytes.len() / 64 + 1;
+            for at in (0..bytes.len()).step_by(step) {
+                for change in [0x01, 0x80, 0xff] {
+                    let mut damaged = bytes.clone();
+                    damaged[at] ^= change;
+                    target(&damaged);
+                }
+                target(&bytes[..at]);
+            }
+        }
+    }
+}

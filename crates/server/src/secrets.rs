@@ -1,0 +1,151 @@
+//! The mesh's secrets: the one that is shown, and one more that is accepted while it is changed.
+//!
+//! A secret is changed in three steps, each on all servers before the next: the new one as second line of the file, then the lines
+//! change places, then the old one goes. At each moment every server accepts what any other shows.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::http::HeaderMap;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::config::{self, ConfigError};
+use crate::secret::SecretError;
+use crate::{Secret, Watched, auth, metrics};
+
+const FLAG: &str = "--mesh-secret-file";
+/// An old one and a new one.
+const MOST: usize = 2;
+
+/// What all servers of a mesh share. A cheap clone follows the same file.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    path: Arc<Path>,
+    current: watch::Sender<Arc<[Secret]>>,
+}
+
+impl Secrets {
+    /// Reads them from a file, one a line.
+    ///
+    /// # Errors
+    /// Names the flag if the file cannot be read, or holds none or more than two.
+    pub(crate) fn read(flag: &'static str, path: &Path) -> Result<Self, ConfigError> {
+        let secrets = parse(flag, path)?;
+        Ok(Self { path: path.into(), current: watch::Sender::new(secrets) })
+    }
+
+    /// The one to show to other servers, and to sign with.
+    #[must_use]
+    pub fn shown(&self) -> Secret {
+        self.current.borrow()[0].clone()
+    }
+
+    /// All that are accepted, the shown one first.
+    #[must_use]
+    pub fn accepted(&self) -> Arc<[Secret]> {
+        self.current.borrow().clone()
+    }
+
+    /// Says whether the headers show one of them. Each is compared in constant time.
+    #[must_use]
+    pub fn authorize(&self, headers: &HeaderMap) -> bool {
+        self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))
+    }
+
+    /// Reads the file again whenever it has changed, and calls `changed`; what cannot be used is passed over. Ends when dropped.
+    pub async fn follow(self, changed: impl Fn(&[Secret])) {
+        let mut watched = Watched::new([PathBuf::from(&*self.path)]).await;
+        // It may have changed since it was read first.
+        if let Ok(secrets) = parse(FLAG, &self.path) {
+            changed(&secrets);
+            self.current.send_replace(secrets);
+        }
+        metrics::mesh_secrets(self.accepted().len(), None);
+        loop {
+            watched.changed().await;
+            match parse(FLAG, &self.path) {
+                Ok(secrets) => {
+                    let (accepted, is_another) = (secrets.len(), !secrets[0].matches(self.shown().as_bytes()));
+                    changed(&secrets);
+                    self.current.send_replace(secrets);
+                    metrics::mesh_secrets(accepted, Some(true));
+                    info!(accepted, is_another, "has read the mesh secret again");
+                }
+                Err(error) => {
+                    metrics::mesh_secrets(self.accepted().len(), Some(false));
+                    warn!(%error, "cannot use the changed mesh secret; the one before stays");
+                }
+            }
+        }
+    }
+}
+
+fn parse(flag: &'static str, path: &Path) -> Result<Arc<[Secret]>, ConfigError> {
+    let bad = |error| ConfigError::Secret { flag, path: path.into(), error };
+    let text = config::read(flag, path)?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let secrets: Vec<_> = lines.map(Secret::new).collect::<Result<_, _>>().map_err(bad)?;
+    match secrets.len() {
+        0 => Err(bad(SecretError::TooShort(0))),
+        1..=MOST => Ok(secrets.into()),
+        count => Err(bad(SecretError::TooMany(count))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use ::http::header::AUTHORIZATION;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const OLD: &str = "the-old-secret-of-ours";
+    const NEW: &str = "the-new-secret-of-ours";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_is_changed_in_three_steps_and_nonsense_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let write = |lines: &[&str]| std::fs::write(&path, lines.join("\n")).unwrap();
+        write(&[OLD, ""]);
+        let secrets = Secrets::read(FLAG, &path).unwrap();
+        let (told, mut telling) = tokio::sync::mpsc::channel(8);
+        let following = secrets.clone().follow(move |secrets| told.try_send(secrets.len()).unwrap());
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(following);
+        assert_eq!(telling.recv().await, Some(1), "it has looked at the file");
+        let shows = |text: &str| {
+            let bearer = Secret::new(text).unwrap().bearer();
+            secrets.authorize(&HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
+        };
+        assert_eq!((secrets.shown().as_bytes(), shows(OLD), shows(NEW)), (OLD.as_bytes(), true, false));
+
+        write(&[OLD, "short"]);
+        assert!(timeout(Duration::from_secs(3), telling.recv()).await.is_err());
+        assert!(shows(OLD));
+        for (lines, shown, old, new) in
+            [(&[OLD, NEW][..], OLD, true, true), (&[NEW, OLD], NEW, true, true), (&[NEW], NEW, false, true)]
+        {
+            write(lines);
+            assert_eq!(telling.recv().await, Some(lines.len()));
+            tokio::task::yield_now().await;
+            assert_eq!((secrets.shown().as_bytes(), shows(OLD), shows(NEW)), (shown.as_bytes(), old, new), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_holds_one_or_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        for (text, part) in [("\n \n", "at least 16"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")] {
+            std::fs::write(&path, text).unwrap();
+            let message = Secrets::read(FLAG, &path).unwrap_err().to_string();
+            assert!(message.contains(FLAG) && message.contains(part), "{message}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Certificates made by openssl, and clients that trust one of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The files of a certificate for `localhost` that nobody but itself has signed.
+pub struct Certificate {
+    /// The certificate, PEM.
+    pub path: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+}
+
+impl Certificate {
+    /// Makes one in `folder`.
+    ///
+    /// # Panics
+    /// If there is no openssl.
+    pub fn new(folder: &Path, name: &str) -> Self {
+        let (path, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+        let made = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+            .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+            .arg(&key)
+            .arg("-out")
+            .arg(&path)
+            .output()
+            .expect("openssl makes the certificates of tests");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self { path, key }
+    }
+
+    /// Flags for a server that is to show it.
+    pub fn flags(&self) -> Vec<String> {
+        vec![format!("--tls-cert={}", self.path.display()), format!("--tls-key={}", self.key.display())]
+    }
+
+    /// Puts another one in its place, as an operator would: file after file.
+    pub fn becomes(&self, other: &Self) {
+        std::fs::copy(&other.key, &self.key).unwrap();
+        std::fs::copy(&other.path, &self.path).unwrap();
+    }
+
+    /// Shakes hands with a server that must show this certificate, and offers these protocols.
+    ///
+    /// # Errors
+    /// If it shows another, or breaks off.
+    pub async fn connect(&self, address: &str, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&self.path).unwrap()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        // Small buffers, so that the server's writes have to wait now and then.
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(8 * 1024)?;
+        let stream = socket.connect(address.parse().unwrap()).await?;
+        TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
+    }
+}

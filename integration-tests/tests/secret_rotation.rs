@@ -1,0 +1,96 @@
+//! The mesh secret is changed while the mesh runs: in three steps, each of which all servers have taken before the next.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use signaling_integration_tests::http::{Head, ask};
+use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::raw_socket::RawSocket;
+use signaling_integration_tests::{Chatter, Peer, TestMesh, eventually};
+
+const NEW: &str = "another-secret-of-this-mesh-0123456789";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn a_secret_is_changed_under_traffic_and_nothing_is_lost() {
+    let mesh = TestMesh::start().await;
+    let old = mesh.secret();
+    let talk = Chatter::start(&mesh).await;
+    let mut early = RawSocket::open(&mesh.address(), &Head::connect("early")).await;
+    let token = early.message().await["resume"].as_str().unwrap().to_owned();
+    assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (405, 401));
+
+    // Servers look at the file each at its own moment, so meanwhile some have taken a step that others have not.
+    take(&mesh, &[&old, NEW]).await;
+    assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (405, 405));
+    mesh.mesh.restart("node-2").await.unwrap();
+    take(&mesh, &[NEW, &old]).await;
+    mesh.mesh.restart("node-2").await.unwrap();
+    mesh.agrees().await;
+
+    // A session of before goes on, with a token that the old secret has signed.
+    let head = Head::upgrade(&format!("/v1/connect?client_id=early&resume={token}"));
+    let mut early = RawSocket::open(&mesh.address(), &head).await;
+    let welcome = early.message().await;
+    assert_eq!(welcome["resumed"], true, "{welcome}");
+
+    take(&mesh, &[NEW]).await;
+    assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (401, 405));
+    mesh.mesh.restart("node-2").await.unwrap();
+    mesh.agrees().await;
+    // With its newest token, which the new secret has signed.
+    let token = welcome["resume"].as_str().unwrap();
+    let head = Head::upgrade(&format!("/v1/connect?client_id=early&resume={token}"));
+    assert_eq!(RawSocket::open(&mesh.address(), &head).await.message().await["resumed"], true);
+
+    let talk = talk.stop().await;
+    assert!(talk.times.len() > 100, "{}", talk.times.len());
+    let state = mesh.mesh.state();
+    let internals = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|b| &b.internal));
+    for internal in internals {
+        assert_eq!(metric(internal, "signaling_mesh_secret_loads_total", "unusable").await, 0.0);
+    }
+    let mut refused = 0.0;
+    for node in &state.nodes {
+        refused += metric(&node.internal, "signaling_refused_internal_total", "").await;
+    }
+    assert!(refused <= 2.0, "only what this test asked without the right secret: {refused}");
+    Peer::connect(&mesh.url(), "late").await.close().await;
+}
+
+/// Puts these lines into the file, and waits until all servers have them.
+async fn take(mesh: &TestMesh, lines: &[&str]) {
+    let path = mesh.dir.path().join("mesh.secret");
+    let before = loads(mesh).await;
+    // Not half of it at any moment.
+    let next = mesh.dir.path().join("mesh.secret.next");
+    std::fs::write(&next, lines.join("\n") + "\n").unwrap();
+    std::fs::rename(next, path).unwrap();
+    let all = || async { (loads(mesh).await.iter().zip(&before).all(|(now, before)| now > before)).then_some(()) };
+    eventually("all servers to have read the secret again", PATIENCE, all).await;
+    let state = mesh.mesh.state();
+    for internal in
+        state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|balancer| &balancer.internal))
+    {
+        becomes(internal, "signaling_mesh_secrets", lines.len()).await;
+    }
+}
+
+async fn loads(mesh: &TestMesh) -> Vec<f64> {
+    let state = mesh.mesh.state();
+    let mut loads = Vec::new();
+    for internal in
+        state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|balancer| &balancer.internal))
+    {
+        loads.push(metric(internal, "signaling_mesh_secret_loads_total", "result=\"used\"").await);
+    }
+    loads
+}
+
+/// What the first node says to a request for a trunk by POST: 405 to who may ask.
+async fn status(mesh: &TestMesh, secret: &str) -> u16 {
+    let node = mesh.mesh.state().nodes[0].internal.trim_start_matches("http://").to_owned();
+    let head = Head::get("/internal/v1/trunk").method("POST").with("Content-Length", "0");
+    ask(&node, head.with("Authorization", &format!("Bearer {secret}")).text()).await.status
+}

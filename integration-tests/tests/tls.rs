@@ -1,0 +1,160 @@
+//! Clients come over TLS where the servers have a certificate, and a new one is shown without anybody noticing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use signaling_integration_tests::http::{Head, ask};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::tls::Certificate;
+use signaling_integration_tests::{TestMesh, eventually};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Secure {
+    mesh: TestMesh,
+    certificate: Certificate,
+    folder: TempDir,
+}
+
+impl Secure {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = Certificate::new(folder.path(), "first");
+        // A silent connection must not cost the test five seconds.
+        let flags = [certificate.flags(), vec!["--handshake-ms=1000".to_owned()]].concat();
+        let mesh = TestMesh::with(|options| (options.nodes, options.balancer_args) = (2, flags)).await;
+        Self { mesh, certificate, folder }
+    }
+
+    async fn client(&self, id: &str) -> Client {
+        let stream = self.certificate.connect(&self.mesh.address(), &["h2", "http/1.1"]).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+        let url = format!("wss://localhost/v1/connect?client_id={id}");
+        let (socket, _) = client_async(url, stream).await.unwrap();
+        let mut client = Client(socket);
+        assert_eq!(client.recv().await["type"], "welcome");
+        client
+    }
+
+    async fn metric(&self, name: &str, label: &str) -> f64 {
+        metric(&self.mesh.mesh.state().balancers[0].internal, name, label).await
+    }
+}
+
+struct Client(WebSocketStream<TlsStream<TcpStream>>);
+
+impl Client {
+    async fn send(&mut self, message: &Value) {
+        self.0.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    async fn recv(&mut self) -> Value {
+        loop {
+            match timeout(PATIENCE, self.0.next()).await.expect("nothing in time").unwrap().unwrap() {
+                Message::Text(text) => return serde_json::from_str(&text).unwrap(),
+                Message::Close(frame) => panic!("closed: {frame:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    async fn exchange(&mut self, other: &mut Self, to: &str, id: u64, bytes: usize) {
+        let data = "x".repeat(bytes);
+        self.send(&json!({ "type": "signal", "to": to, "data": data, "id": id })).await;
+        assert_eq!(other.recv().await["data"].as_str().unwrap().len(), bytes);
+        assert_eq!(self.recv().await, json!({ "type": "ack", "id": id }));
+    }
+}
+
+#[tokio::test]
+async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_disturbs_nobody() {
+    let secure = Secure::start().await;
+    let (mut alice, mut bob) = (secure.client("alice").await, secure.client("bob").await);
+    for (id, bytes) in (1..).zip([0, 1, 125, 126, 4_000, 16_383, 16_384, 16_385, 40_000, 60_000]) {
+        alice.exchange(&mut bob, "bob", id, bytes).await;
+    }
+
+    let second = Certificate::new(secure.folder.path(), "second");
+    assert!(second.connect(&secure.mesh.address(), &[]).await.is_err(), "it shows the first one");
+    secure.certificate.becomes(&second);
+    let shown = || async { second.connect(&secure.mesh.address(), &[]).await.ok() };
+    eventually("the second certificate to be shown", PATIENCE, shown).await;
+    assert_eq!(secure.metric("signaling_tls_certificate_loads_total", "shown").await, 1.0);
+    alice.exchange(&mut bob, "bob", 20, 100).await;
+
+    // Half a file serves nobody: the one before stays.
+    std::fs::write(&secure.certificate.path, "-----BEGIN CERTIFICATE-----\nnonsense").unwrap();
+    let tried =
+        || async { (secure.metric("signaling_tls_certificate_loads_total", "unusable").await > 0.0).then_some(()) };
+    eventually("the half file to be passed over", PATIENCE, tried).await;
+    second.connect(&secure.mesh.address(), &[]).await.unwrap();
+    bob.exchange(&mut alice, "alice", 1, 100).await;
+}
+
+#[tokio::test]
+async fn more_than_the_buffers_take_at_once_arrives_whole_and_in_order() {
+    let secure = Secure::start().await;
+    let (mut alice, mut bob) = (secure.client("alice").await, secure.client("bob").await);
+    const MESSAGES: u64 = 60;
+    let send = async {
+        for id in 1..=MESSAGES {
+            alice.send(&json!({ "type": "signal", "to": "bob", "data": "x".repeat(60_000), "id": id })).await;
+        }
+        for id in 1..=MESSAGES {
+            assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
+        }
+    };
+    let read = async {
+        for id in 1..=MESSAGES {
+            assert_eq!(bob.recv().await["id"], id);
+        }
+    };
+    tokio::join!(send, read);
+}
+
+#[tokio::test]
+async fn a_close_is_answered_and_the_end_of_tls_is_told() {
+    let secure = Secure::start().await;
+    let mut stream = secure.certificate.connect(&secure.mesh.address(), &[]).await.unwrap();
+    stream
+        .write_all(Head::connect("alice").with("Sec-WebSocket-Protocol", "signaling.v1").text().as_bytes())
+        .await
+        .unwrap();
+    // A close with 1000, masked by zeros.
+    stream.write_all(b"\x88\x82\0\0\0\0\x03\xe8").await.unwrap();
+    let mut all = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut all)).await.unwrap().expect("TLS ends in good order");
+    let text = String::from_utf8_lossy(&all);
+    assert!(text.starts_with("HTTP/1.1 101") && text.contains("welcome"), "{text}");
+    assert!(all.ends_with(b"\x88\x02\x03\xe8"), "{text}");
+}
+
+#[tokio::test]
+async fn who_speaks_no_tls_gets_no_answer_and_is_counted() {
+    let secure = Secure::start().await;
+    let before = secure.metric("signaling_refused_connects_total", "reason=\"tls\"").await;
+    for bytes in [Head::connect("alice").text().into_bytes(), vec![0; 100], b"\x16\x03\x01\0\x05hello".to_vec()] {
+        let mut stream = TcpStream::connect(secure.mesh.address()).await.unwrap();
+        stream.write_all(&bytes).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap();
+        assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    }
+    assert_eq!(secure.metric("signaling_refused_connects_total", "reason=\"tls\"").await, before + 3.0);
+    let mut silent = TcpStream::connect(secure.mesh.address()).await.unwrap();
+    assert!(signaling_integration_tests::http::ends(&mut silent, Duration::from_secs(3)).await);
+
+    // The node's own listener was told of no certificate.
+    let direct = secure.mesh.mesh.state().nodes[0].public.trim_start_matches("ws://").to_owned();
+    assert_eq!(ask(&direct, Head::get("/").text()).await.status, 404);
+}
