@@ -20,7 +20,6 @@ BENCH_REPORT ?= target/bench
 SIMULATE_SECONDS ?= 240
 
 # Newer releases of these may want a newer compiler than rust-toolchain.toml names.
-CARGO_FUZZ := cargo-fuzz@0.13.2
 CARGO_DENY := cargo-deny@0.20.2
 CARGO_MACHETE := cargo-machete@0.9.2
 
@@ -54,10 +53,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-# How long `make fuzz` mutates for each target, and which.
-FUZZ_SECONDS ?= 600
-FUZZ ?= batches frames handshakes messages trunks
-.PHONY: fmt check test conformance fuzz simulate previous bench bench-growth bench-micro clean
+.PHONY: fmt check test conformance simulate previous bench bench-growth bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -91,14 +87,6 @@ simulate: deps-run ## Simulated meshes with faults, for SIMULATE_SECONDS and at 
 
 conformance: deps-run ## Autobahn's fuzzing client against the WebSocket code; half a minute (CONFORMANCE=--quick)
 	.ci/conformance $(CONFORMANCE)
-
-fuzz: deps-run ## Mutate what strangers send to every reader of it, FUZZ_SECONDS each (needs a nightly compiler)
-	@command -v cargo-fuzz >/dev/null || cargo install --locked $(CARGO_FUZZ)
-	for target in $(FUZZ); do \
-		mkdir -p fuzz/corpus/$$target; \
-		cargo +nightly fuzz run $$target fuzz/corpus/$$target crates/fuzz/corpus/$$target -- \
-			-max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=5 -print_final_stats=1; \
-	done
 
 bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins

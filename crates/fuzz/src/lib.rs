@@ -1,8 +1,8 @@
 //! What is fuzzed: every reader of bytes that strangers or other servers send, as a function of any bytes that panics when
 //! something is wrong.
 //!
-//! A mutation engine runs them by way of `fuzz/` (`make fuzz`); an ordinary test runs them on what was found worth keeping
-//! (`corpus/`), so that CI needs no engine. A target asserts more than that nothing panics: that reading does not depend on how the
+//! A mutation engine can call them; an ordinary test calls them with what is kept in `corpus/`, whole and damaged, so that CI needs
+//! no engine. A target asserts more than that nothing panics: that reading does not depend on how the
 //! bytes are cut, that what is read writes back as the same, that limits hold.
 
 mod batches;
@@ -20,6 +20,6 @@ pub use trunks::trunks;
 /// A function that is fuzzed.
 pub type Target = fn(&[u8]);
 
-/// All of them, by the names of their folders in `corpus/` and of their programs in `fuzz/fuzz_targets/`.
+/// All of them, by the names of their folders in `corpus/`.
 pub const TARGETS: [(&str, Target); 5] =
     [("batches", batches), ("frames", frames), ("handshakes", handshakes), ("messages", messages), ("trunks", trunks)];
