@@ -128,8 +128,9 @@ manifests: ## Print what would be applied
 load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200")
 	@deploy/bin/load-kind
 
-test-image: ## Start that archive's content as pods would be, and have two clients signal; root, some minutes for the build
-	@deploy/image/test "$$(deploy/bin/image-archive)"
+test-image: deps-test ## Build that archive, start its content as pods would be, and have two clients signal; takes root, and minutes
+	archive=$$(deploy/bin/image-archive) && SIGNALING_IMAGE_ARCHIVE=$$archive \
+		cargo test -p $(INTEGRATION) --test image -- --ignored --nocapture
 
 ##@ Prepare (the targets above call these; they install only what is missing)
 .PHONY: deps-run deps-redis deps-test deps-check deps-bench deps-manifests

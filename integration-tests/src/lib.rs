@@ -13,11 +13,15 @@ pub mod load;
 pub mod mesh;
 pub mod metrics;
 pub mod namespace;
+pub mod network_policies;
 pub mod optional;
 pub mod peer;
+pub mod pods;
 pub mod python;
 pub mod raw_socket;
+pub mod rendered;
 pub mod room_times;
+pub mod slices;
 pub mod store;
 pub mod wait;
 
