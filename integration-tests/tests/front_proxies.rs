@@ -31,7 +31,7 @@ async fn nginx_with_least_conn_takes_clients_to_the_balancer_with_the_fewest() {
             .map(|path| format!("{path}_temp_path {here}/{path};\n"))
             .concat();
         let config = format!(
-            "daemon off;\nworker_processes 2;\npid {here}/pid;\nerror_log {here}/errors;\nevents {{}}\n\
+            "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/errors;\nevents {{}}\n\
              http {{\naccess_log off;\n{paths}{inner}}}\n"
         );
         let file = dir.path().join("nginx.conf");

@@ -73,6 +73,7 @@ async fn two_clients_signal_through_the_pods_of_the_image() {
     for peer in [&mut alice, &mut bob] {
         peer.send(&json!({ "type": "join", "room": "standup", "id": 1 })).await;
         peer.recv_type("joined").await;
+        peer.recv_type("ack").await;
     }
     alice.signal("bob", json!({ "sdp": "v=0" }), Some(2)).await;
     assert_eq!(bob.recv_type("signal").await["data"]["sdp"], "v=0");
