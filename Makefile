@@ -40,6 +40,7 @@ endif
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^##  / { print substr($$0, 3) } \
 		/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: deps-run deps-redis ## Start a local mesh with a Redis and the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
@@ -104,8 +105,38 @@ clean: ## Remove what was built, and the local mesh's directory
 	cargo clean
 	rm -rf $(MESH_DIR)
 
+##@ Deploy (deploy/README.md)
+##  CLUSTER=signaling  the kind cluster, with a kubeconfig of its own in target/deploy
+##  CONTEXT=NAME       a cluster of yours instead, by its context; the current one is never looked at or changed
+##  REGISTRY=HOST/PATH where such a cluster pulls the image from; `make images` pushes it there
+##  OVERLAY=kind       which of deploy/overlays; with CONTEXT it is production
+##  TAG=...            the image's tag, else made from the commit; PLATFORMS=linux/amd64,linux/arm64
+##  LOAD="steady ..."  what `mesh-load` is told; DOCKER=docker KIND=kind KUBECTL=kubectl  other programs
+.PHONY: deploy undeploy images image-archive manifests load-kind test-image
+deploy: ## A mesh in a kind cluster, created if there is none, or in a cluster of yours; prints the address of the demo
+	@deploy/bin/deploy
+
+undeploy: ## Take it away, and the kind cluster too if `make deploy` created it
+	@deploy/bin/undeploy
+
+images: ## Build the image with docker; with REGISTRY for both architectures, and push it
+	@deploy/bin/images
+
+image-archive: deps-run ## Build it without docker, as an archive for `kind load image-archive`
+	@deploy/bin/image-archive
+
+manifests: ## Print what would be applied
+	@deploy/bin/manifests
+
+load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200")
+	@deploy/bin/load-kind
+
+test-image: deps-test ## Build that archive, start its content as pods would be, and have two clients signal; takes root, and minutes
+	archive=$$(deploy/bin/image-archive) && SIGNALING_IMAGE_ARCHIVE=$$archive \
+		cargo test -p $(INTEGRATION) --test image -- --ignored --nocapture
+
 ##@ Prepare (the targets above call these; they install only what is missing)
-.PHONY: deps-run deps-redis deps-test deps-check deps-bench
+.PHONY: deps-run deps-redis deps-test deps-check deps-bench deps-manifests
 deps-run: ## What building needs: Rust and a linker
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
@@ -113,7 +144,12 @@ deps-run: ## What building needs: Rust and a linker
 deps-redis: ## What rooms that span nodes need: a Redis
 	@.ci/deps redis-server
 
-deps-test: deps-run ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies
+deps-manifests: ## What checking manifests needs: newer kubectl and kind, and the schemas of Kubernetes
+	@for tool in kubectl kind kubernetes-validate; do \
+		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
+	done
+
+deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
 		nftables=nft iproute2=ip nginx haproxy
 

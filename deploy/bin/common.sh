@@ -1,0 +1,91 @@
+# What the scripts beside this share. They are started by the Makefile, which exports the variables that `make help` lists.
+# shellcheck shell=bash
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+: "${CLUSTER:=signaling}" "${CONTEXT:=}" "${REGISTRY:=}" "${DOCKER:=docker}" "${KIND:=kind}" "${KUBECTL:=kubectl}"
+: "${OVERLAY:=$([[ -n $CONTEXT ]] && echo production || echo kind)}"
+readonly NAMESPACE=signaling
+readonly WORK=${CARGO_TARGET_DIR:-$PWD/target}/deploy
+# The kind cluster's own: the user's kubeconfig, and the context chosen there, are left alone.
+readonly KUBECONFIG_OF_KIND=$WORK/kubeconfig-$CLUSTER
+# Says that we have created the cluster, and so may delete it.
+readonly OURS=$WORK/created-$CLUSTER
+mkdir -p "$WORK"
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+fail() {
+    say "$@"
+    exit 1
+}
+
+# Fails with the way to get what is missing.
+need() {
+    local program hint missing=0
+    for program in "$@"; do
+        command -v "$program" >/dev/null && continue
+        case ${program##*/} in
+        docker) hint='https://docs.docker.com/engine/install/ (on Debian: apt-get install docker.io docker-buildx)' ;;
+        kind) hint='https://kind.sigs.k8s.io/docs/user/quick-start/#installation (from Debian 13 on: apt-get install kind)' ;;
+        kubectl) hint='https://kubernetes.io/docs/tasks/tools/ (from Debian 13 on: apt-get install kubectl)' ;;
+        *) hint='see deploy/README.md' ;;
+        esac
+        say "$program is missing: $hint"
+        missing=1
+    done
+    ((missing == 0)) || exit 1
+}
+
+need_docker_daemon() {
+    "$DOCKER" info >/dev/null 2>&1 ||
+        fail "$DOCKER is there, but its daemon does not answer: start it (systemctl start docker), or add yourself to the group docker"
+}
+
+# What is deployed: the commit, and a mark of its own for each change that is not committed.
+tag() {
+    local changes
+    if [[ -n ${TAG:-} ]]; then
+        echo "$TAG"
+        return
+    fi
+    changes=$(git diff HEAD -- . ':!deploy/overlays' | sha1sum | cut -c1-8)
+    git diff HEAD --quiet -- . ':!deploy/overlays' && changes=''
+    echo "$(git rev-parse --short=12 HEAD)${changes:+-$changes}"
+}
+
+image() {
+    echo "${REGISTRY:+$REGISTRY/}signaling-mesh:$(tag)"
+}
+
+# Every call names its cluster.
+on_cluster() {
+    if [[ -n $CONTEXT ]]; then
+        "$KUBECTL" --context "$CONTEXT" "$@"
+    else
+        "$KUBECTL" --kubeconfig "$KUBECONFIG_OF_KIND" --context "kind-$CLUSTER" "$@"
+    fi
+}
+
+kind_cluster_exists() {
+    local clusters
+    clusters=$("$KIND" get clusters 2>/dev/null)
+    grep -qx -- "$CLUSTER" <<<"$clusters"
+}
+
+# Renders a folder of deploy/ with the image of this commit, and whatever else is added to the kustomization on standard input.
+render() {
+    local folder=$1 into name
+    into=$WORK/$(basename "$folder")
+    name=$(image)
+    mkdir -p "$into"
+    {
+        printf 'apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n  - %s\n' \
+            "$(realpath --relative-to="$into" "deploy/$folder")"
+        printf 'images:\n  - name: signaling-mesh\n    newName: %s\n    newTag: %s\n' "${name%:*}" "${name##*:}"
+        cat
+    } >"$into/kustomization.yaml"
+    "$KUBECTL" kustomize "$into"
+}

@@ -1,0 +1,126 @@
+//! nginx and HAProxy in front of several balancers, by the configurations of `deploy/front`: clients find each other, go where
+//! the fewest are, and never to a balancer that drains.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use signaling_devmesh::{BalancerEntry, find_in_path};
+use signaling_integration_tests::metrics::becomes;
+use signaling_integration_tests::optional::missing;
+use signaling_integration_tests::rendered::repository;
+use signaling_integration_tests::{Peer, TestMesh, eventually};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command as Spawned};
+
+const SOON: Duration = Duration::from_secs(10);
+const CLIENTS: usize = 8;
+
+#[tokio::test]
+async fn nginx_with_least_conn_takes_clients_to_the_balancer_with_the_fewest() {
+    let Some(nginx) = installed("nginx") else { return missing("nginx", "nginx") };
+    serves(|mesh, listen, dir| {
+        let inner = configuration("nginx.conf", mesh, listen);
+        let here = dir.path().display();
+        let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|path| format!("{path}_temp_path {here}/{path};\n"))
+            .concat();
+        let config = format!(
+            "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/errors;\nevents {{}}\n\
+             http {{\naccess_log off;\n{paths}{inner}}}\n"
+        );
+        let file = dir.path().join("nginx.conf");
+        std::fs::write(&file, config).unwrap();
+        check(Command::new(&nginx).arg("-t").arg("-e").arg(dir.path().join("errors")).arg("-c").arg(&file));
+        let mut nginx = Spawned::new(&nginx);
+        nginx.arg("-e").arg(dir.path().join("errors")).arg("-c").arg(&file);
+        nginx
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn haproxy_with_leastconn_takes_clients_to_the_balancer_with_the_fewest() {
+    let Some(haproxy) = installed("haproxy") else { return missing("haproxy", "haproxy") };
+    serves(|mesh, listen, dir| {
+        let file = dir.path().join("haproxy.cfg");
+        std::fs::write(&file, configuration("haproxy.cfg", mesh, listen)).unwrap();
+        check(Command::new(&haproxy).arg("-c").arg("-f").arg(&file));
+        let mut haproxy = Spawned::new(&haproxy);
+        haproxy.arg("-f").arg(&file);
+        haproxy
+    })
+    .await;
+}
+
+async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
+    let mesh = TestMesh::with(|options| options.balancers = 2).await;
+    let dir = tempfile::tempdir().unwrap();
+    let listen = free_port();
+    let _front: Child =
+        front(&mesh, listen, &dir).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    eventually("the front to listen", SOON, || async { TcpStream::connect(("127.0.0.1", listen)).await.ok() }).await;
+    let url = format!("ws://127.0.0.1:{listen}");
+    let balancers = mesh.mesh.state().balancers;
+
+    let mut peers = Vec::new();
+    for n in 0..CLIENTS {
+        peers.push(Peer::connect(&url, &format!("client-{n}")).await);
+    }
+    for balancer in &balancers {
+        becomes(&balancer.internal, "signaling_client_sockets", CLIENTS / 2).await;
+    }
+
+    peers[0].signal("client-1", json!("through the front"), Some(1)).await;
+    assert_eq!(peers[1].recv().await["data"], "through the front");
+    assert_eq!(peers[0].recv().await, json!({ "type": "ack", "id": 1 }));
+
+    drain(&balancers[0]).await;
+    let others = CLIENTS / 2;
+    for n in 0..CLIENTS {
+        peers.push(Peer::connect(&url, &format!("later-{n}")).await);
+    }
+    becomes(&balancers[1].internal, "signaling_client_sockets", others + CLIENTS).await;
+}
+
+/// One of `deploy/front`, for these balancers, and on this port.
+fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
+    let mut text = std::fs::read_to_string(repository().join("deploy/front").join(name)).unwrap();
+    for listening in ["listen 80;", "bind :80\n"] {
+        let (word, end) = (listening.split(' ').next().unwrap(), listening.chars().last().unwrap());
+        text = text.replace(listening, &format!("{word} 127.0.0.1:{listen}{end}"));
+    }
+    for (n, balancer) in mesh.mesh.state().balancers.iter().enumerate() {
+        let internal = balancer.internal.rsplit(':').next().unwrap();
+        text = text.replace(
+            &format!("balancer-{n}:8080 check port 7900"),
+            &format!("balancer-{n}:8080 check port {internal}"),
+        );
+        text = text.replace(&format!("balancer-{n}:8080"), balancer.url.trim_start_matches("ws://"));
+    }
+    assert!(!text.contains(":8080") && !text.contains("7900"), "{text}");
+    text
+}
+
+async fn drain(balancer: &BalancerEntry) {
+    let answer = reqwest::Client::new().post(format!("{}/admin/drain", balancer.internal)).send().await.unwrap();
+    assert!(answer.status().is_success());
+}
+
+fn check(command: &mut Command) {
+    let run = command.output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+fn installed(name: &str) -> Option<PathBuf> {
+    find_in_path(name).or_else(|| Some(Path::new("/usr/sbin").join(name)).filter(|file| file.is_file()))
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

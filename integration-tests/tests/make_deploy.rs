@@ -1,0 +1,296 @@
+//! `make deploy` and its like, with stand-ins for docker, kind and kubectl that write down how they are called.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use signaling_integration_tests::optional::in_path;
+use signaling_integration_tests::rendered::{Rendered, list, repository};
+use tempfile::TempDir;
+
+/// What the scripts use of the system; nothing else is on their path.
+const SYSTEM: [&str; 22] = [
+    "awk", "basename", "bash", "cat", "cut", "dirname", "git", "grep", "ls", "make", "mkdir", "mktemp", "od", "printf",
+    "realpath", "rm", "sh", "sha1sum", "sleep", "touch", "tr", "wc",
+];
+const ALL: [&str; 3] = ["docker", "kind", "kubectl"];
+/// Writes its call down, and answers what the scripts ask.
+const STAND_IN: &str = r#"#!/bin/bash
+name=$(basename "$0")
+echo "$name $*" >>"$STAND_IN_DIR/calls"
+case "$name $*" in
+"docker info"*) exit "$(cat "$STAND_IN_DIR/docker-info" 2>/dev/null || echo 0)" ;;
+"kind get clusters") cat "$STAND_IN_DIR/clusters" ;;
+"kubectl kustomize "*) cat "$2/kustomization.yaml" ;;
+*" get secret "*) cat "$STAND_IN_DIR/secret" 2>/dev/null || true ;;
+*" create secret "*) folder=${!#}; cd "${folder#--from-file=}" && wc -c * >>"$STAND_IN_DIR/secret-files" ;;
+*" get job "*) echo 1/ ;;
+esac
+"#;
+
+struct Desk {
+    dir: TempDir,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Desk {
+    fn with(tools: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        for program in SYSTEM {
+            symlink(in_path(&[program]).unwrap_or_else(|| panic!("no {program}")), bin.join(program)).unwrap();
+        }
+        for tool in tools {
+            fs::write(bin.join(tool), STAND_IN).unwrap();
+            fs::set_permissions(bin.join(tool), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::write(dir.path().join("clusters"), "another\n").unwrap();
+        Self { dir, variables: vec![("TAG", "v1".to_owned())] }
+    }
+
+    fn having(mut self, variable: &'static str, value: &str) -> Self {
+        self.variables.push((variable, value.to_owned()));
+        self
+    }
+
+    fn says(&self, file: &str, text: &str) {
+        fs::write(self.dir.path().join(file), text).unwrap();
+    }
+
+    fn make(&self, target: &str) -> Output {
+        let _ = fs::remove_file(self.dir.path().join("calls"));
+        let mut make = Command::new("make");
+        make.arg(target).current_dir(repository()).env_clear();
+        make.env("PATH", self.dir.path().join("bin")).env("HOME", self.dir.path()).env("STAND_IN_DIR", self.dir.path());
+        make.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "safe.directory").env("GIT_CONFIG_VALUE_0", "*");
+        make.env("CARGO_TARGET_DIR", self.target());
+        make.envs(self.variables.iter().map(|(name, value)| (name, value))).output().unwrap()
+    }
+
+    /// Runs it to its good end, and says what it printed.
+    fn makes(&self, target: &str) -> String {
+        let end = self.make(target);
+        assert!(
+            end.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&end.stdout),
+            String::from_utf8_lossy(&end.stderr)
+        );
+        String::from_utf8(end.stdout).unwrap()
+    }
+
+    /// Runs it to its bad end, and says what it complained of.
+    fn fails(&self, target: &str) -> String {
+        let end = self.make(target);
+        assert!(!end.status.success());
+        String::from_utf8(end.stderr).unwrap()
+    }
+
+    fn target(&self) -> PathBuf {
+        self.dir.path().join("target")
+    }
+
+    /// The calls so far, with the folder of this desk as `@`.
+    fn calls(&self) -> Vec<String> {
+        let calls = fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
+        let here = self.target().join("deploy").display().to_string();
+        calls.lines().map(|call| call.replace(&here, "@")).collect()
+    }
+}
+
+const KUBECTL_OF_KIND: &str = "kubectl --kubeconfig @/kubeconfig-signaling --context kind-signaling";
+
+/// What any deployment ends with, by the given `kubectl`.
+fn applied_by(kubectl: &str, overlay: &str) -> Vec<String> {
+    let mut calls = vec![
+        format!("kubectl kustomize @/{overlay}"),
+        format!("{kubectl} apply -f deploy/overlays/{overlay}/namespace.yaml"),
+        format!("{kubectl} --namespace signaling get secret signaling-mesh --ignore-not-found --output name"),
+        format!("{kubectl} --namespace signaling create secret generic signaling-mesh --from-file="),
+        format!("{kubectl} apply -f @/rendered.yaml"),
+    ];
+    for name in ["signaling-redis", "signaling-nodes", "signaling-balancers"] {
+        calls.push(format!("{kubectl} --namespace signaling rollout status deployment/{name} --timeout 300s"));
+    }
+    calls
+}
+
+/// The folder of random values has another name each time.
+fn without_temporary_names(calls: Vec<String>) -> Vec<String> {
+    let cut = |call: String| {
+        call.find("--from-file=").map_or(call.clone(), |at| call[..at + "--from-file=".len()].to_owned())
+    };
+    calls.into_iter().map(cut).collect()
+}
+
+#[test]
+fn without_a_cluster_one_is_created_with_a_kubeconfig_of_its_own_and_the_mesh_comes_up_in_it() {
+    let desk = Desk::with(&ALL);
+    let said = desk.makes("deploy");
+    let mut expected: Vec<String> = [
+        "docker info",
+        "kind get clusters",
+        "kind create cluster --name signaling --config deploy/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s",
+        "docker info",
+        "docker build -f deploy/Dockerfile -t signaling-mesh:v1 .",
+        "kind load docker-image signaling-mesh:v1 --name signaling",
+    ]
+    .map(str::to_owned)
+    .into();
+    expected.extend(applied_by(KUBECTL_OF_KIND, "kind"));
+    assert_eq!(without_temporary_names(desk.calls()), expected);
+    assert!(said.contains("http://127.0.0.1:8080/"), "{said}");
+    let rendered = fs::read_to_string(desk.target().join("deploy/rendered.yaml")).unwrap();
+    assert!(rendered.contains("newName: signaling-mesh\n    newTag: v1\n"), "{rendered}");
+}
+
+#[test]
+fn a_cluster_and_a_secret_that_are_there_are_used_as_they_are() {
+    let desk = Desk::with(&ALL).having("CLUSTER", "mine");
+    desk.says("clusters", "mine-too\nmine\n");
+    desk.says("secret", "secret/signaling-mesh\n");
+    let said = desk.makes("deploy");
+    let calls = desk.calls();
+    assert!(
+        calls.contains(&"kind export kubeconfig --name mine --kubeconfig @/kubeconfig-mine".to_owned()),
+        "{calls:?}"
+    );
+    assert!(!calls.iter().any(|call| call.contains("create")), "{calls:?}");
+    assert!(said.contains("port-forward service/signaling 8080:80"), "its ports may not be mapped: {said}");
+}
+
+#[test]
+fn a_cluster_of_the_users_own_gets_the_image_by_a_registry_and_no_kind() {
+    let desk = Desk::with(&["docker", "kubectl"]).having("CONTEXT", "prod").having("REGISTRY", "registry.test/team");
+    desk.makes("deploy");
+    let mut expected = vec![
+        "docker info".to_owned(),
+        "docker buildx build --platform linux/amd64,linux/arm64 -f deploy/Dockerfile -t registry.test/team/signaling-mesh:v1 --push ."
+            .to_owned(),
+    ];
+    expected.extend(applied_by("kubectl --context prod", "production"));
+    expected.push("kubectl --context prod --namespace signaling get service signaling".to_owned());
+    assert_eq!(without_temporary_names(desk.calls()), expected);
+
+    let complaint = Desk::with(&ALL).having("CONTEXT", "prod").fails("deploy");
+    assert!(complaint.contains("REGISTRY="), "{complaint}");
+}
+
+#[test]
+fn the_current_context_is_neither_used_nor_changed() {
+    for target in ["deploy", "load-kind", "undeploy"] {
+        for clusters in ["signaling\n", ""] {
+            let desk = Desk::with(&ALL);
+            desk.says("clusters", clusters);
+            desk.make(target);
+            for call in desk.calls() {
+                assert!(!call.contains("use-context") && !call.contains("set-context"), "{call}");
+                if call.starts_with("kubectl ") && !call.starts_with("kubectl kustomize ") {
+                    assert!(call.starts_with(KUBECTL_OF_KIND), "{call}");
+                }
+                if ["create", "export", "delete"].iter().any(|verb| call.starts_with(&format!("kind {verb} "))) {
+                    assert!(call.contains("--kubeconfig @/kubeconfig-signaling"), "{call}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_with_the_way_to_get_it_and_nothing_is_begun() {
+    for missing in ALL {
+        let tools: Vec<&str> = ALL.into_iter().filter(|tool| *tool != missing).collect();
+        let desk = Desk::with(&tools);
+        let complaint = desk.fails("deploy");
+        assert!(complaint.contains(&format!("{missing} is missing: https://")), "{complaint}");
+        assert_eq!(desk.calls(), Vec::<String>::new());
+    }
+    let desk = Desk::with(&ALL);
+    desk.says("docker-info", "1");
+    let complaint = desk.fails("deploy");
+    assert!(complaint.contains("its daemon does not answer"), "{complaint}");
+    assert_eq!(desk.calls(), ["docker info"]);
+}
+
+#[test]
+fn undeploy_deletes_a_cluster_that_deploy_created_and_of_another_only_the_mesh() {
+    let desk = Desk::with(&ALL);
+    desk.makes("deploy");
+    desk.says("clusters", "signaling\n");
+    desk.makes("undeploy");
+    assert_eq!(
+        desk.calls(),
+        ["kind get clusters", "kind delete cluster --name signaling --kubeconfig @/kubeconfig-signaling"]
+    );
+
+    desk.makes("undeploy");
+    let last = format!("{KUBECTL_OF_KIND} delete --ignore-not-found -f deploy/overlays/kind/namespace.yaml");
+    assert_eq!(desk.calls().last(), Some(&last), "it was created anew by somebody else");
+    assert!(!desk.calls().iter().any(|call| call.starts_with("kind delete")));
+
+    let desk = Desk::with(&["kubectl"]).having("CONTEXT", "prod");
+    desk.makes("undeploy");
+    assert_eq!(
+        desk.calls(),
+        ["kubectl --context prod delete --ignore-not-found -f deploy/overlays/production/namespace.yaml"]
+    );
+}
+
+#[test]
+fn the_secret_has_all_that_the_pods_read_of_it() {
+    let desk = Desk::with(&ALL);
+    desk.makes("deploy");
+    let files = fs::read_to_string(desk.dir.path().join("secret-files")).unwrap();
+    let mut made = BTreeSet::new();
+    for line in files.lines().filter(|line| !line.ends_with(" total")) {
+        let (length, name) = line.trim().split_once(' ').unwrap();
+        assert!(length.parse::<u32>().unwrap() >= 16, "{line}");
+        made.insert(name.to_owned());
+    }
+    for rendered in Rendered::meshes() {
+        for pod in rendered.pods() {
+            let variables = list(&pod.container()["env"]).iter().map(|variable| &variable["valueFrom"]["secretKeyRef"]);
+            let files = list(&pod.spec()["volumes"]).iter().flat_map(|volume| list(&volume["secret"]["items"]));
+            for key in variables.chain(files).filter_map(|entry| entry["key"].as_str()) {
+                assert!(made.contains(key), "{}: {key}", pod.name());
+            }
+            for flag in ["--mesh-secret-file", "--hash-seed-file", "--admin-token-file"] {
+                let Some(path) = pod.flag(flag) else { continue };
+                let name = path.strip_prefix("/run/secrets/signaling/").unwrap();
+                let items = list(&pod.spec()["volumes"]).iter().flat_map(|volume| list(&volume["secret"]["items"]));
+                assert!(items.into_iter().any(|item| item["path"] == name), "{flag}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_harness_runs_as_a_job_with_the_words_it_is_given() {
+    let desk = Desk::with(&ALL).having("LOAD", "calls --rate 200");
+    desk.says("clusters", "signaling\n");
+    desk.makes("load-kind");
+    let rendered = fs::read_to_string(desk.target().join("deploy/load.yaml")).unwrap();
+    for word in ["calls", "--rate", "200", "--url", "ws://signaling:80"] {
+        assert!(rendered.contains(&format!("          - '{word}'\n")), "{rendered}");
+    }
+    let expected = [
+        "kind get clusters",
+        "kind export kubeconfig --name signaling --kubeconfig @/kubeconfig-signaling",
+        "kubectl kustomize @/load",
+        &format!("{KUBECTL_OF_KIND} --namespace signaling delete job mesh-load --ignore-not-found"),
+        &format!("{KUBECTL_OF_KIND} apply -f @/load.yaml"),
+        &format!(
+            "{KUBECTL_OF_KIND} --namespace signaling wait --for=jsonpath={{.status.ready}}=1 --timeout=120s job/mesh-load"
+        ),
+        &format!("{KUBECTL_OF_KIND} --namespace signaling logs --follow job/mesh-load"),
+    ];
+    assert_eq!(desk.calls()[..expected.len()], expected);
+
+    let complaint = Desk::with(&ALL).fails("load-kind");
+    assert!(complaint.contains("make deploy creates it"), "{complaint}");
+}
