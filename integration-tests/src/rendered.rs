@@ -34,21 +34,27 @@ pub struct Rendered {
     pub objects: Vec<Value>,
 }
 
-/// The folders that are applied as they are.
-pub const FOLDERS: [&str; 3] = ["overlays/kind", "overlays/production", "load"];
+/// The overlays.
+const MESHES: [&str; 2] = ["overlays/kind", "overlays/production"];
+/// The harness.
+const LOAD: &str = "load";
 
 impl Rendered {
-    /// Each of [`FOLDERS`], or nothing where no `kubectl` can be had.
+    /// All that is applied as it is, or nothing where no `kubectl` can be had.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let Some(kubectl) = tool("kubectl") else { return Vec::new() };
-        FOLDERS.map(|folder| Self::of(&kubectl, folder)).into()
+        Self::these(&[&MESHES[..], &[LOAD]].concat())
     }
 
     /// The meshes among them, without the harness.
     #[must_use]
     pub fn meshes() -> Vec<Self> {
-        Self::all().into_iter().filter(|rendered| rendered.folder != "load").collect()
+        Self::these(&MESHES)
+    }
+
+    fn these(folders: &[&'static str]) -> Vec<Self> {
+        let Some(kubectl) = tool("kubectl") else { return Vec::new() };
+        folders.iter().map(|folder| Self::of(&kubectl, folder)).collect()
     }
 
     fn of(kubectl: &Path, folder: &'static str) -> Self {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_devmesh::{BalancerEntry, find_in_path};
-use signaling_integration_tests::metrics::becomes;
+use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::optional::missing;
 use signaling_integration_tests::rendered::repository;
 use signaling_integration_tests::{Peer, TestMesh, eventually};
@@ -59,7 +59,11 @@ async fn haproxy_with_leastconn_takes_clients_to_the_balancer_with_the_fewest() 
 }
 
 async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
-    let mesh = TestMesh::with(|options| options.balancers = 2).await;
+    let mesh = TestMesh::with(|options| {
+        options.balancers = 2;
+        options.balancer_args.push("--drain-ms=200".to_owned());
+    })
+    .await;
     let dir = tempfile::tempdir().unwrap();
     let listen = free_port();
     let _front: Child =
@@ -80,12 +84,32 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     assert_eq!(peers[1].recv().await["data"], "through the front");
     assert_eq!(peers[0].recv().await, json!({ "type": "ack", "id": 1 }));
 
-    drain(&balancers[0]).await;
-    let others = CLIENTS / 2;
+    operate(&balancers[0], "drain").await;
     for n in 0..CLIENTS {
         peers.push(Peer::connect(&url, &format!("later-{n}")).await);
     }
-    becomes(&balancers[1].internal, "signaling_client_sockets", others + CLIENTS).await;
+    becomes(&balancers[0].internal, "signaling_client_sockets", 0).await;
+    becomes(&balancers[1].internal, "signaling_client_sockets", CLIENTS / 2 + CLIENTS).await;
+
+    operate(&balancers[0], "undrain").await;
+    let opened = async || metric(&balancers[0].internal, "signaling_client_sockets_opened_total", "").await;
+    let before = opened().await;
+    let mut probes = 0;
+    eventually("the front to see that it is back", SOON, || {
+        probes += 1;
+        let (url, opened, id) = (&url, &opened, format!("probe-{probes}"));
+        async move {
+            Peer::connect(url, &id).await.close().await;
+            (opened().await > before).then_some(())
+        }
+    })
+    .await;
+    becomes(&balancers[0].internal, "signaling_client_sockets", 0).await;
+    for n in 0..CLIENTS {
+        peers.push(Peer::connect(&url, &format!("last-{n}")).await);
+    }
+    // It had the fewest; by turns it would have got half.
+    becomes(&balancers[0].internal, "signaling_client_sockets", CLIENTS).await;
 }
 
 /// One of `deploy/front`, for these balancers, and on this port.
@@ -107,8 +131,8 @@ fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
     text
 }
 
-async fn drain(balancer: &BalancerEntry) {
-    let answer = reqwest::Client::new().post(format!("{}/admin/drain", balancer.internal)).send().await.unwrap();
+async fn operate(balancer: &BalancerEntry, what: &str) {
+    let answer = reqwest::Client::new().post(format!("{}/admin/{what}", balancer.internal)).send().await.unwrap();
     assert!(answer.status().is_success());
 }
 

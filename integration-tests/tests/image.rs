@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(30);
 #[tokio::test]
 #[ignore = "needs an archive of the image, and root: make test-image"]
 async fn two_clients_signal_through_the_pods_of_the_image() {
-    let archive = std::env::var_os(ARCHIVE).map(PathBuf::from).unwrap_or_else(|| panic!("{ARCHIVE} names no archive"));
+    let archive = std::env::var_os(ARCHIVE).map_or_else(|| panic!("{ARCHIVE} names no archive"), PathBuf::from);
     if !enter("two_clients_signal_through_the_pods_of_the_image") {
         return;
     }

@@ -17,9 +17,9 @@ use crate::placement::Placement;
 
 /// Clients released in one turn. With [`TURN`] that is 20,000 a second: ten thousand move within a second, and what one turn
 /// costs both nodes is too little for anybody else to notice.
-const PER_TURN: usize = 100;
+pub const PER_TURN: usize = 100;
 /// How often some are released.
-const TURN: Duration = Duration::from_millis(5);
+pub const TURN: Duration = Duration::from_millis(5);
 
 /// Where clients go, and who carries for them. A cheap clone shares it.
 #[derive(Clone)]
