@@ -16,6 +16,9 @@ PREVIOUS ?= HEAD~1
 BENCH ?=
 BENCH_REPORT ?= target/bench
 
+# Where `make test-k8s` writes its slices.
+K8S_NAMESPACE ?= signaling-mesh-tests
+
 # How long `make simulate` goes on.
 SIMULATE_SECONDS ?= 240
 
@@ -41,7 +44,7 @@ help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
 		/^##  / { print substr($$0, 3) } \
-		/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: deps-run deps-redis ## Start a local mesh with a Redis and the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
 	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
@@ -54,7 +57,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test conformance simulate previous bench bench-growth bench-micro clean
+.PHONY: fmt check test test-k8s conformance simulate previous bench bench-growth bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -78,6 +81,12 @@ ifneq ($(WEB_TESTS),)
 endif
 	if [[ "$${CI:-}" == true ]]; then .ci/previous --if-known $(PREVIOUS); fi
 	$(INTEGRATION_TESTS)
+
+test-k8s: deps-run ## What discovery makes of EndpointSlices, in the cluster that KUBECONFIG leads to (K8S_NAMESPACE, made and deleted)
+	[[ -n "$${KUBECONFIG:-}" ]] || { echo "test-k8s: set KUBECONFIG to the file of a cluster to test with" >&2; exit 1; }
+	kubectl create namespace $(K8S_NAMESPACE)
+	trap 'kubectl delete namespace --wait=false $(K8S_NAMESPACE)' EXIT; \
+	TEST_KUBECONFIG="$$KUBECONFIG" TEST_NAMESPACE=$(K8S_NAMESPACE) cargo test -p signaling-discovery --test kubernetes_changes
 
 previous: deps-run ## Build the servers of an earlier commit for the tests of mixed versions (PREVIOUS=HEAD~1)
 	.ci/previous $(PREVIOUS)

@@ -9,6 +9,7 @@ pub mod cut;
 pub mod drill;
 pub mod guest;
 pub mod http;
+pub mod kubernetes;
 pub mod load;
 pub mod mesh;
 pub mod metrics;

@@ -33,6 +33,10 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     cases.extend(
         ["static:a=127.0.0.1:1,a=127.0.0.1:2", "static:a=127.0.0.1:0", "file:"].map(|s| ("--discovery", s.into())),
     );
+    cases.extend(
+        ["dns:nodes", "dns:10.0.0.1:7900", "kubernetes:nodes", "kubernetes:Calls/nodes:internal"]
+            .map(|source| ("--discovery", source.into())),
+    );
     for file in files {
         cases.extend(["--mesh-secret-file", "--admin-token-file"].map(|flag| (flag, file.clone())));
         cases.push(("--hash-seed-file", file));
@@ -111,6 +115,20 @@ async fn a_value_from_the_environment_is_refused_by_its_flag() {
     for server in SERVERS {
         let message = failure(server, &start.arguments(server), &[("SIGNALING_ACCEPT_RATE", "0")]).await;
         assert!(message.contains("--accept-rate"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_know_how_to_ask_kubernetes_says_so() {
+    let start = Start::new();
+    let absent = start.folder.path().join("absent").display().to_string();
+    let nowhere = [("KUBECONFIG", &*absent), ("HOME", &*absent), ("KUBERNETES_SERVICE_HOST", "")];
+    for server in SERVERS {
+        let mut arguments = start.arguments(server);
+        arguments.retain(|(name, _)| *name != "--discovery");
+        arguments.push(("--discovery", "kubernetes:calls/nodes:internal".into()));
+        let message = failure(server, &arguments, &nowhere).await;
+        assert!(message.contains("--discovery") && message.contains("set KUBECONFIG"), "{message}");
     }
 }
 

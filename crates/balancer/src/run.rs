@@ -28,7 +28,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = Listener::bind(config.listen).context("--listen")?;
-    let discovery = watch(config.common.discovery.clone()).await;
+    let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
     let health = Health::new();
     info!(
         id = %config.common.id,

@@ -1,4 +1,4 @@
-//! Views: who is in the mesh now, from a static list or a watched file.
+//! Views: who is in the mesh now, from a static list, a watched file, DNS or Kubernetes.
 //!
 //! A [`View`] is one immutable set of nodes with a hash of its content; a newer one replaces it whole. A [`Source`] says
 //! where views come from, [`watch()`] follows it, and whoever needs the present view takes it from the [`Discovery`] handle.
@@ -10,27 +10,42 @@
 //! |---|---|
 //! | [`address`] | where a node's internal listener is |
 //! | [`view`] | members, views, and the difference between two |
-//! | [`source`] | `static:...` and `file:...` as text |
+//! | [`source`] | `static:...`, `file:...`, `dns:...` and `kubernetes:...` as text |
 //! | [`trouble`] | what can be wrong with a reading |
 //! | [`trust`] | what this server itself thinks of a member |
-//! | `file` | from a file's bytes to a view |
-//! | `verdict` | what to publish, given the last view and a reading |
-//! | [`watch`](mod@watch) | the task that follows a source |
+//! | [`watch`](mod@watch) | a source that is followed, as its users have it |
+//! | [`settings`] | how patiently |
+//! | `file`, `polling` | from a file's bytes to a view; the task that follows a file |
+//! | [`dns`] | what is asked, from records to servers, and the asking |
+//! | [`kubernetes`] | from EndpointSlices to servers; lists and watches |
+//! | `sighting`, `steady` | what a source says of one server, and from that to members, without flaps |
+//! | `following` | the task that follows DNS or Kubernetes |
+//! | `verdict`, `publisher` | what to publish, given the last view and a reading; and telling it |
+//! | `backoff` | how long to wait before a source that fails is asked again |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let source = "static:node-0=127.0.0.1:7900,node-1=127.0.0.1:7901".parse()?;
-//! let discovery = signaling_discovery::watch(source).await;
+//! let discovery = signaling_discovery::watch(source).await?;
 //! assert_eq!(discovery.view().len(), 2);
 //! # Ok(())
 //! # }
 //! ```
 
 pub mod address;
+mod backoff;
+pub mod dns;
 mod file;
+mod following;
+pub mod kubernetes;
 mod metrics;
+mod polling;
+mod publisher;
+pub mod settings;
+mod sighting;
 pub mod source;
+mod steady;
 pub mod trouble;
 pub mod trust;
 mod verdict;
@@ -38,8 +53,9 @@ pub mod view;
 pub mod watch;
 
 pub use address::{Address, AddressError};
+pub use settings::Settings;
 pub use source::{Source, SourceError};
 pub use trouble::Trouble;
 pub use trust::Trust;
 pub use view::{Diff, Member, View, ViewError};
-pub use watch::{Discovery, watch};
+pub use watch::{Discovery, WatchError, watch, watch_with};

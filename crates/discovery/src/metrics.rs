@@ -21,7 +21,7 @@ impl Metrics {
     pub(crate) fn register() -> Self {
         describe_gauge!(VIEW_NODES, "Nodes in the view in use, draining ones included.");
         describe_gauge!(AGE, "Seconds since the source of views was last read well.");
-        describe_counter!(FAILURES, "Readings of the source that gave no view to use.");
+        describe_counter!(FAILURES, "Readings of the source that gave no view to use, broken watches included.");
         Self { view_nodes: gauge!(VIEW_NODES), age: gauge!(AGE), failures: counter!(FAILURES) }
     }
 

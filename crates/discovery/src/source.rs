@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use signaling_protocol::{NameError, NodeId};
 
+use crate::dns::{DnsQuery, DnsQueryError};
+use crate::kubernetes::{ServicePort, ServicePortError};
 use crate::{AddressError, Member, View, ViewError};
 
 /// Where views come from. As text:
@@ -14,22 +16,30 @@ use crate::{AddressError, Member, View, ViewError};
 /// - `file:PATH`: a watched file with a JSON list, one object a node:
 ///   `[{"id":"node-0","address":"127.0.0.1:7900","draining":false}]`. `draining` may be left out, other fields are
 ///   ignored. Whoever writes it best writes another file and renames that.
+/// - `dns:NAME:PORT`: each address of the name is a node, whose id is that address; `dns:_SERVICE._tcp.NAME`: each SRV record
+///   names one, whose id is its target's first label. See [`crate::dns`].
+/// - `kubernetes:NAMESPACE/SERVICE:PORTNAME`: the pods behind a headless service, whose ids are their names. See
+///   [`crate::kubernetes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A list that never changes.
     Static(View),
     /// A file that is read again and again.
     File(PathBuf),
+    /// Records of DNS.
+    Dns(DnsQuery),
+    /// The EndpointSlices of a Kubernetes service.
+    Kubernetes(ServicePort),
 }
 
 /// Why a text is no source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// Nothing before a first colon, or no colon.
-    #[error("names no scheme: write static:ID=HOST:PORT,... or file:PATH")]
+    #[error("names no scheme: write {FORMS}")]
     NoScheme,
     /// A scheme that does not exist.
-    #[error("there is no scheme {0:?}: write static:ID=HOST:PORT,... or file:PATH")]
+    #[error("there is no scheme {0:?}: write {FORMS}")]
     UnknownScheme(String),
     /// `file:` alone.
     #[error("file: names no file: write file:PATH")]
@@ -62,7 +72,15 @@ pub enum SourceError {
     /// The entries of the static list do not go together.
     #[error(transparent)]
     View(#[from] ViewError),
+    /// What stands behind `dns:` cannot be asked.
+    #[error(transparent)]
+    Dns(#[from] DnsQueryError),
+    /// What stands behind `kubernetes:` is no service.
+    #[error(transparent)]
+    Kubernetes(#[from] ServicePortError),
 }
+
+const FORMS: &str = "static:ID=HOST:PORT,... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
 impl FromStr for Source {
     type Err = SourceError;
@@ -76,6 +94,8 @@ impl FromStr for Source {
             }
             Some(("file", "")) => Err(SourceError::NoPath),
             Some(("file", path)) => Ok(Self::File(path.into())),
+            Some(("dns", query)) => Ok(Self::Dns(query.parse()?)),
+            Some(("kubernetes", service)) => Ok(Self::Kubernetes(service.parse()?)),
             None | Some(("", _)) => Err(SourceError::NoScheme),
             Some((scheme, _)) => Err(SourceError::UnknownScheme(scheme.into())),
         }
@@ -103,6 +123,8 @@ impl fmt::Display for Source {
                 Ok(())
             }
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Dns(query) => write!(f, "dns:{query}"),
+            Self::Kubernetes(service) => write!(f, "kubernetes:{service}"),
         }
     }
 }
@@ -129,7 +151,13 @@ mod tests {
 
     #[test]
     fn a_source_prints_as_it_is_written() {
-        for text in ["static:a=h:1,b=h:2", "file:nodes.json"] {
+        for text in [
+            "static:a=h:1,b=h:2",
+            "file:nodes.json",
+            "dns:nodes:7900",
+            "dns:_signaling._tcp.nodes",
+            "kubernetes:calls/signaling-nodes:internal",
+        ] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
         }
     }
@@ -140,7 +168,9 @@ mod tests {
             ("", "names no scheme"),
             ("nodes.json", "names no scheme"),
             (":x", "names no scheme"),
-            ("dns:nodes:7900", "no scheme \"dns\""),
+            ("consul:nodes", "no scheme \"consul\""),
+            ("dns:nodes", "dns: names no port"),
+            ("kubernetes:nodes", "write kubernetes:NAMESPACE/SERVICE:PORTNAME"),
             ("file:", "write file:PATH"),
             ("static:", "names no node"),
             ("static:127.0.0.1:1", "\"127.0.0.1:1\" has no node id"),

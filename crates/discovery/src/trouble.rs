@@ -31,6 +31,12 @@ pub enum Trouble {
     /// The list has no nodes, and the view before it had some.
     #[error("the list has no nodes any more")]
     SuddenlyEmpty,
+    /// The source cannot be reached, or does not answer as it should.
+    #[error("no good answer: {0}")]
+    NoAnswer(String),
+    /// The source answers that this server may not ask.
+    #[error("not allowed to ask: {0}")]
+    Refused(String),
 }
 
 impl Trouble {

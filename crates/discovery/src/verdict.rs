@@ -26,7 +26,7 @@ pub(crate) fn judge(last: &View, reading: Result<View, Trouble>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
 
     use super::*;
     use crate::Source;
@@ -56,7 +56,7 @@ mod tests {
     fn view(list: &str) -> View {
         match format!("static:{list}").parse().unwrap() {
             Source::Static(view) => view,
-            Source::File(_) => View::default(),
+            other => panic!("{other} is not static"),
         }
     }
 }

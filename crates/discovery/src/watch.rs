@@ -1,30 +1,30 @@
-//! The task that follows a source.
-//!
-//! A file is read every [`POLL`]: that works on every filesystem and with every way of writing, renames included. A reading
-//! goes to `verdict::judge`; what it publishes reaches all receivers as one `Arc`, and what it keeps is logged once per
-//! change of state.
+//! A source that is followed, as its users have it.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
 
-use crate::metrics::Metrics;
-use crate::verdict::{Verdict, judge};
-use crate::{Source, Trouble, View, file};
-
-/// How often a file is read.
-pub const POLL: Duration = Duration::from_millis(100);
+use crate::following::Following;
+use crate::kubernetes::{self, KubernetesError};
+use crate::polling::FileFollower;
+use crate::publisher::{Freshness, Publisher};
+use crate::{Settings, Source, View, dns};
 
 /// The handle of a followed source. When it is dropped, following ends and receivers are told that no more views come.
 pub struct Discovery {
     views: watch::Sender<Arc<View>>,
+    heard: watch::Receiver<bool>,
     following: Option<(Freshness, AbortOnDropHandle<()>)>,
+}
+
+/// Why a source cannot be followed at all. One that does not answer is followed until it does.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// It is not known how to ask the Kubernetes API.
+    #[error(transparent)]
+    Kubernetes(#[from] KubernetesError),
 }
 
 impl Discovery {
@@ -45,124 +45,62 @@ impl Discovery {
     pub fn age(&self) -> Duration {
         self.following.as_ref().map_or(Duration::ZERO, |(freshness, _)| freshness.age())
     }
+
+    /// Waits until the source has been read once: before, an empty view says nothing. A file counts as read also where it is
+    /// missing. Never ends if the handle is dropped before.
+    pub fn first_reading(&self) -> impl Future<Output = ()> + use<> {
+        let mut heard = self.heard.clone();
+        async move {
+            if heard.wait_for(|heard| *heard).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
 }
 
-/// Starts to follow a source, and returns after its first reading. A file that is missing or bad is no error: the view is
-/// empty until it can be read. Needs a Tokio runtime with timers; metrics go to the recorder installed by then.
-pub async fn watch(source: Source) -> Discovery {
-    let metrics = Metrics::register();
-    match source {
+/// Starts to follow a source. A static list and a file have been read when it returns; a file that is missing or bad, or a
+/// source that does not answer, is no error: the view is empty until it can be read. Needs a Tokio runtime with timers and
+/// I/O; metrics go to the recorder installed by then.
+///
+/// # Errors
+/// If the source cannot be asked at all, because this process is told nothing of how to.
+pub async fn watch(source: Source) -> Result<Discovery, WatchError> {
+    watch_with(source, &Settings::default()).await
+}
+
+/// The same with other settings.
+///
+/// # Errors
+/// As [`watch()`].
+pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, WatchError> {
+    let mut publisher = Publisher::new(source.to_string());
+    let (views, heard, freshness) = (publisher.views(), publisher.heard(), publisher.freshness());
+    let task = match source {
         Source::Static(view) => {
-            metrics.published(&view);
-            metrics.aged(Duration::ZERO);
-            Discovery { views: watch::Sender::new(Arc::new(view)), following: None }
+            publisher.offer(view);
+            publisher.renewed();
+            publisher.aged();
+            return Ok(Discovery { views, heard, following: None });
         }
         Source::File(path) => {
-            let views = watch::Sender::new(Arc::default());
-            metrics.published(&views.borrow());
-            let freshness = Freshness::start();
-            let mut follower = Follower {
-                path: path.into(),
-                views: views.clone(),
-                freshness: freshness.clone(),
-                metrics,
-                trouble: None,
-            };
+            let mut follower = FileFollower::new(&path, publisher);
             follower.look().await;
-            let task = AbortOnDropHandle::new(tokio::spawn(follower.follow()));
-            Discovery { views, following: Some((freshness, task)) }
+            tokio::spawn(follower.follow())
         }
-    }
-}
-
-struct Follower {
-    path: Arc<Path>,
-    views: watch::Sender<Arc<View>>,
-    freshness: Freshness,
-    metrics: Metrics,
-    /// What the last reading was like, so that only a change is logged.
-    trouble: Option<Trouble>,
-}
-
-impl Follower {
-    async fn follow(mut self) {
-        let mut ticks = interval(POLL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            self.look().await;
+        Source::Kubernetes(service) => {
+            let (teller, following) = Following::new(publisher, settings.hold);
+            let watcher = kubernetes::Watcher::new(service, &settings.kubernetes, teller).await?;
+            tokio::spawn(async move {
+                tokio::join!(watcher.run(), following.follow());
+            })
         }
-    }
-
-    async fn look(&mut self) {
-        let path = Arc::clone(&self.path);
-        let reading = tokio::task::spawn_blocking(move || file::read(&path))
-            .await
-            .unwrap_or_else(|error| Err(Trouble::Unreadable(error.to_string())));
-        let last = Arc::clone(&self.views.borrow());
-        match judge(&last, reading) {
-            Verdict::Publish(view) => {
-                self.read_well();
-                self.publish(&last, view);
-            }
-            Verdict::Unchanged => self.read_well(),
-            Verdict::Keep(trouble) => self.failed(trouble, &last),
+        Source::Dns(records) => {
+            let (teller, following) = Following::new(publisher, settings.hold);
+            let poller = dns::Poller::new(records, settings.dns.clone(), teller);
+            tokio::spawn(async move {
+                tokio::join!(poller.run(), following.follow());
+            })
         }
-        self.metrics.aged(self.freshness.age());
-    }
-
-    fn publish(&self, last: &View, view: View) {
-        let diff = last.diff(&view);
-        info!(
-            nodes = view.len(),
-            joined = diff.joined.len(),
-            left = diff.left.len(),
-            changed = diff.changed.len(),
-            "the view has changed"
-        );
-        self.metrics.published(&view);
-        self.views.send_replace(Arc::new(view));
-    }
-
-    fn read_well(&mut self) {
-        self.freshness.renew();
-        if self.trouble.take().is_some() {
-            info!(path = %self.path.display(), "discovery reads its file well again");
-        }
-    }
-
-    fn failed(&mut self, trouble: Trouble, last: &View) {
-        self.metrics.failed();
-        if !self.trouble.as_ref().is_some_and(|before| before.is_like(&trouble)) {
-            let path = self.path.display();
-            warn!(%path, %trouble, nodes = last.len(), "discovery keeps the last view");
-        }
-        self.trouble = Some(trouble);
-    }
-}
-
-/// When the source was last read well, shared by the task and the handle.
-#[derive(Clone)]
-struct Freshness {
-    start: Instant,
-    /// Milliseconds from `start`.
-    read_at: Arc<AtomicU64>,
-}
-
-impl Freshness {
-    fn start() -> Self {
-        Self { start: Instant::now(), read_at: Arc::default() }
-    }
-
-    fn renew(&self) {
-        self.read_at.store(millis(self.start.elapsed()), Ordering::Relaxed);
-    }
-
-    fn age(&self) -> Duration {
-        self.start.elapsed().saturating_sub(Duration::from_millis(self.read_at.load(Ordering::Relaxed)))
-    }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    };
+    Ok(Discovery { views, heard, following: Some((freshness, AbortOnDropHandle::new(task))) })
 }

@@ -104,7 +104,7 @@ async fn dropping_the_handle_ends_following() {
 
 #[tokio::test]
 async fn a_static_list_never_changes_or_ages() {
-    let discovery = watch("static:a=127.0.0.1:1".parse().unwrap()).await;
+    let discovery = watch("static:a=127.0.0.1:1".parse().unwrap()).await.unwrap();
     assert_eq!(ids(&discovery), ["a"]);
     assert_eq!(discovery.age(), Duration::ZERO);
     assert!(!discovery.subscribe().has_changed().unwrap());
@@ -169,6 +169,6 @@ impl Mesh {
     }
 
     async fn watch(&self) -> Discovery {
-        watch(Source::File(self.path.clone())).await
+        watch(Source::File(self.path.clone())).await.unwrap()
     }
 }

@@ -43,7 +43,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = config.public.map(Listener::bind).transpose().context("--public")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
-    let discovery = watch(config.common.discovery.clone()).await;
+    let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
     let node = Node::new(NodeCore::new(settings(&config)?));
     let health = Health::new();
     let mut tasks = JoinSet::new();
@@ -106,8 +106,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         }
         direct
     });
-    health.set_ready(true, "");
-    info!("ready");
+    tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
     let farewell = config.common.drain / 2;
     tokio::select! {
@@ -130,6 +129,14 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     }
     shutdown.stop();
     Ok(())
+}
+
+/// Without a first reading of discovery a node knows nobody; of later ones, and of being in the view itself, readiness must not
+/// depend: a view may be what readiness makes.
+async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
+    first_reading.await;
+    health.set_ready(true, "");
+    info!("ready");
 }
 
 /// Leaves the service and returns to it as an operator says. Never ends by itself.

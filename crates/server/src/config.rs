@@ -25,7 +25,9 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_INTERNAL", value_name = "ADDR", default_value = "127.0.0.1:7900")]
     pub internal: SocketAddr,
 
-    /// Who is in the mesh: static:ID=HOST:PORT,... or file:PATH (a JSON list, watched)
+    /// Who is in the mesh: static:ID=HOST:PORT,... or file:PATH (a JSON list, watched) or dns:NAME:PORT (each address is a
+    /// node, and that node's --id) or dns:_SERVICE._tcp.NAME (SRV records; a target's first label is the --id) or
+    /// kubernetes:NAMESPACE/SERVICE:PORTNAME (pods of a headless service; a pod's name is the --id)
     #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE")]
     pub discovery: Source,
 
@@ -265,7 +267,7 @@ mod tests {
             let message = Files::new().parse(&[flag, value]).unwrap_err().to_string();
             assert!(message.contains(flag) && message.contains(value), "{message}");
         }
-        for (id, source, part) in [("a b", "file:x", "--id"), ("a", "dns:x:1", "there is no scheme \"dns\"")] {
+        for (id, source, part) in [("a b", "file:x", "--id"), ("a", "consul:x", "there is no scheme \"consul\"")] {
             let args = ["x", "--id", id, "--discovery", source, "--mesh-secret-file", "x"];
             let message = Cli::try_parse_from(args).unwrap_err().to_string();
             assert!(message.contains(part), "{message}");

@@ -20,6 +20,10 @@ const SIZES: &[f64] =
 /// How often what histograms gathered is folded into buckets; between two folds it takes memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
+/// What is not logged unless the filter names it: the Kubernetes client calls each failed request an error, for as long as the API
+/// server is away. Discovery says what it means, once.
+const QUIET: &str = "kube_client=off";
+
 /// The metrics of this process. A cheap clone shares them.
 #[derive(Clone)]
 pub struct Telemetry {
@@ -45,7 +49,7 @@ pub enum TelemetryError {
 /// # Errors
 /// If the filter is malformed, or the process has telemetry already.
 pub fn start(log: &LogConfig) -> Result<Telemetry, TelemetryError> {
-    let filter = EnvFilter::builder().parse(&log.filter)?;
+    let filter = EnvFilter::builder().parse(format!("{QUIET},{}", log.filter))?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match log.format {
         LogFormat::Text => logs.finish().try_init()?,

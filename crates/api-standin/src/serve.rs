@@ -1,0 +1,173 @@
+//! HTTP.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State as Extracted};
+use axum::response::Response;
+use axum::routing::{get, patch};
+use axum::{Json, Router};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, Method, StatusCode, Uri};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::store::Selection;
+use crate::watching::{WatchRequest, Watching};
+use crate::{Asked, Expiry, Fault, Shared, TOKEN};
+
+/// Serves until dropped; then all connections are cut.
+pub(crate) async fn serve(listener: TcpListener, shared: Shared) {
+    let router = Router::new()
+        .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", get(slices))
+        .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}", patch(apply).delete(delete))
+        .fallback(nothing)
+        .with_state(shared);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.unwrap();
+                connections.spawn(serve_connection(stream, router.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, router: Router) {
+    let service = service_fn(|request| {
+        let router = router.clone();
+        async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
+    });
+    // A broken connection is what some tests want.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn slices(
+    Extracted(shared): Extracted<Shared>,
+    Path(namespace): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let value = |name: &str| query.get(name).map_or("", String::as_str);
+    let is_watch = matches!(value("watch"), "true" | "1");
+    shared.remember(Asked::new(&Method::GET, uri.path(), is_watch));
+    if !is_known(&headers) {
+        return status(401);
+    }
+    let selection = Selection::new(namespace, value("labelSelector"));
+    if is_watch {
+        let request = WatchRequest {
+            selection,
+            version: value("resourceVersion").parse().unwrap(),
+            seconds: value("timeoutSeconds").parse().unwrap(),
+            bookmarks: value("allowWatchBookmarks") == "true",
+        };
+        return watch(shared, request).await;
+    }
+    let fault = shared.state().faults.list;
+    match fault {
+        Some(Fault::Status(code)) => status(code),
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(other) => panic!("a list cannot fail by {other:?}"),
+        None => json_answer(200, &shared.state().store.list(&selection)),
+    }
+}
+
+async fn watch(shared: Shared, request: WatchRequest) -> Response {
+    let (fault, expired) = {
+        let state = shared.state();
+        let expired = state.store.since(request.version, &request.selection).is_err();
+        (state.faults.watch, expired && state.expiry == Expiry::Status)
+    };
+    match fault {
+        Some(Fault::Status(code)) => status(code),
+        Some(Fault::Hang) => std::future::pending().await,
+        _ if expired => status(410),
+        _ => {
+            let mut response = Response::new(Body::from_stream(Watching::start(shared, request)));
+            response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+            response
+        }
+    }
+}
+
+/// Server-side apply by the only one who writes: the object becomes what is sent.
+async fn apply(
+    Extracted(shared): Extracted<Shared>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    shared.remember(Asked::new(&method, uri.path(), false));
+    if !is_known(&headers) {
+        return status(401);
+    }
+    let object: Value = serde_json::from_str(&body).unwrap();
+    json_answer(200, &shared.change(|state| state.store.put(object)))
+}
+
+async fn delete(
+    Extracted(shared): Extracted<Shared>,
+    Path((namespace, name)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    shared.remember(Asked::new(&Method::DELETE, uri.path(), false));
+    if !is_known(&headers) {
+        return status(401);
+    }
+    json_answer(200, &shared.change(|state| state.store.delete(&namespace, &name)))
+}
+
+async fn nothing(
+    Extracted(shared): Extracted<Shared>,
+    Query(query): Query<HashMap<String, String>>,
+    method: Method,
+    uri: Uri,
+) -> Response {
+    let is_watch = query.get("watch").is_some_and(|value| value == "true");
+    shared.remember(Asked::new(&method, uri.path(), is_watch));
+    status(404)
+}
+
+fn is_known(headers: &HeaderMap) -> bool {
+    headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes() == format!("Bearer {TOKEN}").as_bytes())
+}
+
+fn status(code: u16) -> Response {
+    json_answer(code, &status_object(code))
+}
+
+/// What the real one says beside a status.
+pub(crate) fn status_object(code: u16) -> Value {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "message": format!("the stand-in says {code}"), "reason": reason, "code": code,
+    })
+}
+
+fn json_answer(code: u16, body: &Value) -> Response {
+    let mut response = axum::response::IntoResponse::into_response(Json(body));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
+}

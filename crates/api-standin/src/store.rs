@@ -1,0 +1,151 @@
+//! Objects, versions and history. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value, json};
+
+/// All objects, and what happened to them.
+#[derive(Default)]
+pub(crate) struct Store {
+    /// Rises with each change of any object.
+    version: u64,
+    /// History is complete from here on.
+    oldest: u64,
+    object_by_name: BTreeMap<(String, String), Value>,
+    history: Vec<Event>,
+}
+
+/// One line of a watch.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) version: u64,
+    pub(crate) kind: &'static str,
+    pub(crate) object: Value,
+}
+
+/// The history does not go back so far.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Expired;
+
+/// Whose objects are wanted: a namespace's, with these labels.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    pub(crate) namespace: String,
+    labels: HashMap<String, String>,
+}
+
+impl Selection {
+    /// `selector` is `KEY=VALUE,...`.
+    pub(crate) fn new(namespace: String, selector: &str) -> Self {
+        let pairs = selector.split(',').filter(|pair| !pair.is_empty());
+        let labels = pairs.map(|pair| pair.split_once('=').expect("only KEY=VALUE is known"));
+        Self { namespace, labels: labels.map(|(key, value)| (key.into(), value.into())).collect() }
+    }
+
+    fn has(&self, object: &Value) -> bool {
+        let metadata = &object["metadata"];
+        metadata["namespace"] == self.namespace.as_str()
+            && self.labels.iter().all(|(key, value)| metadata["labels"][key] == value.as_str())
+    }
+}
+
+impl Event {
+    pub(crate) fn line(&self) -> String {
+        line(self.kind, &self.object)
+    }
+}
+
+pub(crate) fn line(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({ "type": kind, "object": object }))
+}
+
+impl Store {
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn put(&mut self, mut object: Value) -> Value {
+        let name = ["namespace", "name"].map(|part| object["metadata"][part].as_str().unwrap().to_owned());
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let earlier = self.object_by_name.insert(name.into(), object.clone());
+        let kind = if earlier.is_some() { "MODIFIED" } else { "ADDED" };
+        self.history.push(Event { version: self.version, kind, object: object.clone() });
+        object
+    }
+
+    pub(crate) fn delete(&mut self, namespace: &str, name: &str) -> Value {
+        let mut object = self.object_by_name.remove(&(namespace.into(), name.into())).expect("no such slice");
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.history.push(Event { version: self.version, kind: "DELETED", object: object.clone() });
+        object
+    }
+
+    /// Forgets what has happened.
+    pub(crate) fn compact(&mut self) {
+        self.version += 1;
+        self.oldest = self.version;
+        self.history.clear();
+    }
+
+    pub(crate) fn list(&self, selection: &Selection) -> Value {
+        let items: Vec<_> = self.object_by_name.values().filter(|object| selection.has(object)).collect();
+        json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSliceList",
+            "metadata": { "resourceVersion": self.version.to_string() },
+            "items": items,
+        })
+    }
+
+    /// What has happened since a version. One that there has not been yet, as after a restored backup, is expired too.
+    pub(crate) fn since(&self, version: u64, selection: &Selection) -> Result<Vec<Event>, Expired> {
+        if version < self.oldest || version > self.version {
+            return Err(Expired);
+        }
+        let later = self.history.iter().filter(|event| event.version > version && selection.has(&event.object));
+        Ok(later.cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Slice;
+
+    #[test]
+    fn a_list_and_what_has_happened_since_add_up() {
+        let mut store = Store::default();
+        let mine = Selection::new("calls".into(), "kubernetes.io/service-name=signaling-nodes");
+        store.put(Slice::new("a", 1, []).to_json());
+        let version = store.version();
+        assert_eq!(store.list(&mine)["items"].as_array().unwrap().len(), 1);
+        store.put(Slice::new("a", 2, []).to_json());
+        store.put(Slice::new("b", 2, []).to_json());
+        store.delete("calls", "a");
+        let kinds: Vec<_> = store.since(version, &mine).unwrap().iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, ["MODIFIED", "ADDED", "DELETED"]);
+    }
+
+    #[test]
+    fn others_objects_are_not_selected() {
+        let mut store = Store::default();
+        store.put(Slice { namespace: "other".into(), ..Slice::new("a", 1, []) }.to_json());
+        store.put(Slice { service: "other".into(), ..Slice::new("b", 1, []) }.to_json());
+        let mine = Selection::new("calls".into(), "kubernetes.io/service-name=signaling-nodes");
+        assert_eq!(store.list(&mine)["items"], json!([]));
+        assert_eq!(store.since(0, &mine), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn versions_from_before_a_compaction_have_expired() {
+        let mut store = Store::default();
+        let all = Selection::new("calls".into(), "");
+        store.put(Slice::new("a", 1, []).to_json());
+        store.compact();
+        assert_eq!(store.since(1, &all), Err(Expired));
+        assert_eq!(store.since(store.version(), &all), Ok(Vec::new()));
+        assert_eq!(store.since(store.version() + 1, &all), Err(Expired));
+    }
+}

@@ -1,0 +1,116 @@
+//! One watch.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::Stream;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::serve::status_object;
+use crate::store::{Selection, line};
+use crate::{Expiry, Fault, Shared};
+
+/// Lines on their way; further ones wait.
+const WAITING: usize = 16;
+/// How often a quiet watch is told the version, where it asks for that. The real one takes a minute.
+const BOOKMARK: Duration = Duration::from_secs(1);
+
+/// What a watch was asked for.
+pub(crate) struct WatchRequest {
+    pub(crate) selection: Selection,
+    pub(crate) version: u64,
+    pub(crate) seconds: u64,
+    pub(crate) bookmarks: bool,
+}
+
+/// The body of a watch's answer. Dropping it ends the watch.
+pub(crate) struct Watching {
+    lines: mpsc::Receiver<io::Result<String>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Stream for Watching {
+    type Item = io::Result<String>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.lines.poll_recv(context)
+    }
+}
+
+impl Watching {
+    pub(crate) fn start(shared: Shared, request: WatchRequest) -> Self {
+        let (sender, lines) = mpsc::channel(WAITING);
+        let task = tokio::spawn(async move {
+            // The other side has gone.
+            let _ = watch(shared, request, sender).await;
+        });
+        Self { lines, _task: AbortOnDropHandle::new(task) }
+    }
+}
+
+type Lines = mpsc::Sender<io::Result<String>>;
+type Gone = mpsc::error::SendError<io::Result<String>>;
+
+/// Returns when the watch is to end in good order.
+async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Result<(), Gone> {
+    let end = Instant::now() + Duration::from_secs(request.seconds);
+    let mut bookmark = Instant::now() + BOOKMARK;
+    let mut changes = shared.changes();
+    let era = shared.state().era;
+    loop {
+        changes.mark_unchanged();
+        let (fault, is_over, events, version, expiry) = {
+            let state = shared.state();
+            let events = state.store.since(request.version, &request.selection);
+            (state.faults.watch, state.era != era, events, state.store.version(), state.expiry)
+        };
+        match fault {
+            Some(Fault::Silent) => std::future::pending().await,
+            Some(Fault::EndsAtOnce) => return Ok(()),
+            Some(Fault::Cut) => return cut(&lines).await,
+            _ if is_over => return Ok(()),
+            _ => {}
+        }
+        let Ok(events) = events else {
+            if expiry == Expiry::Event {
+                lines.send(Ok(line("ERROR", &status_object(410)))).await?;
+            }
+            return Ok(());
+        };
+        for event in events {
+            let line = event.line();
+            if fault == Some(Fault::Truncated) {
+                lines.send(Ok(line[..line.len() / 2].to_owned())).await?;
+                return Ok(());
+            }
+            lines.send(Ok(line)).await?;
+        }
+        request.version = version;
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return Ok(()) },
+            () = sleep_until(end) => return Ok(()),
+            () = sleep_until(bookmark), if request.bookmarks => {
+                lines.send(Ok(line("BOOKMARK", &bookmark_object(version)))).await?;
+                bookmark = Instant::now() + BOOKMARK;
+            }
+        }
+    }
+}
+
+/// Ends in the middle of a line, and of the answer.
+async fn cut(lines: &Lines) -> Result<(), Gone> {
+    lines.send(Ok("{\"type\":\"MODI".to_owned())).await?;
+    lines.send(Err(io::Error::other("cut"))).await
+}
+
+fn bookmark_object(version: u64) -> serde_json::Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": { "resourceVersion": version.to_string() },
+    })
+}

@@ -1,0 +1,115 @@
+//! What to ask DNS, as text.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// Longest name (RFC 1035).
+const MAX_NAME: usize = 253;
+
+/// What to ask DNS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DnsQuery {
+    /// `NAME:PORT`: each address of the name is a node, with its internal listener at the port.
+    Addresses {
+        /// The name.
+        name: String,
+        /// The port of all internal listeners.
+        port: u16,
+    },
+    /// `_SERVICE._tcp.NAME`: each SRV record names a node and its port.
+    Services {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Why a text is no question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DnsQueryError {
+    /// No port, and no service name.
+    #[error("dns: names no port: write dns:NAME:PORT, or dns:_SERVICE._tcp.NAME for SRV records")]
+    NoPort,
+    /// No name that DNS could know.
+    #[error("dns: names no valid name: it has 1 to 253 of A-Z a-z 0-9 . - _, and is no IP address")]
+    Name,
+    /// What stands behind the name is no port.
+    #[error("dns: names no valid port: it is a number from 1 to 65535")]
+    Port,
+    /// A service name with a port.
+    #[error("dns: names a port though SRV records have their own: write dns:_SERVICE._tcp.NAME")]
+    PortOfService,
+}
+
+impl FromStr for DnsQuery {
+    type Err = DnsQueryError;
+
+    fn from_str(text: &str) -> Result<Self, DnsQueryError> {
+        let (name, port) = text.rsplit_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
+        if !is_name(name) {
+            return Err(DnsQueryError::Name);
+        }
+        match (name.starts_with('_'), port) {
+            (true, None) => Ok(Self::Services { name: name.into() }),
+            (true, Some(_)) => Err(DnsQueryError::PortOfService),
+            (false, None) => Err(DnsQueryError::NoPort),
+            (false, Some(port)) => Ok(Self::Addresses { name: name.into(), port: parse_port(port)? }),
+        }
+    }
+}
+
+fn parse_port(text: &str) -> Result<u16, DnsQueryError> {
+    // A sign would be read too.
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&port: &u16| digits && port > 0).ok_or(DnsQueryError::Port)
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
+        && text.parse::<IpAddr>().is_err()
+}
+
+impl fmt::Display for DnsQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Addresses { name, port } => write!(f, "{name}:{port}"),
+            Self::Services { name } => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn names_with_ports_and_service_names_are_read_and_written_alike() {
+        for text in ["nodes:7900", "nodes.mesh.example.com.:1", "_signaling._tcp.nodes.example.com"] {
+            assert_eq!(text.parse::<DnsQuery>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused() {
+        use DnsQueryError::{Name, NoPort, Port, PortOfService};
+        for (text, error) in [
+            ("", Name),
+            (":7900", Name),
+            ("10.0.0.1:7900", Name),
+            ("::1:7900", Name),
+            ("a b:7900", Name),
+            ("nodes", NoPort),
+            ("nodes:", Port),
+            ("nodes:0", Port),
+            ("nodes:+1", Port),
+            ("nodes:65536", Port),
+            ("_signaling._tcp.nodes:7900", PortOfService),
+        ] {
+            assert_eq!(text.parse::<DnsQuery>(), Err(error), "{text:?}");
+        }
+        assert_eq!(format!("{}:1", "a".repeat(254)).parse::<DnsQuery>(), Err(Name));
+    }
+}

@@ -1,0 +1,122 @@
+//! The task that follows a source which has news to tell: what it shows goes through `Steady` to the `Publisher`.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tracing::debug;
+
+use crate::Trouble;
+use crate::publisher::Publisher;
+use crate::sighting::Sighting;
+use crate::steady::Steady;
+
+/// How often it is looked what time has brought about.
+const TICK: Duration = Duration::from_millis(250);
+/// News that may wait; whoever has more waits in turn.
+const WAITING_NEWS: usize = 16;
+/// A source that fails so often in a row is worth a warning. Once is a broken connection.
+const WORTH_A_WARNING: u32 = 2;
+
+/// What a source has to tell.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// All servers that it shows now.
+    Seen(Vec<Sighting>),
+    /// What was seen last still holds.
+    Holds,
+    /// It has worked for a while.
+    Works,
+    /// It could not be read.
+    Failed(Trouble),
+}
+
+/// Where news go.
+#[derive(Clone)]
+pub(crate) struct Teller(mpsc::Sender<News>);
+
+/// Nobody wants news any more.
+#[derive(Debug)]
+pub(crate) struct Unwanted;
+
+impl Teller {
+    pub(crate) async fn tell(&self, news: News) -> Result<(), Unwanted> {
+        self.0.send(news).await.map_err(|_| Unwanted)
+    }
+}
+
+pub(crate) struct Following {
+    news: mpsc::Receiver<News>,
+    publisher: Publisher,
+    steady: Steady,
+    failures: u32,
+    /// The last that was seen is nobody, though somebody is known: then it does not count as a good reading.
+    is_doubtful: bool,
+}
+
+impl Following {
+    pub(crate) fn new(publisher: Publisher, hold: Duration) -> (Teller, Self) {
+        let (teller, news) = mpsc::channel(WAITING_NEWS);
+        let following = Self { news, publisher, steady: Steady::new(hold), failures: 0, is_doubtful: false };
+        (Teller(teller), following)
+    }
+
+    /// Ends with the source.
+    pub(crate) async fn follow(mut self) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                news = self.news.recv() => match news {
+                    Some(news) => self.take(news),
+                    None => return,
+                },
+                _ = ticks.tick() => {}
+            }
+            self.steady.settle(Instant::now().into_std());
+            // An empty view is doubtful, and that was said when it was seen.
+            let view = self.steady.view();
+            if !view.is_empty() {
+                self.publisher.offer(view);
+            }
+            self.publisher.aged();
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        match news {
+            News::Seen(sightings) => self.see(&sightings),
+            News::Holds if self.is_doubtful => {}
+            News::Holds => self.publisher.renewed(),
+            News::Works => {
+                self.failures = 0;
+                if !self.is_doubtful {
+                    self.publisher.renewed();
+                    self.publisher.recovered();
+                }
+            }
+            News::Failed(trouble) => {
+                debug!(%trouble, "a reading failed");
+                self.failures = self.failures.saturating_add(1);
+                match self.failures {
+                    WORTH_A_WARNING.. => self.publisher.failed(trouble),
+                    _ => self.publisher.missed(),
+                }
+            }
+        }
+    }
+
+    fn see(&mut self, sightings: &[Sighting]) {
+        self.steady.see(sightings, Instant::now().into_std());
+        let was_doubtful = self.is_doubtful;
+        self.is_doubtful = !self.steady.is_anybody_there() && self.publisher.nodes() > 0;
+        if self.is_doubtful {
+            self.publisher.failed(Trouble::SuddenlyEmpty);
+            return;
+        }
+        self.publisher.renewed();
+        if was_doubtful && self.failures == 0 {
+            self.publisher.recovered();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Which service to follow, as text.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest name of a namespace, a service or a port (RFC 1123 label).
+const MAX_LABEL: usize = 63;
+
+/// `NAMESPACE/SERVICE:PORTNAME`: a headless service, and the name of its port that leads to the nodes' internal listeners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServicePort {
+    /// The namespace that the service is in.
+    pub namespace: String,
+    /// The service's name.
+    pub service: String,
+    /// The name of the port, as the service's `ports` have it.
+    pub port: String,
+}
+
+/// Why a text names no service and port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServicePortError {
+    /// A part is missing.
+    #[error("kubernetes: names no service and port: write kubernetes:NAMESPACE/SERVICE:PORTNAME")]
+    Incomplete,
+    /// A part is no name.
+    #[error("kubernetes: {part} {name:?} is no name: it has 1 to 63 of a-z 0-9 -, and no - first or last")]
+    Name {
+        /// Which part.
+        part: &'static str,
+        /// What stands there.
+        name: String,
+    },
+}
+
+impl FromStr for ServicePort {
+    type Err = ServicePortError;
+
+    fn from_str(text: &str) -> Result<Self, ServicePortError> {
+        let (namespace, rest) = text.split_once('/').ok_or(ServicePortError::Incomplete)?;
+        let (service, port) = rest.split_once(':').ok_or(ServicePortError::Incomplete)?;
+        for (part, name) in [("the namespace", namespace), ("the service", service), ("the port", port)] {
+            if !is_label(name) {
+                return Err(ServicePortError::Name { part, name: name.into() });
+            }
+        }
+        Ok(Self { namespace: namespace.into(), service: service.into(), port: port.into() })
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (1..=MAX_LABEL).contains(&bytes.len())
+        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+impl fmt::Display for ServicePort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.namespace, self.service, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_service_and_port_are_read_and_written_alike() {
+        let text = "calls/signaling-nodes:internal";
+        let parsed = text.parse::<ServicePort>();
+        assert_eq!(parsed.map(|service| service.to_string()).as_deref(), Ok(text));
+    }
+
+    #[test]
+    fn what_is_missing_or_no_name_is_said() {
+        for text in ["", "calls", "calls/nodes", "nodes:internal"] {
+            assert_eq!(text.parse::<ServicePort>(), Err(ServicePortError::Incomplete), "{text:?}");
+        }
+        let long = "x".repeat(64);
+        for (text, wrong) in [
+            ("/nodes:internal", "the namespace \"\""),
+            ("Calls/nodes:internal", "the namespace \"Calls\""),
+            ("calls/-nodes:internal", "the service \"-nodes\""),
+            ("calls/nodes:a,b", "the port \"a,b\""),
+            ("calls/nodes:", "the port \"\""),
+            (&format!("calls/nodes:{long}"), "the port \"xxx"),
+        ] {
+            let message = text.parse::<ServicePort>().map_err(|error| error.to_string());
+            assert!(message.as_ref().is_err_and(|message| message.contains(wrong)), "{text:?} says {message:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! From EndpointSlices to servers. Pure.
+//!
+//! Of a pod count the name, which is its node's id, one address, and two conditions: does it serve, and does it end? What an
+//! API server leaves out means: serves as it is ready, is ready, does not end. `ready` itself is not asked where `serving` is
+//! there: it is false for each pod that ends, and true for each under `publishNotReadyAddresses`.
+//!
+//! One pod may be in several slices: for a moment, while the controller moves it, and for good in a dual-stack service, once
+//! for each address family. It counts once, with its IPv4 address if it has one: all servers of a mesh then agree.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use signaling_protocol::NodeId;
+
+use crate::Address;
+use crate::sighting::{Sighting, Standing};
+
+/// One pod as one slice shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Appearance {
+    id: NodeId,
+    /// Tells pods of one name apart, which follow each other in a StatefulSet.
+    uid: String,
+    ip: IpAddr,
+    port: u16,
+    serves: bool,
+    ends: bool,
+}
+
+/// What one slice shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) appearances: Vec<Appearance>,
+    /// Endpoints that are no node that can be reached: without a pod, an address or a port of the name.
+    pub(super) passed_over: usize,
+}
+
+/// Reads one slice: the pods behind its port of this name.
+pub(super) fn read(slice: &EndpointSlice, port_name: &str) -> Content {
+    let endpoints = slice.endpoints.as_deref().unwrap_or_default();
+    let ports = slice.ports.as_deref().unwrap_or_default();
+    let named = ports.iter().find(|port| port.name.as_deref() == Some(port_name));
+    let port = named.and_then(|port| u16::try_from(port.port?).ok()).filter(|port| *port > 0);
+    let is_ip = matches!(slice.address_type.as_str(), "IPv4" | "IPv6");
+    let Some(port) = port.filter(|_| is_ip) else {
+        return Content { appearances: Vec::new(), passed_over: endpoints.len() };
+    };
+    let appearances: Vec<_> = endpoints.iter().filter_map(|endpoint| appearance(endpoint, port)).collect();
+    let passed_over = endpoints.len() - appearances.len();
+    Content { appearances, passed_over }
+}
+
+fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
+    let pod = endpoint.target_ref.as_ref().filter(|target| target.kind.as_deref() == Some("Pod"))?;
+    let id = NodeId::new(pod.name.as_deref()?).ok()?;
+    let ip: IpAddr = endpoint.addresses.first()?.parse().ok()?;
+    let conditions = endpoint.conditions.as_ref();
+    let serves = conditions.and_then(|conditions| conditions.serving.or(conditions.ready)).unwrap_or(true);
+    let ends = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
+    Some(Appearance { id, uid: pod.uid.clone().unwrap_or_default(), ip, port, serves, ends })
+}
+
+/// All servers that slices show together, each once, sorted by id.
+pub(super) fn sightings<'a>(appearances: impl IntoIterator<Item = &'a Appearance>) -> Vec<Sighting> {
+    let mut pods: BTreeMap<(&NodeId, &str), Appearance> = BTreeMap::new();
+    for appearance in appearances {
+        pods.entry((&appearance.id, &appearance.uid))
+            .and_modify(|pod| pod.merge(appearance))
+            .or_insert_with(|| appearance.clone());
+    }
+    let mut named: BTreeMap<&NodeId, &Appearance> = BTreeMap::new();
+    for ((id, _), pod) in &pods {
+        let best = named.entry(id).or_insert(pod);
+        if pod.standing() > best.standing() {
+            *best = pod;
+        }
+    }
+    named.into_values().filter_map(Appearance::sighting).collect()
+}
+
+impl Appearance {
+    /// The same pod in another slice. A pod that ends does not begin again, so whoever says so knows better; one that serves in
+    /// one slice only is about to be, or has just been, in good order.
+    fn merge(&mut self, other: &Self) {
+        (self.ip, self.port) = (self.ip, self.port).min((other.ip, other.port));
+        self.serves |= other.serves;
+        self.ends |= other.ends;
+    }
+
+    fn standing(&self) -> Standing {
+        match (self.serves, self.ends) {
+            (true, false) => Standing::Serving,
+            (true, true) => Standing::Draining,
+            (false, false) => Standing::Unready,
+            (false, true) => Standing::Ending,
+        }
+    }
+
+    fn sighting(&self) -> Option<Sighting> {
+        let address = match self.ip {
+            IpAddr::V4(ip) => format!("{ip}:{}", self.port),
+            IpAddr::V6(ip) => format!("[{ip}]:{}", self.port),
+        };
+        let address: Address = address.parse().ok()?;
+        Some(Sighting { id: self.id.clone(), address, standing: self.standing() })
+    }
+}
+
+#[cfg(test)]
+#[path = "slice_tests.rs"]
+mod tests;

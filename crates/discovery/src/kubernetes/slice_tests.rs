@@ -1,0 +1,99 @@
+#![allow(clippy::unwrap_used)]
+
+use k8s_openapi::List;
+
+use super::*;
+
+#[test]
+fn a_rollout_shows_who_serves_who_drains_and_who_is_not_ready() {
+    assert_eq!(
+        shown(include_str!("../../fixtures/rolling.json")),
+        [
+            "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
+            "signaling-nodes-7c9d5b6f4-9wd7c 10.244.2.9:7900 Draining",
+            "signaling-nodes-7c9d5b6f4-b5tnx 10.244.1.18:7900 Ending",
+            "signaling-nodes-7c9d5b6f4-m8xrl 10.244.3.4:7900 Unready",
+            "signaling-nodes-7c9d5b6f4-q7vhd 10.244.3.5:7900 Serving",
+        ]
+    );
+}
+
+#[test]
+fn a_pod_in_slices_of_both_families_counts_once_with_its_ipv4_address() {
+    assert_eq!(
+        shown(include_str!("../../fixtures/dual-stack.json")),
+        [
+            "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
+            // Its IPv6 slice does not know yet that it ends.
+            "signaling-nodes-7c9d5b6f4-9wd7c 10.244.2.9:7900 Draining",
+            "signaling-nodes-7c9d5b6f4-q7vhd [fd00:10:244:3::5]:7900 Serving",
+        ]
+    );
+}
+
+#[test]
+fn a_pod_that_moves_between_slices_counts_once_and_serves_if_one_of_them_says_so() {
+    let text = include_str!("../../fixtures/moving.json");
+    let expected = [
+        "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
+        "signaling-nodes-7c9d5b6f4-9wd7c 10.244.2.9:7900 Serving",
+        "signaling-nodes-7c9d5b6f4-q7vhd 10.244.3.5:7900 Serving",
+    ];
+    assert_eq!(shown(text), expected);
+    let mut slices = slices(text);
+    slices.reverse();
+    assert_eq!(shown_by(&slices, "internal"), expected, "whichever slice comes first");
+}
+
+#[test]
+fn conditions_that_are_left_out_mean_that_it_serves_and_does_not_end() {
+    assert_eq!(
+        shown(include_str!("../../fixtures/conditions-left-out.json")),
+        [
+            "node-a 10.244.1.17:7900 Serving",
+            "node-b 10.244.1.18:7900 Serving",
+            "node-c 10.244.1.19:7900 Unready",
+            // As publishNotReadyAddresses shows a pod that ends.
+            "node-d 10.244.1.20:7900 Draining",
+        ]
+    );
+}
+
+#[test]
+fn of_pods_of_one_name_the_one_that_serves_best_counts() {
+    assert_eq!(
+        shown(include_str!("../../fixtures/same-name.json")),
+        ["signaling-node-0 10.244.1.44:7900 Serving", "signaling-node-1 10.244.2.8:7900 Draining"]
+    );
+}
+
+#[test]
+fn endpoints_that_are_no_nodes_are_passed_over_and_counted() {
+    let slices = slices(include_str!("../../fixtures/oddities.json"));
+    assert_eq!(shown_by(&slices, "internal"), ["node-a 10.244.1.17:7900 Serving"]);
+    let passed_over: Vec<_> = slices.iter().map(|slice| read(slice, "internal").passed_over).collect();
+    assert_eq!(passed_over, [3, 1, 1, 0]);
+}
+
+#[test]
+fn the_port_is_found_by_its_name_in_each_slice() {
+    let slices = slices(include_str!("../../fixtures/rolling.json"));
+    let public = shown_by(&slices, "public");
+    assert!(public.iter().all(|line| line.contains(":8080 ")), "{public:?}");
+    assert_eq!(public.len(), 5);
+    assert_eq!(shown_by(&slices, "absent"), [""; 0]);
+}
+
+fn slices(text: &str) -> Vec<EndpointSlice> {
+    serde_json::from_str::<List<EndpointSlice>>(text).unwrap().items
+}
+
+fn shown(text: &str) -> Vec<String> {
+    shown_by(&slices(text), "internal")
+}
+
+fn shown_by(slices: &[EndpointSlice], port: &str) -> Vec<String> {
+    let contents: Vec<_> = slices.iter().map(|slice| read(slice, port)).collect();
+    let all = sightings(contents.iter().flat_map(|content| &content.appearances));
+    all.iter().map(|sighting| format!("{} {} {:?}", sighting.id, sighting.address, sighting.standing)).collect()
+}

@@ -1,0 +1,182 @@
+//! Lists and watches, for ever.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{debug, warn};
+
+use super::api::{connect, status_trouble, trouble};
+use super::shelf::Shelf;
+use super::{KubernetesError, KubernetesSettings, ServicePort};
+use crate::Trouble;
+use crate::backoff::Backoff;
+use crate::following::{News, Teller, Unwanted};
+
+/// Asks the API server, and tells what it says.
+pub(crate) struct Watcher {
+    api: Api<EndpointSlice>,
+    /// The label by which a service's slices are known.
+    selector: String,
+    settings: KubernetesSettings,
+    teller: Teller,
+    shelf: Shelf,
+    passed_over: usize,
+    backoff: Backoff,
+}
+
+/// Why watching stops.
+enum Stop {
+    /// Something went wrong: list again, after a wait.
+    Trouble(Trouble),
+    /// Nobody listens any more.
+    Unwanted,
+}
+
+impl From<Trouble> for Stop {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+impl From<Unwanted> for Stop {
+    fn from(Unwanted: Unwanted) -> Self {
+        Self::Unwanted
+    }
+}
+
+impl Watcher {
+    pub(crate) async fn new(
+        service: ServicePort,
+        settings: &KubernetesSettings,
+        teller: Teller,
+    ) -> Result<Self, KubernetesError> {
+        Ok(Self {
+            api: connect(&service, settings).await?,
+            selector: format!("kubernetes.io/service-name={}", service.service),
+            settings: settings.clone(),
+            teller,
+            shelf: Shelf::new(service.port),
+            passed_over: 0,
+            backoff: Backoff::new(settings.backoff, settings.longest_backoff),
+        })
+    }
+
+    /// Ends only when nobody listens any more.
+    pub(crate) async fn run(mut self) {
+        loop {
+            match self.list_and_watch().await {
+                Ok(()) => debug!("time for a list"),
+                Err(Stop::Unwanted) => return,
+                Err(Stop::Trouble(trouble)) => {
+                    let wait = self.backoff.failed(rand::random());
+                    debug!(%trouble, ?wait, "lists again");
+                    if self.teller.tell(News::Failed(trouble)).await.is_err() {
+                        return;
+                    }
+                    sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    async fn list_and_watch(&mut self) -> Result<(), Stop> {
+        let mut version = self.list().await?;
+        let resync = Instant::now() + self.settings.resync.mul_f64(0.8 + 0.4 * rand::random::<f64>());
+        while Instant::now() < resync {
+            version = self.watch(version).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the version that the list stands for.
+    async fn list(&mut self) -> Result<String, Stop> {
+        // Without a version asked for, the answer is what holds now, and not what a server has cached.
+        let params = ListParams::default().labels(&self.selector);
+        let list = answer(self.settings.answer, self.api.list(&params)).await?;
+        let version = list.metadata.resource_version.filter(|version| !version.is_empty());
+        let version = version.ok_or_else(|| Trouble::NoAnswer("a list without a resourceVersion".into()))?;
+        self.shelf.replace(&list.items);
+        self.show().await?;
+        Ok(version)
+    }
+
+    /// Returns the version to go on from, once the watch has ended as it should.
+    async fn watch(&mut self, mut version: String) -> Result<String, Stop> {
+        let start = Instant::now();
+        let seconds = u32::try_from(self.settings.watch.as_secs()).unwrap_or(u32::MAX).max(1);
+        let params = WatchParams::default().labels(&self.selector).timeout(seconds);
+        let mut events = pin!(answer(self.settings.answer, self.api.watch(&params, &version)).await?);
+        self.teller.tell(News::Holds).await?;
+        let (proven, silent) = (start + self.settings.proven, start + self.settings.watch + self.settings.grace);
+        let mut is_proven = false;
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(event)) => version = self.take(event).await?,
+                    Some(Err(error)) => return Err(trouble(&error).into()),
+                    None => break,
+                },
+                () = sleep_until(proven), if !is_proven => {
+                    is_proven = true;
+                    self.backoff.reset();
+                    self.teller.tell(News::Works).await?;
+                }
+                () = sleep_until(silent) => {
+                    return Err(Trouble::NoAnswer("a watch fell silent".into()).into());
+                }
+            }
+        }
+        if !is_proven {
+            return Err(Trouble::NoAnswer(format!("a watch ended after {:?}", start.elapsed())).into());
+        }
+        self.teller.tell(News::Holds).await?;
+        Ok(version)
+    }
+
+    /// Returns the version that the event stands for.
+    async fn take(&mut self, event: WatchEvent<EndpointSlice>) -> Result<String, Stop> {
+        let slice = match event {
+            WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
+                self.shelf.put(&slice);
+                slice
+            }
+            WatchEvent::Deleted(slice) => {
+                self.shelf.remove(&slice);
+                slice
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                self.teller.tell(News::Holds).await?;
+                return Ok(bookmark.metadata.resource_version);
+            }
+            WatchEvent::Error(status) => return Err(status_trouble(&status).into()),
+        };
+        self.show().await?;
+        let version = slice.metadata.resource_version;
+        Ok(version.ok_or_else(|| Trouble::NoAnswer("an event without a resourceVersion".into()))?)
+    }
+
+    async fn show(&mut self) -> Result<(), Unwanted> {
+        let passed_over = self.shelf.passed_over();
+        if passed_over > self.passed_over {
+            warn!(
+                endpoints = passed_over,
+                "some endpoints of the service are no nodes: they have no pod, no IP address, or no port of the name"
+            );
+        }
+        self.passed_over = passed_over;
+        self.teller.tell(News::Seen(self.shelf.sightings())).await
+    }
+}
+
+/// An answer that comes in time.
+async fn answer<T>(limit: Duration, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Trouble> {
+    match timeout(limit, asked).await {
+        Ok(answer) => answer.map_err(|error| trouble(&error)),
+        Err(_) => Err(Trouble::NoAnswer(format!("nothing came for {limit:?}"))),
+    }
+}

@@ -1,0 +1,151 @@
+//! Hands views on, and tells how well their source can be read.
+//!
+//! What is published reaches all receivers as one `Arc`. What is not believed (see `verdict`) is logged once per change of
+//! state, counted each time, and shows in the age of the view.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::metrics::Metrics;
+use crate::verdict::{Verdict, judge};
+use crate::{Trouble, View};
+
+/// What the task that follows a source has of the handle that its users have.
+pub(crate) struct Publisher {
+    /// The source, as it is written.
+    source: String,
+    views: watch::Sender<Arc<View>>,
+    heard: watch::Sender<bool>,
+    freshness: Freshness,
+    metrics: Metrics,
+    /// What is wrong now, so that only a change is logged.
+    trouble: Option<Trouble>,
+}
+
+impl Publisher {
+    pub(crate) fn new(source: String) -> Self {
+        let metrics = Metrics::register();
+        metrics.published(&View::default());
+        Self {
+            source,
+            views: watch::Sender::new(Arc::default()),
+            heard: watch::Sender::new(false),
+            freshness: Freshness::start(),
+            metrics,
+            trouble: None,
+        }
+    }
+
+    pub(crate) fn views(&self) -> watch::Sender<Arc<View>> {
+        self.views.clone()
+    }
+
+    pub(crate) fn heard(&self) -> watch::Receiver<bool> {
+        self.heard.subscribe()
+    }
+
+    pub(crate) fn freshness(&self) -> Freshness {
+        self.freshness.clone()
+    }
+
+    /// Publishes a view, if it differs and can be believed. Says whether it can.
+    pub(crate) fn offer(&mut self, view: View) -> bool {
+        let last = Arc::clone(&self.views.borrow());
+        match judge(&last, Ok(view)) {
+            Verdict::Publish(view) => self.publish(&last, view),
+            Verdict::Unchanged => {}
+            Verdict::Keep(trouble) => {
+                self.failed(trouble);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn publish(&self, last: &View, view: View) {
+        let diff = last.diff(&view);
+        info!(
+            nodes = view.len(),
+            joined = diff.joined.len(),
+            left = diff.left.len(),
+            changed = diff.changed.len(),
+            "the view has changed"
+        );
+        self.metrics.published(&view);
+        self.views.send_replace(Arc::new(view));
+    }
+
+    /// The source has been read well.
+    pub(crate) fn renewed(&self) {
+        self.freshness.renew();
+        self.settled();
+    }
+
+    /// The source has said all that it has to say for now, be it good or bad.
+    pub(crate) fn settled(&self) {
+        self.heard.send_if_modified(|heard| !std::mem::replace(heard, true));
+    }
+
+    /// Nothing is wrong with the source any more.
+    pub(crate) fn recovered(&mut self) {
+        if self.trouble.take().is_some() {
+            info!(source = %self.source, "discovery works again");
+        }
+    }
+
+    /// The source could not be read, which may be over at once.
+    pub(crate) fn missed(&self) {
+        self.metrics.failed();
+    }
+
+    /// The source cannot be read, or not be believed.
+    pub(crate) fn failed(&mut self, trouble: Trouble) {
+        self.missed();
+        if !self.trouble.as_ref().is_some_and(|before| before.is_like(&trouble)) {
+            let nodes = self.views.borrow().len();
+            warn!(source = %self.source, %trouble, nodes, "discovery keeps the last view");
+        }
+        self.trouble = Some(trouble);
+    }
+
+    /// How many nodes the view in use has.
+    pub(crate) fn nodes(&self) -> usize {
+        self.views.borrow().len()
+    }
+
+    /// Shows the age of the view.
+    pub(crate) fn aged(&self) {
+        self.metrics.aged(self.freshness.age());
+    }
+}
+
+/// When the source was last read well, shared by the task and the handle.
+#[derive(Clone)]
+pub(crate) struct Freshness {
+    start: Instant,
+    /// Milliseconds from `start`.
+    read_at: Arc<AtomicU64>,
+}
+
+impl Freshness {
+    fn start() -> Self {
+        Self { start: Instant::now(), read_at: Arc::default() }
+    }
+
+    fn renew(&self) {
+        self.read_at.store(millis(self.start.elapsed()), Ordering::Relaxed);
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        self.start.elapsed().saturating_sub(Duration::from_millis(self.read_at.load(Ordering::Relaxed)))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

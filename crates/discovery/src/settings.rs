@@ -1,0 +1,25 @@
+//! How patiently sources are followed. Servers use the defaults; tests shorten them.
+
+use std::time::Duration;
+
+use crate::dns::DnsSettings;
+use crate::kubernetes::KubernetesSettings;
+use crate::steady::HOLD;
+
+/// How a source is followed.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a node stays in the view though it is unready, or named no more without having said that it ends. Of
+    /// sources that name nodes one by one: `kubernetes` and `dns`.
+    pub hold: Duration,
+    /// How the Kubernetes API is asked.
+    pub kubernetes: KubernetesSettings,
+    /// How DNS is asked.
+    pub dns: DnsSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { hold: HOLD, kubernetes: KubernetesSettings::default(), dns: DnsSettings::default() }
+    }
+}

@@ -1,0 +1,27 @@
+//! What a source says of one server, before it is decided who is in the mesh.
+
+use signaling_protocol::NodeId;
+
+use crate::Address;
+
+/// One server as a source shows it now. A source names each id once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    pub(crate) id: NodeId,
+    /// Where its internal listener is. Another address under a known id is another server.
+    pub(crate) address: Address,
+    pub(crate) standing: Standing,
+}
+
+/// How a server stands, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It ends, and serves nobody new.
+    Ending,
+    /// It is not ready, and may become so again.
+    Unready,
+    /// It ends, and still serves.
+    Draining,
+    /// It serves.
+    Serving,
+}

@@ -1,0 +1,301 @@
+//! From sightings to members, without flaps.
+//!
+//! To take a node out of the view moves all its clients, and to put it back moves them again. So a node that is merely
+//! unready, or not named for a moment, stays as it was for a while; one that was put out has to serve steadily before it is
+//! back, for longer each time ([`Trust`]). Who is said to end is believed at once, and is gone once it is named no more.
+//!
+//! As long as nobody at all serves, nobody is put out: the source, or what it asks, is likelier to be at fault than every
+//! node at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
+
+use signaling_protocol::NodeId;
+
+use crate::sighting::{Sighting, Standing};
+use crate::{Member, Trust, View};
+
+/// How long a node stays in the view though it is unready or unnamed.
+pub(crate) const HOLD: Duration = Duration::from_secs(4);
+/// How long one that was put out, and is named no more, is remembered.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// All servers of late, and which of them are members.
+pub(crate) struct Steady {
+    hold: Duration,
+    known: BTreeMap<NodeId, Known>,
+}
+
+struct Known {
+    member: Member,
+    /// Since when it has neither served nor drained.
+    missing_since: Option<Instant>,
+    /// A suspect has been put out.
+    trust: Trust,
+}
+
+impl Known {
+    fn new(member: Member, now: Instant) -> Self {
+        let mut trust = Trust::new(now);
+        trust.answered(now);
+        Self { member, missing_since: None, trust }
+    }
+
+    fn serves(&self) -> bool {
+        self.missing_since.is_none() && !self.member.draining
+    }
+
+    fn misses(&mut self, now: Instant) {
+        self.missing_since.get_or_insert(now);
+        if self.trust.is_suspect() {
+            self.trust.failed(now);
+        }
+    }
+
+    fn missing_for(&self, now: Instant) -> Duration {
+        self.missing_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+}
+
+impl Steady {
+    pub(crate) fn new(hold: Duration) -> Self {
+        Self { hold, known: BTreeMap::new() }
+    }
+
+    /// Takes all that the source shows now: whoever is not among it is not named any more.
+    pub(crate) fn see(&mut self, sightings: &[Sighting], now: Instant) {
+        let nobody_served = !self.is_served();
+        for sighting in sightings {
+            self.see_one(sighting, now);
+        }
+        let named: HashSet<_> = sightings.iter().map(|sighting| (&sighting.id, &sighting.address)).collect();
+        self.known.retain(|id, known| {
+            if named.contains(&(id, &known.member.address)) {
+                return true;
+            }
+            known.misses(now);
+            !known.member.draining
+        });
+        if nobody_served && self.is_served() {
+            // What was missed while nobody served counts for nothing.
+            for since in self.known.values_mut().filter_map(|known| known.missing_since.as_mut()) {
+                *since = now;
+            }
+        }
+    }
+
+    fn see_one(&mut self, sighting: &Sighting, now: Instant) {
+        let Sighting { id, address, standing } = sighting;
+        let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
+            if *standing >= Standing::Draining {
+                let draining = *standing == Standing::Draining;
+                let member = Member { id: id.clone(), address: address.clone(), draining };
+                self.known.insert(id.clone(), Known::new(member, now));
+            }
+            return;
+        };
+        match standing {
+            Standing::Serving => {
+                known.member.draining = false;
+                known.missing_since = None;
+                known.trust.answered(now);
+            }
+            // Its own readiness says no while it drains, but it is still there: until it is named no more.
+            Standing::Draining | Standing::Ending => {
+                known.member.draining = true;
+                known.missing_since = None;
+            }
+            Standing::Unready => known.misses(now),
+        }
+    }
+
+    /// Lets time have its effect: who has been missing for too long is put out, who has served for long enough is back.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        if self.is_served() {
+            for known in self.known.values_mut().filter(|known| known.missing_for(now) >= self.hold) {
+                known.trust.failed(now);
+            }
+        }
+        for known in self.known.values_mut() {
+            known.trust.look(now);
+        }
+        self.known.retain(|_, known| !known.trust.is_suspect() || known.missing_for(now) < FORGET);
+    }
+
+    /// Whether somebody serves who is not ending.
+    pub(crate) fn is_served(&self) -> bool {
+        self.known.values().any(Known::serves)
+    }
+
+    /// Whether somebody serves, or drains.
+    pub(crate) fn is_anybody_there(&self) -> bool {
+        self.known.values().any(|known| known.missing_since.is_none())
+    }
+
+    /// Who is in the mesh.
+    pub(crate) fn view(&self) -> View {
+        let members = self.known.values().filter(|known| !known.trust.is_suspect());
+        // Each id is there once, so this is no error.
+        View::new(members.map(|known| known.member.clone())).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use Standing::{Draining, Ending, Serving, Unready};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn whoever_serves_is_a_member_at_once_and_whoever_is_not_ready_yet_is_none() {
+        let mut mesh = Mesh::new();
+        mesh.sees(&[("a", Serving), ("b", Unready), ("c", Draining), ("d", Ending)]);
+        assert_eq!(mesh.members(), "a c!");
+        mesh.sees(&[("a", Serving), ("b", Serving), ("c", Draining)]);
+        assert_eq!(mesh.members(), "a b c!");
+    }
+
+    #[test]
+    fn one_that_is_unready_for_a_moment_stays() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        for _ in 0..20 {
+            mesh.sees(&[("a", Serving), ("b", Unready)]);
+            mesh.passes(HOLD - SECOND);
+            assert_eq!(mesh.members(), "a b");
+            mesh.sees(&[("a", Serving), ("b", Serving)]);
+            mesh.passes(SECOND);
+            assert_eq!(mesh.members(), "a b");
+        }
+    }
+
+    #[test]
+    fn one_that_stays_unready_is_put_out_and_comes_back_after_serving_for_a_while() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        mesh.sees(&[("a", Serving), ("b", Unready)]);
+        mesh.passes(HOLD);
+        assert_eq!(mesh.members(), "a");
+        mesh.sees(&[("a", Serving), ("b", Serving)]);
+        mesh.passes(4 * SECOND);
+        assert_eq!(mesh.members(), "a");
+        mesh.passes(SECOND);
+        assert_eq!(mesh.members(), "a b");
+    }
+
+    #[test]
+    fn one_that_flaps_slowly_changes_the_view_ever_less_often() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        let mut changes = 0;
+        let mut last = mesh.members();
+        for second in 0..600 {
+            let standing = if second / 10 % 2 == 0 { Unready } else { Serving };
+            mesh.sees(&[("a", Serving), ("b", standing)]);
+            mesh.passes(SECOND);
+            let members = mesh.members();
+            changes += u32::from(members != last);
+            last = members;
+        }
+        assert!(changes <= 6, "60 flaps, and the view changed {changes} times");
+    }
+
+    #[test]
+    fn one_that_is_not_named_for_a_moment_stays_and_is_gone_after_a_while() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        mesh.sees(&[("a", Serving)]);
+        mesh.passes(HOLD - SECOND);
+        assert_eq!(mesh.members(), "a b");
+        mesh.passes(SECOND);
+        assert_eq!(mesh.members(), "a");
+    }
+
+    #[test]
+    fn one_that_ends_drains_at_once_and_is_gone_when_it_is_named_no_more() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        mesh.sees(&[("a", Serving), ("b", Draining)]);
+        assert_eq!(mesh.members(), "a b!");
+        mesh.sees(&[("a", Serving), ("b", Ending)]);
+        mesh.passes(100 * SECOND);
+        assert_eq!(mesh.members(), "a b!", "it hands over though its readiness says no");
+        mesh.sees(&[("a", Serving)]);
+        assert_eq!(mesh.members(), "a");
+    }
+
+    #[test]
+    fn another_server_under_a_known_id_takes_its_place_at_once() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        mesh.sees(&[("a", Serving), ("b", Draining)]);
+        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Unready)], mesh.now);
+        assert_eq!(mesh.members(), "a", "the old one has ended, the new one is not there yet");
+        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Serving)], mesh.now);
+        assert_eq!(mesh.members(), "a b");
+        assert_eq!(mesh.steady.view().get("b").unwrap().address.as_str(), "h:2");
+    }
+
+    #[test]
+    fn nobody_is_put_out_while_nobody_serves() {
+        for nobody in [&[][..], &[("a", Unready), ("b", Unready), ("c", Unready)]] {
+            let mut mesh = Mesh::of(&["a", "b", "c"]);
+            mesh.sees(nobody);
+            assert!(!mesh.steady.is_anybody_there());
+            mesh.passes(1000 * SECOND);
+            assert_eq!(mesh.members(), "a b c");
+            // The others get their time when the first is back.
+            mesh.sees(&[("b", Serving)]);
+            mesh.passes(HOLD - SECOND);
+            assert_eq!(mesh.members(), "a b c");
+            mesh.passes(SECOND);
+            assert_eq!(mesh.members(), "b");
+        }
+    }
+
+    #[test]
+    fn whoever_was_put_out_and_never_came_back_is_forgotten() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        mesh.sees(&[("a", Serving)]);
+        mesh.passes(HOLD);
+        mesh.passes(FORGET);
+        assert_eq!(mesh.steady.known.len(), 1);
+    }
+
+    struct Mesh {
+        steady: Steady,
+        now: Instant,
+    }
+
+    impl Mesh {
+        fn new() -> Self {
+            Self { steady: Steady::new(HOLD), now: Instant::now() }
+        }
+
+        fn of(ids: &[&str]) -> Self {
+            let mut mesh = Self::new();
+            let all: Vec<_> = ids.iter().map(|id| (*id, Serving)).collect();
+            mesh.sees(&all);
+            mesh
+        }
+
+        fn sees(&mut self, all: &[(&str, Standing)]) {
+            let sightings: Vec<_> = all.iter().map(|(id, standing)| sighting(id, 1, *standing)).collect();
+            self.steady.see(&sightings, self.now);
+            self.steady.settle(self.now);
+        }
+
+        fn passes(&mut self, time: Duration) {
+            self.now += time;
+            self.steady.settle(self.now);
+        }
+
+        /// The members' ids; a draining one has a mark.
+        fn members(&self) -> String {
+            let view = self.steady.view();
+            let ids = view.members().iter().map(|m| format!("{}{}", m.id, if m.draining { "!" } else { "" }));
+            ids.collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    fn sighting(id: &str, port: u16, standing: Standing) -> Sighting {
+        Sighting { id: id.parse().unwrap(), address: format!("h:{port}").parse().unwrap(), standing }
+    }
+}

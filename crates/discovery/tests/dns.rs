@@ -1,0 +1,160 @@
+//! Nodes that DNS names are members, through all that DNS may do. The real resolver, over sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::time::Duration;
+
+use hickory_resolver::proto::op::ResponseCode;
+use signaling_discovery::dns::DnsSettings;
+use signaling_discovery::{Discovery, Settings, watch, watch_with};
+use support::dns::DnsServer;
+use support::logs::Logs;
+use support::{SOON, eventually};
+use tokio::time::{sleep, timeout};
+
+const HOLD: Duration = Duration::from_millis(300);
+const ADDRESSES: &str = "dns:nodes.example.com.:7900";
+const SERVICES: &str = "dns:_signaling._tcp.nodes.example.com.";
+
+#[tokio::test]
+async fn each_address_is_a_node_and_those_that_come_and_go_are_followed() {
+    let dns = DnsServer::start(1).await;
+    dns.addresses(&["127.0.0.2", "127.0.0.1"]);
+    let discovery = follow(&dns, ADDRESSES).await;
+    becomes(&discovery, "127.0.0.1=127.0.0.1:7900 127.0.0.2=127.0.0.2:7900").await;
+    dns.addresses(&["127.0.0.2", "127.0.0.3"]);
+    becomes(&discovery, "127.0.0.2=127.0.0.2:7900 127.0.0.3=127.0.0.3:7900").await;
+}
+
+#[tokio::test]
+async fn each_service_record_is_a_node_named_by_its_target() {
+    let dns = DnsServer::start(1).await;
+    dns.services(&[("node-1.nodes.example.com.", 7901), ("node-0.nodes.example.com.", 7900)]);
+    let discovery = follow(&dns, SERVICES).await;
+    becomes(&discovery, "node-0=node-0.nodes.example.com:7900 node-1=node-1.nodes.example.com:7901").await;
+}
+
+#[tokio::test]
+async fn ipv6_addresses_count_only_where_there_is_no_other() {
+    let dns = DnsServer::start(0).await;
+    dns.addresses(&["fd00::1", "127.0.0.1"]);
+    let discovery = follow(&dns, ADDRESSES).await;
+    becomes(&discovery, "127.0.0.1=127.0.0.1:7900").await;
+    dns.addresses(&["fd00::1"]);
+    becomes(&discovery, "fd00::1=[fd00::1]:7900").await;
+}
+
+#[tokio::test]
+async fn an_answer_too_long_for_a_datagram_is_asked_for_by_tcp() {
+    let dns = DnsServer::start(60).await;
+    let addresses: Vec<_> = (1..=100).map(|last| format!("127.0.1.{last}")).collect();
+    dns.addresses(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
+    let discovery = follow(&dns, ADDRESSES).await;
+    eventually("100 nodes", || async { (discovery.view().len() == 100).then_some(()) }).await;
+    assert!(dns.asked_by_tcp() > 0);
+}
+
+#[tokio::test]
+async fn an_answer_is_asked_for_again_when_its_time_to_live_is_over() {
+    let dns = DnsServer::start(1).await;
+    dns.addresses(&["127.0.0.1"]);
+    let _discovery = follow(&dns, ADDRESSES).await;
+    sleep(Duration::from_millis(3500)).await;
+    assert!((3..=5).contains(&dns.asked()), "asked {} times", dns.asked());
+}
+
+#[tokio::test]
+async fn times_to_live_beyond_reason_are_bounded_on_both_sides() {
+    for (ttl, settings, expected) in [
+        (0, DnsSettings { shortest: Duration::from_millis(200), ..DnsSettings::default() }, 3..=8),
+        (
+            86_400,
+            DnsSettings { longest: Duration::from_millis(200), shortest: Duration::ZERO, ..DnsSettings::default() },
+            3..=8,
+        ),
+    ] {
+        let dns = DnsServer::start(ttl).await;
+        dns.addresses(&["127.0.0.1"]);
+        let dns_settings = DnsSettings { servers: vec![dns.address], ..settings };
+        let settings = Settings { dns: dns_settings, ..Settings::default() };
+        let _discovery = watch_with(ADDRESSES.parse().unwrap(), &settings).await.unwrap();
+        sleep(Duration::from_millis(1300)).await;
+        assert!(expected.contains(&dns.asked()), "ttl {ttl}: asked {} times", dns.asked());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_fails_keeps_the_last_view_and_that_is_said_once() {
+    for code in [ResponseCode::ServFail, ResponseCode::Refused] {
+        keeps_the_last_view_while(|dns| dns.answers(code)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_keeps_the_last_view_and_that_is_said_once() {
+    keeps_the_last_view_while(DnsServer::falls_silent).await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_suddenly_unknown_or_empty_keeps_the_last_view_and_that_is_said_once() {
+    keeps_the_last_view_while(|dns| dns.answers(ResponseCode::NXDomain)).await;
+    keeps_the_last_view_while(|dns| dns.addresses(&[])).await;
+}
+
+async fn keeps_the_last_view_while(fault: impl FnOnce(&DnsServer)) {
+    let logs = Logs::collect();
+    let dns = DnsServer::start(0).await;
+    dns.addresses(&["127.0.0.1", "127.0.0.2"]);
+    let discovery = follow(&dns, ADDRESSES).await;
+    let both = "127.0.0.1=127.0.0.1:7900 127.0.0.2=127.0.0.2:7900";
+    becomes(&discovery, both).await;
+    fault(&dns);
+    eventually("age", || async { (discovery.age() > 2 * HOLD).then_some(()) }).await;
+    eventually("a warning", || async { (!logs.with("keeps the last view").is_empty()).then_some(()) }).await;
+    sleep(2 * HOLD).await;
+    assert_eq!(shown(&discovery), both);
+    assert_eq!(logs.with("WARN").len(), 1, "{:?}", logs.with("WARN"));
+
+    dns.answers(ResponseCode::NoError);
+    dns.addresses(&["127.0.0.3"]);
+    becomes(&discovery, "127.0.0.3=127.0.0.3:7900").await;
+    assert!(discovery.age() < HOLD, "{:?}", discovery.age());
+    assert_eq!(logs.with("works again").len(), 1);
+}
+
+#[tokio::test]
+async fn without_a_server_at_the_start_the_first_reading_is_waited_for() {
+    let dns = DnsServer::start(0).await;
+    dns.falls_silent();
+    dns.addresses(&["127.0.0.1"]);
+    let discovery = follow(&dns, ADDRESSES).await;
+    assert!(timeout(HOLD, discovery.first_reading()).await.is_err());
+    dns.answers(ResponseCode::NoError);
+    timeout(SOON, discovery.first_reading()).await.expect("no reading");
+    becomes(&discovery, "127.0.0.1=127.0.0.1:7900").await;
+}
+
+#[tokio::test]
+async fn the_system_knows_who_to_ask() {
+    let discovery = watch("dns:localhost:7900".parse().unwrap()).await.unwrap();
+    becomes(&discovery, "127.0.0.1=127.0.0.1:7900").await;
+}
+
+async fn follow(dns: &DnsServer, source: &str) -> Discovery {
+    let millis = Duration::from_millis;
+    let asking =
+        DnsSettings { servers: vec![dns.address], answer: millis(400), shortest: millis(50), longest: millis(10_000) };
+    let settings = Settings { hold: HOLD, dns: asking, ..Settings::default() };
+    watch_with(source.parse().unwrap(), &settings).await.unwrap()
+}
+
+async fn becomes(discovery: &Discovery, members: &str) {
+    eventually(members, || async { (shown(discovery) == members).then_some(()) }).await;
+}
+
+fn shown(discovery: &Discovery) -> String {
+    let view = discovery.view();
+    let members = view.members().iter().map(|member| format!("{}={}", member.id, member.address));
+    members.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,197 @@
+//! An API server fails in all its ways, and the view stays right, or as it was. The real client, over sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use signaling_api_standin::{ApiServer, Expiry, Fault, Faults, Slice};
+use signaling_discovery::{WatchError, watch_with};
+use support::logs::Logs;
+use support::{AT_ONCE, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
+use tokio::time::{sleep, timeout};
+
+#[tokio::test]
+async fn a_watch_that_ends_at_its_time_goes_on_without_a_list() {
+    let cluster = Cluster::of(&["a", "b"]).await;
+    let (lists, watches) = (cluster.asked("list"), cluster.asked("watch"));
+    eventually("two more watches", || async { (cluster.asked("watch") >= watches + 2).then_some(()) }).await;
+    cluster.api.put(&slice("two", &["c"]));
+    cluster.becomes_within(AT_ONCE, "a b c").await;
+    assert_eq!(cluster.asked("list"), lists);
+}
+
+#[tokio::test]
+async fn a_version_that_expires_in_an_open_watch_is_healed_by_a_list() {
+    expires(|api| api.expires(Expiry::Event)).await;
+}
+
+#[tokio::test]
+async fn a_version_that_has_expired_when_a_watch_begins_is_healed_by_a_list() {
+    expires(|api| {
+        api.expires(Expiry::Event);
+        api.ends_watches();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_version_that_is_refused_with_a_status_is_healed_by_a_list() {
+    expires(|api| api.expires(Expiry::Status)).await;
+}
+
+async fn expires(expire: impl FnOnce(&ApiServer)) {
+    let cluster = Cluster::of(&["a", "b"]).await;
+    let lists = cluster.asked("list");
+    // Nothing is awaited between: what happened is forgotten before it can be told.
+    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").terminating()]));
+    expire(&cluster.api);
+    cluster.becomes("a b!").await;
+    assert_eq!(cluster.asked("list"), lists + 1);
+    cluster.is_healed().await;
+}
+
+#[tokio::test]
+async fn whatever_befalls_watches_changes_are_seen_and_the_api_server_is_not_asked_without_pause() {
+    let statuses = [403, 410, 429, 500, 503, 504].map(Fault::Status);
+    let others = [Fault::Cut, Fault::Truncated, Fault::EndsAtOnce, Fault::Silent, Fault::Hang];
+    join_all(statuses.into_iter().chain(others).map(is_seen_in_spite_of)).await;
+}
+
+async fn is_seen_in_spite_of(fault: Fault) {
+    let cluster = Cluster::of(&["a", "b"]).await;
+    cluster.api.fails(Faults::of_watches(fault));
+    if !matches!(fault, Fault::Cut | Fault::Truncated | Fault::Silent) {
+        cluster.api.ends_watches();
+    }
+    cluster.api.put(&slice("two", &["c"]));
+    cluster.becomes("a b c").await;
+    cluster.api.put(&slice("two", &["d"]));
+    cluster.becomes("a b d").await;
+
+    let before = cluster.api.asked().len();
+    sleep(Duration::from_secs(1)).await;
+    let asked = cluster.api.asked().len() - before;
+    assert!(asked <= 20, "{fault:?}: asked {asked} times in a second");
+    cluster.is_healed().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_hangs_or_answers_errors_for_a_while_costs_nothing_but_age() {
+    join_all([Fault::Hang, Fault::Status(503), Fault::Status(429), Fault::Status(500)].map(costs_nothing_but_age))
+        .await;
+}
+
+async fn costs_nothing_but_age(fault: Fault) {
+    let cluster = Cluster::of(&["a", "b"]).await;
+    cluster.api.fails(Faults::of_both(fault));
+    cluster.api.ends_watches();
+    cluster.api.put(&slice("one", &["a", "c"]));
+    eventually("age", || async { (cluster.discovery.age() > Duration::from_secs(1)).then_some(()) }).await;
+    assert_eq!(cluster.members(), "a b");
+    cluster.is_healed().await;
+    cluster.becomes("a c z").await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_away_for_long_and_comes_back_with_another_set_is_believed_then() {
+    let logs = Logs::collect();
+    let mut cluster = Cluster::of(&["a", "b"]).await;
+    cluster.api.goes_away();
+    // As long as ten watches: in earnest, minutes.
+    eventually("age", || async { (cluster.discovery.age() > Duration::from_secs(4)).then_some(()) }).await;
+    assert_eq!(cluster.members(), "a b", "the last view stays");
+    assert_eq!(logs.with("keeps the last view").len(), 1, "and that is said once: {:?}", logs.with(""));
+    assert!(logs.with("keeps the last view")[0].contains(SOURCE));
+
+    cluster.api.forgets_all();
+    cluster.api.put(&slice("three", &["c", "d", "e"]));
+    cluster.api.comes_back();
+    cluster.becomes("c d e").await;
+    cluster.is_healed().await;
+    assert_eq!(logs.with("works again").len(), 1);
+    // Nobody was out of the view without others in it.
+    assert!(cluster.history()[1..].iter().all(|members| !members.is_empty()), "{:?}", cluster.history());
+}
+
+#[tokio::test]
+async fn a_short_break_is_not_worth_a_warning() {
+    let logs = Logs::collect();
+    let cluster = Cluster::of(&["a"]).await;
+    cluster.api.expires(Expiry::Event);
+    cluster.is_healed().await;
+    assert_eq!(logs.with("WARN"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_missing_role_is_named_once() {
+    for status in [401, 403] {
+        let logs = Logs::collect();
+        let api = ApiServer::start().await;
+        api.fails(Faults::of_both(Fault::Status(status)));
+        api.put(&slice("one", &["a"]));
+        let cluster = Cluster::following(api).await;
+        eventually("several questions", || async { (cluster.asked("list") > 5).then_some(()) }).await;
+        let warnings = logs.with("WARN");
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("let this server's ServiceAccount list and watch endpointslices"), "{warnings:?}");
+        cluster.is_healed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_role_without_watch_is_named_once_though_lists_are_answered() {
+    let logs = Logs::collect();
+    let cluster = Cluster::of(&["a"]).await;
+    cluster.api.fails(Faults::of_watches(Fault::Status(403)));
+    cluster.api.ends_watches();
+    let lists = cluster.asked("list");
+    eventually("several lists", || async { (cluster.asked("list") > lists + 6).then_some(()) }).await;
+    assert_eq!(logs.with("WARN").len(), 1, "{:?}", logs.with("WARN"));
+}
+
+#[tokio::test]
+async fn a_service_that_is_suddenly_empty_is_not_believed() {
+    let cluster = Cluster::of(&["a", "b"]).await;
+    cluster.api.delete("calls", "one");
+    sleep(3 * HOLD).await;
+    assert_eq!(cluster.members(), "a b");
+    assert!(cluster.discovery.age() > 2 * HOLD, "that shows: {:?}", cluster.discovery.age());
+
+    cluster.api.put(&slice("two", &["b", "c"]));
+    cluster.becomes("b c").await;
+    assert!(cluster.discovery.age() < HOLD + AT_ONCE, "{:?}", cluster.discovery.age());
+    assert_eq!(cluster.history(), ["", "a b", "a b c", "b c"]);
+}
+
+#[tokio::test]
+async fn without_an_api_server_at_the_start_the_first_reading_is_waited_for() {
+    let mut api = ApiServer::start().await;
+    api.goes_away();
+    api.put(&slice("one", &["a"]));
+    let mut cluster = Cluster::following(api).await;
+    assert!(timeout(AT_ONCE, cluster.discovery.first_reading()).await.is_err());
+    assert_eq!(cluster.members(), "");
+    cluster.api.comes_back();
+    timeout(support::SOON, cluster.discovery.first_reading()).await.expect("still no reading");
+    cluster.becomes("a").await;
+}
+
+#[tokio::test]
+async fn a_service_without_pods_counts_as_read() {
+    let cluster = Cluster::following(ApiServer::start().await).await;
+    timeout(support::SOON, cluster.discovery.first_reading()).await.expect("no reading");
+    assert_eq!(cluster.members(), "");
+    cluster.api.put(&slice("one", &["a"]));
+    cluster.becomes("a").await;
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_missing_is_said_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(Some(dir.path().join("absent")));
+    let error = watch_with(SOURCE.parse().unwrap(), &settings).await.err().unwrap();
+    let WatchError::Kubernetes(error) = error;
+    assert!(error.to_string().contains("absent"), "{error}");
+}

@@ -1,0 +1,134 @@
+//! A DNS server on loopback, over UDP and TCP, that answers as it is told.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+use hickory_resolver::proto::rr::rdata::SRV;
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio_util::task::AbortOnDropHandle;
+
+pub const NAME: &str = "nodes.example.com.";
+pub const SERVICE: &str = "_signaling._tcp.nodes.example.com.";
+/// What fits into a datagram without further agreement (RFC 1035).
+const DATAGRAM: usize = 512;
+
+pub struct DnsServer {
+    pub address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    _serving: [AbortOnDropHandle<()>; 2],
+}
+
+struct State {
+    ttl: u32,
+    records: Vec<RData>,
+    /// What is answered instead of records, if anything.
+    code: ResponseCode,
+    is_silent: bool,
+    asked: usize,
+    asked_by_tcp: usize,
+}
+
+impl DnsServer {
+    pub async fn start(ttl: u32) -> Self {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = udp.local_addr().unwrap();
+        let tcp = TcpListener::bind(address).await.unwrap();
+        let state = State {
+            ttl,
+            records: Vec::new(),
+            code: ResponseCode::NoError,
+            is_silent: false,
+            asked: 0,
+            asked_by_tcp: 0,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let serving =
+            [tokio::spawn(serve_udp(udp, Arc::clone(&state))), tokio::spawn(serve_tcp(tcp, Arc::clone(&state)))];
+        Self { address, state, _serving: serving.map(AbortOnDropHandle::new) }
+    }
+
+    pub fn addresses(&self, addresses: &[&str]) {
+        let addresses = addresses.iter().map(|text| text.parse::<IpAddr>().unwrap());
+        self.state.lock().unwrap().records = addresses.map(RData::from).collect();
+    }
+
+    pub fn services(&self, targets: &[(&str, u16)]) {
+        let service = |(target, port): &(&str, u16)| SRV::new(0, 0, *port, Name::from_ascii(target).unwrap());
+        self.state.lock().unwrap().records = targets.iter().map(service).map(RData::SRV).collect();
+    }
+
+    pub fn answers(&self, code: ResponseCode) {
+        let mut state = self.state.lock().unwrap();
+        (state.code, state.is_silent) = (code, false);
+    }
+
+    pub fn falls_silent(&self) {
+        self.state.lock().unwrap().is_silent = true;
+    }
+
+    pub fn asked(&self) -> usize {
+        self.state.lock().unwrap().asked
+    }
+
+    pub fn asked_by_tcp(&self) -> usize {
+        self.state.lock().unwrap().asked_by_tcp
+    }
+}
+
+impl State {
+    fn answer(&mut self, question: &[u8]) -> Option<Message> {
+        let question = Message::from_vec(question).unwrap();
+        let query = question.queries[0].clone();
+        self.asked += 1;
+        if self.is_silent {
+            return None;
+        }
+        let name = if query.query_type() == RecordType::SRV { SERVICE } else { NAME };
+        assert_eq!(query.name().to_ascii().to_ascii_lowercase(), name, "only this is asked");
+        let mut answer = Message::response(question.metadata.id, OpCode::Query);
+        answer.metadata.response_code = self.code;
+        if self.code == ResponseCode::NoError {
+            let fitting = self.records.iter().filter(|record| record.record_type() == query.query_type());
+            answer.add_answers(fitting.map(|data| Record::from_rdata(query.name().clone(), self.ttl, data.clone())));
+        }
+        answer.add_query(query);
+        Some(answer)
+    }
+}
+
+async fn serve_udp(socket: UdpSocket, state: Arc<Mutex<State>>) {
+    let mut buffer = [0; 4096];
+    loop {
+        let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
+        let Some(mut answer) = state.lock().unwrap().answer(&buffer[..length]) else { continue };
+        if answer.to_vec().unwrap().len() > DATAGRAM {
+            answer.answers.clear();
+            answer.metadata.truncation = true;
+        }
+        socket.send_to(&answer.to_vec().unwrap(), from).await.unwrap();
+    }
+}
+
+async fn serve_tcp(listener: TcpListener, state: Arc<Mutex<State>>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        // One question a connection is enough; the other side may hang up at any time.
+        let _ = answer_tcp(stream, &state).await;
+    }
+}
+
+async fn answer_tcp(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+    let mut question = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut question).await?;
+    let answer = state.lock().unwrap().answer(&question);
+    state.lock().unwrap().asked_by_tcp += 1;
+    if let Some(answer) = answer {
+        let bytes = answer.to_vec().unwrap();
+        stream.write_u16(bytes.len().try_into().unwrap()).await?;
+        stream.write_all(&bytes).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! A service in a Kubernetes API, followed by the real client.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code, of which no file uses all"
+)]
+
+pub mod dns;
+pub mod logs;
+pub mod service;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use signaling_api_standin::{ApiServer, Faults, Pod, Slice};
+use signaling_discovery::kubernetes::KubernetesSettings;
+use signaling_discovery::{Discovery, Settings, View, watch_with};
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Longer than anything takes with these settings.
+pub const SOON: Duration = Duration::from_secs(6);
+/// Longer than a change takes to be seen while all is well, shorter than any repair.
+pub const AT_ONCE: Duration = Duration::from_millis(500);
+pub const HOLD: Duration = Duration::from_millis(800);
+/// How long a watch has to last to be in good order.
+const PROVEN: Duration = Duration::from_millis(300);
+pub const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
+
+/// A followed service, and the API that has it.
+pub struct Cluster<A> {
+    pub api: A,
+    pub discovery: Discovery,
+    /// All views so far.
+    shown: Arc<Mutex<Vec<String>>>,
+    _recording: AbortOnDropHandle<()>,
+    _kubeconfig: Option<TempDir>,
+}
+
+impl<A> Cluster<A> {
+    async fn follow(api: A, source: &str, kubeconfig: PathBuf, dir: Option<TempDir>) -> Self {
+        let discovery = watch_with(source.parse().unwrap(), &settings(Some(kubeconfig))).await.unwrap();
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let recording = tokio::spawn(record(discovery.subscribe(), Arc::clone(&shown)));
+        Self { api, discovery, shown, _recording: AbortOnDropHandle::new(recording), _kubeconfig: dir }
+    }
+
+    /// Waits until the view has these members; a draining one has a mark.
+    pub async fn becomes(&self, members: &str) {
+        self.becomes_within(SOON, members).await;
+    }
+
+    pub async fn becomes_within(&self, limit: Duration, members: &str) {
+        let mut views = self.discovery.subscribe();
+        let reached = timeout(limit, views.wait_for(|view| shown(view) == members)).await.is_ok();
+        assert!(reached, "not {members:?} after {limit:?}, but {:?}", self.members());
+    }
+
+    pub fn members(&self) -> String {
+        shown(&self.discovery.view())
+    }
+
+    /// All views that there have been.
+    pub fn history(&self) -> Vec<String> {
+        self.shown.lock().unwrap().clone()
+    }
+}
+
+impl Cluster<ApiServer> {
+    /// Follows these pods, which are in one slice of a stand-in, and waits until they are seen and the watch is in order.
+    pub async fn of(pods: &[&str]) -> Self {
+        let api = ApiServer::start().await;
+        api.put(&slice("one", pods));
+        let cluster = Self::following(api).await;
+        cluster.becomes(&pods.join(" ")).await;
+        cluster.is_watched().await;
+        cluster
+    }
+
+    pub async fn following(api: ApiServer) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let kubeconfig = dir.path().join("kubeconfig");
+        api.write_kubeconfig(&kubeconfig);
+        Self::follow(api, SOURCE, kubeconfig, Some(dir)).await
+    }
+
+    /// Changes are heard by a watch now, and not by lists.
+    pub async fn is_watched(&self) {
+        eventually("a watch that lasts", || async {
+            let asked = self.api.asked();
+            sleep(PROVEN + PROVEN / 3).await;
+            (asked.last()?.verb == "watch" && self.api.asked() == asked).then_some(())
+        })
+        .await;
+    }
+
+    pub fn asked(&self, verb: &str) -> usize {
+        self.api.asked().iter().filter(|asked| asked.verb == verb).count()
+    }
+
+    /// Nothing fails any more: a change is seen by way of a watch again.
+    pub async fn is_healed(&self) {
+        self.api.fails(Faults::NONE);
+        self.api.put(&slice("healed", &["z"]));
+        eventually("a healed watch", || async { self.members().contains('z').then_some(()) }).await;
+        self.is_watched().await;
+        assert!(self.discovery.age() < settings(None).kubernetes.watch, "{:?}", self.discovery.age());
+    }
+}
+
+/// Pods in good order, one address each, by the first letter of their names.
+pub fn slice(name: &str, pods: &[&str]) -> Slice {
+    Slice::new(name, 7900, pods.iter().map(|name| pod(name)))
+}
+
+pub fn pod(name: &str) -> Pod {
+    Pod::serving(name, &format!("10.0.0.{}", name.as_bytes()[0]))
+}
+
+/// Everything some twenty times as fast as in earnest.
+pub fn settings(kubeconfig: Option<PathBuf>) -> Settings {
+    let millis = Duration::from_millis;
+    let kubernetes = KubernetesSettings {
+        kubeconfig,
+        answer: millis(500),
+        watch: millis(2000),
+        grace: millis(300),
+        proven: PROVEN,
+        resync: Duration::from_secs(60),
+        backoff: millis(50),
+        longest_backoff: millis(400),
+    };
+    Settings { hold: HOLD, kubernetes, ..Settings::default() }
+}
+
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < SOON, "waited in vain for {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn record(mut views: tokio::sync::watch::Receiver<Arc<View>>, history: Arc<Mutex<Vec<String>>>) {
+    loop {
+        history.lock().unwrap().push(shown(&views.borrow_and_update()));
+        if views.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn shown(view: &View) -> String {
+    let members =
+        view.members().iter().map(|member| format!("{}{}", member.id, if member.draining { "!" } else { "" }));
+    members.collect::<Vec<_>>().join(" ")
+}
