@@ -44,10 +44,7 @@ fn every_value_is_one_that_the_program_takes() {
                 assert!(!end.status.success());
                 String::from_utf8(end.stderr).unwrap()
             };
-            // What discovery is told, another test looks at.
-            let source = "--discovery=file:/nowhere".to_owned();
-            let of_ours = pod.arguments().into_iter().filter(|word| !word.starts_with("--discovery="));
-            let arguments: Vec<String> = of_ours.map(|word| expanded(word, pod)).chain([source]).collect();
+            let arguments: Vec<String> = pod.arguments().into_iter().map(|word| expanded(word, pod)).collect();
             // Flags are read first, and then the secrets, which are not here.
             let complaint = run(&arguments);
             assert!(

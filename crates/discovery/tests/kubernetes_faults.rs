@@ -5,11 +5,11 @@ mod support;
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use signaling_api_standin::{ApiServer, Expiry, Fault, Faults, Slice};
 use signaling_discovery::{WatchError, watch_with};
 use support::logs::Logs;
 use support::{AT_ONCE, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn expires(expire: impl FnOnce(&ApiServer)) {
 async fn whatever_befalls_watches_changes_are_seen_and_the_api_server_is_not_asked_without_pause() {
     let statuses = [403, 410, 429, 500, 503, 504].map(Fault::Status);
     let others = [Fault::Cut, Fault::Truncated, Fault::EndsAtOnce, Fault::Silent, Fault::Hang];
-    join_all(statuses.into_iter().chain(others).map(is_seen_in_spite_of)).await;
+    statuses.into_iter().chain(others).map(is_seen_in_spite_of).collect::<JoinSet<()>>().join_all().await;
 }
 
 async fn is_seen_in_spite_of(fault: Fault) {
@@ -79,8 +79,8 @@ async fn is_seen_in_spite_of(fault: Fault) {
 
 #[tokio::test]
 async fn an_api_server_that_hangs_or_answers_errors_for_a_while_costs_nothing_but_age() {
-    join_all([Fault::Hang, Fault::Status(503), Fault::Status(429), Fault::Status(500)].map(costs_nothing_but_age))
-        .await;
+    let faults = [Fault::Hang, Fault::Status(503), Fault::Status(429), Fault::Status(500)];
+    faults.map(costs_nothing_but_age).into_iter().collect::<JoinSet<()>>().join_all().await;
 }
 
 async fn costs_nothing_but_age(fault: Fault) {

@@ -10,13 +10,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio_util::task::AbortOnDropHandle;
 
-pub const NAME: &str = "nodes.example.com.";
-pub const SERVICE: &str = "_signaling._tcp.nodes.example.com.";
+pub(crate) const NAME: &str = "nodes.example.com.";
+pub(crate) const SERVICE: &str = "_signaling._tcp.nodes.example.com.";
 /// What fits into a datagram without further agreement (RFC 1035).
 const DATAGRAM: usize = 512;
 
-pub struct DnsServer {
-    pub address: SocketAddr,
+pub(crate) struct DnsServer {
+    pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
     _serving: [AbortOnDropHandle<()>; 2],
 }
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl DnsServer {
-    pub async fn start(ttl: u32) -> Self {
+    pub(crate) async fn start(ttl: u32) -> Self {
         let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = udp.local_addr().unwrap();
         let tcp = TcpListener::bind(address).await.unwrap();
@@ -50,30 +50,30 @@ impl DnsServer {
         Self { address, state, _serving: serving.map(AbortOnDropHandle::new) }
     }
 
-    pub fn addresses(&self, addresses: &[&str]) {
+    pub(crate) fn addresses(&self, addresses: &[&str]) {
         let addresses = addresses.iter().map(|text| text.parse::<IpAddr>().unwrap());
         self.state.lock().unwrap().records = addresses.map(RData::from).collect();
     }
 
-    pub fn services(&self, targets: &[(&str, u16)]) {
+    pub(crate) fn services(&self, targets: &[(&str, u16)]) {
         let service = |(target, port): &(&str, u16)| SRV::new(0, 0, *port, Name::from_ascii(target).unwrap());
         self.state.lock().unwrap().records = targets.iter().map(service).map(RData::SRV).collect();
     }
 
-    pub fn answers(&self, code: ResponseCode) {
+    pub(crate) fn answers(&self, code: ResponseCode) {
         let mut state = self.state.lock().unwrap();
         (state.code, state.is_silent) = (code, false);
     }
 
-    pub fn falls_silent(&self) {
+    pub(crate) fn falls_silent(&self) {
         self.state.lock().unwrap().is_silent = true;
     }
 
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.state.lock().unwrap().asked
     }
 
-    pub fn asked_by_tcp(&self) -> usize {
+    pub(crate) fn asked_by_tcp(&self) -> usize {
         self.state.lock().unwrap().asked_by_tcp
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Collects log lines until dropped.
-pub struct Logs {
+pub(crate) struct Logs {
     lines: Lines,
     _guard: tracing::subscriber::DefaultGuard,
 }
@@ -15,14 +15,14 @@ pub struct Logs {
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Logs {
-    pub fn collect() -> Self {
+    pub(crate) fn collect() -> Self {
         let lines = Lines::default();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(lines.clone()).finish();
         Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
     /// The lines of discovery itself that have this part.
-    pub fn with(&self, part: &str) -> Vec<String> {
+    pub(crate) fn with(&self, part: &str) -> Vec<String> {
         let text = String::from_utf8(self.lines.0.lock().unwrap().clone()).unwrap();
         let own = text.lines().filter(|line| line.contains(" signaling_discovery") && line.contains(part));
         own.map(str::to_owned).collect()

@@ -7,9 +7,9 @@
     reason = "test code, of which no file uses all"
 )]
 
-pub mod dns;
-pub mod logs;
-pub mod service;
+pub(crate) mod dns;
+pub(crate) mod logs;
+pub(crate) mod service;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -23,18 +23,18 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Longer than anything takes with these settings.
-pub const SOON: Duration = Duration::from_secs(6);
+pub(crate) const SOON: Duration = Duration::from_secs(6);
 /// Longer than a change takes to be seen while all is well, shorter than any repair.
-pub const AT_ONCE: Duration = Duration::from_millis(500);
-pub const HOLD: Duration = Duration::from_millis(800);
+pub(crate) const AT_ONCE: Duration = Duration::from_millis(500);
+pub(crate) const HOLD: Duration = Duration::from_millis(800);
 /// How long a watch has to last to be in good order.
 const PROVEN: Duration = Duration::from_millis(300);
-pub const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
+pub(crate) const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 
 /// A followed service, and the API that has it.
-pub struct Cluster<A> {
-    pub api: A,
-    pub discovery: Discovery,
+pub(crate) struct Cluster<A> {
+    pub(crate) api: A,
+    pub(crate) discovery: Discovery,
     /// All views so far.
     shown: Arc<Mutex<Vec<String>>>,
     _recording: AbortOnDropHandle<()>,
@@ -50,29 +50,29 @@ impl<A> Cluster<A> {
     }
 
     /// Waits until the view has these members; a draining one has a mark.
-    pub async fn becomes(&self, members: &str) {
+    pub(crate) async fn becomes(&self, members: &str) {
         self.becomes_within(SOON, members).await;
     }
 
-    pub async fn becomes_within(&self, limit: Duration, members: &str) {
+    pub(crate) async fn becomes_within(&self, limit: Duration, members: &str) {
         let mut views = self.discovery.subscribe();
         let reached = timeout(limit, views.wait_for(|view| shown(view) == members)).await.is_ok();
         assert!(reached, "not {members:?} after {limit:?}, but {:?}", self.members());
     }
 
-    pub fn members(&self) -> String {
+    pub(crate) fn members(&self) -> String {
         shown(&self.discovery.view())
     }
 
     /// All views that there have been.
-    pub fn history(&self) -> Vec<String> {
+    pub(crate) fn history(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
     }
 }
 
 impl Cluster<ApiServer> {
     /// Follows these pods, which are in one slice of a stand-in, and waits until they are seen and the watch is in order.
-    pub async fn of(pods: &[&str]) -> Self {
+    pub(crate) async fn of(pods: &[&str]) -> Self {
         let api = ApiServer::start().await;
         api.put(&slice("one", pods));
         let cluster = Self::following(api).await;
@@ -81,7 +81,7 @@ impl Cluster<ApiServer> {
         cluster
     }
 
-    pub async fn following(api: ApiServer) -> Self {
+    pub(crate) async fn following(api: ApiServer) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig);
@@ -89,7 +89,7 @@ impl Cluster<ApiServer> {
     }
 
     /// Changes are heard by a watch now, and not by lists.
-    pub async fn is_watched(&self) {
+    pub(crate) async fn is_watched(&self) {
         eventually("a watch that lasts", || async {
             let asked = self.api.asked();
             sleep(PROVEN + PROVEN / 3).await;
@@ -98,12 +98,12 @@ impl Cluster<ApiServer> {
         .await;
     }
 
-    pub fn asked(&self, verb: &str) -> usize {
+    pub(crate) fn asked(&self, verb: &str) -> usize {
         self.api.asked().iter().filter(|asked| asked.verb == verb).count()
     }
 
     /// Nothing fails any more: a change is seen by way of a watch again.
-    pub async fn is_healed(&self) {
+    pub(crate) async fn is_healed(&self) {
         self.api.fails(Faults::NONE);
         self.api.put(&slice("healed", &["z"]));
         eventually("a healed watch", || async { self.members().contains('z').then_some(()) }).await;
@@ -113,16 +113,16 @@ impl Cluster<ApiServer> {
 }
 
 /// Pods in good order, one address each, by the first letter of their names.
-pub fn slice(name: &str, pods: &[&str]) -> Slice {
+pub(crate) fn slice(name: &str, pods: &[&str]) -> Slice {
     Slice::new(name, 7900, pods.iter().map(|name| pod(name)))
 }
 
-pub fn pod(name: &str) -> Pod {
+pub(crate) fn pod(name: &str) -> Pod {
     Pod::serving(name, &format!("10.0.0.{}", name.as_bytes()[0]))
 }
 
 /// Everything some twenty times as fast as in earnest.
-pub fn settings(kubeconfig: Option<PathBuf>) -> Settings {
+pub(crate) fn settings(kubeconfig: Option<PathBuf>) -> Settings {
     let millis = Duration::from_millis;
     let kubernetes = KubernetesSettings {
         kubeconfig,
@@ -137,7 +137,7 @@ pub fn settings(kubeconfig: Option<PathBuf>) -> Settings {
     Settings { hold: HOLD, kubernetes, ..Settings::default() }
 }
 
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look().await {

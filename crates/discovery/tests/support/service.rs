@@ -16,7 +16,7 @@ use super::{Cluster, slice};
 /// Who the slices belong to: the cluster's own controller leaves them alone.
 const MANAGER: &str = "signaling-mesh-tests";
 
-pub struct Service {
+pub(crate) struct Service {
     slices: Api<EndpointSlice>,
     namespace: String,
     name: String,
@@ -25,7 +25,7 @@ pub struct Service {
 
 impl Cluster<Service> {
     /// Follows these pods, which are in one slice, and waits until they are seen.
-    pub async fn in_service(pods: &[&str]) -> Self {
+    pub(crate) async fn in_service(pods: &[&str]) -> Self {
         let (kubeconfig, standin, dir) = match std::env::var_os("TEST_KUBECONFIG") {
             Some(path) => (PathBuf::from(path), None, None),
             None => {
@@ -53,12 +53,12 @@ impl Cluster<Service> {
 
 impl Service {
     /// Adds a slice to the service, or changes the one of its name.
-    pub async fn put(&self, slice: Slice) {
+    pub(crate) async fn put(&self, slice: Slice) {
         self.put_as_it_is(Slice { namespace: self.namespace.clone(), service: self.name.clone(), ..slice }).await;
     }
 
     /// The same for a slice of any service.
-    pub async fn put_as_it_is(&self, slice: Slice) {
+    pub(crate) async fn put_as_it_is(&self, slice: Slice) {
         let slice = Slice { name: format!("{}-{}", self.name, slice.name), ..slice };
         let mut object = slice.to_json();
         object["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = MANAGER.into();
@@ -67,16 +67,16 @@ impl Service {
     }
 
     /// Deletes a slice of the service.
-    pub async fn delete(&self, name: &str) {
+    pub(crate) async fn delete(&self, name: &str) {
         let name = format!("{}-{name}", self.name);
         self.slices.delete(&name, &DeleteParams::default()).await.unwrap();
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 }
