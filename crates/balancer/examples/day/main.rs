@@ -108,7 +108,7 @@ impl Day {
         let epoch = Instant::now();
         let policy = Policy::of_nodes();
         let pods = Pods::starting_with(policy.min);
-        let view = pods.view(nodes::STARTS_IN_MS)?;
+        let view = pods.view(0)?;
         let mut balancers: Vec<Balancer> = (0..BALANCERS).map(|_| Balancer::new()).collect();
         for balancer in &mut balancers {
             balancer.sees(epoch, &view)?;

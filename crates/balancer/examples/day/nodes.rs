@@ -5,7 +5,7 @@ use std::sync::Arc;
 use signaling_discovery::{Member, View};
 
 /// From its creation until a pod is in the slices: scheduled, started, ready.
-pub(crate) const STARTS_IN_MS: u64 = 8_000;
+const STARTS_IN_MS: u64 = 8_000;
 /// Until its cores are known to the autoscaler: two rounds of the metrics server.
 const MEASURED_AFTER_MS: u64 = 30_000;
 
@@ -14,7 +14,7 @@ const MEASURED_AFTER_MS: u64 = 30_000;
 pub(crate) struct Pod {
     /// Its name, which is the node's.
     pub(crate) name: String,
-    created: u64,
+    ready_at: u64,
     /// It was told to go.
     pub(crate) is_leaving: bool,
 }
@@ -30,12 +30,12 @@ pub(crate) struct Pods {
 impl Pod {
     /// Whether clients can be served by it.
     pub(crate) fn is_ready(&self, now: u64) -> bool {
-        now >= self.created + STARTS_IN_MS
+        now >= self.ready_at
     }
 
     /// Whether the autoscaler knows what it uses.
     pub(crate) fn is_measured(&self, now: u64) -> bool {
-        now >= self.created + STARTS_IN_MS + MEASURED_AFTER_MS
+        now >= self.ready_at + MEASURED_AFTER_MS
     }
 }
 
@@ -43,7 +43,7 @@ impl Pods {
     /// So many that have been there for long.
     pub(crate) fn starting_with(count: u32) -> Self {
         let mut pods = Self::default();
-        pods.scale(0, count);
+        (0..count).for_each(|_| pods.make(0));
         pods
     }
 
@@ -55,12 +55,14 @@ impl Pods {
     /// Makes it so many. Of too many the youngest go first.
     pub(crate) fn scale(&mut self, now: u64, count: u32) {
         let staying = self.staying().count();
-        for _ in staying..count as usize {
-            self.pods.push(Pod { name: format!("signaling-nodes-{}", self.made), created: now, is_leaving: false });
-            self.made += 1;
-        }
+        (staying..count as usize).for_each(|_| self.make(now + STARTS_IN_MS));
         let too_many = staying.saturating_sub(count as usize);
         self.pods.iter_mut().rev().filter(|pod| !pod.is_leaving).take(too_many).for_each(|pod| pod.is_leaving = true);
+    }
+
+    fn make(&mut self, ready_at: u64) {
+        self.pods.push(Pod { name: format!("signaling-nodes-{}", self.made), ready_at, is_leaving: false });
+        self.made += 1;
     }
 
     /// What the slices say.
