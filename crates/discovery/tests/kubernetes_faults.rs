@@ -41,8 +41,18 @@ async fn a_version_that_is_refused_with_a_status_is_healed_by_a_list() {
     expires(|api| api.expires(Expiry::Status)).await;
 }
 
-async fn expires(expire: impl FnOnce(&ApiServer)) {
+#[tokio::test]
+async fn a_version_that_expires_in_a_watch_that_has_worked_for_a_while_is_healed_by_a_list() {
     let cluster = Cluster::of(&["a", "b"]).await;
+    sleep(settings(None).kubernetes.proven * 2).await;
+    expires_in(cluster, |api| api.expires(Expiry::Event)).await;
+}
+
+async fn expires(expire: impl FnOnce(&ApiServer)) {
+    expires_in(Cluster::of(&["a", "b"]).await, expire).await;
+}
+
+async fn expires_in(cluster: Cluster<ApiServer>, expire: impl FnOnce(&ApiServer)) {
     let lists = cluster.asked("list");
     // Nothing is awaited between: what happened is forgotten before it can be told.
     cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").terminating()]));
