@@ -12,6 +12,8 @@ pub mod http;
 pub mod load;
 pub mod mesh;
 pub mod metrics;
+#[path = "../../crates/edge/tests/mint/mod.rs"]
+pub mod mint;
 pub mod namespace;
 pub mod optional;
 pub mod peer;
@@ -19,6 +21,7 @@ pub mod python;
 pub mod raw_socket;
 pub mod room_times;
 pub mod store;
+pub mod token_mesh;
 pub mod wait;
 
 pub use chatter::Chatter;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use clap::builder::FalseyValueParser;
+use signaling_edge::identity::{IdentityArgs, IdentityConfig};
 use signaling_edge::shell::{AdmissionArgs, AdmissionLimits};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
@@ -31,6 +32,10 @@ pub struct Args {
     /// How many clients are let in, and how fast.
     #[command(flatten)]
     pub admission: AdmissionArgs,
+
+    /// Which clients are let in.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 }
 
 /// What a balancer is told, checked.
@@ -46,6 +51,8 @@ pub struct Config {
     pub demo_control: Option<PathBuf>,
     /// How many clients are let in, and how fast.
     pub admission: AdmissionLimits,
+    /// Which clients are let in.
+    pub identity: IdentityConfig,
 }
 
 impl Args {
@@ -60,6 +67,7 @@ impl Args {
             demo: self.demo,
             demo_control: self.demo_control,
             admission: self.admission.limits(),
+            identity: self.identity.check("--listen", Some(self.listen))?,
         })
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::watch;
 use signaling_edge::core::{EdgeCore, Settings};
-use signaling_edge::shell::{Edge, EdgeConfig, send_away};
+use signaling_edge::shell::{Edge, EdgeConfig, kicks, send_away};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -41,20 +41,29 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     );
 
     let trunks = Trunks::new(config.common.hash_seed.get());
-    let edge_config = EdgeConfig { admission: config.admission, max_message_bytes: config.common.max_message_bytes };
+    config.identity.warn_if_open(public.local_addr());
+    let edge_config = EdgeConfig {
+        admission: config.admission,
+        max_message_bytes: config.common.max_message_bytes,
+        identity: config.identity.clone(),
+    };
     let edge = Edge::new(
         EdgeCore::new(Settings::for_messages_of(config.common.max_message_bytes)),
         &edge_config,
         Box::new(trunks.clone()),
     );
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
+    let (operators, kicks) = kicks();
+    let operators = operators.merge(switch.router());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(admin::guarded(switch.router(), config.common.admin_token.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     tasks.spawn_local(serve_internal(internal, router));
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(edge.clone().sweep());
+    tasks.spawn_local(edge.clone().kick(kicks));
+    tasks.spawn_local(config.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     let follower = Follower {
         edge: edge.clone(),

@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use signaling_edge::identity::{IdentityArgs, IdentityConfig};
 use signaling_edge::shell::{AdmissionArgs, AdmissionLimits};
+use signaling_protocol::grant::SignalScope;
 use signaling_server::{Common, CommonArgs, ConfigError};
 
+use crate::ice::{IceArgs, IceConfig};
 use crate::room_store::{RoomConfig, RoomStoreAt};
 
 /// A signaling node: holds sessions, delivers messages, forwards those for clients of other nodes.
@@ -62,9 +65,30 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub reassign_window_ms: u64,
 
+    /// Whom a client may signal whose token does not say
+    #[arg(long, env = "SIGNALING_SIGNAL_SCOPE", value_name = "SCOPE", value_enum, default_value_t = Scope::Any)]
+    pub signal_scope: Scope,
+
+    /// What ICE servers clients are told of.
+    #[command(flatten)]
+    pub ice: IceArgs,
+
     /// How many direct clients are let in, and how fast.
     #[command(flatten)]
     pub admission: AdmissionArgs,
+
+    /// Which direct clients are let in.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
+}
+
+/// Whom clients may signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    /// Anybody.
+    Any,
+    /// Only those who are in a room with them.
+    Room,
 }
 
 /// What a node is told, checked.
@@ -84,8 +108,14 @@ pub struct Config {
     pub rooms: RoomConfig,
     /// Over how long direct clients are sent to the nodes that own them by a new view; none: they stay.
     pub reassign_window: Option<Duration>,
+    /// Whom a client may signal whose token does not say.
+    pub signal_scope: SignalScope,
+    /// What ICE servers clients are told of.
+    pub ice: IceConfig,
     /// How many direct clients are let in, and how fast.
     pub admission: AdmissionLimits,
+    /// Which direct clients are let in.
+    pub identity: IdentityConfig,
 }
 
 impl Args {
@@ -107,7 +137,13 @@ impl Args {
                 presence: Duration::from_millis(self.presence_ms),
             },
             reassign_window: Some(self.reassign_window_ms).filter(|&ms| ms > 0).map(Duration::from_millis),
+            signal_scope: match self.signal_scope {
+                Scope::Any => SignalScope::Any,
+                Scope::Room => SignalScope::Room,
+            },
+            ice: self.ice.check()?,
             admission: self.admission.limits(),
+            identity: self.identity.check("--public", self.public)?,
         })
     }
 }

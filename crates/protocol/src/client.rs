@@ -207,7 +207,7 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     Ok(message)
 }
 
-/// What an edge reads of a payload: whether it is one of the two messages that the edge answers itself.
+/// What an edge reads of a payload: whether it is one of the messages that the edge answers itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeMessage {
     /// Answered by `pong` at the edge.
@@ -217,6 +217,8 @@ pub enum EdgeMessage {
         /// The last number.
         n: u64,
     },
+    /// A new token, which an edge that verifies tokens reads in full.
+    Token,
     /// For the node to read.
     Other,
 }
@@ -245,6 +247,7 @@ pub fn peek(text: &[u8]) -> EdgeMessage {
     match serde_json::from_slice(text) {
         Ok(TypeAndNumber { kind, .. }) if kind == "ping" => EdgeMessage::Ping,
         Ok(TypeAndNumber { kind, n: Some(n) }) if kind == "received" => EdgeMessage::Received { n },
+        Ok(TypeAndNumber { kind, .. }) if kind == "token" => EdgeMessage::Token,
         _ => EdgeMessage::Other,
     }
 }

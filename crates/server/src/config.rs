@@ -131,6 +131,14 @@ pub enum ConfigError {
         /// Why.
         error: SecretError,
     },
+    /// What a flag says, alone or beside others, does not serve.
+    #[error("{flag}: {message}")]
+    Invalid {
+        /// The flag.
+        flag: &'static str,
+        /// Why, and what to do.
+        message: String,
+    },
     /// The content of a file is no seed.
     #[error("{flag}: {} must hold a number below 2^64, decimal, or hexadecimal after 0x", path.display())]
     HashSeed {

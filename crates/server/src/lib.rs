@@ -20,6 +20,7 @@
 //! | [`limits`] | the limit of open files |
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
+//! | [`watched`] | files that are read again when they change |
 //!
 //! The life of a server, in order: parse and check the flags, [`telemetry::start`], [`limits::raise_open_files`],
 //! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
@@ -40,6 +41,7 @@ pub mod switch;
 pub mod telemetry;
 pub mod trunk;
 pub mod wake;
+pub mod watched;
 
 pub use config::{Common, CommonArgs, ConfigError};
 pub use health::Health;
@@ -50,3 +52,4 @@ pub use shutdown::{Phase, Shutdown};
 pub use switch::DrainSwitch;
 pub use telemetry::Telemetry;
 pub use wake::Wake;
+pub use watched::WatchedFile;

@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use signaling_protocol::client::{EdgeMessage, peek};
+use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Gone, Origin, Slot, ToEdge, ToNode};
 use signaling_protocol::{CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
 use super::filter::Verdict;
+use super::proven::ShownToken;
 use super::session::{Place, Session, Socket};
 use super::store::Store;
 use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
@@ -63,6 +64,13 @@ impl EdgeCore {
     pub fn client_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
         let message = peek(text);
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if message == EdgeMessage::Token
+            && session.proven.is_some()
+            && let Ok(ClientMessage::Token { token }) = parse(text)
+        {
+            self.effects.push_back(Effect::Verify(client, ShownToken(token.into())));
+            return Reading::On;
+        }
         match message {
             EdgeMessage::Ping => {
                 let pong = ServerMessage::Pong.to_json();
@@ -70,7 +78,8 @@ impl EdgeCore {
                 return self.check_output(client);
             }
             EdgeMessage::Received { n } => return self.receipt(client, n),
-            EdgeMessage::Other => {
+            // A node says that this mesh takes no tokens, or what is wrong with the message.
+            EdgeMessage::Token | EdgeMessage::Other => {
                 let seq = session.store.push(text, now);
                 self.counts.ups += 1;
                 if let Some((link, slot)) = session.uplink()
@@ -304,7 +313,7 @@ impl EdgeCore {
     }
 
     /// Lists the client for writing, or closes it if it has too much unwritten.
-    fn check_output(&mut self, client: ClientKey) -> Reading {
+    pub(super) fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let crowded = session.receipts.as_ref().is_some_and(|receipts| receipts.are_too_many());
         if crowded || session.output.pending().len() > self.settings.max_output_bytes {

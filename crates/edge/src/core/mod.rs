@@ -14,6 +14,7 @@ mod inputs;
 mod link;
 mod output;
 mod places;
+mod proven;
 mod receipts;
 mod session;
 mod store;
@@ -34,6 +35,7 @@ use self::session::{Session, Socket};
 
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
+pub use self::proven::{Proven, ShownToken};
 pub use self::session::{ConnectRequest, Newcomer};
 pub use self::store::{Store, StoreLimits};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
@@ -123,6 +125,8 @@ pub enum Effect {
     Close(ClientKey, CloseCode, Vec<u8>),
     /// Read the socket again.
     Read(ClientKey),
+    /// The client shows a new token: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`] answers.
+    Verify(ClientKey, ShownToken),
 }
 
 /// What happened so far, for metrics.
@@ -144,6 +148,8 @@ pub struct Counts {
     pub full_stores: u64,
     /// Sockets closed by the edge.
     pub closes: u64,
+    /// Of these, because their token had expired.
+    pub expired_tokens: u64,
 }
 
 /// Whether to go on reading a client.

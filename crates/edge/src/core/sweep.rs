@@ -1,4 +1,4 @@
-//! What time alone brings: heartbeats, sockets that take nothing, filters that can forget.
+//! What time alone brings: heartbeats, sockets that take nothing, tokens that expire, filters that can forget.
 
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,10 @@ impl EdgeCore {
         let Self { sessions, settings, pool, clients_with_output, .. } = self;
         for (client, session) in sessions.iter_mut() {
             let Socket::Open { paused } = session.socket else { continue };
+            if session.proven.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
+                closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
+                continue;
+            }
             session.store.tidy();
             if !session.filter.is_empty() {
                 session.filter.forget_idle(&settings.filter, now, session.hold);
@@ -70,6 +74,7 @@ impl EdgeCore {
             }
         }
         for (client, code, reason) in closing {
+            self.counts.expired_tokens += u64::from(code == CloseCode::TOKEN_EXPIRED);
             self.close(client, code, reason);
         }
     }

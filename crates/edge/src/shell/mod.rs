@@ -9,7 +9,10 @@ mod admission;
 mod args;
 mod closing;
 mod connect;
+mod cors;
 mod farewell;
+mod identity;
+mod kick;
 mod metrics;
 mod query;
 mod socket;
@@ -32,11 +35,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::admission::Admission;
 use self::state::State;
 use crate::core::{ClientKey, EdgeCore, LinkKey, SWEEP_INTERVAL};
+use crate::identity::IdentityConfig;
 
 pub use self::admission::AdmissionLimits;
 pub use self::args::AdmissionArgs;
 pub use self::connect::refuse_upgrade;
 pub use self::farewell::{say_goodbye, send_away};
+pub use self::kick::{Kicks, kicks};
 
 /// What stands behind an edge: who finds clients a place, and who carries its links.
 pub trait Backend {
@@ -57,6 +62,8 @@ pub struct EdgeConfig {
     pub admission: AdmissionLimits,
     /// Largest message of a client, bytes.
     pub max_message_bytes: usize,
+    /// Who is let in.
+    pub identity: IdentityConfig,
 }
 
 /// An edge. A cheap clone shares it; it stays on its thread.
@@ -69,7 +76,8 @@ impl Edge {
     pub fn new(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
         let admission = Admission::new(config.admission, Instant::now());
         let ws_limits = state::ws_limits(config.max_message_bytes);
-        Self(Rc::new(RefCell::new(State::new(core, backend, admission, ws_limits))))
+        let identity = Rc::new(config.identity.clone());
+        Self(Rc::new(RefCell::new(State::new(core, backend, admission, ws_limits, identity))))
     }
 
     /// Tells the core something, then carries out what it wants. Never call this from within a [`Backend`].

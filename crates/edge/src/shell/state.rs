@@ -16,8 +16,9 @@ use tracing::{debug, trace, warn};
 
 use super::admission::Admission;
 use super::metrics::{self, EdgeMetrics};
-use super::{Backend, Edge, closing};
+use super::{Backend, Edge, closing, identity};
 use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Reading, Refusal};
+use crate::identity::IdentityConfig;
 use crate::ws::{Decoder, Event, Limits, encode};
 
 /// A message that is begun must end within this time.
@@ -52,6 +53,7 @@ pub(super) struct State {
     pub(super) admission: Admission,
     pub(super) ws_limits: Limits,
     pub(super) metrics: EdgeMetrics,
+    pub(super) identity: Rc<IdentityConfig>,
     pub(super) draining: bool,
     /// Beats whenever anything happens: at least every sweep, but for pauses.
     pulse: Pulse,
@@ -60,8 +62,16 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(core: EdgeCore, backend: Box<dyn Backend>, admission: Admission, ws_limits: Limits) -> Self {
+    pub(super) fn new(
+        core: EdgeCore,
+        backend: Box<dyn Backend>,
+        admission: Admission,
+        ws_limits: Limits,
+        identity: Rc<IdentityConfig>,
+    ) -> Self {
+        identity::describe();
         Self {
+            identity,
             core,
             backend,
             admission,
@@ -212,6 +222,7 @@ impl State {
                 }
                 self.forget(key);
             }
+            Effect::Verify(key, token) => self.renew(key, &token),
             Effect::Read(key) => {
                 if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {
                     socket.resume.notify_one();
@@ -267,7 +278,9 @@ impl State {
             self.core.close(client, CloseCode::POLICY, "a message was begun and not finished in time");
         }
         self.core.sweep(now);
-        self.metrics.publish(&self.core.counts(), self.core.len());
+        let counts = self.core.counts();
+        self.metrics.publish(&counts, self.core.len());
+        identity::expired(counts.expired_tokens);
     }
 
     /// Forgets the client's socket and gives its place free. Says whether there was one.
