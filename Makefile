@@ -29,10 +29,17 @@ CARGO_MACHETE := cargo-machete@0.9.2
 INTEGRATION := signaling-integration-tests
 WEB_TESTS := $(shell find crates -path '*/web/*' \( -name '*.test.js' -o -name '*.test.mjs' \) | sort)
 
+# What is built for tests is built once: cargo gives third-party crates the features that the selected packages and targets ask
+# for together, and another selection would build most of them again.
+TEST_BUILD := cargo build --workspace --bins --tests --examples
+# The same features for a single program: a test of the workspace, however small, brings them.
+BUILD_AS_FOR_TESTS := cargo build --workspace --test wss
+BUILT := $${CARGO_TARGET_DIR:-target}/debug
+
 # Without nextest, one test of real processes at a time, as .config/nextest.toml has it.
 ifneq ($(shell command -v cargo-nextest),)
-UNIT_TESTS := cargo nextest run --workspace --exclude $(INTEGRATION)
-INTEGRATION_TESTS := cargo nextest run -p $(INTEGRATION)
+UNIT_TESTS := cargo nextest run --workspace -E 'not package($(INTEGRATION))'
+INTEGRATION_TESTS := cargo nextest run --workspace -E 'package($(INTEGRATION))'
 else
 UNIT_TESTS := cargo test --workspace --exclude $(INTEGRATION) --lib --bins --tests
 INTEGRATION_TESTS := cargo test -p $(INTEGRATION) --lib --tests -- --test-threads=1
@@ -64,16 +71,15 @@ fmt: ## Format the code
 check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p signaling-client --all-targets --features rustls -- -D warnings
+	cargo clippy -p signaling-client --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	cargo machete
 
 test: deps-test ## Unit and property tests, doc tests, simulated meshes, web modules, and the integration tests over real processes
-	cargo build --workspace --bins
+	$(TEST_BUILD)
 	$(UNIT_TESTS)
 	cargo test --workspace --doc
-	cargo test -p signaling-client --features rustls --test wss
 	$(MAKE) simulate
 ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
@@ -92,8 +98,8 @@ previous: deps-run ## Build the servers of an earlier commit for the tests of mi
 	.ci/previous $(PREVIOUS)
 
 simulate: deps-run ## Simulated meshes with faults, for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed replays
-	cargo run -q -p signaling-simulation --bin mesh-sim -- \
-		--seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
+	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim
+	$(BUILT)/mesh-sim --seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
 
 conformance: deps-run ## Autobahn's fuzzing client against the WebSocket code; half a minute (CONFORMANCE=--quick)
 	.ci/conformance $(CONFORMANCE)

@@ -56,6 +56,18 @@ fn every_value_is_one_that_the_program_takes() {
 }
 
 #[test]
+fn clients_need_tokens_but_for_trying_out() {
+    for rendered in Rendered::meshes() {
+        let pods = rendered.pods();
+        let balancer = pods.iter().find(|pod| pod.name() == "signaling-balancers").unwrap();
+        let has = |name: &str| balancer.variables().any(|(variable, _)| variable == name);
+        let is_for_trying_out = rendered.folder == "overlays/kind";
+        assert_eq!(has("SIGNALING_ALLOW_ANONYMOUS"), is_for_trying_out, "{}", rendered.folder);
+        assert_eq!(has("SIGNALING_TOKEN_KEY_FILE"), !is_for_trying_out, "{}", rendered.folder);
+    }
+}
+
+#[test]
 fn servers_look_for_the_nodes_where_the_nodes_are() {
     for rendered in Rendered::meshes() {
         for (pod, _) in our_pods(&rendered) {
