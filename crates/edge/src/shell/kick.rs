@@ -23,7 +23,6 @@ struct Kick(ClientId, oneshot::Sender<bool>);
 pub struct Kicks(mpsc::Receiver<Kick>);
 
 /// `POST /clients/CLIENT/kick`, and what [`Edge::kick`] has to carry out for it.
-#[must_use]
 pub fn kicks() -> (Router, Kicks) {
     let (kicks, asked) = mpsc::channel(WAITING);
     (Router::new().route("/clients/{client}/kick", post(kick)).with_state(kicks), Kicks(asked))
