@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::RangedU64ValueParser;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
+use signaling_server::crowding::{self, CrowdingArgs};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 use crate::room_store::{RoomConfig, RoomStoreAt};
@@ -80,6 +81,10 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_LINE", value_name = "N", default_value_t = 10_000)]
     pub room_line: u32,
 
+    /// When to leave new direct clients to other nodes: /readyz/clients says so.
+    #[command(flatten)]
+    pub crowding: CrowdingArgs,
+
     /// What direct clients may do.
     #[command(flatten)]
     pub edge: EdgeArgs,
@@ -108,6 +113,8 @@ pub struct Config {
     pub max_lingering: usize,
     /// Most rooms that a client may be in, or in line for.
     pub max_rooms_per_client: usize,
+    /// When to leave new direct clients to other nodes.
+    pub even: Option<crowding::Settings>,
     /// What direct clients may do.
     pub edge: EdgeConfig,
 }
@@ -119,7 +126,13 @@ impl Args {
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
+        let even = self.crowding.settings();
+        if even.is_some() && self.public.is_none() {
+            let why = "without --public there are no clients to be left to other nodes".to_owned();
+            return Err(ConfigError::Invalid { flag: "--ready-above", why });
+        }
         Ok(Config {
+            even,
             edge: self.edge.check(&common)?,
             common,
             public: self.public,

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
+use signaling_server::crowding::{Desk, Peers};
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::sync::mpsc;
@@ -71,7 +72,9 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
     let operators = switch.router().merge(shell::operators(errand, registry.clone()));
+    let desk = Desk::new(config.common.id.as_str());
     let router = health::router(health.clone(), telemetry.clone())
+        .merge(desk.router(config.common.mesh_secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
     let secrets = config.common.mesh_secrets.clone();
@@ -95,7 +98,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
     }
     let http = shell::client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets));
+    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
     let direct = public.map(|listener| {
         info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
         let direct = Direct::new(&node, &config.edge);
@@ -106,6 +109,17 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         }
         direct
     });
+    let counted = direct.clone();
+    let keeping = Peers {
+        id: config.common.id.clone(),
+        settings: config.even,
+        views: discovery.subscribe(),
+        secrets,
+        health: health.clone(),
+        desk,
+        clients: move || counted.as_ref().map(Direct::clients),
+    };
+    tasks.spawn_local(keeping.keep_even().context("cannot ask other nodes")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
     let farewell = config.common.drain / 2;
