@@ -77,7 +77,7 @@ impl Args {
         };
         Ok(Config {
             even,
-            edge: self.edge.check(&common)?,
+            edge: self.edge.check(&common, "--listen", Some(self.listen))?,
             common,
             listen: self.listen,
             demo: self.demo,
