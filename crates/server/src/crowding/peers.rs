@@ -184,7 +184,7 @@ impl Told {
                 self.metrics.begins();
                 info!(connections, mean, servers, "says unready: it has more clients than its peers");
             } else {
-                info!(connections, mean, servers, "has as many clients as its peers may have, and is ready again");
+                info!(connections, mean, servers, "leaves no more clients to its peers, and is ready again");
             }
         }
         let (heard, is_lost) = (decision.heard, decision.heard * 2 < peers);
