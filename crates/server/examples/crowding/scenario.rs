@@ -126,7 +126,7 @@ impl Scenario {
         vec![
             Self { name: "one joins one, nobody leaves", servers: 1, until: 4.0, ..usual() },
             usual(),
-            Self { name: "the same, readiness off", settings: None, until: 50.0, ..usual() },
+            Self { name: "the same, readiness off", settings: None, until: 50.0, longest_s: 40_000, ..usual() },
             Self { name: "the same, picked at random", random: true, ..usual() },
             Self { name: "the same, six times as fast", pace_s: 100.0, ..usual() },
             Self { name: "one joins four, as many leave as come", ..leaving() },
