@@ -86,6 +86,25 @@ fn servers_look_for_the_nodes_where_the_nodes_are() {
 }
 
 #[test]
+fn balancers_that_keep_even_may_ask_one_another_whether_they_are_ready_or_not() {
+    let mut keep_even = 0;
+    for rendered in Rendered::meshes() {
+        let balancer = rendered.pods().into_iter().find(|pod| pod.name() == "signaling-balancers").unwrap();
+        let end = End::Pod(balancer);
+        let peers = balancer.flag("--peers");
+        assert_eq!(passes(&rendered, end, end, 7900, "TCP"), peers.is_some(), "{}", rendered.folder);
+        let Some(peers) = peers else { continue };
+        assert_eq!(peers, "kubernetes:$(POD_NAMESPACE)/signaling-balancers:internal");
+        let service = &rendered.object("Service", "signaling-balancers")["spec"];
+        assert!(selects(&json!({ "matchLabels": service["selector"] }), balancer.labels()));
+        assert!(list(&service["ports"]).iter().any(|port| port["name"] == "internal"));
+        assert_eq!(service["publishNotReadyAddresses"], true, "for those who look them up by name");
+        keep_even += 1;
+    }
+    assert!(keep_even > 0 || Rendered::meshes().is_empty());
+}
+
+#[test]
 fn every_port_that_is_opened_is_in_a_service_and_a_policy_and_health_is_asked_where_it_is_answered() {
     for rendered in Rendered::meshes() {
         for pod in rendered.pods() {

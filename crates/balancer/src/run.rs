@@ -2,8 +2,9 @@
 
 use anyhow::Context as _;
 use axum::Router;
-use signaling_discovery::watch;
+use signaling_discovery::{Discovery, Settings, Source, Subject, View, WatchError, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, kicks, send_away};
+use signaling_server::crowding::{Desk, Peers};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -29,7 +30,9 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = Listener::bind(config.listen).context("--listen")?;
     let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
-    let health = Health::new();
+    let (peers, even) = config.even.clone().unzip();
+    let peers = watch_peers(peers).await.context("--peers")?;
+    let health = Health::for_clients();
     info!(
         id = %config.common.id,
         listen = %public.local_addr(),
@@ -46,7 +49,9 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (operators, kicks) = kicks();
     let operators = operators.merge(switch.router());
+    let desk = Desk::new(config.common.id.as_str());
     let router = health::router(health.clone(), telemetry.clone())
+        .merge(desk.router(config.common.mesh_secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
     let mut tasks = JoinSet::new();
@@ -64,6 +69,17 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         health: health.clone(),
     };
     tasks.spawn_local(follower.follow(discovery.subscribe()));
+    let counted = edge.clone();
+    let keeping = Peers {
+        id: config.common.id.clone(),
+        settings: even,
+        views: peers.subscribe(),
+        secrets: config.common.mesh_secrets.clone(),
+        health: health.clone(),
+        desk,
+        clients: move || Some(counted.clients()),
+    };
+    tasks.spawn_local(keeping.keep_even().context("cannot ask other balancers")?);
     tasks.spawn_local(config.common.mesh_secrets.follow(|_| {}));
     tasks.spawn_local(edge.clone().renew_certificate());
     let mut pages = pages::router(config.demo);
@@ -84,6 +100,12 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     info!("stops");
     shutdown.stop();
     Ok(())
+}
+
+/// Balancers that keep even with this one: nobody, if it is to keep even with nobody.
+async fn watch_peers(source: Option<Source>) -> Result<Discovery, WatchError> {
+    let source = source.unwrap_or_else(|| Source::Static(View::default()));
+    watch_with(source, &Settings { subject: Subject::Peers, ..Settings::default() }).await
 }
 
 async fn serve_internal(mut listener: Listener, router: Router) {

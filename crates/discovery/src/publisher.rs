@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::metrics::Metrics;
 use crate::verdict::{Verdict, judge};
-use crate::{Trouble, View};
+use crate::{Subject, Trouble, View};
 
 /// What the task that follows a source has of the handle that its users have.
 pub(crate) struct Publisher {
@@ -28,8 +28,8 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(source: String) -> Self {
-        let metrics = Metrics::register();
+    pub(crate) fn new(source: String, subject: Subject) -> Self {
+        let metrics = Metrics::register(subject);
         metrics.published(&View::default());
         Self {
             source,
@@ -70,6 +70,7 @@ impl Publisher {
     fn publish(&self, last: &View, view: View) {
         let diff = last.diff(&view);
         info!(
+            source = %self.source,
             nodes = view.len(),
             joined = diff.joined.len(),
             left = diff.left.len(),

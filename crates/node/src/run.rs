@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use signaling_discovery::watch;
 use signaling_edge::shell::{MemoryBound, kicks};
 use signaling_protocol::Incarnation;
+use signaling_server::crowding::{Desk, Peers};
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::sync::mpsc;
@@ -78,7 +79,9 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     if public.is_some() {
         operators = operators.merge(kick);
     }
+    let desk = Desk::new(config.common.id.as_str());
     let router = health::router(health.clone(), telemetry.clone())
+        .merge(desk.router(config.common.mesh_secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
     let secrets = config.common.mesh_secrets.clone();
@@ -104,7 +107,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
     }
     let http = shell::client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets));
+    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
     let direct = public.map(|listener| {
         info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
         config.edge.identity.warn_if_open(listener.local_addr());
@@ -118,6 +121,17 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         }
         direct
     });
+    let counted = direct.clone();
+    let keeping = Peers {
+        id: config.common.id.clone(),
+        settings: config.even,
+        views: discovery.subscribe(),
+        secrets,
+        health: health.clone(),
+        desk,
+        clients: move || counted.as_ref().map(Direct::clients),
+    };
+    tasks.spawn_local(keeping.keep_even().context("cannot ask other nodes")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
     let farewell = config.common.drain / 2;

@@ -11,6 +11,7 @@
 //! | [`telemetry`] | logs, and the page of metrics |
 //! | [`process`] | what the operating system says of this process |
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
+//! | [`crowding`] | not ready while it has far more clients than its peers |
 //! | [`auth`] | who may speak on the internal listener |
 //! | [`admin`] | the guarded routes under `/admin` |
 //! | [`switch`] | an operator takes a server out of service and puts it back |
@@ -30,6 +31,7 @@
 pub mod admin;
 pub mod auth;
 pub mod config;
+pub mod crowding;
 pub mod health;
 pub mod http;
 pub mod limits;

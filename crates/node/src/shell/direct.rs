@@ -78,6 +78,12 @@ impl Direct {
         );
     }
 
+    /// Clients with a socket, or waiting for one.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.edge.clients()
+    }
+
     /// Refuses newcomers from now on.
     pub fn drain(&self) {
         self.edge.drain();
