@@ -97,7 +97,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let http = shell::client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets));
     let direct = public.map(|listener| {
-        info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
+        MemoryBound::of(&config.edge, open_files).announce("direct clients");
         let direct = Direct::new(&node, &config.edge);
         tasks.spawn_local(direct.clone().serve(listener));
         if let Some(window) = config.reassign_window {
