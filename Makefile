@@ -166,7 +166,8 @@ deps-manifests: ## What checking manifests needs: newer kubectl and kind, and th
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server
+deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server, certificates
+	@.ci/deps openssl
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
 		nftables=nft iproute2=ip nginx haproxy coturn=turnserver
 

@@ -16,6 +16,7 @@ const CAPACITY: u32 = 2;
 const PER_CLIENT: usize = 3;
 const HOLD: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(250);
+const LAST_STEPS: Duration = Duration::from_secs(1);
 /// By then whatever had no recipient has been given up: the hold time, and what the sender's node waits beyond it.
 const ALL_OVER: Duration = Duration::from_secs(26);
 const MAX_LINES: usize = 200;
@@ -42,13 +43,13 @@ pub fn commands(data: &[u8]) {
     let Some(mut stage) = Stage::new() else { return };
     for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {
         match line.split_first() {
-            Some((b'~', _)) => stage.passes(STEP),
+            Some((b'~', _)) => stage.passes(STEP, STEP),
             // The edge lets nothing else through.
             Some((who, text)) if std::str::from_utf8(text).is_ok() => stage.says(usize::from(*who), text),
             _ => {}
         }
     }
-    stage.passes(ALL_OVER);
+    stage.passes(ALL_OVER, LAST_STEPS);
     for (slot, unfated) in &stage.unfated {
         assert!(unfated.is_empty(), "{unfated:?} of {slot} have no fate");
     }
@@ -90,7 +91,7 @@ impl Stage {
         let (seqs, unfated) = ([0; CLIENTS.len()], BTreeMap::new());
         let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, unfated };
         for (slot, client_id) in (0..).zip(CLIENTS) {
-            let (session, request, born) = (SessionId([slot as u8 + 1; 16]), Request::default(), u64::from(slot));
+            let (session, request, born) = (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
             let attach =
                 Attach { slot, session, client_id, born, reliable: false, seq: 0, request, state: None, gone: None };
             stage.tell(&ToNode::Attach(attach));
@@ -115,10 +116,10 @@ impl Stage {
         self.settle();
     }
 
-    fn passes(&mut self, time: Duration) {
+    fn passes(&mut self, time: Duration, step: Duration) {
         let end = self.now + time;
         while self.now < end {
-            self.now += STEP;
+            self.now += step;
             self.node.sweep(self.now);
             self.settle();
         }

@@ -2,8 +2,8 @@
 //! something is wrong.
 //!
 //! The programs in `fuzz/` at the workspace's root have libFuzzer call them (`make fuzz`); an ordinary test calls them with what is
-//! kept in `corpus/`, whole and damaged, so that CI needs no engine. A target asserts more than that nothing panics: that reading does not depend on how the
-//! bytes are cut, that what is read writes back as the same, that limits hold.
+//! kept in `corpus/`, whole and damaged, so that CI needs no engine. A target asserts more than that nothing panics: that reading
+//! does not depend on how the bytes are cut, that what is read writes back as the same, that limits hold.
 
 mod batches;
 mod commands;
@@ -11,6 +11,7 @@ mod frames;
 mod handshakes;
 mod messages;
 mod slices;
+mod tokens;
 mod trunks;
 
 pub use batches::batches;
@@ -19,18 +20,20 @@ pub use frames::frames;
 pub use handshakes::handshakes;
 pub use messages::messages;
 pub use slices::slices;
+pub use tokens::tokens;
 pub use trunks::trunks;
 
 /// A function that is fuzzed.
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their folders in `corpus/`.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("batches", batches),
     ("commands", commands),
     ("frames", frames),
     ("handshakes", handshakes),
     ("messages", messages),
     ("slices", slices),
+    ("tokens", tokens),
     ("trunks", trunks),
 ];

@@ -16,5 +16,5 @@ mod stranger;
 
 pub(crate) use crowd::Crowd;
 pub(crate) use edges::Edges;
-pub use options::HostileOptions;
+pub(crate) use options::HostileOptions;
 pub(crate) use report::{Present, Report};

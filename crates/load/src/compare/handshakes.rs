@@ -135,3 +135,65 @@ async fn ticket(stream: &mut TlsStream<TcpStream>) -> Result<()> {
 fn own_cpu() -> f64 {
     usage(std::process::id()).map_or(0.0, |usage| usage.cpu_seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::net::SocketAddr;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use rustls::ServerConfig;
+    use rustls::crypto::ring;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+    use tokio::task::{LocalSet, spawn_local};
+    use tokio_rustls::TlsAcceptor;
+
+    use super::super::certificate::Certificate;
+    use super::*;
+
+    /// A server that gives tickets.
+    async fn serve(dir: &Path) -> Secure {
+        let Certificate { path, key, .. } = Certificate::new(dir).unwrap();
+        let chain = vec![CertificateDer::from_pem_file(&path).unwrap()];
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, PrivateKeyDer::from_pem_file(&key).unwrap())
+            .unwrap();
+        config.ticketer = ring::Ticketer::new().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address: SocketAddr = listener.local_addr().unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        spawn_local(async move {
+            loop {
+                let (stream, acceptor) = (listener.accept().await.unwrap().0, acceptor.clone());
+                spawn_local(async move { acceptor.accept(stream).await.unwrap().read(&mut [0; 1]).await });
+            }
+        });
+        Secure { address, certificate: path }
+    }
+
+    #[tokio::test]
+    async fn who_comes_for_the_first_time_shakes_hands_in_full_and_who_has_a_ticket_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let shaken = async {
+            let secure = serve(dir.path()).await;
+            let (first, again) =
+                (Trust::of(&secure.certificate).unwrap(), Trust::resuming(&secure.certificate).unwrap());
+            shake(&secure, &first, Kind::Full, 20).await.unwrap();
+            shake(&secure, &again, Kind::Full, AT_ONCE).await.unwrap();
+            shake(&secure, &again, Kind::Resumed, 50).await.unwrap();
+            (shake(&secure, &first, Kind::Resumed, 1).await, shake(&secure, &again, Kind::Full, 1).await)
+        };
+
+        let (without_ticket, with_ticket) = LocalSet::new().run_until(shaken).await;
+
+        assert!(without_ticket.unwrap_err().to_string().contains("to be resumed, and was Some(Full)"));
+        assert!(with_ticket.unwrap_err().to_string().contains("to be full, and was Some(Resumed)"));
+    }
+}
