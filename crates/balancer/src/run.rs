@@ -42,7 +42,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         "starts"
     );
     config.edge.identity.warn_if_open(public.local_addr());
-    info!("memory for clients is at most {}", MemoryBound::of(&config.edge, open_files));
+    MemoryBound::of(&config.edge, open_files).announce("clients");
 
     let trunks = Trunks::new(config.common.hash_seed.get());
     let edge = Edge::new(&config.edge, Box::new(trunks.clone()));

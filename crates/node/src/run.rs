@@ -109,7 +109,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let http = shell::client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
     let direct = public.map(|listener| {
-        info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
+        MemoryBound::of(&config.edge, open_files).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
         tasks.spawn_local(config.edge.identity.clone().follow());
         let direct = Direct::new(&node, &config.edge);

@@ -2,8 +2,12 @@
 
 use std::fmt;
 
+use metrics::{describe_gauge, gauge};
+use tracing::info;
+
 use super::EdgeConfig;
 
+const GAUGE: &str = "signaling_client_memory_bound_bytes";
 /// The process before the first client, with buffers that all clients share.
 const FIXED: usize = 32 * MIB;
 /// A client that is in and says nothing: its session, its task, its places in tables.
@@ -45,6 +49,14 @@ impl MemoryBound {
             for_handshakes: handshakes.saturating_mul(HANDSHAKE + config.http.buffer_bytes + tls),
             for_buffers: config.buffer_bytes.saturating_mul(COPIES + 1),
         }
+    }
+
+    /// Says it in the log, and shows it among the metrics, beside what the process has. `whose`: which clients they are.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    pub fn announce(&self, whose: &str) {
+        info!("memory for {whose} is at most {self}");
+        describe_gauge!(GAUGE, "Most bytes of memory that this server's clients can make it use, by its settings.");
+        gauge!(GAUGE).set(self.total() as f64);
     }
 
     /// All of it.
