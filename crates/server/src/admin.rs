@@ -3,29 +3,128 @@
 use ::http::StatusCode;
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::handler::Handler;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use axum::routing::{MethodFilter, on};
 
-use crate::Secret;
 use crate::auth::authorized;
 use crate::http::{not_found, refusal};
+use crate::{Secret, Secrets};
 
-/// Puts a router's routes under `/admin`. With a token, each request there must show it as `Authorization: Bearer`;
-/// one that does not is answered 401, whether the route exists or not.
-pub fn guarded(router: Router, token: Option<Secret>) -> Router {
-    let mut router = router.fallback(not_found);
-    if let Some(token) = token {
-        router = router.layer(from_fn_with_state(token, check));
-    }
-    Router::new().nest("/admin", router)
+/// Where every route begins.
+const PREFIX: &str = "/admin";
+
+/// A method that a route answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Looks.
+    Get,
+    /// Acts.
+    Post,
+    /// Sets.
+    Put,
+    /// Takes away what was set.
+    Delete,
 }
 
-async fn check(State(token): State<Secret>, request: Request, next: Next) -> Response {
-    if authorized(request.headers(), &token) {
+/// Routes for operators, which know their own list, so that it can be compared with what is written of them.
+#[derive(Clone)]
+pub struct Routes<S = ()> {
+    router: Router<S>,
+    listed: Vec<(Method, String)>,
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { router: Router::new(), listed: Vec::new() }
+    }
+
+    /// One more, its path written without `/admin`.
+    #[must_use]
+    pub fn with<H: Handler<T, S>, T: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
+        let filter = match method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+            Method::Put => MethodFilter::PUT,
+            Method::Delete => MethodFilter::DELETE,
+        };
+        self.router = self.router.route(path, on(filter, handler));
+        self.listed.push((method, path.to_owned()));
+        self
+    }
+
+    /// Gives the handlers what they work on.
+    #[must_use]
+    pub fn on(self, state: S) -> Routes {
+        Routes { router: self.router.with_state(state), listed: self.listed }
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.router = self.router.merge(others.router);
+        self.listed.extend(others.listed);
+        self
+    }
+
+    /// Them alone, as a test asks them.
+    #[cfg(test)]
+    pub(crate) fn bare(self) -> Router<S> {
+        self.router
+    }
+
+    /// All of them, sorted: method in capitals, and path, as they are asked for.
+    #[must_use]
+    pub fn listed(&self) -> Vec<(String, String)> {
+        let words =
+            |(method, path): &(Method, String)| (format!("{method:?}").to_uppercase(), format!("{PREFIX}{path}"));
+        let mut listed: Vec<_> = self.listed.iter().map(words).collect();
+        listed.sort();
+        listed
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What opens the routes.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    /// The operators' token; without one everyone may ask.
+    pub token: Option<Secret>,
+    /// What the mesh's servers show to each other opens them too: nodes ask each other for what operators ask them.
+    pub secrets: Secrets,
+}
+
+/// Puts routes under `/admin`. With a token, each request there must show it, or the mesh secret, as `Authorization: Bearer`;
+/// one that does not is answered 401, whether the route exists or not.
+pub fn guarded(routes: Routes, guard: Guard) -> Router {
+    let mut router = routes.router.fallback(not_found).method_not_allowed_fallback(other_method);
+    if guard.token.is_some() {
+        router = router.layer(from_fn_with_state(guard, check));
+    }
+    Router::new().nest(PREFIX, router)
+}
+
+async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let shows_token = guard.token.is_none_or(|token| authorized(request.headers(), &token));
+    if shows_token | guard.secrets.authorize(request.headers()) {
         next.run(request).await
     } else {
-        refusal(StatusCode::UNAUTHORIZED, "unauthorized", "send the admin token as Authorization: Bearer", None)
+        let message = "send the admin token, or the mesh secret, as Authorization: Bearer";
+        refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None)
     }
+}
+
+async fn other_method() -> Response {
+    let message = "this path exists for other methods: see the header Allow";
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, None)
 }
 
 #[cfg(test)]
@@ -34,23 +133,25 @@ mod tests {
 
     use ::http::header::AUTHORIZATION;
     use axum::body::{Body, to_bytes};
-    use axum::routing::get;
     use tower::ServiceExt;
 
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef";
+    const MESH_SECRET: &str = "what-servers-share";
 
     #[tokio::test]
     async fn without_a_token_set_everyone_may_ask() {
-        let router = guarded(routes(), None);
+        let router = guarded(routes(), guard(None));
         assert_eq!(ask(&router, "/admin/view", None).await, (200, "a view".into()));
     }
 
     #[tokio::test]
     async fn with_a_token_set_only_who_shows_it_may_ask() {
-        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()));
-        assert_eq!(ask(&router, "/admin/view", Some(TOKEN)).await, (200, "a view".into()));
+        let router = guarded(routes(), guard(Some(TOKEN)));
+        for right in [TOKEN, MESH_SECRET] {
+            assert_eq!(ask(&router, "/admin/view", Some(right)).await, (200, "a view".into()));
+        }
         for wrong in [None, Some("0123456789abcdeF")] {
             let (status, body) = ask(&router, "/admin/view", wrong).await;
             assert_eq!(status, 401);
@@ -60,13 +161,36 @@ mod tests {
 
     #[tokio::test]
     async fn which_routes_exist_is_told_only_to_who_shows_the_token() {
-        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()));
+        let router = guarded(routes(), guard(Some(TOKEN)));
         assert_eq!(ask(&router, "/admin/other", None).await.0, 401);
         assert_eq!(ask(&router, "/admin/other", Some(TOKEN)).await.0, 404);
     }
 
-    fn routes() -> Router {
-        Router::new().route("/view", get(async || "a view"))
+    #[tokio::test]
+    async fn another_method_is_refused_and_those_that_serve_are_named() {
+        let router = guarded(routes(), guard(None));
+        let request = Request::post("/admin/view").body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
+    }
+
+    #[test]
+    fn routes_know_their_own_list() {
+        let more = Routes::new().with(Method::Post, "/drain", async || "drains");
+        let word = |method: &str, path: &str| (method.to_owned(), path.to_owned());
+        assert_eq!(routes().and(more).listed(), [word("GET", "/admin/view"), word("POST", "/admin/drain")]);
+    }
+
+    fn routes() -> Routes {
+        Routes::new().with(Method::Get, "/view", async || "a view")
+    }
+
+    fn guard(token: Option<&str>) -> Guard {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, MESH_SECRET).unwrap();
+        let secrets = Secrets::read("--mesh-secret-file", &path).unwrap();
+        Guard { token: token.map(|token| Secret::new(token).unwrap()), secrets }
     }
 
     async fn ask(router: &Router, path: &str, token: Option<&str>) -> (u16, String) {
