@@ -96,7 +96,8 @@ pub struct Kicked {
     /// Whether it was there: with a socket, or a session that waited for it.
     pub was_here: bool,
     /// Nodes that did not hear of it. Where the client's socket is at such a node, or at a balancer that only that node
-    /// reaches, it is still open.
+    /// reaches, it is still open. Left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
 }
 

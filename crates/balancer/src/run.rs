@@ -4,7 +4,6 @@ use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::watch;
 use signaling_edge::shell::{Edge, MemoryBound, send_away};
-use signaling_server::admin::Guard;
 use signaling_server::ask::questions;
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
@@ -50,9 +49,9 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let (floor, questions) = questions();
     let desk = Desk { id: config.common.id.clone(), floor, health: health.clone() };
     let operators = operator::routes().on(desk).and(switch.routes());
-    let guard = Guard { token: config.common.admin_token.clone(), secrets: config.common.mesh_secrets.clone() };
-    let router =
-        health::router(health.clone(), telemetry.clone()).merge(admin::guarded(operators, guard)).fallback(not_found);
+    let router = health::router(health.clone(), telemetry.clone())
+        .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .fallback(not_found);
     let mut tasks = JoinSet::new();
     tasks.spawn_local(serve_internal(internal, router));
     tasks.spawn_local(telemetry.upkeep());

@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     BadSecret(PathBuf),
     #[error("cannot reach {server}: {why}")]
     Unreachable { server: String, why: String },
-    #[error("{0} asks for the admin token or the mesh secret: give a file with it by --secret-file")]
+    #[error("{0} asks for the admin token: give a file with it by --secret-file")]
     Unauthorized(String),
     #[error("{0} knows no such question: balancers do not, nor do older releases; ask a node by --server")]
     NoSuchRoute(String),

@@ -27,7 +27,7 @@ pub(crate) struct ServerArgs {
     /// Internal listener of any node; balancers answer explain, kick, drain and undrain
     #[arg(long, global = true, env = "MESH_CTL_SERVER", value_name = "URL", default_value = "http://127.0.0.1:7900")]
     pub(crate) server: String,
-    /// File with the admin token or the mesh secret, where the servers ask for one
+    /// File with the admin token, where the servers ask for one
     #[arg(long, global = true, env = "MESH_CTL_SECRET_FILE", value_name = "PATH")]
     pub(crate) secret_file: Option<PathBuf>,
 }

@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
-use signaling_server::admin::Guard;
 use signaling_server::ask::questions;
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
@@ -90,9 +89,10 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         health: health.clone(),
         switch: switch.clone(),
     });
-    let guard = Guard { token: config.common.admin_token.clone(), secrets: secrets.clone() };
-    let router =
-        health::router(health.clone(), telemetry.clone()).merge(admin::guarded(operators, guard)).fallback(not_found);
+    let router = health::router(health.clone(), telemetry.clone())
+        .merge(admin::between_servers(operators.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .fallback(not_found);
     tasks.spawn_local(questions.answer(node.clone()));
     let keys = node.clone();
     tasks.spawn_local(secrets.clone().follow(move |secrets| {

@@ -8,12 +8,14 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 
+use crate::Secret;
 use crate::auth::authorized;
 use crate::http::{not_found, refusal};
-use crate::{Secret, Secrets};
 
 /// Where every route begins.
 const PREFIX: &str = "/admin";
+/// Where the same routes begin for other servers of the mesh.
+pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
 
 /// A method that a route answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,32 +95,32 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     }
 }
 
-/// What opens the routes.
-#[derive(Debug, Clone)]
-pub struct Guard {
-    /// The operators' token; without one everyone may ask.
-    pub token: Option<Secret>,
-    /// What the mesh's servers show to each other opens them too: nodes ask each other for what operators ask them.
-    pub secrets: Secrets,
-}
-
-/// Puts routes under `/admin`. With a token, each request there must show it, or the mesh secret, as `Authorization: Bearer`;
-/// one that does not is answered 401, whether the route exists or not.
-pub fn guarded(routes: Routes, guard: Guard) -> Router {
-    let mut router = routes.router.fallback(not_found).method_not_allowed_fallback(other_method);
-    if guard.token.is_some() {
-        router = router.layer(from_fn_with_state(guard, check));
+/// Puts routes under `/admin`. With a token, each request there must show it as `Authorization: Bearer`; one that does not is
+/// answered 401, whether the route exists or not.
+pub fn guarded(routes: Routes, token: Option<Secret>) -> Router {
+    let mut router = complete(routes);
+    if let Some(token) = token {
+        router = router.layer(from_fn_with_state(token, check));
     }
     Router::new().nest(PREFIX, router)
 }
 
-async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let shows_token = guard.token.is_none_or(|token| authorized(request.headers(), &token));
-    if shows_token | guard.secrets.authorize(request.headers()) {
+/// Puts routes under [`BETWEEN_SERVERS`], for servers that ask each other what operators have asked them. Whoever serves this
+/// must ask for the mesh secret first.
+pub fn between_servers(routes: Routes) -> Router {
+    Router::new().nest(BETWEEN_SERVERS, complete(routes))
+}
+
+/// With answers to what they do not.
+fn complete(routes: Routes) -> Router {
+    routes.router.fallback(not_found).method_not_allowed_fallback(other_method)
+}
+
+async fn check(State(token): State<Secret>, request: Request, next: Next) -> Response {
+    if authorized(request.headers(), &token) {
         next.run(request).await
     } else {
-        let message = "send the admin token, or the mesh secret, as Authorization: Bearer";
-        refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None)
+        refusal(StatusCode::UNAUTHORIZED, "unauthorized", "send the admin token as Authorization: Bearer", None)
     }
 }
 
@@ -138,20 +140,17 @@ mod tests {
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef";
-    const MESH_SECRET: &str = "what-servers-share";
 
     #[tokio::test]
     async fn without_a_token_set_everyone_may_ask() {
-        let router = guarded(routes(), guard(None));
+        let router = guarded(routes(), None);
         assert_eq!(ask(&router, "/admin/view", None).await, (200, "a view".into()));
     }
 
     #[tokio::test]
     async fn with_a_token_set_only_who_shows_it_may_ask() {
-        let router = guarded(routes(), guard(Some(TOKEN)));
-        for right in [TOKEN, MESH_SECRET] {
-            assert_eq!(ask(&router, "/admin/view", Some(right)).await, (200, "a view".into()));
-        }
+        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()));
+        assert_eq!(ask(&router, "/admin/view", Some(TOKEN)).await, (200, "a view".into()));
         for wrong in [None, Some("0123456789abcdeF")] {
             let (status, body) = ask(&router, "/admin/view", wrong).await;
             assert_eq!(status, 401);
@@ -161,14 +160,14 @@ mod tests {
 
     #[tokio::test]
     async fn which_routes_exist_is_told_only_to_who_shows_the_token() {
-        let router = guarded(routes(), guard(Some(TOKEN)));
+        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()));
         assert_eq!(ask(&router, "/admin/other", None).await.0, 401);
         assert_eq!(ask(&router, "/admin/other", Some(TOKEN)).await.0, 404);
     }
 
     #[tokio::test]
     async fn another_method_is_refused_and_those_that_serve_are_named() {
-        let router = guarded(routes(), guard(None));
+        let router = guarded(routes(), None);
         let request = Request::post("/admin/view").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
@@ -183,14 +182,6 @@ mod tests {
 
     fn routes() -> Routes {
         Routes::new().with(Method::Get, "/view", async || "a view")
-    }
-
-    fn guard(token: Option<&str>) -> Guard {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("secret");
-        std::fs::write(&path, MESH_SECRET).unwrap();
-        let secrets = Secrets::read("--mesh-secret-file", &path).unwrap();
-        Guard { token: token.map(|token| Secret::new(token).unwrap()), secrets }
     }
 
     async fn ask(router: &Router, path: &str, token: Option<&str>) -> (u16, String) {

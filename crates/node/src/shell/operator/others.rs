@@ -10,6 +10,7 @@ use signaling_admin::Missing;
 use signaling_discovery::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_server::Secrets;
+use signaling_server::admin::BETWEEN_SERVERS;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -47,7 +48,7 @@ impl Others {
         self.views.borrow().clone()
     }
 
-    /// Asks all other nodes for `/admin/PATH`. Those that do not answer as they should are named.
+    /// Asks all other nodes for `PATH`, as an operator would under `/admin`. Those that do not answer as they should are named.
     pub(super) async fn ask<T>(&self, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
     where
         T: DeserializeOwned + Send + 'static,
@@ -91,7 +92,7 @@ impl Others {
         let asking = async {
             let request = self
                 .http
-                .request(method, format!("http://{}/admin/{path}", member.address))
+                .request(method, format!("http://{}{BETWEEN_SERVERS}/{path}", member.address))
                 .header(header::AUTHORIZATION, self.secrets.shown().bearer());
             let mut response = request.send().await.map_err(|error| why(&error))?;
             let (status, mut body) = (response.status(), BytesMut::new());
