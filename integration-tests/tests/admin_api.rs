@@ -12,6 +12,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
+use signaling_integration_tests::http::{self, Head};
 use signaling_integration_tests::mesh::binaries;
 use signaling_integration_tests::{Guest, Peer, TestMesh, eventually};
 use tokio::process::Command;
@@ -151,6 +152,12 @@ async fn mesh_ctl_shows_and_acts_and_says_by_its_exit_code_what_came_of_it() {
 
     let (code, _, complaint) = bare.run(&["nodes"]).await;
     assert!(code == 3 && complaint.contains("--secret-file"), "{complaint}");
+    // Nodes ask each other by another way, which the token does not open.
+    for (shown, status) in [("a-token-of-the-operators", 401), (mesh.secret().as_str(), 200)] {
+        let head = Head::get("/internal/v1/admin/server").with("Authorization", &format!("Bearer {shown}"));
+        let address = node.trim_start_matches("http://");
+        assert_eq!(http::ask(address, head.with("Connection", "close").text()).await.status, status, "{shown}");
+    }
     let (code, nodes, _) = ctl.run(&["status"]).await;
     assert!(code == 0 && nodes.starts_with("NODE"), "{nodes}");
     assert!(nodes.contains("node-1") && nodes.contains("balancer-0"), "{nodes}");
