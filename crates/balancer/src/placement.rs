@@ -231,5 +231,6 @@ impl Placement {
     }
 }
 
+mod report;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,9 @@
 use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::{Discovery, Settings, Source, Subject, View, WatchError, watch, watch_with};
-use signaling_edge::shell::{Edge, MemoryBound, kicks, send_away};
-use signaling_server::crowding::{Desk, Peers};
+use signaling_edge::shell::{Edge, MemoryBound, send_away};
+use signaling_server::ask::questions;
+use signaling_server::crowding::{self, Peers};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -14,6 +15,7 @@ use crate::buttons;
 use crate::config::Config;
 use crate::drain::{GOING_AWAY, obey};
 use crate::follower::Follower;
+use crate::operator::{self, Desk, Floor};
 use crate::pages;
 use crate::trunks::Trunks;
 
@@ -47,18 +49,19 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let trunks = Trunks::new(config.common.hash_seed.get());
     let edge = Edge::new(&config.edge, Box::new(trunks.clone()));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
-    let (operators, kicks) = kicks();
-    let operators = operators.merge(switch.router());
-    let desk = Desk::new(config.common.id.as_str());
+    let crowding = crowding::Desk::new(config.common.id.as_str());
+    let (floor, questions) = questions();
+    let desk = Desk { id: config.common.id.clone(), floor, health: health.clone() };
+    let operators = operator::routes().on(desk).and(switch.routes());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(desk.router(config.common.mesh_secrets.clone()))
+        .merge(crowding.router(config.common.mesh_secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     tasks.spawn_local(serve_internal(internal, router));
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(edge.clone().sweep());
-    tasks.spawn_local(edge.clone().kick(kicks));
+    tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone() }));
     tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     let follower = Follower {
@@ -76,7 +79,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         views: peers.subscribe(),
         secrets: config.common.mesh_secrets.clone(),
         health: health.clone(),
-        desk,
+        desk: crowding,
         clients: move || Some(counted.clients()),
     };
     tasks.spawn_local(keeping.keep_even().context("cannot ask other balancers")?);

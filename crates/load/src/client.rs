@@ -268,7 +268,8 @@ mod tests {
             socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
             socket.get_ref().set_zero_linger().unwrap();
         };
-        let (client, ()) = tokio::join!(Client::connect(&url, &Way::default()), serving);
+        let way = Way::default();
+        let (client, ()) = tokio::join!(Client::connect(&url, &way), serving);
         client.unwrap()
     }
 

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use signaling_discovery::watch;
-use signaling_edge::shell::{MemoryBound, kicks};
+use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
-use signaling_server::crowding::{Desk, Peers};
+use signaling_server::ask::questions;
+use signaling_server::crowding::{self, Peers};
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::sync::mpsc;
@@ -21,7 +22,7 @@ use crate::config::Config;
 use crate::core::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 use crate::reassign::Reassignments;
 use crate::room_store::RoomStoreAt;
-use crate::shell::{self, Direct, Internal, Node};
+use crate::shell::{self, Desk, Direct, Internal, Node, Others};
 
 /// How often a draining node looks whether it may go.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
@@ -74,17 +75,28 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
 
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
-    let mut operators = switch.router().merge(shell::operators(errand, registry.clone()));
-    let (kick, kicks) = kicks();
-    if public.is_some() {
-        operators = operators.merge(kick);
-    }
-    let desk = Desk::new(config.common.id.as_str());
+    let secrets = config.common.mesh_secrets.clone();
+    let (asker, questions) = questions();
+    let operators = shell::operators(Desk {
+        node: asker,
+        others: Others {
+            own: config.common.id.clone(),
+            http: shell::client().context("cannot ask other nodes")?,
+            views: discovery.subscribe(),
+            secrets: secrets.clone(),
+        },
+        errands: errand,
+        registry: registry.clone(),
+        health: health.clone(),
+        switch: switch.clone(),
+    });
+    let crowding = crowding::Desk::new(config.common.id.as_str());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(desk.router(config.common.mesh_secrets.clone()))
+        .merge(crowding.router(secrets.clone()))
+        .merge(admin::between_servers(operators.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
-    let secrets = config.common.mesh_secrets.clone();
+    tasks.spawn_local(questions.answer(node.clone()));
     let keys = node.clone();
     tasks.spawn_local(secrets.clone().follow(move |secrets| {
         let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();
@@ -114,7 +126,6 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         tasks.spawn_local(config.edge.identity.clone().follow());
         let direct = Direct::new(&node, &config.edge);
         tasks.spawn_local(direct.clone().serve(listener));
-        tasks.spawn_local(direct.clone().kick(kicks));
         if let Some(window) = config.reassign_window {
             let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
             tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
@@ -128,7 +139,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         views: discovery.subscribe(),
         secrets,
         health: health.clone(),
-        desk,
+        desk: crowding,
         clients: move || counted.as_ref().map(Direct::clients),
     };
     tasks.spawn_local(keeping.keep_even().context("cannot ask other nodes")?);

@@ -266,6 +266,12 @@ pub enum ToEdge<'a> {
     },
     /// The node takes sessions again after `Draining`.
     Serving,
+    /// An operator puts a client out, wherever its socket is: the edge closes it if it has it, and lets no token in that was
+    /// made before. Sent to every edge.
+    Kick {
+        /// Whom.
+        client_id: &'a str,
+    },
 }
 
 macro_rules! wire {

@@ -4,6 +4,6 @@ mod refuse;
 mod serve;
 mod upgrade;
 
-pub use refuse::{not_found, refusal};
+pub use refuse::{Refused, not_found, refusal};
 pub use serve::{BadHead, HttpLimits, from_router, serve_connection};
 pub use upgrade::{UpgradeError, upgraded_from, upgraded_tcp};

@@ -5,7 +5,7 @@ use std::time::Instant;
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Gone, Origin, Slot, ToEdge, ToNode};
-use signaling_protocol::{CloseCode, ErrorCode, Left};
+use signaling_protocol::{ClientId, CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
 use super::filter::Verdict;
@@ -165,6 +165,10 @@ impl EdgeCore {
                 *from_node = FromNode { draining: false, serving: true };
                 return;
             }
+            ToEdge::Kick { client_id } => {
+                self.effects.extend(ClientId::new(client_id).map(Effect::Kick));
+                return;
+            }
             ToEdge::Attached { slot, .. }
             | ToEdge::Rejected { slot, .. }
             | ToEdge::Fates { slot, .. }
@@ -221,7 +225,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));
                 list_output(&mut self.clients_with_output, client, session);
             }
-            ToEdge::Draining | ToEdge::Serving => {}
+            ToEdge::Draining | ToEdge::Serving | ToEdge::Kick { .. } => {}
         }
     }
 

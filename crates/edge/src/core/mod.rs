@@ -19,6 +19,7 @@ mod pace;
 mod places;
 mod proven;
 mod receipts;
+mod report;
 mod session;
 mod store;
 mod sweep;
@@ -143,6 +144,8 @@ pub enum Effect {
     Read(ClientKey),
     /// The client shows a new token: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`] answers.
     Verify(ClientKey, ShownToken),
+    /// An operator puts this client out: [`EdgeCore::kick`], and let no older token of it in.
+    Kick(ClientId),
 }
 
 /// What happened so far, for metrics.

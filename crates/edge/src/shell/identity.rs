@@ -2,6 +2,7 @@
 
 use metrics::{counter, describe_counter};
 use signaling_protocol::ClientId;
+use tracing::info;
 
 use super::state::State;
 use crate::core::{ClientKey, Proven, ShownToken};
@@ -34,11 +35,21 @@ pub(super) fn expired(total: u64) {
     counter!(EXPIRED).absolute(total);
 }
 
-pub(super) fn kicked() {
-    counter!(KICKED).increment(1);
-}
-
 impl State {
+    /// An operator puts a client out: its socket is closed with 4411, and its tokens of before do not let it in again. Says
+    /// whether it was here.
+    pub(super) fn put_out(&mut self, client: &ClientId) -> bool {
+        if let Some(tokens) = &self.identity.tokens {
+            tokens.kick(client.clone());
+        }
+        let was_here = self.core.kick(client);
+        if was_here {
+            counter!(KICKED).increment(1);
+            info!(%client, "an operator has put a client out");
+        }
+        was_here
+    }
+
     /// What a client proves by the token that it shows, where tokens are asked for.
     pub(super) fn prove(&self, client: &ClientId, token: Option<&str>) -> Result<Option<Proven>, TokenRefusal> {
         let Some(tokens) = &self.identity.tokens else { return Ok(None) };

@@ -242,6 +242,9 @@ impl State {
                 self.forget(key);
             }
             Effect::Verify(key, token) => self.renew(key, &token),
+            Effect::Kick(client) => {
+                self.put_out(&client);
+            }
             Effect::Read(key) => {
                 if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {
                     socket.resume.notify_one();

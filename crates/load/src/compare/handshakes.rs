@@ -19,7 +19,7 @@ use tokio_rustls::client::TlsStream;
 use super::stage::{Secure, Target};
 use crate::client::connect_from;
 use crate::costs::{self, Costs};
-use crate::procfs::usage;
+use crate::procfs::own_cpu_seconds;
 use crate::wire::Trust;
 
 /// Under way at the same time: as many tickets as a client keeps of a server.
@@ -77,9 +77,9 @@ pub(super) async fn handshakes(target: &Target, kind: Kind, count: u32) -> Resul
             trust
         }
     };
-    let (before, own_before, begin) = (costs::read(&target.watched), own_cpu(), Instant::now());
+    let (before, own_before, begin) = (costs::read(&target.watched), own_cpu_seconds(), Instant::now());
     shake(secure, &trust, kind, count).await?;
-    let (seconds, own) = (begin.elapsed().as_secs_f64(), own_cpu() - own_before);
+    let (seconds, own) = (begin.elapsed().as_secs_f64(), own_cpu_seconds() - own_before);
     let costs = Costs::between(&before, &costs::read(&target.watched), count.into());
     let front = costs.group(target.front()).and_then(|cost| cost.cpu_us_per_message).context("the front has ended")?;
     let count = f64::from(count);
@@ -130,10 +130,6 @@ async fn ticket(stream: &mut TlsStream<TcpStream>) -> Result<()> {
         }
     })
     .await
-}
-
-fn own_cpu() -> f64 {
-    usage(std::process::id()).map_or(0.0, |usage| usage.cpu_seconds)
 }
 
 #[cfg(test)]

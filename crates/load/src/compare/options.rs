@@ -94,6 +94,9 @@ impl Options {
         if !self.clients.is_multiple_of(2) {
             bail!("--clients is odd: clients come in pairs");
         }
+        if self.contestants().is_empty() {
+            bail!("--tls and --only leave nobody: the echo speaks no TLS");
+        }
         Ok(())
     }
 

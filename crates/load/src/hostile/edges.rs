@@ -46,7 +46,7 @@ pub(crate) struct Seen {
     /// What its counters rose by.
     pub(super) counted: BTreeMap<&'static str, u64>,
     #[serde(skip)]
-    first: BTreeMap<&'static str, u64>,
+    pub(super) first: BTreeMap<&'static str, u64>,
 }
 
 impl Edges {

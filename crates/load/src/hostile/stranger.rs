@@ -13,7 +13,7 @@ const DRIP: Duration = Duration::from_secs(1);
 /// How often a deaf client writes to itself.
 const SAY: Duration = Duration::from_secs(2);
 /// How much.
-const SAID_BYTES: usize = 4 * 1024;
+const SAID_BYTES: usize = 8 * 1024;
 /// How little the kernel takes for a deaf client.
 const DEAF_BUFFER: u32 = 4 * 1024;
 /// What refused and closed ones wait.

@@ -18,6 +18,7 @@
 //! | a new set of nodes | `view` |
 //! | whom a session writes to | `recipients` |
 //! | rooms | `rooms` |
+//! | what operators are told | `report` |
 //! | batches from other nodes, and to them | `batch`, `lane` |
 //! | by what numbers all this goes | `rules` |
 
@@ -33,6 +34,7 @@ mod location;
 mod outbox;
 mod peer;
 mod recipients;
+mod report;
 mod request;
 mod rooms;
 mod route;

@@ -30,7 +30,7 @@ use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency};
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{client, follow};
-pub use self::operator::router as operators;
+pub use self::operator::{Desk, Others, operators};
 pub use self::registry::{register, watch_over};
 pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 

@@ -33,13 +33,14 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
     };
     let edge = request.headers().get(EDGE_HEADER).and_then(|id| id.to_str().ok()).unwrap_or("unnamed").to_owned();
     let upgrade = hyper::upgrade::on(&mut request);
-    let node = node.clone();
+    let (node, name) = (node.clone(), edge.clone());
     let span = info_span!("trunk", %edge, %peer);
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
                 let socket = accepted(stream, early).await;
                 let (key, wake) = node.trunk_up(NodeCore::trunk_up);
+                node.with_core(|core| core.name_edge(key, &name));
                 info!("an edge has connected");
                 let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
