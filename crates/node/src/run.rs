@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use signaling_dashboard::{About, Keeper, Role, router as dashboard};
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
@@ -43,7 +44,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = config.public.map(Listener::bind).transpose().context("--public")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
-    let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
+    let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let node = Node::new(NodeCore::new(settings(&config)?));
     let health = Health::new();
     let mut tasks = JoinSet::new();
@@ -68,11 +69,20 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         config.hold_bytes.saturating_add(config.max_lingering.saturating_mul(LINGERING_BYTES)).div_ceil(1024 * 1024)
     );
 
+    let direct = public.as_ref().map(|_| Direct::new(&node, &config.edge));
+    let about =
+        About { id: config.common.id.clone(), role: Role::Node, stale_after: config.common.discovery.stale_after() };
+    let (of_node, of_direct) = (node.clone(), direct.clone());
+    let (keeper, keeping) =
+        Keeper::new(about, health.clone(), Rc::clone(&discovery), move || of_node.report(of_direct.as_ref()));
+    tasks.spawn_local(keeping);
+
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
     let operators = switch.router().merge(shell::operators(errand, registry.clone()));
     let router = health::router(health.clone(), telemetry.clone())
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
     let secrets = config.common.mesh_secrets.clone();
     let keys = node.clone();
@@ -96,16 +106,14 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     }
     let http = shell::client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets));
-    let direct = public.map(|listener| {
+    if let (Some(direct), Some(listener)) = (&direct, public) {
         info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
-        let direct = Direct::new(&node, &config.edge);
         tasks.spawn_local(direct.clone().serve(listener));
         if let Some(window) = config.reassign_window {
             let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
             tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
         }
-        direct
-    });
+    }
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
     let farewell = config.common.drain / 2;

@@ -8,6 +8,7 @@
 //! along with the next batch.
 
 mod confirms;
+mod delays;
 mod endings;
 mod filter;
 mod floods;
@@ -36,6 +37,7 @@ use self::memory::Memory;
 use self::output::Pool;
 use self::session::{Session, Socket};
 
+pub use self::delays::Delays;
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::memory::MemoryLimits;
@@ -186,6 +188,7 @@ pub struct EdgeCore {
     pool: Pool,
     memory: Memory,
     counts: Counts,
+    delays: Delays,
 }
 
 impl EdgeCore {
@@ -201,6 +204,7 @@ impl EdgeCore {
             pool: Pool::default(),
             memory: Memory::default(),
             counts: Counts::default(),
+            delays: Delays::default(),
         }
     }
 
@@ -314,6 +318,12 @@ impl EdgeCore {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// How long it took from reading each message until it was known to be done.
+    #[must_use]
+    pub fn delays(&self) -> &Delays {
+        &self.delays
     }
 }
 
