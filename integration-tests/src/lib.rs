@@ -13,6 +13,8 @@ pub mod kubernetes;
 pub mod load;
 pub mod mesh;
 pub mod metrics;
+#[path = "../../crates/edge/tests/mint/mod.rs"]
+pub mod mint;
 pub mod namespace;
 pub mod network_policies;
 pub mod optional;
@@ -25,6 +27,7 @@ pub mod room_times;
 pub mod slices;
 pub mod store;
 pub mod tls;
+pub mod token_mesh;
 pub mod wait;
 
 pub use chatter::Chatter;

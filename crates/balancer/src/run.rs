@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use axum::Router;
 use signaling_dashboard::{About, Keeper, Role, router as dashboard};
 use signaling_discovery::watch;
-use signaling_edge::shell::{Edge, MemoryBound, send_away};
+use signaling_edge::shell::{Edge, MemoryBound, kicks, send_away};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -42,6 +42,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         open_files,
         "starts"
     );
+    config.edge.identity.warn_if_open(public.local_addr());
     info!("memory for clients is at most {}", MemoryBound::of(&config.edge, open_files));
 
     let trunks = Trunks::new(config.common.hash_seed.get());
@@ -55,8 +56,10 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let (of_edge, of_trunks) = (edge.clone(), trunks.clone());
     let (keeper, keeping) =
         Keeper::new(about, health.clone(), Rc::clone(&discovery), move || report(&of_edge, &of_trunks));
+    let (operators, kicks) = kicks();
+    let operators = operators.merge(switch.router());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(admin::guarded(switch.router(), config.common.admin_token.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
     let mut tasks = JoinSet::new();
@@ -65,6 +68,8 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     tasks.spawn_local(keeping);
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(edge.clone().sweep());
+    tasks.spawn_local(edge.clone().kick(kicks));
+    tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     let follower = Follower {
         edge: edge.clone(),

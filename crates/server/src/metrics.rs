@@ -6,12 +6,14 @@ const REFUSED_INTERNAL: &str = "signaling_refused_internal_total";
 const ACCEPT_ERRORS: &str = "signaling_accept_errors_total";
 const SECRETS: &str = "signaling_mesh_secrets";
 const SECRET_LOADS: &str = "signaling_mesh_secret_loads_total";
+const FILES_READ: &str = "signaling_file_reloads_total";
 
 pub(crate) fn describe() {
     describe_counter!(REFUSED_INTERNAL, "Requests to the internal listener without the mesh secret.");
     describe_counter!(ACCEPT_ERRORS, "Errors of accept, most likely a shortage of descriptors.");
     describe_gauge!(SECRETS, "Mesh secrets that are accepted: two while they are being changed.");
     describe_counter!(SECRET_LOADS, "Times that a changed mesh secret was read, by what came of it.");
+    describe_counter!(FILES_READ, "Changes of files that are read again while the server runs, by flag and result.");
     // So that the page has them from the start.
     counter!(REFUSED_INTERNAL).absolute(0);
     counter!(ACCEPT_ERRORS).absolute(0);
@@ -32,4 +34,8 @@ pub(crate) fn mesh_secrets(accepted: usize, loaded: Option<bool>) {
 
 pub(crate) fn accept_error() {
     counter!(ACCEPT_ERRORS).increment(1);
+}
+
+pub(crate) fn file_read(flag: &'static str, well: bool) {
+    counter!(FILES_READ, "flag" => flag, "result" => if well { "ok" } else { "failed" }).increment(1);
 }

@@ -17,6 +17,9 @@ const SECONDS: &[f64] =
 /// Buckets of all others: counts and sizes.
 const SIZES: &[f64] =
     &[1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0];
+/// What libraries log through the `log` crate goes no deeper: at trace level tungstenite writes whole frames and requests, with the
+/// tokens, secrets and session descriptions in them.
+const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 /// How often what histograms gathered is folded into buckets; between two folds it takes memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -55,6 +58,7 @@ pub fn start(log: &LogConfig) -> Result<Telemetry, TelemetryError> {
         LogFormat::Text => logs.finish().try_init()?,
         LogFormat::Json => logs.json().finish().try_init()?,
     }
+    log::set_max_level(log::max_level().min(DEEPEST_OF_LIBRARIES));
     let telemetry = Telemetry { prometheus: builder()?.install_recorder()? };
     metrics::describe();
     Ok(telemetry)
@@ -123,8 +127,9 @@ mod tests {
 
     #[test]
     fn telemetry_starts_once_and_serves_the_whole_process() {
-        let log = LogConfig { format: LogFormat::Json, filter: "warn".into() };
+        let log = LogConfig { format: LogFormat::Json, filter: "warn,nobody=trace".into() };
         let telemetry = start(&log).unwrap();
+        assert_eq!(log::max_level(), DEEPEST_OF_LIBRARIES);
         metrics::accept_error();
         assert!(telemetry.render().contains("signaling_accept_errors_total"));
         assert!(matches!(start(&log), Err(TelemetryError::Logs(_))));

@@ -1,4 +1,4 @@
-//! What time alone brings: heartbeats, sockets that take nothing, filters that can forget.
+//! What time alone brings: heartbeats, sockets that take nothing, tokens that expire, filters that can forget.
 
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,10 @@ impl EdgeCore {
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
             let Socket::Open { paused } = session.socket else { continue };
+            if session.proven.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
+                closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
+                continue;
+            }
             if is_short {
                 unwritten.push((session.output.capacity(), client));
             }
@@ -83,6 +87,7 @@ impl EdgeCore {
         memory.set(kept);
         let evicted = memory.evict(settings.memory, unwritten);
         for (client, code, reason) in closing {
+            self.counts.expired_tokens += u64::from(code == CloseCode::TOKEN_EXPIRED);
             self.close(client, code, reason);
         }
         for client in evicted {

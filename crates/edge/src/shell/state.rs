@@ -17,8 +17,9 @@ use super::admission::Admission;
 use super::handshakes::Handshakes;
 use super::metrics::{self, EdgeMetrics};
 use super::wire::WireWriter;
-use super::{Backend, Edge, EdgeConfig, closing};
+use super::{Backend, Edge, EdgeConfig, closing, identity};
 use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Reading, Refusal};
+use crate::identity::IdentityConfig;
 use crate::ws::{Decoder, Event, Limits};
 
 /// A message that is begun must end within this time.
@@ -56,6 +57,7 @@ pub(super) struct State {
     pub(super) handshakes: Handshakes,
     pub(super) ws_limits: Limits,
     pub(super) metrics: EdgeMetrics,
+    pub(super) identity: Rc<IdentityConfig>,
     pub(super) draining: bool,
     /// Beats whenever anything happens: at least every sweep, but for pauses.
     pulse: Pulse,
@@ -68,6 +70,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
+        identity::describe();
         let now = Instant::now();
         Self {
             core,
@@ -76,6 +79,7 @@ impl State {
             handshakes: Handshakes::new(config.handshakes),
             ws_limits: ws_limits(config.max_message_bytes),
             metrics: EdgeMetrics::new(),
+            identity: Rc::new(config.identity.clone()),
             draining: false,
             pulse: Pulse::new(now),
             clients: SecondaryMap::new(),
@@ -237,6 +241,7 @@ impl State {
                 }
                 self.forget(key);
             }
+            Effect::Verify(key, token) => self.renew(key, &token),
             Effect::Read(key) => {
                 if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {
                     socket.resume.notify_one();
@@ -297,6 +302,7 @@ impl State {
         }
         self.core.sweep(now);
         self.metrics.publish(&self.core, self.handshakes.len(), self.unfinished_bytes);
+        identity::expired(self.core.counts().expired_tokens);
     }
 
     /// Forgets the client's socket and gives its place free. Says whether there was one.

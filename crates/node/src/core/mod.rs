@@ -50,6 +50,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustc_hash::FxHashMap;
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
+use signaling_protocol::grant::{Grant, SignalScope};
 use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId};
 use signaling_rendezvous::Ranking;
@@ -64,6 +65,7 @@ use self::outbox::Chain;
 use self::peer::{Peer, Received, Sender};
 use self::rooms::Rooms;
 use self::session::{Session, Trunk};
+use crate::ice::IceServers;
 
 pub use self::hold::HoldLimits;
 pub use self::peer::LANES;
@@ -116,6 +118,8 @@ pub struct Counts {
     pub requests: u64,
     /// Requests that were refused.
     pub refused: u64,
+    /// Of these, because the client's token, or its scope, does not allow them.
+    pub forbidden: u64,
     /// Messages written to their recipient.
     pub delivered: u64,
     /// Messages given up.
@@ -180,6 +184,9 @@ pub struct NodeCore {
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
     rooms: Rooms,
+    ice: IceServers,
+    /// Whom clients may signal whose tokens do not say.
+    signal_scope: SignalScope,
     scratch: Vec<u8>,
     counts: Counts,
     draining: bool,
@@ -212,6 +219,8 @@ impl NodeCore {
             stirred: false,
             contended: Vec::new(),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
+            ice: IceServers::default(),
+            signal_scope: SignalScope::default(),
             scratch: Vec::new(),
             counts: Counts::default(),
             draining: false,
@@ -227,6 +236,22 @@ impl NodeCore {
             self.settings.mesh_secret = first;
             self.other_secrets = secrets.collect();
         }
+    }
+
+    /// Tells clients from now on of these ICE servers.
+    pub fn set_ice_servers(&mut self, ice: IceServers) {
+        self.ice = ice;
+    }
+
+    /// Lets clients whose tokens do not say otherwise signal only these.
+    pub fn set_signal_scope(&mut self, scope: SignalScope) {
+        self.signal_scope = scope;
+    }
+
+    /// The time of day, for what is dated.
+    fn wall(&self, now: Instant) -> SystemTime {
+        let (instant, wall) = self.settings.epoch;
+        wall + now.saturating_duration_since(instant)
     }
 
     /// An edge has connected.
@@ -274,7 +299,9 @@ impl NodeCore {
     pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
         while !frames.is_empty() {
             match ToNode::take(&mut frames)? {
-                ToNode::Attach(attach) => self.attach(now, trunk, &attach),
+                ToNode::Attach(attach) => self.attach(now, trunk, &attach, None),
+                ToNode::AttachProven { attach, grant } => self.attach(now, trunk, &attach, Some(Grant::read(grant)?)),
+                ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
                 ToNode::Up { slot, seq, left, payload } => {
                     if let Some(trunk) = self.trunks.get_mut(trunk) {
                         trunk.ups += 1;

@@ -21,6 +21,7 @@ pub(super) struct NodeMetrics {
     rejected: Counter,
     requests: Counter,
     refused: Counter,
+    forbidden: Counter,
     delivered: Counter,
     unavailable: Counter,
     forwarded: Counter,
@@ -56,6 +57,10 @@ impl NodeMetrics {
         describe_counter!("signaling_sessions_attached_total", "Sessions attached.");
         describe_counter!("signaling_sessions_detached_total", "Sessions gone, or moved away.");
         describe_counter!("signaling_sessions_rejected_total", "Sessions refused.");
+        describe_counter!(
+            "signaling_requests_forbidden_total",
+            "Requests that a client's token, or the scope of signals, did not allow."
+        );
         describe_counter!("signaling_requests_total", "Requests of clients.");
         describe_counter!("signaling_requests_refused_total", "Requests answered by an error.");
         describe_counter!(MESSAGES, "Messages of this node's clients, by what became of them.");
@@ -103,6 +108,7 @@ impl NodeMetrics {
             rejected: counter!("signaling_sessions_rejected_total"),
             requests: counter!("signaling_requests_total"),
             refused: counter!("signaling_requests_refused_total"),
+            forbidden: counter!("signaling_requests_forbidden_total"),
             delivered: counter!(MESSAGES, "fate" => "delivered"),
             unavailable: counter!(MESSAGES, "fate" => "unavailable"),
             forwarded: counter!("signaling_forwarded_total"),
@@ -126,6 +132,7 @@ impl NodeMetrics {
         self.rejected.absolute(counts.rejected);
         self.requests.absolute(counts.requests);
         self.refused.absolute(counts.refused);
+        self.forbidden.absolute(counts.forbidden);
         self.delivered.absolute(counts.delivered);
         self.unavailable.absolute(counts.unavailable);
         self.forwarded.absolute(counts.forwarded);
