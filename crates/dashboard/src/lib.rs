@@ -6,7 +6,7 @@
 //! The way of a figure: each server's [`Keeper`] asks it twice a second how things stand, and writes what has changed since into its
 //! [`Chronicle`]; `GET /dashboard/status` answers with both as a [`Status`]. Somebody opens `/dashboard` on one of the servers: its
 //! collector, which runs only while somebody watches, asks all others once a second, and [`Mesh`] makes one
-//! [`Snapshot`] of the answers. All watchers are sent the same bytes, by server-sent events; a slow one skips some.
+//! [`Snapshot`] of the answers. All watchers are sent the same bytes, by server-sent events; a slow one skips some. At most 32 may watch one server.
 //!
 //! | module | idea |
 //! |---|---|

@@ -3,7 +3,7 @@
 import { History } from './history.js';
 import { lines } from './reading.js';
 import { Stream } from './stream.js';
-import { LENGTH, show, showStream } from './view.js';
+import { LENGTH, announce, show, showStream } from './view.js';
 
 const LOOK_MS = 1_000;
 
@@ -14,6 +14,7 @@ stream.addEventListener('snapshot', ({ detail }) => {
   history.add(lines(detail));
   show(detail, history);
 });
+stream.addEventListener('snapshot', () => setTimeout(announce, LOOK_MS), { once: true });
 stream.addEventListener('state', () => showStream(stream));
 setInterval(() => stream.look(), LOOK_MS);
 showStream(stream);

@@ -51,7 +51,7 @@ export function troubles({ by, servers }) {
   const stale = those(({ is_stale }) => is_stale);
   if (stale.length > 0) {
     const oldest = Math.max(...stale.map(({ discovery_age_ms }) => discovery_age_ms));
-    said.push(`Discovery is stale at ${names(stale)}: last read ${duration(oldest)} ago. They keep the last view.`);
+    said.push(`Discovery is stale at ${names(stale)}: last read ${duration(oldest)} ago. The last view stays in use.`);
   }
   const others = those(({ other_view_ms }) => other_view_ms >= VIEWS_DIFFER_MS);
   if (others.length > 0) said.push(`Views differ: ${names(others)} ${others.length > 1 ? 'see' : 'sees'} other nodes than ${by}.`);

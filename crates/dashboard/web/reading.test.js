@@ -29,7 +29,7 @@ test('what is silent, suspect, stale, other or unready is said in words', () => 
   assert.deepEqual(said, [
     'node-1 has not answered for 4 s.',
     'node-1 is not relied on by node-0 and balancer-0.',
-    'Discovery is stale at node-2: last read 1 min 1 s ago. They keep the last view.',
+    'Discovery is stale at node-2: last read 1 min 1 s ago. The last view stays in use.',
     'Views differ: node-3 sees other nodes than node-0.',
     'node-4 takes no work: starting.',
   ]);

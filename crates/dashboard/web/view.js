@@ -8,6 +8,8 @@ import { tell } from './words.js';
 /** Values of each line: two minutes. */
 export const LENGTH = 120;
 
+const TITLE = document.title;
+
 const element = (id) => document.getElementById(id);
 
 /** @param {object} snapshot @param {import('./history.js').History} history */
@@ -39,6 +41,11 @@ export function showStream({ isLive, silenceMs }) {
   }
 }
 
+/** From now on news are read out; what had happened before the page was opened is there to be read. */
+export function announce() {
+  element('log-frame').setAttribute('aria-live', 'polite');
+}
+
 function showSums(mesh, history) {
   setText(element('clients'), count(mesh.clients));
   setText(element('lingering'), mesh.lingering ? `${count(mesh.lingering)} away for a moment` : '');
@@ -54,6 +61,7 @@ function showSums(mesh, history) {
 }
 
 function showTroubles(said) {
+  document.title = said.length === 0 ? TITLE : `(${said.length}) ${TITLE}`;
   element('troubles').hidden = said.length === 0;
   const list = element('troubles-list');
   while (list.children.length > said.length) list.lastElementChild.remove();

@@ -38,7 +38,7 @@ impl Default for Delays {
 
 /// Linear below [`STEPS`] of the finest steps, then [`STEPS`] sizes for each doubling.
 fn size(delay: Duration) -> usize {
-    let nanos = delay.as_secs().saturating_mul(1_000_000_000) + u64::from(delay.subsec_nanos());
+    let nanos = delay.as_secs().saturating_mul(1_000_000_000).saturating_add(delay.subsec_nanos().into());
     let steps = nanos >> FINEST_BITS;
     let doublings = steps.checked_ilog2().map_or(0, |log| log.saturating_sub(STEPS.ilog2()));
     let size = STEPS * doublings as usize + (steps >> doublings) as usize;
