@@ -82,7 +82,10 @@ fn changes(before: &Standing, after: &Standing) -> Vec<What> {
         to.iter().filter(|node| !from.contains(node)).cloned().collect()
     };
     news.extend(added(&after.suspects, &before.suspects).into_iter().map(|node| What::Suspects { node }));
-    news.extend(added(&before.suspects, &after.suspects).into_iter().map(|node| What::Trusts { node }));
+    // Of one that has left, nobody thinks anything.
+    let is_there = |node: &NodeId| after.view.get(node.as_str()).is_some();
+    let trusted = added(&before.suspects, &after.suspects).into_iter().filter(is_there);
+    news.extend(trusted.map(|node| What::Trusts { node }));
     views(&before.view, &after.view, &mut news);
     news.extend(after.flows.iter().filter_map(|flow| {
         let counted = before.flows.iter().find(|older| older.from == flow.from && older.to == flow.to);
@@ -175,13 +178,19 @@ mod tests {
 
     #[test]
     fn readiness_trust_and_discovery_are_told_as_they_come_and_go() {
-        let good = Standing { suspects: vec![id("a")], ..Standing::default() };
-        let bad =
-            Standing { obstacle: Some("draining"), is_stale: true, suspects: vec![id("b")], ..Standing::default() };
+        let here = Standing { view: view(&[("a", false), ("b", false)]), ..Standing::default() };
+        let good = Standing { suspects: vec![id("a")], ..here.clone() };
+        let bad = Standing { obstacle: Some("draining"), is_stale: true, suspects: vec![id("b")], ..here };
         let (suspects, trusts) = (|n| What::Suspects { node: id(n) }, |n| What::Trusts { node: id(n) });
         let unready = What::Unready { why: "draining".into() };
         assert_eq!(news(good.clone(), bad.clone()), [unready, What::Stale, suspects("b"), trusts("a")]);
         assert_eq!(news(bad, good), [What::Ready, What::Fresh, suspects("a"), trusts("b")]);
+    }
+
+    #[test]
+    fn who_was_suspect_when_it_left_is_not_said_to_be_trusted() {
+        let before = Standing { view: view(&[("a", false)]), suspects: vec![id("a")], ..Standing::default() };
+        assert_eq!(news(before, Standing::default()), [What::Left { node: id("a") }]);
     }
 
     #[test]

@@ -206,7 +206,7 @@ pub enum What {
         /// The node.
         node: NodeId,
     },
-    /// It relies on a node again, or the node is gone.
+    /// It relies on a node again.
     Trusts {
         /// The node.
         node: NodeId,

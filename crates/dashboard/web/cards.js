@@ -86,9 +86,10 @@ function showCard(card, server, most, { history, moves, length }) {
   badge.dataset.tone = tone;
   setText(badge, `${mark} ${label}`);
   setText(card.querySelector('.detail'), detail);
-  card.querySelector('.share div').style.width = `${(100 * server.clients) / most}%`;
+  const isGone = server.state === 'gone';
+  card.querySelector('.share div').style.width = isGone ? '0' : `${(100 * server.clients) / most}%`;
   const values = card.querySelectorAll('.figures dd');
-  for (const [at, [, value]] of FIGURES[server.role].entries()) setText(values[at], value(server));
+  for (const [at, [, value]] of FIGURES[server.role].entries()) setText(values[at], isGone ? '–' : value(server));
   setText(card.querySelector('.moves'), movesText(moves.get(server.id)));
   showLine(card, history.of(`server ${server.id}`), length);
 }

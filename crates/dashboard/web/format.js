@@ -28,6 +28,7 @@ export function micros(micros) {
 /** How long something lasts, in its two largest units. @param {number | null} ms */
 export function duration(ms) {
   if (isUnknown(ms)) return DASH;
+  if (ms < 1_000) return '< 1 s';
   const seconds = Math.floor(ms / 1_000);
   if (seconds < 60) return `${seconds} s`;
   const [minutes, hours, days] = [Math.floor(seconds / 60), Math.floor(seconds / 3_600), Math.floor(seconds / 86_400)];
