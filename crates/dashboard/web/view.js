@@ -69,24 +69,22 @@ function showTroubles(said) {
   for (const [at, text] of said.entries()) setText(list.children[at], text);
 }
 
-/** The newest on top. What was told already stays as it is, so that nothing is read out twice. */
+/** The newest on top. What was told already stays where it is, so that nothing is read out twice. */
 function showStories(stories) {
   const log = element('log');
+  const told = stories.map((story) => ({ key: keyOf(story), at: story.at_ms, said: tell(story) })).filter(({ said }) => said);
+  const keys = new Set(told.map(({ key }) => key));
+  for (const item of [...log.children].filter(({ dataset }) => !keys.has(dataset.key))) item.remove();
   const known = new Map([...log.children].map((item) => [item.dataset.key, item]));
   let after = null;
-  for (const story of stories) {
-    const said = tell(story);
-    if (!said) continue;
-    const key = keyOf(story);
-    const item = known.get(key) ?? makeItem(key, story.at_ms);
-    known.delete(key);
+  for (const { key, at, said } of told) {
+    const item = known.get(key) ?? makeItem(key, at);
     item.dataset.tone = said.tone;
     setText(item.querySelector('.mark'), said.mark);
     setText(item.querySelector('.text'), said.text);
-    if (item.nextElementSibling !== after || !item.isConnected) log.insertBefore(item, after ?? null);
+    if (!item.isConnected || item.nextElementSibling !== after) log.insertBefore(item, after);
     after = item;
   }
-  for (const item of known.values()) item.remove();
   element('no-happenings').hidden = log.childElementCount > 0;
 }
 

@@ -41,7 +41,7 @@ pub enum Audience {
     ThisOrigin(&'static str),
 }
 
-/// Names files of a folder, each after its path and its kind ([`HTML`], [`CSS`], [`SCRIPT`], [`SVG`]):
+/// Names files of a folder, each after its path and its kind (`HTML`, `CSS`, `SCRIPT`, `SVG`):
 /// `built_in_files!["../web/": "/" HTML "index.html"]`.
 #[macro_export]
 macro_rules! built_in_files {
