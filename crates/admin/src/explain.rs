@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn scores_are_sorted_and_the_first_is_the_owners() {
         let nodes = ["node-0", "node-1", "node-2"];
-        let scores: Vec<(String, String)> = super::scores(0, nodes.into_iter(), "alice");
+        let scores: Vec<(String, String)> = scores(0, nodes.into_iter(), "alice");
         let ranking = Ranking::new(0, nodes);
         let owner = ranking.owner(KeyHash::of("alice")).map(|at| ranking.id(at).to_owned());
         assert_eq!(owner.as_ref(), scores.first().map(|(node, _)| node));
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_balancer_says_why_better_nodes_are_passed_over() {
-        let candidate = |node: &str, trunk, suspect| PlacementCandidate {
+        let candidate = |node: &str, trunk: bool, suspect: bool| PlacementCandidate {
             node: node.into(),
             score: String::new(),
             eligible: trunk && !suspect,

@@ -1,7 +1,10 @@
 //! A balancer's life, from its flags to its end.
 
+use std::rc::Rc;
+
 use anyhow::Context as _;
 use axum::Router;
+use signaling_dashboard::{About, Keeper, Role, router as dashboard};
 use signaling_discovery::{Discovery, Settings, Source, Subject, View, WatchError, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, send_away};
 use signaling_server::ask::questions;
@@ -17,6 +20,7 @@ use crate::drain::{GOING_AWAY, obey};
 use crate::follower::Follower;
 use crate::operator::{self, Desk, Floor};
 use crate::pages;
+use crate::report::report;
 use crate::trunks::Trunks;
 
 /// Runs a balancer until it is told to stop and has sent its clients elsewhere. Call it within a current-thread runtime.
@@ -31,7 +35,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = Listener::bind(config.listen).context("--listen")?;
-    let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
+    let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let (peers, even) = config.even.clone().unzip();
     let peers = watch_peers(peers).await.context("--peers")?;
     let health = Health::for_clients();
@@ -49,6 +53,14 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let trunks = Trunks::new(config.common.hash_seed.get());
     let edge = Edge::new(&config.edge, Box::new(trunks.clone()));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
+    let about = About {
+        id: config.common.id.clone(),
+        role: Role::Balancer,
+        stale_after: config.common.discovery.stale_after(),
+    };
+    let (of_edge, of_trunks) = (edge.clone(), trunks.clone());
+    let (keeper, keeping) =
+        Keeper::new(about, health.clone(), Rc::clone(&discovery), move || report(&of_edge, &of_trunks));
     let crowding = crowding::Desk::new(config.common.id.as_str());
     let (floor, questions) = questions();
     let desk = Desk { id: config.common.id.clone(), floor, health: health.clone() };
@@ -56,9 +68,12 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let router = health::router(health.clone(), telemetry.clone())
         .merge(crowding.router(config.common.mesh_secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
     let mut tasks = JoinSet::new();
+    let internal_port = internal.local_addr().port();
     tasks.spawn_local(serve_internal(internal, router));
+    tasks.spawn_local(keeping);
     tasks.spawn_local(telemetry.upkeep());
     tasks.spawn_local(edge.clone().sweep());
     tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone() }));
@@ -69,6 +84,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         trunks,
         secrets: config.common.mesh_secrets.clone(),
         id: config.common.id.clone(),
+        internal_port,
         health: health.clone(),
     };
     tasks.spawn_local(follower.follow(discovery.subscribe()));

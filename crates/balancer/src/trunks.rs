@@ -34,7 +34,7 @@ struct Shared {
 pub(crate) struct State {
     pub(crate) placement: Placement,
     pub(crate) wakes: SecondaryMap<LinkKey, Rc<Wake>>,
-    moves: Moves,
+    pub(crate) moves: Moves,
 }
 
 impl Trunks {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use signaling_dashboard::{About, Keeper, Role, router as dashboard};
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
@@ -45,7 +46,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = config.public.map(Listener::bind).transpose().context("--public")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
-    let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
+    let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
     core.set_signal_scope(config.signal_scope);
@@ -73,6 +74,14 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         config.hold_bytes.saturating_add(config.max_lingering.saturating_mul(LINGERING_BYTES)).div_ceil(1024 * 1024)
     );
 
+    let direct = public.as_ref().map(|_| Direct::new(&node, &config.edge));
+    let about =
+        About { id: config.common.id.clone(), role: Role::Node, stale_after: config.common.discovery.stale_after() };
+    let (of_node, of_direct) = (node.clone(), direct.clone());
+    let (keeper, keeping) =
+        Keeper::new(about, health.clone(), Rc::clone(&discovery), move || of_node.report(of_direct.as_ref()));
+    tasks.spawn_local(keeping);
+
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
     let secrets = config.common.mesh_secrets.clone();
@@ -95,6 +104,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         .merge(crowding.router(secrets.clone()))
         .merge(admin::between_servers(operators.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
     tasks.spawn_local(questions.answer(node.clone()));
     let keys = node.clone();
@@ -120,18 +130,16 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     }
     let http = shell::client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
-    let direct = public.map(|listener| {
+    if let (Some(direct), Some(listener)) = (&direct, public) {
         MemoryBound::of(&config.edge, open_files).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
         tasks.spawn_local(config.edge.identity.clone().follow());
-        let direct = Direct::new(&node, &config.edge);
         tasks.spawn_local(direct.clone().serve(listener));
         if let Some(window) = config.reassign_window {
             let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
             tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
         }
-        direct
-    });
+    }
     let counted = direct.clone();
     let keeping = Peers {
         id: config.common.id.clone(),

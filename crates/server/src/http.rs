@@ -1,5 +1,6 @@
-//! Serving one HTTP/1 connection within limits; refusals; taking the socket back after an upgrade.
+//! Serving one HTTP/1 connection within limits; refusals; files built in; taking the socket back after an upgrade.
 
+pub mod files;
 mod refuse;
 mod serve;
 mod upgrade;

@@ -60,8 +60,4 @@ impl Placement {
             score,
         }
     }
-
-    fn node_at(&self, link: LinkKey) -> Option<&NodeId> {
-        self.node_by_id.iter().find(|(_, node)| node.link == Some(link)).map(|(id, _)| id)
-    }
 }

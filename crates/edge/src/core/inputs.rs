@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Gone, Origin, Slot, ToEdge, ToNode};
+use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
@@ -204,7 +204,7 @@ impl EdgeCore {
             ToEdge::Rejected { status, code, message, retry_after_ms, .. } => {
                 self.rejected(client, status, code, message, retry_after_ms);
             }
-            ToEdge::Fates { first, count, reply, .. } => self.fates(client, first, count, reply),
+            ToEdge::Fates { first, count, fate, reply, .. } => self.fates(now, client, (first, count), fate, reply),
             ToEdge::Down { d, origin, prev, left, payload, .. } => {
                 self.down(now, client, Down { d, origin, prev, left, payload });
             }
@@ -264,11 +264,15 @@ impl EdgeCore {
         }
     }
 
-    fn fates(&mut self, client: ClientKey, first: u64, count: u32, reply: &[u8]) {
+    fn fates(&mut self, now: Instant, client: ClientKey, (first, count): (u64, u32), fate: Fate, reply: &[u8]) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let mut news = false;
         for seq in (first..).take(count as usize) {
-            news |= session.store.remove(seq);
+            let Some(seen) = session.store.remove(seq) else { continue };
+            news = true;
+            if fate == Fate::Done {
+                self.delays.count(now.saturating_duration_since(seen));
+            }
         }
         if !news {
             return;

@@ -8,6 +8,7 @@
 //! along with the next batch.
 
 mod confirms;
+mod delays;
 mod endings;
 mod filter;
 mod floods;
@@ -39,6 +40,7 @@ use self::output::Pool;
 use self::session::{Session, Socket};
 use crate::rate_class::RateClass;
 
+pub use self::delays::Delays;
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::memory::MemoryLimits;
@@ -199,6 +201,7 @@ pub struct EdgeCore {
     pool: Pool,
     memory: Memory,
     counts: Counts,
+    delays: Delays,
 }
 
 impl EdgeCore {
@@ -214,6 +217,7 @@ impl EdgeCore {
             pool: Pool::default(),
             memory: Memory::default(),
             counts: Counts::default(),
+            delays: Delays::default(),
         }
     }
 
@@ -327,6 +331,12 @@ impl EdgeCore {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// How long it took from reading each message until it was known to be done.
+    #[must_use]
+    pub fn delays(&self) -> &Delays {
+        &self.delays
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Trunk {
     /// Fates and their replies: they wait for company, a little, and ride behind each batch.
     pub(super) lazy: Batches,
     pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
+    /// Frames of clients that came by it.
+    pub(super) ups: u64,
     /// Sessions with a run of fates to write.
     pub(super) with_fates: Vec<SessionKey>,
 }

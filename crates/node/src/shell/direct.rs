@@ -84,6 +84,11 @@ impl Direct {
         self.edge.clients()
     }
 
+    /// Its clients, and how long their messages took.
+    pub(super) fn figures(&self) -> (u64, Vec<(u64, u64)>) {
+        self.edge.with_core(|core| (core.len() as u64, core.delays().counts().collect()))
+    }
+
     /// Refuses newcomers from now on.
     pub fn drain(&self) {
         self.edge.drain();

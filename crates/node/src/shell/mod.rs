@@ -1,6 +1,6 @@
 //! The node's I/O around its core, on one thread: trunks (`trunks`), lanes to other nodes (`lanes`), the internal
 //! listener (`internal`), the edge for direct clients (`direct`), the way to the room store (`rooms`) and the registry
-//! (`registry`), and operators' routes (`operator`).
+//! (`registry`), operators' routes (`operator`), and what the dashboard shows (`report`).
 
 mod direct;
 mod internal;
@@ -8,6 +8,7 @@ mod lanes;
 mod metrics;
 mod operator;
 mod registry;
+mod report;
 mod rooms;
 mod trunks;
 
@@ -25,6 +26,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use self::metrics::NodeMetrics;
+use self::report::EdgeName;
 use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency};
 
 pub use self::direct::Direct;
@@ -49,6 +51,8 @@ struct State {
     /// Whom the log knows to be suspect.
     suspects: Vec<NodeId>,
     trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
+    /// Who is behind the trunks of other processes.
+    edges: SecondaryMap<TrunkKey, EdgeName>,
     lanes: SecondaryMap<PeerKey, Lanes>,
     /// Announce what the room store is to be asked.
     urgent: Rc<Wake>,
@@ -75,6 +79,7 @@ impl Node {
             refuse_until: None,
             suspects: Vec::new(),
             trunks: SecondaryMap::new(),
+            edges: SecondaryMap::new(),
             lanes: SecondaryMap::new(),
             urgent: Rc::default(),
             background: Rc::default(),
@@ -122,8 +127,21 @@ impl Node {
         (trunk, wake)
     }
 
+    /// An edge that says who it is has connected.
+    fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
+        let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
+        if let Some(name) = name {
+            self.0.borrow_mut().edges.insert(trunk, name);
+        }
+        (trunk, wake)
+    }
+
     fn trunk_down(&self, trunk: TrunkKey) {
-        self.0.borrow_mut().trunks.remove(trunk);
+        {
+            let mut state = self.0.borrow_mut();
+            state.trunks.remove(trunk);
+            state.edges.remove(trunk);
+        }
         self.with_core(|core| core.trunk_down(Instant::now(), trunk));
     }
 }
