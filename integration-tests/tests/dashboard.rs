@@ -167,7 +167,9 @@ struct Watching {
 
 impl Watching {
     async fn start(internal: &str) -> Self {
-        let response = reqwest::get(format!("{internal}/dashboard/events")).await.unwrap();
+        // No limit to the whole: a stream has no end.
+        let http = reqwest::Client::builder().no_proxy().connect_timeout(SOON).read_timeout(SOON).build().unwrap();
+        let response = http.get(format!("{internal}/dashboard/events")).send().await.unwrap();
         assert_eq!(response.status(), 200);
         Self { response, unread: String::new() }
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
 use reqwest::Url;
 use signaling_protocol::NodeId;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -23,6 +24,8 @@ const FIRST: Duration = Duration::from_millis(400);
 const AT_LEAST: Duration = Duration::from_millis(250);
 /// Who has not answered by then is shown as silent. It leaves a second picture within two seconds of any event.
 const ANSWER_WITHIN: Duration = Duration::from_millis(700);
+/// How many are asked at once.
+const AT_ONCE: usize = 64;
 /// Largest status: a node that a thousand balancers come to.
 const MAX_BYTES: usize = 512 * 1024;
 
@@ -48,7 +51,8 @@ pub(crate) async fn collect(keeper: Keeper, http: reqwest::Client, watchers: Arc
         let began = Instant::now();
         let Some(own) = keeper.status().await else { return watchers.end() };
         let targets = mesh.targets(began.into_std(), &own);
-        let answers = join_all(targets.into_iter().map(|target| ask(&http, target))).await;
+        let asked = iter(targets).map(|target| ask(&http, target)).buffer_unordered(AT_ONCE);
+        let answers = asked.collect().await;
         let round = Round { at: Instant::now().into_std(), at_ms: now_ms(), own, answers };
         if let Ok(snapshot) = serde_json::to_string(&mesh.take(round)) {
             watchers.tell(snapshot.into());

@@ -24,11 +24,11 @@ fn after_one_joins_four_the_spread_is_below_a_tenth_almost_as_soon_as_any_rule_c
     for leaving in [false, true] {
         let usual = Scenario::one_joins_four();
         let fewest = Scenario { leaving, ..usual.clone() }.fewest();
-        let scenario = Scenario { leaving, until: fewest * 1.2, ..usual };
+        let scenario = Scenario { leaving, until: fewest * 1.3, ..usual };
         for seed in 0..SEEDS {
             let Outcome { even_after, said, .. } = World::run(&scenario, seed);
             assert!(said <= 0.4, "two of five: {said}, seed {seed}");
-            assert!(even_after.is_some_and(|after| after < 1.12 * fewest), "{even_after:?} of {fewest}, seed {seed}");
+            assert!(even_after.is_some_and(|after| after < 1.15 * fewest), "{even_after:?} of {fewest}, seed {seed}");
         }
         let off = World::run(&Scenario { settings: None, ..scenario }, 0);
         assert_eq!((off.even_after, off.said), (None, 0.0), "it is readiness that does it");

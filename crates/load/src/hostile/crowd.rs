@@ -46,7 +46,7 @@ impl Crowd {
         let present = Arc::new(Present::default());
         let (end, ended) = oneshot::channel();
         let crowd = (options.clone(), Arc::clone(&present));
-        let thread = thread::Builder::new().name("crowd".into()).spawn(move || live(crowd.0, crowd.1, edges, ended));
+        let thread = thread::Builder::new().name("crowd".into()).spawn(move || live(&crowd.0, &crowd.1, &edges, ended));
         Ok(Self { options: options.clone(), present, end, thread: thread.context("cannot start a thread")? })
     }
 
@@ -82,15 +82,15 @@ impl Crowd {
 }
 
 fn live(
-    options: HostileOptions,
-    present: Arc<Present>,
-    edges: Vec<SocketAddr>,
+    options: &HostileOptions,
+    present: &Arc<Present>,
+    edges: &[SocketAddr],
     ended: oneshot::Receiver<()>,
 ) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         tokio::select! {
-            () = bother(&options, &present, &edges) => {}
+            () = bother(options, present, edges) => {}
             // Fires when the other end is dropped, which is an error to it.
             _ = ended => {}
         }
@@ -112,5 +112,5 @@ async fn bother(options: &HostileOptions, present: &Arc<Present>, edges: &[Socke
             }
         });
     }
-    pending().await
+    pending::<()>().await;
 }

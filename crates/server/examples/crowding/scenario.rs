@@ -86,9 +86,9 @@ pub(crate) const PROBES: Probes = Probes { period_ms: 2_000, failures: 2, spread
 /// What is usual between pods.
 pub(crate) const ANSWERS: Answers = Answers { delay_ms: (1, 20), lost_percent: 0 };
 
-/// `--ready-above 10`, and otherwise what is not given.
+/// `--ready-above 5`, and otherwise what is not given.
 pub(crate) const SETTINGS: Settings = Settings {
-    above: 0.10,
+    above: 0.05,
     below: 0.01,
     floor: 500,
     longest: Duration::from_secs(600),

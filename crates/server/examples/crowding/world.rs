@@ -243,7 +243,7 @@ impl<'a> World<'a> {
         if !self.runs(at, n) {
             let again = self.servers[n].runs_again_at.max(at + 1);
             return if self.servers[n].is_alive {
-                self.plan(again, Event::Asks(n))
+                self.plan(again, Event::Asks(n));
             };
         }
         let longest = ANSWER_WITHIN.as_millis() as u64;
@@ -270,7 +270,7 @@ impl<'a> World<'a> {
         if !self.runs(at, n) {
             let again = self.servers[n].runs_again_at.max(at + 1);
             return if self.servers[n].is_alive {
-                self.plan(again, Event::Looks { who: n, next: next.max(again) })
+                self.plan(again, Event::Looks { who: n, next: next.max(again) });
             };
         }
         let ids: Vec<String> = self.servers.iter().map(|server| server.id.clone()).collect();

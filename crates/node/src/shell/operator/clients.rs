@@ -54,7 +54,7 @@ fn nowhere(missing: &[Missing]) -> Refused {
 
 async fn registered(desk: &Desk, client: &ClientId) -> Option<Registered> {
     let entry = desk.registry.as_ref()?.find(client).await.ok()??;
-    let (node, session) = (entry.node.as_str().to_owned(), entry.session.to_string());
+    let (node, session) = (entry.node.as_str().to_owned(), entry.session.clone());
     Some(Registered { node, session, since_ms: entry.since })
 }
 
