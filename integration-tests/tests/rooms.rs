@@ -249,14 +249,14 @@ async fn the_registry_says_where_a_client_is_and_forgets_it_when_it_goes() {
     let alice = guest(&mesh, 0, "alice").await;
     let node = mesh.mesh.state().nodes[0].internal.clone();
     let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
-    let is_known = || async { entry().await.filter(|entry| entry["node"] == mesh.owner("alice").as_str()) };
+    let is_known = || async { entry().await.filter(|entry| entry["registry"]["node"] == mesh.owner("alice").as_str()) };
     eventually("alice to be registered at her node", SOON, is_known).await;
 
     mesh.mesh.replace(&mesh.owner("alice")).await.unwrap();
     mesh.agrees().await;
     let node = mesh.mesh.state().nodes[0].internal.clone();
     let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
-    let is_moved = || async { entry().await.filter(|entry| entry["node"] == mesh.owner("alice").as_str()) };
+    let is_moved = || async { entry().await.filter(|entry| entry["registry"]["node"] == mesh.owner("alice").as_str()) };
     eventually("alice to be registered at her next node", SOON, is_moved).await;
 
     alice.close().await;
