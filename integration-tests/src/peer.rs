@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A connected client.
 pub struct Peer {
     /// Its socket.
-    pub socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    pub socket: WebSocketStream<TcpStream>,
     /// The first message it got.
     pub welcome: Value,
 }
@@ -48,7 +48,9 @@ impl Peer {
     }
 
     async fn open(url: &str, query: &str) -> Result<Self, tungstenite::Error> {
-        let (socket, _) = connect_async(format!("{url}/v1/connect?{query}")).await?;
+        let stream = TcpStream::connect(url.trim_start_matches("ws://")).await?;
+        stream.set_nodelay(true)?;
+        let (socket, _) = client_async(format!("{url}/v1/connect?{query}"), stream).await?;
         let mut peer = Self { socket, welcome: Value::Null };
         peer.welcome = peer.recv().await;
         assert_eq!(peer.welcome["type"], "welcome");
