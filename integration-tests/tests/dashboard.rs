@@ -38,6 +38,9 @@ async fn in_a_browser_a_kill_a_new_node_and_a_drain_show_within_two_seconds() {
     killed.await.unwrap().unwrap();
     badge_shows(&page, "node-1", "– gone").await;
     page.shows("#clients", &CLIENTS.to_string(), SOON).await;
+    // Who never notices that it is gone will doubt its namesake for a while, and the page will say so.
+    eventually("all views to be without it", SOON, || async { is_forgotten(&mesh, "node-1").await.then_some(()) })
+        .await;
 
     let scaled = tokio::spawn({
         let mesh = Arc::clone(&mesh.mesh);
@@ -157,6 +160,19 @@ async fn badge_shows(page: &Page<'_>, id: &str, badge: &str) {
 
 async fn log_tells(page: &Page<'_>, text: &str) {
     page.comes_to(&format!("document.querySelector('#log').textContent.includes({})", json!(text)), SOON).await;
+}
+
+async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
+    let state = mesh.mesh.state();
+    let nodes = state.nodes.iter().map(|node| &node.internal);
+    for internal in nodes.chain(state.balancers.iter().map(|balancer| &balancer.internal)) {
+        let status = reqwest::get(format!("{internal}/dashboard/status")).await.unwrap();
+        let status: Value = status.json().await.unwrap();
+        if status["view"]["nodes"].as_array().unwrap().iter().any(|viewed| viewed["id"] == node) {
+            return false;
+        }
+    }
+    true
 }
 
 /// A stream of snapshots, as a program reads it.

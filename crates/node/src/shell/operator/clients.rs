@@ -70,9 +70,12 @@ pub(super) async fn kick(
     if here {
         return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));
     }
+    // Whichever node is the first to tell an edge ends the session at the others before they are asked.
+    let before = explain::everywhere(&desk, &client).await?;
+    let known = before.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some());
     let path = format!("clients/{client_id}/kick?here=true");
     let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Kicked>(http::Method::POST, &path));
-    let was_here = own? | others.iter().any(|(_, kicked)| kicked.was_here);
+    let was_here = known | own? | others.iter().any(|(_, kicked)| kicked.was_here);
     info!(%client, was_here, "an operator has a client put out");
     Ok(Json(Kicked { client_id, was_here, missing }))
 }
