@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
-use crate::metrics::BalancerMetrics;
+use crate::metrics::{self, BalancerMetrics};
 use crate::trunks::Trunks;
 
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -95,7 +95,7 @@ impl Follower {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let view = views.borrow_and_update().clone();
-            info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
+            debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
             openers.follow(&this, &view);
             this.trunks.with(|state| state.placement.set_view(Instant::now(), view));
             this.rearranged();
@@ -110,7 +110,7 @@ impl Follower {
                             info!("a node that failed has answered for a while: it gets its clients back");
                             this.rearranged();
                         }
-                        this.trunks.with(|state| metrics.publish(&state.placement));
+                        this.trunks.with(|state| metrics.publish(state));
                     }
                 }
             }
@@ -137,9 +137,18 @@ impl Follower {
                         }
                     }
                 }
-                Ok(Err(error)) if backoff == FIRST_BACKOFF => warn!(%error, "cannot open a trunk"),
-                Ok(Err(error)) => debug!(%error, "cannot open a trunk yet"),
-                Err(_) => debug!("opening a trunk took too long"),
+                Ok(Err(error)) => {
+                    metrics::open_failed(true);
+                    if backoff == FIRST_BACKOFF {
+                        warn!(%error, "cannot open a trunk");
+                    } else {
+                        debug!(%error, "cannot open a trunk yet");
+                    }
+                }
+                Err(_) => {
+                    metrics::open_failed(false);
+                    debug!("opening a trunk took too long");
+                }
             }
             if *wanted.borrow() && self.trunks.with(|state| state.placement.failed(Instant::now(), &node)) {
                 warn!(

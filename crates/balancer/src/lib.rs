@@ -9,7 +9,7 @@ mod buttons;
 pub mod config;
 mod drain;
 pub mod follower;
-mod metrics;
+pub mod metrics;
 pub mod moves;
 mod pages;
 pub mod placement;

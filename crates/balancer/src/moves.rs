@@ -65,6 +65,12 @@ impl Moves {
         Some(Rearranged { clients: released, took: now.saturating_duration_since(since) })
     }
 
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether nobody waits.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -48,7 +48,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     tasks.spawn_local(serve_internal(internal, router));
-    tasks.spawn_local(telemetry.upkeep());
+    tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     let follower = Follower {

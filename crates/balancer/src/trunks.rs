@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::info;
 
+use crate::metrics;
 use crate::moves::{Moves, Rearranged};
 use crate::placement::Placement;
 
@@ -34,7 +35,7 @@ struct Shared {
 pub(crate) struct State {
     pub(crate) placement: Placement,
     pub(crate) wakes: SecondaryMap<LinkKey, Rc<Wake>>,
-    moves: Moves,
+    pub(crate) moves: Moves,
 }
 
 impl Trunks {
@@ -76,6 +77,7 @@ impl Trunks {
                     self.with(|State { placement, moves, .. }| moves.turn(Instant::now(), placement, core))
                 });
                 if let Some(Rearranged { clients, took }) = over {
+                    metrics::rearranged(took);
                     info!(clients, ms = took.as_millis(), "clients were handed off to their new owners");
                 }
             }

@@ -2,31 +2,45 @@
 
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use ::metrics::{Counter, Gauge};
+use signaling_metrics::Metric;
 
 use crate::View;
 
-const VIEW_NODES: &str = "signaling_view_nodes";
-const AGE: &str = "signaling_discovery_age_seconds";
-const FAILURES: &str = "signaling_discovery_failures_total";
+/// All of it.
+pub const METRICS: &[Metric] = &[VIEW_NODES, AGE, FAILURES, CHANGES];
+
+const VIEW_NODES: Metric = Metric::gauge("signaling_view_nodes", "Nodes in the view in use, draining ones included.");
+const AGE: Metric =
+    Metric::gauge("signaling_discovery_age_seconds", "Seconds since the source of views was last read well.");
+const FAILURES: Metric = Metric::counter(
+    "signaling_discovery_failures_total",
+    "Readings of the source that gave no view to use, broken watches included.",
+);
+const CHANGES: Metric = Metric::counter("signaling_view_changes_total", "Views that took the place of another.");
 
 /// Handles that belong to the recorder installed when they were made.
 pub(crate) struct Metrics {
     view_nodes: Gauge,
     age: Gauge,
     failures: Counter,
+    changes: Counter,
 }
 
 impl Metrics {
     pub(crate) fn register() -> Self {
-        describe_gauge!(VIEW_NODES, "Nodes in the view in use, draining ones included.");
-        describe_gauge!(AGE, "Seconds since the source of views was last read well.");
-        describe_counter!(FAILURES, "Readings of the source that gave no view to use, broken watches included.");
-        Self { view_nodes: gauge!(VIEW_NODES), age: gauge!(AGE), failures: counter!(FAILURES) }
+        METRICS.iter().for_each(Metric::announce);
+        Self {
+            view_nodes: VIEW_NODES.gauge_of(&[]),
+            age: AGE.gauge_of(&[]),
+            failures: FAILURES.counter_of(&[]),
+            changes: CHANGES.counter_of(&[]),
+        }
     }
 
     pub(crate) fn published(&self, view: &View) {
         self.view_nodes.set(view.len() as f64);
+        self.changes.increment(1);
     }
 
     pub(crate) fn failed(&self) {

@@ -83,7 +83,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let refusals = Rc::new(RefCell::default());
     let served = Internal { node: node.clone(), secrets: secrets.clone(), router, refusals };
     tasks.spawn_local(shell::serve(served, internal));
-    tasks.spawn_local(telemetry.upkeep());
+    tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
     for urgency in Urgency::ALL {
         tasks.spawn_local(shell::carry_tasks(node.clone(), store.clone(), urgency));

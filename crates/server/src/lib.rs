@@ -9,6 +9,7 @@
 //! | [`secret`] | secrets: read from files, compared in constant time, never printed |
 //! | [`secrets`] | the mesh's secrets, and how they are changed while it runs |
 //! | [`telemetry`] | logs, and the page of metrics |
+//! | [`metrics`] | what both servers count |
 //! | [`process`] | what the operating system says of this process |
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
 //! | [`auth`] | who may speak on the internal listener |
@@ -30,10 +31,11 @@ pub mod admin;
 pub mod auth;
 pub mod config;
 pub mod health;
+mod histograms;
 pub mod http;
 pub mod limits;
 pub mod listener;
-mod metrics;
+pub mod metrics;
 pub mod process;
 pub mod pulse;
 pub mod secret;

@@ -15,6 +15,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
+use crate::metrics::TrunkMetrics;
 use crate::{Secret, Wake};
 
 /// How often silence is looked for.
@@ -52,6 +53,18 @@ pub enum TrunkEnd {
     /// This end has closed it.
     #[error("closed from here")]
     Given,
+}
+
+impl TrunkEnd {
+    pub(crate) fn as_label(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Silent => "silent",
+            Self::Failed(_) => "failed",
+            Self::Nonsense(_) => "nonsense",
+            Self::Given => "given",
+        }
+    }
 }
 
 /// How trunks use WebSocket: bounded, and no write held back.
@@ -99,22 +112,28 @@ pub async fn open(
 pub async fn carry(socket: WebSocketStream<TcpStream>, wake: &Wake, terminal: &impl Terminal) -> TrunkEnd {
     let (sink, stream) = socket.split();
     let heard = Cell::new(Instant::now());
-    let (reading, writing) = (read(stream, &heard, terminal), write(sink, wake, &heard, terminal));
-    tokio::select! {
+    let metrics = TrunkMetrics::opened();
+    let reading = read(stream, &heard, terminal, &metrics);
+    let writing = write(sink, wake, &heard, terminal, &metrics);
+    let end = tokio::select! {
         end = reading => end,
         end = writing => end,
-    }
+    };
+    metrics.ended(&end);
+    end
 }
 
 async fn read(
     mut stream: SplitStream<WebSocketStream<TcpStream>>,
     heard: &Cell<Instant>,
     terminal: &impl Terminal,
+    metrics: &TrunkMetrics,
 ) -> TrunkEnd {
     while let Some(message) = stream.next().await {
         heard.set(Instant::now());
         match message {
             Ok(Message::Binary(frames)) => {
+                metrics.read(frames.len());
                 if let Err(error) = terminal.take_in(&frames) {
                     return TrunkEnd::Nonsense(error);
                 }
@@ -132,6 +151,7 @@ async fn write(
     wake: &Wake,
     heard: &Cell<Instant>,
     terminal: &impl Terminal,
+    metrics: &TrunkMetrics,
 ) -> TrunkEnd {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -155,7 +175,9 @@ async fn write(
                 _ => continue,
             },
         };
+        let (begun, bytes) = (Instant::now(), if message.is_binary() { message.len() } else { 0 });
         match timeout(SUSPECT_AFTER, sink.send(message)).await {
+            Ok(Ok(())) if bytes > 0 => metrics.wrote(bytes, begun.elapsed()),
             Ok(Ok(())) => {}
             Ok(Err(error)) => return error.into(),
             Err(_) => return TrunkEnd::Silent,

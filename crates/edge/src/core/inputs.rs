@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use signaling_protocol::client::{EdgeMessage, peek};
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Gone, Origin, Slot, ToEdge, ToNode};
+use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
 use signaling_protocol::{CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
@@ -22,6 +22,14 @@ struct Down<'a> {
     prev: u64,
     left: Left,
     payload: &'a [u8],
+}
+
+/// A run of like fates of a client's frames.
+struct Fates<'a> {
+    first: u64,
+    count: u32,
+    fate: Fate,
+    reply: &'a [u8],
 }
 
 impl EdgeCore {
@@ -190,7 +198,9 @@ impl EdgeCore {
             ToEdge::Rejected { status, code, message, retry_after_ms, .. } => {
                 self.rejected(client, status, code, message, retry_after_ms);
             }
-            ToEdge::Fates { first, count, reply, .. } => self.fates(client, first, count, reply),
+            ToEdge::Fates { first, count, fate, reply, .. } => {
+                self.fates(now, client, Fates { first, count, fate, reply });
+            }
             ToEdge::Down { d, origin, prev, left, payload, .. } => {
                 self.down(now, client, Down { d, origin, prev, left, payload });
             }
@@ -250,11 +260,14 @@ impl EdgeCore {
         }
     }
 
-    fn fates(&mut self, client: ClientKey, first: u64, count: u32, reply: &[u8]) {
+    fn fates(&mut self, now: Instant, client: ClientKey, Fates { first, count, fate, reply }: Fates<'_>) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let mut news = false;
-        for seq in (first..).take(count as usize) {
-            news |= session.store.remove(seq);
+        for seen in (first..).take(count as usize).filter_map(|seq| session.store.remove(seq)) {
+            news = true;
+            if fate == Fate::Done {
+                self.times.add(now.saturating_duration_since(seen));
+            }
         }
         if !news {
             return;

@@ -25,6 +25,8 @@ mod sweep;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use metrics::Histogram;
+use signaling_metrics::Spread;
 use signaling_protocol::trunk::ToNode;
 use signaling_protocol::{ClientId, CloseCode, DecodeError, SessionId, limits};
 use signaling_rendezvous::KeyHash;
@@ -166,6 +168,15 @@ pub struct Counts {
     pub evicted: u64,
 }
 
+/// How things stood at the last sweep, for metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Figures {
+    /// Sessions that no node serves: on their way between two, or without any to go to.
+    pub moving: usize,
+    /// Clients that are not read because their store is full.
+    pub paused: usize,
+}
+
 /// Whether to go on reading a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
@@ -186,6 +197,9 @@ pub struct EdgeCore {
     pool: Pool,
     memory: Memory,
     counts: Counts,
+    figures: Figures,
+    /// How long messages took to be delivered, since this was published last.
+    times: Spread,
 }
 
 impl EdgeCore {
@@ -201,6 +215,8 @@ impl EdgeCore {
             pool: Pool::default(),
             memory: Memory::default(),
             counts: Counts::default(),
+            figures: Figures::default(),
+            times: Spread::default(),
         }
     }
 
@@ -314,6 +330,17 @@ impl EdgeCore {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// How things stood at the last sweep.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Moves into the histogram how long messages took, from being read to the word that they were delivered.
+    pub fn publish_times(&mut self, histogram: &Histogram) {
+        self.times.publish(histogram);
     }
 }
 

@@ -60,18 +60,18 @@ impl Store {
         self.last
     }
 
-    /// Ends custody of one frame. Says whether it was there: a fate may come twice.
-    pub fn remove(&mut self, seq: u64) -> bool {
+    /// Ends custody of one frame. Says when it was first seen, or none if it is not there: a fate may come twice.
+    pub fn remove(&mut self, seq: u64) -> Option<Instant> {
         // Most fates come in the order of their frames.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
             self.kept.pop_front()
         } else {
-            let Ok(at) = self.kept.binary_search_by_key(&seq, |(kept, _)| *kept) else { return false };
+            let Ok(at) = self.kept.binary_search_by_key(&seq, |(kept, _)| *kept) else { return None };
             self.kept.remove(at)
         };
-        let Some((_, kept)) = removed else { return false };
+        let (_, kept) = removed?;
         self.bytes -= kept.payload.len();
-        true
+        Some(kept.seen)
     }
 
     /// Gives an empty store's buffer back: an idle client has none, and one that writes does not get a new one each time.
@@ -128,13 +128,13 @@ mod tests {
     #[test]
     fn frames_are_numbered_from_one_and_go_one_by_one() {
         let mut store = filled(3);
-        assert!(store.remove(2));
-        assert!(!store.remove(2), "a second fate changes nothing");
-        assert!(!store.remove(0));
-        assert!(!store.remove(9));
+        assert!(store.remove(2).is_some());
+        assert!(store.remove(2).is_none(), "a second fate changes nothing");
+        assert!(store.remove(0).is_none());
+        assert!(store.remove(9).is_none());
         assert_eq!(store.iter().map(|(seq, _)| seq).collect::<Vec<_>>(), [1, 3]);
-        assert!(store.remove(1));
-        assert!(store.remove(3));
+        assert!(store.remove(1).is_some());
+        assert!(store.remove(3).is_some());
         assert!(store.is_empty());
         assert_eq!(store.push(b"", Instant::now()), 4);
     }

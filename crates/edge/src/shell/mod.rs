@@ -15,7 +15,8 @@ mod farewell;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshakes;
-mod metrics;
+pub mod metrics;
+mod not_after;
 mod query;
 mod socket;
 mod state;

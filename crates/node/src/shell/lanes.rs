@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
+use super::metrics::ANSWERED;
 use super::{Lanes, Node};
 use crate::core::{LANES, PeerKey};
 
@@ -46,7 +47,7 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
 pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     loop {
         let view = views.borrow_and_update().clone();
-        info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
+        debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
         node.with_core(|core| core.set_view(Instant::now(), view));
         renew_carriers(&node, &http, &secrets);
         if views.changed().await.is_err() {
@@ -115,6 +116,18 @@ enum Failure {
     Never(String),
 }
 
+impl Failure {
+    /// What became of a batch, for metrics.
+    fn label_of(answered: &Result<Bytes, Self>) -> &'static str {
+        match answered {
+            Ok(_) => ANSWERED,
+            Err(Self::Refused(_)) => "refused",
+            Err(Self::Again(_)) => "again",
+            Err(Self::Never(_)) => "never",
+        }
+    }
+}
+
 impl Carrier {
     async fn carry(self, wake: Rc<Wake>) {
         loop {
@@ -132,7 +145,10 @@ impl Carrier {
         let mut pause = FIRST_PAUSE;
         loop {
             let bytes = batch.len();
-            match self.post(batch).await {
+            let asked = Instant::now();
+            let answered = self.post(batch).await;
+            self.node.0.borrow().metrics.forwarded(bytes, asked.elapsed(), Failure::label_of(&answered));
+            match answered {
                 Ok(answer) => {
                     if pause > FIRST_PAUSE {
                         info!("the peer answers again");

@@ -5,7 +5,7 @@
 mod direct;
 mod internal;
 mod lanes;
-mod metrics;
+pub mod metrics;
 mod operator;
 mod registry;
 mod rooms;
@@ -25,7 +25,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use self::metrics::NodeMetrics;
-use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency};
+use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
 
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
@@ -41,6 +41,9 @@ pub struct Node(Rc<RefCell<State>>);
 /// After a pause of this process, so long requests are refused: they may have waited for its end.
 const REFUSE_FOR: Duration = Duration::from_millis(200);
 
+/// How often one of those who write to nobody is named in the log.
+const BETWEEN_WRITERS: Duration = Duration::from_secs(10);
+
 struct State {
     core: NodeCore,
     /// Beats whenever the core is told anything: every few milliseconds, but for pauses.
@@ -48,6 +51,8 @@ struct State {
     refuse_until: Option<Instant>,
     /// Whom the log knows to be suspect.
     suspects: Vec<NodeId>,
+    /// Until then nobody is named in the log who writes to nobody.
+    quiet_until: Option<Instant>,
     trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
     lanes: SecondaryMap<PeerKey, Lanes>,
     /// Announce what the room store is to be asked.
@@ -68,12 +73,13 @@ impl Node {
     /// A node around its core.
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
-        let metrics = NodeMetrics::new();
+        let metrics = NodeMetrics::new(core.limits());
         Self(Rc::new(RefCell::new(State {
             core,
             pulse: Pulse::new(Instant::now()),
             refuse_until: None,
             suspects: Vec::new(),
+            quiet_until: None,
             trunks: SecondaryMap::new(),
             lanes: SecondaryMap::new(),
             urgent: Rc::default(),
@@ -109,6 +115,7 @@ impl Node {
             let mut state = self.0.borrow_mut();
             state.metrics.publish(&state.core);
             state.tell_suspects();
+            state.tell_writers_to_nobody(Instant::now());
         }
     }
 
@@ -136,6 +143,17 @@ impl State {
         self.core.jumped(now);
         self.refuse_until = Some(now + REFUSE_FOR);
         self.trunks.values().for_each(|wake| wake.now());
+    }
+
+    /// Names those in the log who write to nobody, of many only some.
+    fn tell_writers_to_nobody(&mut self, now: Instant) {
+        let writers = self.core.take_writers_to_nobody();
+        if let Some(WritesToNobody { client, session, messages }) = writers.into_iter().next()
+            && self.quiet_until.is_none_or(|until| now >= until)
+        {
+            info!(%client, %session, messages, "a client writes to peers that are not there");
+            self.quiet_until = Some(now + BETWEEN_WRITERS);
+        }
     }
 
     /// Says in the log whom the core has come to suspect, and whom to trust again.

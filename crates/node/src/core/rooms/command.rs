@@ -241,7 +241,7 @@ impl NodeCore {
                 self.reply_in_order(at, seq, Fate::Done, &ack);
             }
             Some(&Refusal { code, message, retry_after_ms }) => {
-                self.counts.refused += 1;
+                self.counts.refuse(code);
                 let room = Some(room.as_str());
                 let error = ServerMessage::Error { code, message, id, to: None, room, retry_after_ms };
                 self.reply_in_order(at, seq, Fate::Refused, &error.to_json());
