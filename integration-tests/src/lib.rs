@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+pub mod babbler;
 pub mod chatter;
 pub mod chromium;
 pub mod crowd;
@@ -13,6 +14,8 @@ pub mod kubernetes;
 pub mod load;
 pub mod mesh;
 pub mod metrics;
+#[path = "../../crates/edge/tests/mint/mod.rs"]
+pub mod mint;
 pub mod namespace;
 pub mod network_policies;
 pub mod observability;
@@ -28,8 +31,10 @@ pub mod runbook;
 pub mod slices;
 pub mod store;
 pub mod tls;
+pub mod token_mesh;
 pub mod wait;
 
+pub use babbler::Babblers;
 pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;

@@ -37,6 +37,11 @@ impl Peer {
         Self::open(url, &format!("client_id={client_id}&resume={token}")).await.unwrap()
     }
 
+    /// The same with a token in the query.
+    pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
+        Self::open(url, &format!("client_id={client_id}&token={token}")).await.unwrap()
+    }
+
     /// Connects, for those who expect a refusal.
     pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, tungstenite::Error> {
         Self::open(url, &format!("client_id={client_id}")).await

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -26,20 +26,29 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Prometheus {
     address: String,
     http: reqwest::Client,
-    dir: TempDir,
+    _dir: TempDir,
     _process: Child,
 }
 
 impl Prometheus {
-    /// Starts one that asks and evaluates twice a second; none where it is not installed.
+    /// Where it is installed; says that a test is skipped where it is not.
+    #[must_use]
+    pub fn program() -> Option<PathBuf> {
+        let program = in_path(&["prometheus"]);
+        if program.is_none() {
+            missing("prometheus", "prometheus");
+        }
+        program
+    }
+
+    /// Starts one that asks these servers, pairs of a name and an internal listener, twice a second, and evaluates as often. Its first
+    /// question comes 5 s after its start.
     ///
     /// # Panics
     /// If it does not come up.
-    pub async fn start() -> Option<Self> {
-        let Some(program) = in_path(&["prometheus"]) else {
-            missing("prometheus", "prometheus");
-            return None;
-        };
+    pub async fn start(program: &Path, servers: &[(String, String)]) -> Self {
+        let target = |(instance, internal): &(String, String)| json!({ "targets": [internal.trim_start_matches("http://")], "labels": { "instance": instance } });
+        let targets: Vec<_> = servers.iter().map(target).collect();
         let dir = tempfile::tempdir().unwrap();
         let config = "
 global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
@@ -47,7 +56,7 @@ rule_files: [rules.yaml]
 scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}]}]
 ";
         fs::write(dir.path().join("prometheus.yml"), config).unwrap();
-        fs::write(dir.path().join("targets.json"), "[]").unwrap();
+        fs::write(dir.path().join("targets.json"), serde_json::to_vec(&targets).unwrap()).unwrap();
         fs::write(dir.path().join("rules.yaml"), hastened(&rules_text())).unwrap();
         // It does not tell which port it got, so one is taken for it that is free now.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -64,19 +73,10 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
             .spawn()
             .unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
-        let this = Self { address, http, dir, _process: process };
+        let this = Self { address, http, _dir: dir, _process: process };
         let ready = || async { this.ask("-/ready").await.is_some().then_some(()) };
         eventually("Prometheus to be ready", STARTS_WITHIN, ready).await;
-        Some(this)
-    }
-
-    /// From now on it asks these servers: pairs of a name and an internal listener.
-    pub fn asks(&self, servers: &[(String, String)]) {
-        let target = |(instance, internal): &(String, String)| json!({ "targets": [internal.trim_start_matches("http://")], "labels": { "instance": instance } });
-        let targets: Vec<_> = servers.iter().map(target).collect();
-        let (new, file) = (self.dir.path().join("targets.new"), self.dir.path().join("targets.json"));
-        fs::write(&new, serde_json::to_vec(&targets).unwrap()).unwrap();
-        fs::rename(new, file).unwrap();
+        this
     }
 
     /// Alerts that fire now: pairs of a name and the server, if it is about one.
@@ -130,12 +130,6 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
             assert!(start.elapsed() < within, "still after {within:?}: {still:?}");
             sleep(LOOK).await;
         }
-    }
-
-    /// Its folder.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
     }
 
     async fn ask(&self, path: &str) -> Option<String> {

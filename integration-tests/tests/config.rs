@@ -56,6 +56,9 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     cases.extend(["10.0.0.0/33", "localhost"].map(|range| ("--trusted-proxies", range.into())));
     cases.extend(["proxy", "x-forwarded-for", "proxy-v2"].map(|source| ("--client-address", source.into())));
     cases.push(("--tls-cert", "/nowhere".into()));
+    cases.extend(["", "app.example", "https://app.example/", "*"].map(|origin| ("--allowed-origins", origin.into())));
+    cases.extend(["none", "HS512", "hs256"].map(|algorithm| ("--token-algorithm", algorithm.into())));
+    cases.extend(["-1", "31", "10s"].map(|seconds| ("--token-leeway-s", seconds.into())));
     cases.push(("--log-format", "xml".into()));
     cases.push(("--log", "info,[broken".into()));
     for server in SERVERS {
@@ -74,6 +77,9 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         ("signaling-node", "--hold-bytes", &["-1", "64M"]),
         ("signaling-node", "--resume-ms", &["-1", "soon", "300001"]),
         ("signaling-node", "--reassign-window-ms", &["-1", "3600001", "1s"]),
+        ("signaling-node", "--signal-scope", &["", "none"]),
+        ("signaling-node", "--turn-ttl-s", &["0", "604801", "1h"]),
+        ("signaling-node", "--ice-servers-file", &["/nowhere/at/all", "/dev/zero"]),
         ("signaling-balancer", "--listen", &["8080", "127.0.0.1:99999", "198.51.100.1:0"]),
         ("signaling-balancer", "--hold-ms", &["1"]),
         ("signaling-balancer", "--no-such-flag", &["1"]),
@@ -81,6 +87,22 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         for value in values {
             refused(&start, server, flag, value).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn without_tokens_clients_of_other_machines_are_listened_to_only_where_that_is_asked_for() {
+    let start = Start::new();
+    // An address that this machine does not have: whoever gets as far as listening there fails by that.
+    const ELSEWHERE: &str = "198.51.100.1:0";
+    for (server, flag) in SERVERS.into_iter().zip(["--public", "--listen"]) {
+        let message = refused(&start, server, flag, ELSEWHERE).await;
+        assert!(message.contains("--allow-anonymous") && message.contains("--token-key-file"), "{message}");
+        let mut arguments = start.arguments(server);
+        arguments.retain(|(name, _)| *name != flag);
+        arguments.push((flag, ELSEWHERE.to_owned()));
+        let message = failure(server, &arguments, &[("SIGNALING_ALLOW_ANONYMOUS", "1")]).await;
+        assert!(!message.contains("--allow-anonymous") && message.contains("annot assign"), "{message}");
     }
 }
 

@@ -87,11 +87,10 @@ async fn servers_serve_what_the_table_has_and_nothing_else() {
             [&""; 0],
             "served by {internal} and not described"
         );
-        assert_eq!(
-            names.difference(&served_names).collect::<Vec<_>>(),
-            [&""; 0],
-            "described and not served by {internal}"
-        );
+        // What is counted by something that the configuration names is there once it has been counted.
+        let is_open = |name: &&&str| described[**name].labels.iter().any(|label| label.values.is_empty());
+        let unserved: Vec<_> = names.difference(&served_names).filter(|name| !is_open(name)).collect();
+        assert!(unserved.is_empty(), "described and not served by {internal}: {unserved:?}");
         for (name, family) in &served {
             let metric = described[name.as_str()];
             assert_eq!(family.kind, metric.kind.as_str(), "{name}");

@@ -56,7 +56,7 @@ impl Args {
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
         Ok(Config {
-            edge: self.edge.check(&common)?,
+            edge: self.edge.check(&common, "--listen", Some(self.listen))?,
             common,
             listen: self.listen,
             demo: self.demo,

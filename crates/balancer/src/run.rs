@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use axum::Router;
 use signaling_discovery::watch;
-use signaling_edge::shell::{Edge, MemoryBound, send_away};
+use signaling_edge::shell::{Edge, MemoryBound, kicks, send_away};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -38,18 +38,24 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         open_files,
         "starts"
     );
+    config.edge.identity.warn_if_open(public.local_addr());
     info!("memory for clients is at most {}", MemoryBound::of(&config.edge, open_files));
 
     let trunks = Trunks::new(config.common.hash_seed.get());
+    let hang_up = trunks.clone();
     let edge = Edge::new(&config.edge, Box::new(trunks.clone()));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
+    let (operators, kicks) = kicks();
+    let operators = operators.merge(switch.router());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(admin::guarded(switch.router(), config.common.admin_token.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     tasks.spawn_local(serve_internal(internal, router));
     tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
+    tasks.spawn_local(edge.clone().kick(kicks));
+    tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     let follower = Follower {
         edge: edge.clone(),
@@ -76,6 +82,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     edge.drain();
     info!(clients = edge.clients(), "drains");
     send_away(&edge, GOING_AWAY, config.common.drain).await;
+    hang_up.hang_up(&edge).await;
     info!("stops");
     shutdown.stop();
     Ok(())

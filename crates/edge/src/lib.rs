@@ -2,5 +2,7 @@
 
 pub mod core;
 pub mod handshake;
+pub mod identity;
+pub mod rate_class;
 pub mod shell;
 pub mod ws;

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Parser;
 use clap::builder::RangedU64ValueParser;
+use clap::{Parser, ValueEnum};
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
+use signaling_protocol::grant::SignalScope;
 use signaling_server::{Common, CommonArgs, ConfigError};
 
+use crate::ice::{IceArgs, IceConfig};
 use crate::room_store::{RoomConfig, RoomStoreAt};
 
 /// A signaling node: holds sessions, delivers messages, forwards those for clients of other nodes.
@@ -80,9 +82,26 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_LINE", value_name = "N", default_value_t = 10_000)]
     pub room_line: u32,
 
+    /// Whom a client may signal whose token does not say
+    #[arg(long, env = "SIGNALING_SIGNAL_SCOPE", value_name = "SCOPE", value_enum, default_value_t = Scope::Any)]
+    pub signal_scope: Scope,
+
+    /// What ICE servers clients are told of.
+    #[command(flatten)]
+    pub ice: IceArgs,
+
     /// What direct clients may do.
     #[command(flatten)]
     pub edge: EdgeArgs,
+}
+
+/// Whom clients may signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    /// Anybody.
+    Any,
+    /// Only those who are in a room with them.
+    Room,
 }
 
 /// What a node is told, checked.
@@ -108,6 +127,10 @@ pub struct Config {
     pub max_lingering: usize,
     /// Most rooms that a client may be in, or in line for.
     pub max_rooms_per_client: usize,
+    /// Whom a client may signal whose token does not say.
+    pub signal_scope: SignalScope,
+    /// What ICE servers clients are told of.
+    pub ice: IceConfig,
     /// What direct clients may do.
     pub edge: EdgeConfig,
 }
@@ -120,7 +143,7 @@ impl Args {
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
         Ok(Config {
-            edge: self.edge.check(&common)?,
+            edge: self.edge.check(&common, "--public", self.public)?,
             common,
             public: self.public,
             hold: Duration::from_millis(self.hold_ms),
@@ -137,6 +160,11 @@ impl Args {
             hold_bytes_per_client: self.hold_bytes_per_client,
             max_lingering: self.max_lingering,
             max_rooms_per_client: self.max_rooms_per_client,
+            signal_scope: match self.signal_scope {
+                Scope::Any => SignalScope::Any,
+                Scope::Room => SignalScope::Room,
+            },
+            ice: self.ice.check()?,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use signaling_discovery::watch;
-use signaling_edge::shell::MemoryBound;
+use signaling_edge::shell::{MemoryBound, kicks};
 use signaling_protocol::Incarnation;
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
@@ -44,7 +44,10 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let public = config.public.map(Listener::bind).transpose().context("--public")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
     let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
-    let node = Node::new(NodeCore::new(settings(&config)?));
+    let mut core = NodeCore::new(settings(&config)?);
+    core.set_ice_servers(config.ice.servers());
+    core.set_signal_scope(config.signal_scope);
+    let node = Node::new(core);
     let health = Health::new();
     let mut tasks = JoinSet::new();
     info!(
@@ -70,7 +73,11 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
 
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
-    let operators = switch.router().merge(shell::operators(errand, registry.clone()));
+    let mut operators = switch.router().merge(shell::operators(errand, registry.clone()));
+    let (kick, kicks) = kicks();
+    if public.is_some() {
+        operators = operators.merge(kick);
+    }
     let router = health::router(health.clone(), telemetry.clone())
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
         .fallback(not_found);
@@ -85,6 +92,8 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     tasks.spawn_local(shell::serve(served, internal));
     tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
+    let told = node.clone();
+    tasks.spawn_local(config.ice.clone().follow(move |ice| told.with_core(|core| core.set_ice_servers(ice))));
     for urgency in Urgency::ALL {
         tasks.spawn_local(shell::carry_tasks(node.clone(), store.clone(), urgency));
     }
@@ -98,8 +107,11 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets));
     let direct = public.map(|listener| {
         info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
+        config.edge.identity.warn_if_open(listener.local_addr());
+        tasks.spawn_local(config.edge.identity.clone().follow());
         let direct = Direct::new(&node, &config.edge);
         tasks.spawn_local(direct.clone().serve(listener));
+        tasks.spawn_local(direct.clone().kick(kicks));
         if let Some(window) = config.reassign_window {
             let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
             tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
@@ -127,6 +139,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         Ok(()) => info!("stops: everything is handed over"),
         Err(_) => warn!(sessions = node.with_core(|core| core.sessions()), "stops at the end of --drain-ms"),
     }
+    node.hang_up().await;
     shutdown.stop();
     Ok(())
 }

@@ -230,7 +230,7 @@ fn valid_name(field: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     field.map(|Text(text)| text).filter(|text| check_name(text).is_ok())
 }
 
-/// What an edge reads of a payload: whether it is one of the two messages that the edge answers itself.
+/// What an edge reads of a payload: whether it is one of the messages that the edge answers itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeMessage {
     /// Answered by `pong` at the edge.
@@ -240,6 +240,8 @@ pub enum EdgeMessage {
         /// The last number.
         n: u64,
     },
+    /// A new token, which an edge that verifies tokens reads in full.
+    Token,
     /// For the node to read.
     Other,
 }
@@ -268,6 +270,7 @@ pub fn peek(text: &[u8]) -> EdgeMessage {
     match serde_json::from_slice(text) {
         Ok(TypeAndNumber { kind, .. }) if kind == "ping" => EdgeMessage::Ping,
         Ok(TypeAndNumber { kind, n: Some(n) }) if kind == "received" => EdgeMessage::Received { n },
+        Ok(TypeAndNumber { kind, .. }) if kind == "token" => EdgeMessage::Token,
         _ => EdgeMessage::Other,
     }
 }

@@ -1,5 +1,5 @@
 //! Every word on a wire of the signaling mesh: what clients and servers say ([`client`], [`server`], [`rooms`], [`close`]), what
-//! edges and nodes say ([`trunk`]), what nodes say to each other ([`forward`], [`seats`]), the names in all of them ([`ids`]), the token
+//! edges and nodes say ([`trunk`], [`grant`]), what nodes say to each other ([`forward`], [`seats`]), the names in all of them ([`ids`]), the token
 //! that brings a client back to its session ([`resume`]), and the sizes and times they keep ([`limits`]). A writer gathers
 //! frames in [`Batches`] until the wire takes them.
 //!
@@ -19,6 +19,7 @@ pub mod close;
 pub mod codec;
 mod error;
 pub mod forward;
+pub mod grant;
 pub mod ids;
 mod left;
 pub mod limits;

@@ -19,6 +19,8 @@ pub const MAX_MEMBER_DATA_BYTES: usize = 4 * 1024;
 pub const MAX_HOPS: usize = 4;
 /// Largest `id` that a client may give a request: JavaScript counts exactly up to here.
 pub const MAX_REQUEST_ID: u64 = (1 << 53) - 1;
+/// Longest token, of either kind: what fits a header beside others.
+pub const MAX_TOKEN_BYTES: usize = 4 * 1024;
 /// Longest query string of a connect request: two tokens of 4 KiB and the ids.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024 + 512;
 

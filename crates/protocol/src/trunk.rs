@@ -51,7 +51,7 @@ pub struct Request<'a> {
     pub query: &'a str,
     /// `Origin` header of a browser.
     pub origin: Option<&'a str>,
-    /// Bearer token, from the header, the subprotocol or the query.
+    /// A bearer token, of an edge that leaves verifying to others; no release has done so.
     pub bearer: Option<&'a str>,
     /// Resume token, likewise.
     pub resume: Option<&'a str>,
@@ -156,6 +156,20 @@ pub enum ToNode<'a> {
     Alive {
         /// The session.
         slot: Slot,
+    },
+    /// A session arrives whose client has proven who it is by a token. Only where tokens are configured.
+    AttachProven {
+        /// The session.
+        attach: Attach<'a>,
+        /// What the token lets it do: a [`Grant`](crate::grant::Grant).
+        grant: &'a [u8],
+    },
+    /// The client has shown a new token: from now on it may do this.
+    Grant {
+        /// The session.
+        slot: Slot,
+        /// As in `AttachProven`.
+        grant: &'a [u8],
     },
 }
 

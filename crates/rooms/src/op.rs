@@ -92,6 +92,11 @@ pub enum Op {
         /// Begin behind this one.
         after: Option<ClientId>,
     },
+    /// Say where a client stands, in whichever session.
+    Find {
+        /// Who.
+        client: ClientId,
+    },
     /// Give the room a capacity of its own (0: no limit), or take it away.
     SetCapacity {
         /// Most members. Nobody is put out.

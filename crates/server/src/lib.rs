@@ -23,6 +23,7 @@
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
 //! | [`Watched`] | noticing that files have changed |
+//! | [`WatchedFile`] | a file that is read again when it changes |
 //!
 //! The life of a server, in order: parse and check the flags, [`telemetry::start`], [`limits::raise_open_files`],
 //! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
@@ -46,6 +47,7 @@ pub mod telemetry;
 pub mod trunk;
 pub mod wake;
 mod watched;
+mod watched_file;
 
 pub use config::{Common, CommonArgs, ConfigError};
 pub use health::Health;
@@ -58,3 +60,4 @@ pub use switch::DrainSwitch;
 pub use telemetry::Telemetry;
 pub use wake::Wake;
 pub use watched::Watched;
+pub use watched_file::WatchedFile;

@@ -19,6 +19,7 @@ pub const METRICS: &[Metric] = &[
     ACCEPT_ERRORS,
     SECRETS,
     SECRET_LOADS,
+    FILES_READ,
     TRUNKS,
     TRUNKS_OPENED,
     TRUNKS_ENDED,
@@ -56,6 +57,12 @@ const SECRET_LOADS: Metric = Metric::counter(
     "Times that a changed mesh secret was read, by what came of it.",
 )
 .by(&[Label { name: "result", values: &["used", "unusable"] }]);
+
+const FILES_READ: Metric = Metric::counter(
+    "signaling_file_reloads_total",
+    "Changes of files that are read again while the server runs, by the flag that names the file, and what came of it.",
+)
+.by(&[Label { name: "flag", values: &[] }, Label { name: "result", values: &["ok", "failed"] }]);
 
 const TRUNKS: Metric = Metric::gauge("signaling_trunks", "Trunks that are open at this end.");
 const TRUNKS_OPENED: Metric = Metric::counter("signaling_trunks_opened_total", "Trunks opened.");
@@ -146,4 +153,8 @@ impl Drop for TrunkMetrics {
     fn drop(&mut self) {
         self.open.decrement(1.0);
     }
+}
+
+pub(crate) fn file_read(flag: &'static str, well: bool) {
+    FILES_READ.counter_of(&[flag, if well { "ok" } else { "failed" }]).increment(1);
 }

@@ -1,5 +1,6 @@
 //! Logs, and the page of metrics.
 
+use std::io::IsTerminal as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::metrics::SetRecorderError;
@@ -16,10 +17,13 @@ use crate::{metrics, process};
 
 /// How often it is looked how late the event loop is.
 const LOOK: Duration = Duration::from_millis(100);
+/// What libraries log through the `log` crate goes no deeper: at trace level tungstenite writes whole frames and requests, with the
+/// tokens, secrets and session descriptions in them.
+const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 
 /// What is not logged unless the filter names it: the Kubernetes client calls each failed request an error, for as long as the API
-/// server is away. Discovery says what it means, once.
-const QUIET: &str = "kube_client=off";
+/// server is away. Discovery says what it means, once. And the libraries of HTTP and WebSocket write a line for each request.
+const QUIET: &str = "kube_client=off,hyper=info,hyper_util=info,reqwest=info,tungstenite=info,tokio_tungstenite=info,tower=info,rustls=info";
 
 /// The metrics of this process. A cheap clone shares them.
 #[derive(Clone)]
@@ -49,11 +53,15 @@ pub enum TelemetryError {
 /// If the filter is malformed, or the process has telemetry already.
 pub fn start(log: &LogConfig) -> Result<Telemetry, TelemetryError> {
     let filter = EnvFilter::builder().parse(format!("{QUIET},{}", log.filter))?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match log.format {
         LogFormat::Text => logs.finish().try_init()?,
         LogFormat::Json => logs.json().finish().try_init()?,
     }
+    log::set_max_level(log::max_level().min(DEEPEST_OF_LIBRARIES));
     let recorder = Recorder::new(PrometheusBuilder::new().build_recorder());
     let telemetry = Telemetry::of(&recorder);
     let taken = |error: SetRecorderError<Recorder>| TelemetryError::Metrics(error.to_string());
@@ -139,8 +147,9 @@ mod tests {
 
     #[test]
     fn telemetry_starts_once_and_serves_the_whole_process() {
-        let log = LogConfig { format: LogFormat::Json, filter: "warn".into() };
+        let log = LogConfig { format: LogFormat::Json, filter: "warn,nobody=trace".into() };
         let telemetry = start(&log).unwrap();
+        assert_eq!(log::max_level(), DEEPEST_OF_LIBRARIES);
         metrics::accept_error();
         assert!(telemetry.render().contains("signaling_accept_errors_total"));
         assert!(matches!(start(&log), Err(TelemetryError::Logs(_))));

@@ -20,12 +20,14 @@ use crate::{Secret, Wake};
 
 /// How often silence is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long the last word may take.
+const FAREWELL: Duration = Duration::from_millis(100);
 /// One read takes many frames.
 const READ_BUFFER_BYTES: usize = 32 * 1024;
 
 /// What stands behind a trunk's end.
 pub trait Terminal {
-    /// Takes in a run of frames.
+    /// Takes in a run of frames. If the trunk has been given up here, they are passed over: [`Terminal::give_out`] says so.
     ///
     /// # Errors
     /// If they are none, in the terminal's words: the trunk is then closed.
@@ -159,7 +161,11 @@ async fn write(
     loop {
         let message = tokio::select! {
             () = wake.due() => match terminal.give_out() {
-                None => return TrunkEnd::Given,
+                None => {
+                    // Whoever is told that it is over need not take it for a failure.
+                    let _ = timeout(FAREWELL, sink.send(Message::Close(None))).await;
+                    return TrunkEnd::Given;
+                }
                 Some(batch) if batch.is_empty() => continue,
                 Some(batch) => {
                     wake.again_behind(&batch);

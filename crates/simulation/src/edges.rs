@@ -184,6 +184,8 @@ impl World {
             Effect::Refuse(client, refusal) => self.refused(index, client, &refusal),
             Effect::Close(client, code, last_words) => self.closed_by_mesh(index, client, code, &last_words),
             Effect::Read(client) => self.read_again(index, client),
+            // Nobody is asked for tokens here.
+            Effect::Verify(..) => {}
         }
     }
 

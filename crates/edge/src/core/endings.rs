@@ -1,8 +1,8 @@
 //! How sockets and sessions end.
 
-use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Gone, ToNode};
+use signaling_protocol::{ClientId, CloseCode};
 
 use super::filter::Filter;
 use super::output::Output;
@@ -30,6 +30,18 @@ impl EdgeCore {
     pub fn client_left(&mut self, client: ClientKey, code: CloseCode) {
         let gone = if code == CloseCode::NORMAL { Gone::Left } else { Gone::Lost };
         self.end(client, code, "", gone);
+    }
+
+    /// An operator puts a client out: its session ends with its socket. Says whether it was here.
+    pub fn kick(&mut self, client_id: &ClientId) -> bool {
+        let of_client =
+            |session: &Session| session.client_id == *client_id && !matches!(session.socket, Socket::Closed(_));
+        let clients: Vec<_> =
+            self.sessions.iter().filter(|(_, session)| of_client(session)).map(|(key, _)| key).collect();
+        for &client in &clients {
+            self.end(client, CloseCode::KICKED, "an operator has closed your session", Gone::Left);
+        }
+        !clients.is_empty()
     }
 
     fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {

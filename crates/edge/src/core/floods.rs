@@ -6,9 +6,15 @@ use signaling_protocol::client::{self, EdgeMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 
-use super::pace::{Exceeded, Pacing};
-use super::{ClientKey, EdgeCore, Reading};
+use super::pace::{Exceeded, PaceLimits, Pacing};
+use super::{ClientKey, EdgeCore, Proven, Reading, Settings};
 use crate::ws::encode;
+
+/// How fast a client may be: as its class, if its token names one that the operator has given rates.
+pub(super) fn limits_of<'a>(settings: &'a Settings, proven: Option<&Proven>) -> &'a PaceLimits {
+    let class = proven.and_then(|proven| proven.rate_class.as_ref());
+    class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.pace)
+}
 
 impl EdgeCore {
     /// Deals with a message that comes too fast; none if it does not.
@@ -19,16 +25,20 @@ impl EdgeCore {
         message: EdgeMessage,
         text: &[u8],
     ) -> Option<Reading> {
-        let pace = &mut self.sessions.get_mut(client)?.pace;
+        let session = self.sessions.get_mut(client)?;
+        let limits = limits_of(&self.settings, session.proven.as_deref());
+        let pace = &mut session.pace;
         let pacing = match message {
-            EdgeMessage::Ping if pace.ping(&self.settings.pace, now) => Pacing::Pass,
+            EdgeMessage::Ping if pace.ping(limits, now) => Pacing::Pass,
             EdgeMessage::Ping => return Some(self.too_many_pings(client)),
-            EdgeMessage::Received { .. } | EdgeMessage::Other => pace.message(&self.settings.pace, now, text.len()),
+            EdgeMessage::Received { .. } | EdgeMessage::Token | EdgeMessage::Other => {
+                pace.message(limits, now, text.len())
+            }
         };
         match pacing {
             Pacing::Pass => None,
             // What a reliable client has is heard all the same: it frees memory.
-            Pacing::Wait(..) if message != EdgeMessage::Other => None,
+            Pacing::Wait(..) if matches!(message, EdgeMessage::Received { .. }) => None,
             Pacing::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
             Pacing::Abuse => {
                 self.counts.rate_abuses += 1;

@@ -2,13 +2,15 @@
 
 use std::time::Instant;
 
-use signaling_protocol::client::{EdgeMessage, peek};
+use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
 use signaling_protocol::{CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
 use super::filter::Verdict;
+use super::floods::limits_of;
+use super::proven::ShownToken;
 use super::session::{Place, Session, Socket};
 use super::store::Store;
 use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
@@ -74,6 +76,13 @@ impl EdgeCore {
             return reading;
         }
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if message == EdgeMessage::Token
+            && session.proven.is_some()
+            && let Ok(ClientMessage::Token { token }) = parse(text)
+        {
+            self.effects.push_back(Effect::Verify(client, ShownToken(token.into())));
+            return Reading::On;
+        }
         match message {
             EdgeMessage::Ping => {
                 let pong = ServerMessage::Pong.to_json();
@@ -81,7 +90,8 @@ impl EdgeCore {
                 return self.check_output(client);
             }
             EdgeMessage::Received { n } => return self.receipt(client, n),
-            EdgeMessage::Other => {
+            // A node says that this mesh takes no tokens, or what is wrong with the message.
+            EdgeMessage::Token | EdgeMessage::Other => {
                 let seq = session.store.push(text, now);
                 self.counts.ups += 1;
                 self.memory.grow(text.len());
@@ -105,7 +115,7 @@ impl EdgeCore {
     /// A WebSocket Ping of the client.
     pub fn client_ping(&mut self, now: Instant, client: ClientKey, payload: &[u8]) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        if !session.pace.ping(&self.settings.pace, now) {
+        if !session.pace.ping(limits_of(&self.settings, session.proven.as_deref()), now) {
             return self.too_many_pings(client);
         }
         session.output.append(&mut self.pool, |out| encode::pong(out, payload));

@@ -17,12 +17,13 @@ mod memory;
 mod output;
 mod pace;
 mod places;
+mod proven;
 mod receipts;
 mod session;
 mod store;
 mod sweep;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use metrics::Histogram;
@@ -37,11 +38,13 @@ use self::link::Link;
 use self::memory::Memory;
 use self::output::Pool;
 use self::session::{Session, Socket};
+use crate::rate_class::RateClass;
 
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::memory::MemoryLimits;
 pub use self::pace::{PaceLimits, Rate};
+pub use self::proven::{Proven, ShownToken};
 pub use self::session::{ConnectRequest, Newcomer};
 pub use self::store::{Store, StoreLimits};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
@@ -75,6 +78,8 @@ pub struct Settings {
     pub hold_until_told: Duration,
     /// How fast one client may send.
     pub pace: PaceLimits,
+    /// How fast those of a class may.
+    pub rate_classes: BTreeMap<RateClass, PaceLimits>,
     /// How much all clients together may have the edge keep.
     pub memory: MemoryLimits,
 }
@@ -106,6 +111,7 @@ impl Default for Settings {
             receipt_timeout: Duration::from_secs(5),
             hold_until_told: limits::DEFAULT_HOLD,
             pace: PaceLimits::default(),
+            rate_classes: BTreeMap::new(),
             memory: MemoryLimits::default(),
         }
     }
@@ -137,6 +143,8 @@ pub enum Effect {
     Close(ClientKey, CloseCode, Vec<u8>),
     /// Read the socket again.
     Read(ClientKey),
+    /// The client shows a new token: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`] answers.
+    Verify(ClientKey, ShownToken),
 }
 
 /// What happened so far, for metrics.
@@ -166,6 +174,8 @@ pub struct Counts {
     pub rate_abuses: u64,
     /// Sockets closed because all clients together had too much unread.
     pub evicted: u64,
+    /// Of these, because their token had expired.
+    pub expired_tokens: u64,
 }
 
 /// How things stood at the last sweep, for metrics.

@@ -48,7 +48,7 @@ impl EdgeCore {
         }
         let Some(slot) = link.assign(client) else { return };
         let none = ConnectRequest::default();
-        link.send(&ToNode::Attach(Attach {
+        let attach = Attach {
             slot,
             session: session.id,
             client_id: session.client_id.as_str(),
@@ -58,7 +58,11 @@ impl EdgeCore {
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             state: session.state.as_deref(),
             gone: if let Socket::Closed(gone) = session.socket { Some(gone) } else { None },
-        }));
+        };
+        link.send(&match &session.proven {
+            Some(proven) => ToNode::AttachProven { attach, grant: &proven.grant },
+            None => ToNode::Attach(attach),
+        });
         for (seq, kept) in session.store.iter() {
             let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
             link.send(&ToNode::Up { slot, seq, left: Left::from_duration(left), payload: &kept.payload });

@@ -1,5 +1,6 @@
 //! What an edge knows of one client.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::trunk::{Gone, Request, Slot};
@@ -10,12 +11,13 @@ use super::confirms::Confirms;
 use super::filter::Filter;
 use super::output::Output;
 use super::pace::Pace;
+use super::proven::Proven;
 use super::receipts::Receipts;
 use super::store::Store;
 use super::{LinkKey, Settings};
 
 /// The request that opened a client's socket.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct ConnectRequest {
     /// Path, as requested.
     pub path: String,
@@ -23,8 +25,8 @@ pub struct ConnectRequest {
     pub query: String,
     /// `Origin` header of a browser.
     pub origin: Option<String>,
-    /// Bearer token.
-    pub bearer: Option<String>,
+    /// What its token has proven, where tokens are asked for. The token itself goes no further.
+    pub proven: Option<Proven>,
     /// Resume token.
     pub resume: Option<String>,
     /// The client's address.
@@ -37,10 +39,24 @@ impl ConnectRequest {
             path: &self.path,
             query: &self.query,
             origin: self.origin.as_deref(),
-            bearer: self.bearer.as_deref(),
+            bearer: None,
             resume: self.resume.as_deref(),
             address: &self.address,
         }
+    }
+}
+
+impl fmt::Debug for ConnectRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, query, origin, proven, resume, address } = self;
+        f.debug_struct("ConnectRequest")
+            .field("path", path)
+            .field("query", query)
+            .field("origin", origin)
+            .field("proven", proven)
+            .field("resume", &resume.as_ref().map(|_| "***"))
+            .field("address", address)
+            .finish()
     }
 }
 
@@ -103,6 +119,8 @@ pub(super) struct Session {
     /// Dropped once a node has admitted the client: what follows needs only `state`.
     pub(super) request: Option<Box<ConnectRequest>>,
     pub(super) state: Option<Box<[u8]>>,
+    /// What the client's latest token has proven; none where tokens are not asked for.
+    pub(super) proven: Option<Box<Proven>>,
     pub(super) hold: Duration,
     pub(super) place: Place,
     pub(super) socket: Socket,
@@ -124,8 +142,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(now: Instant, newcomer: Newcomer, settings: &Settings) -> Self {
+    pub(super) fn new(now: Instant, mut newcomer: Newcomer, settings: &Settings) -> Self {
         Self {
+            proven: newcomer.request.proven.take().map(Box::new),
             key: KeyHash::of(newcomer.client_id.as_str()),
             client_id: newcomer.client_id,
             id: newcomer.session,

@@ -1,4 +1,4 @@
-//! What time alone brings: heartbeats, sockets that take nothing, filters that can forget.
+//! What time alone brings: heartbeats, sockets that take nothing, tokens that expire, filters that can forget.
 
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,10 @@ impl EdgeCore {
             figures.moving += usize::from(!matches!(session.place, Place::At { .. }));
             figures.paused += usize::from(session.socket == Socket::Open { paused: true });
             let Socket::Open { paused } = session.socket else { continue };
+            if session.proven.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
+                closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
+                continue;
+            }
             if is_short {
                 unwritten.push((session.output.capacity(), client));
             }
@@ -87,6 +91,7 @@ impl EdgeCore {
         self.figures = figures;
         let evicted = memory.evict(settings.memory, unwritten);
         for (client, code, reason) in closing {
+            self.counts.expired_tokens += u64::from(code == CloseCode::TOKEN_EXPIRED);
             self.close(client, code, reason);
         }
         for client in evicted {

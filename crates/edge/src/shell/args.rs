@@ -1,5 +1,6 @@
 //! The flags of whoever runs an edge. Flatten them into a server's own.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use signaling_server::{Common, ConfigError};
 
 use super::{AddressSource, AdmissionLimits, ClientAddresses, EdgeConfig, Tls, TlsFiles};
 use crate::core::{PaceLimits, Rate};
+use crate::identity::IdentityArgs;
+use crate::rate_class::ClassRates;
 
 /// Pings at once, in seconds of their rate: a page that was asleep may make up for it.
 const PING_BURST_SECONDS: u32 = 10;
@@ -70,6 +73,11 @@ pub struct EdgeArgs {
           value_parser = clap::value_parser!(u32).range(1_024..))]
     pub byte_burst: u32,
 
+    /// Other rates of messages, and of bytes, for clients whose tokens name a `rate_class`: NAME=MESSAGES[/BYTES], several separated
+    /// by commas. What they may send at once grows and shrinks with it
+    #[arg(long, env = "SIGNALING_RATE_CLASSES", value_name = "CLASSES", value_delimiter = ',')]
+    pub rate_classes: Vec<ClassRates>,
+
     /// Most pings a second of one client in the long run, 0 for no limit
     #[arg(long, env = "SIGNALING_PING_RATE", value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(..=100_000))]
@@ -97,14 +105,23 @@ pub struct EdgeArgs {
     /// File with its private key, PEM
     #[arg(long, env = "SIGNALING_TLS_KEY", value_name = "PATH", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+
+    /// Who is let in.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 }
 
 impl EdgeArgs {
-    /// Checks what clap could not, and reads the files that flags name.
+    /// Checks what clap could not, and reads the files that flags name. `listen` is where clients come, if they do, by `flag`.
     ///
     /// # Errors
     /// Names the flag that does not serve.
-    pub fn check(self, common: &Common) -> Result<EdgeConfig, ConfigError> {
+    pub fn check(
+        self,
+        common: &Common,
+        flag: &'static str,
+        listen: Option<SocketAddr>,
+    ) -> Result<EdgeConfig, ConfigError> {
         let invalid = |flag, why: String| ConfigError::Invalid { flag, why };
         if self.client_address != AddressSource::Socket && self.trusted_proxies.is_empty() {
             let why = "names who may say so, so it needs --trusted-proxies".to_owned();
@@ -117,6 +134,20 @@ impl EdgeArgs {
         let files = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
         let tls = files.map(Tls::load).transpose().map_err(|error| invalid("--tls-cert", error.to_string()))?;
         let rate = |per_second, burst| (per_second > 0).then_some(Rate { per_second, burst });
+        let pace = PaceLimits {
+            messages: rate(self.message_rate, self.message_burst),
+            bytes: rate(self.byte_rate, self.byte_burst),
+            pings: rate(self.ping_rate, self.ping_rate * PING_BURST_SECONDS),
+        };
+        let least_bytes = u32::try_from(common.max_message_bytes).unwrap_or(u32::MAX);
+        let pace_of = |class: &ClassRates| PaceLimits {
+            messages: in_proportion(class.messages, self.message_rate, self.message_burst, 1),
+            bytes: class
+                .bytes
+                .map_or(pace.bytes, |bytes| in_proportion(bytes, self.byte_rate, self.byte_burst, least_bytes)),
+            pings: pace.pings,
+        };
+        let rate_classes = self.rate_classes.iter().map(|class| (class.class.clone(), pace_of(class))).collect();
         Ok(EdgeConfig {
             admission: AdmissionLimits {
                 sockets: self.max_sockets,
@@ -132,13 +163,18 @@ impl EdgeArgs {
             },
             addresses: ClientAddresses::new(self.client_address, self.trusted_proxies),
             tls,
-            pace: PaceLimits {
-                messages: rate(self.message_rate, self.message_burst),
-                bytes: rate(self.byte_rate, self.byte_burst),
-                pings: rate(self.ping_rate, self.ping_rate * PING_BURST_SECONDS),
-            },
+            pace,
+            rate_classes,
             heartbeat: common.heartbeat,
             buffer_bytes: self.buffer_bytes,
+            identity: self.identity.check(flag, listen)?,
         })
     }
+}
+
+/// Such a rate, with a burst that lasts as long as the usual one at the usual rate, but for `least` at once.
+fn in_proportion(per_second: u32, usual: u32, usual_burst: u32, least: u32) -> Option<Rate> {
+    let burst = u64::from(usual_burst) * u64::from(per_second) / u64::from(usual.max(1));
+    let burst = u32::try_from(burst).unwrap_or(u32::MAX).max(least);
+    (per_second > 0).then_some(Rate { per_second, burst })
 }

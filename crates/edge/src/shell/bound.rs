@@ -75,6 +75,7 @@ impl fmt::Display for MemoryBound {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
     use signaling_server::http::HttpLimits;
@@ -82,6 +83,7 @@ mod tests {
     use super::super::{AdmissionLimits, ClientAddresses};
     use super::*;
     use crate::core::PaceLimits;
+    use crate::identity::IdentityConfig;
 
     #[test]
     fn the_bound_is_the_sum_of_its_parts_and_counts_with_the_descriptors_there_are() {
@@ -93,6 +95,8 @@ mod tests {
             addresses: ClientAddresses::default(),
             tls: None,
             pace: PaceLimits::default(),
+            rate_classes: BTreeMap::new(),
+            identity: IdentityConfig::default(),
             heartbeat: Duration::from_secs(25),
             buffer_bytes: 64 * MIB,
         };

@@ -1,6 +1,7 @@
 //! `GET /v1/connect`: from the request to the answered upgrade.
 
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
@@ -14,9 +15,10 @@ use signaling_server::http::refusal;
 use tracing::{debug, info_span};
 
 use super::query::Query;
-use super::{Edge, closing, metrics, socket, wire};
+use super::{Edge, closing, cors, metrics, socket, wire};
 use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use crate::handshake::{self, Accept, Refused};
+use crate::identity::Origins;
 use crate::ws::encode;
 
 /// Where clients connect.
@@ -26,8 +28,23 @@ const DECISION_TIMEOUT: Duration = Duration::from_secs(8);
 /// What a client is told to wait when limits are reached.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Answers a request to the place where clients connect.
+pub(super) async fn answer(edge: Edge, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    let identity = edge.with_quietly(|state| Rc::clone(&state.identity));
+    let origin = cors::origin_allowed(&identity.origins, &request);
+    let mut response = if cors::is_preflight(&request) {
+        cors::preflight()
+    } else {
+        decide(edge, &identity.origins, peer, request).await
+    };
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        cors::allow(&mut response, origin);
+    }
+    response
+}
+
 /// Answers a connect request: with the upgrade once a node has admitted the client, or with a refusal.
-pub(super) async fn answer(edge: Edge, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
+async fn decide(edge: Edge, origins: &Origins, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
         Err(refused) => {
@@ -35,6 +52,13 @@ pub(super) async fn answer(edge: Edge, peer: SocketAddr, mut request: Request<In
             return refuse_upgrade(&refused);
         }
     };
+    if !origins.admit(request.headers()) {
+        metrics::refused_identity("origin");
+        let message = "pages of this origin may not connect here: the operator lists those that may";
+        let refused = refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None);
+        metrics::refused_status(refused.status);
+        return refuse(request, &accept, &refused);
+    }
     let asked = Instant::now();
     match admit(&edge, peer, &request, &accept).await {
         Ok(client) => {
@@ -88,7 +112,8 @@ async fn admit(
 ) -> Result<Waiting, Refusal> {
     let query = Query::parse(request.uri().query().unwrap_or_default())
         .map_err(|(code, message)| refused(StatusCode::BAD_REQUEST, code, &message, None))?;
-    let newcomer = newcomer(query, peer, request, accept)?;
+    let token = bearer(request.headers()).or_else(|| accept.bearer.clone()).or_else(|| query.token.clone());
+    let mut newcomer = newcomer(query, peer, request, accept)?;
     let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
     let (client, decided) = edge.with(|state, _| {
         if state.draining {
@@ -100,6 +125,14 @@ async fn admit(
             metrics::refused_limit(limit);
             refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
         })?;
+        // Not before it was counted: a signature costs more than all else here.
+        match state.prove(&newcomer.client_id, token.as_deref()) {
+            Ok(proven) => newcomer.request.proven = proven,
+            Err(refusal) => {
+                state.admission.leave(peer.ip());
+                return Err(refused(refusal.status(), refusal.code(), &refusal.to_string(), None));
+            }
+        }
         Ok(state.connect(now, newcomer, peer.ip()))
     })?;
     let waiting = Waiting { edge: edge.clone(), key: Some(client) };
@@ -134,7 +167,7 @@ fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept:
             path: request.uri().path().to_owned(),
             query: query.rest,
             origin: text(headers, &header::ORIGIN),
-            bearer: bearer(headers).or_else(|| accept.bearer.clone()).or(query.token),
+            proven: None,
             resume: accept.resume.clone().or(query.resume),
             address: peer.ip().to_string(),
         },
@@ -204,7 +237,7 @@ fn refuse(mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) ->
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(async move {
                 if let Ok(Ok((_reader, writer, _))) = upgrade.await.map(wire::split) {
-                    closing::close(std::rc::Rc::new(writer), last_words).await;
+                    closing::close(Rc::new(writer), last_words).await;
                 }
             });
             switching(accept)

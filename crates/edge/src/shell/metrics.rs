@@ -35,6 +35,10 @@ pub const METRICS: &[Metric] = &[
     VIOLATIONS,
     RATE_LIMITED,
     EVICTED,
+    IDENTITIES_REFUSED,
+    TOKENS_RENEWED,
+    TOKENS_EXPIRED,
+    KICKED,
     HANDSHAKES,
     HANDSHAKES_LIMIT,
     BUFFERED,
@@ -133,6 +137,33 @@ const EVICTED: Metric = Metric::counter(
     "Sockets closed because memory was short (`--buffer-bytes`), by what took it.",
 )
 .by(&[Label { name: "what", values: &["unread", "unfinished"] }]);
+const IDENTITIES_REFUSED: Metric = Metric::counter(
+    "signaling_refused_identities_total",
+    "Tokens that were refused, at connecting or over open sockets, and origins, by what was wrong.",
+)
+.by(&[Label {
+    name: "reason",
+    values: &[
+        "missing",
+        "malformed",
+        "algorithm",
+        "key",
+        "signature",
+        "expired",
+        "not_yet",
+        "audience",
+        "issuer",
+        "kicked",
+        "subject",
+        "claim",
+        "origin",
+    ],
+}]);
+const TOKENS_RENEWED: Metric =
+    Metric::counter("signaling_tokens_renewed_total", "Tokens that took the place of older ones over open sockets.");
+const TOKENS_EXPIRED: Metric =
+    Metric::counter("signaling_tokens_expired_total", "Sockets closed because their token had expired.");
+const KICKED: Metric = Metric::counter("signaling_clients_kicked_total", "Clients that an operator has put out.");
 const HANDSHAKES: Metric =
     Metric::gauge("signaling_handshakes", "Connections of clients that have not asked for a WebSocket yet.");
 const HANDSHAKES_LIMIT: Metric =
@@ -180,6 +211,7 @@ pub(super) struct EdgeMetrics {
     over_byte_rate: Counter,
     rate_abuses: Counter,
     evicted_unread: Counter,
+    tokens_expired: Counter,
 }
 
 /// What the shell itself keeps count of, beside the core.
@@ -226,6 +258,7 @@ impl EdgeMetrics {
             over_byte_rate: RATE_LIMITED.counter_of(&["bytes"]),
             rate_abuses: RATE_LIMITED.counter_of(&["sockets"]),
             evicted_unread: EVICTED.counter_of(&["unread"]),
+            tokens_expired: TOKENS_EXPIRED.counter_of(&[]),
         }
     }
 
@@ -259,6 +292,7 @@ impl EdgeMetrics {
         self.over_byte_rate.absolute(counts.over_byte_rate);
         self.rate_abuses.absolute(counts.rate_abuses);
         self.evicted_unread.absolute(counts.evicted);
+        self.tokens_expired.absolute(counts.expired_tokens);
         self.ups.absolute(counts.ups);
         self.downs.absolute(counts.downs);
         self.filtered.absolute(counts.filtered_repeats);
@@ -279,6 +313,19 @@ pub(super) fn refused_status(status: u16) {
     if status != 429 {
         refused(listed(&REFUSED, status));
     }
+}
+
+/// A token, or an origin, is not let in.
+pub(super) fn refused_identity(reason: &'static str) {
+    IDENTITIES_REFUSED.counter_of(&[reason]).increment(1);
+}
+
+pub(super) fn token_renewed() {
+    TOKENS_RENEWED.counter_of(&[]).increment(1);
+}
+
+pub(super) fn kicked() {
+    KICKED.counter_of(&[]).increment(1);
 }
 
 pub(super) fn refused_limit(limit: TooMany) {

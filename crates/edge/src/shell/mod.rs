@@ -11,10 +11,13 @@ mod args;
 mod bound;
 mod closing;
 mod connect;
+mod cors;
 mod farewell;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshakes;
+mod identity;
+mod kick;
 pub mod metrics;
 mod not_after;
 mod query;
@@ -24,6 +27,7 @@ mod tls;
 mod wire;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -42,6 +46,8 @@ use tracing::debug;
 use self::handshakes::HandshakeKey;
 use self::state::State;
 use crate::core::{ClientKey, EdgeCore, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings};
+use crate::identity::IdentityConfig;
+use crate::rate_class::RateClass;
 
 pub use self::address::{AddressSource, ClientAddresses};
 pub use self::admission::AdmissionLimits;
@@ -49,6 +55,7 @@ pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;
 pub use self::connect::refuse_upgrade;
 pub use self::farewell::{say_goodbye, send_away};
+pub use self::kick::{Kicks, kicks};
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
 /// What stands behind an edge: who finds clients a place, and who carries its links.
@@ -80,10 +87,14 @@ pub struct EdgeConfig {
     pub tls: Option<Tls>,
     /// How fast one client may send.
     pub pace: PaceLimits,
+    /// How fast those of a class may.
+    pub rate_classes: BTreeMap<RateClass, PaceLimits>,
     /// After this silence of a client it is pinged.
     pub heartbeat: Duration,
     /// Bytes that all clients together may have the edge keep, and as many of messages that have begun and not ended.
     pub buffer_bytes: usize,
+    /// Who is let in.
+    pub identity: IdentityConfig,
 }
 
 impl EdgeConfig {
@@ -94,7 +105,8 @@ impl EdgeConfig {
         let mut filter = usual.filter;
         filter.latest_repeat = (filter.latest_repeat + self.heartbeat).saturating_sub(usual.heartbeat);
         let memory = MemoryLimits { bytes: self.buffer_bytes };
-        Settings { pace: self.pace, heartbeat: self.heartbeat, filter, memory, ..usual }
+        let rate_classes = self.rate_classes.clone();
+        Settings { pace: self.pace, rate_classes, heartbeat: self.heartbeat, filter, memory, ..usual }
     }
 }
 

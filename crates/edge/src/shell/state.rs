@@ -19,6 +19,7 @@ use super::metrics::{self, EdgeMetrics, ShellCounts};
 use super::wire::WireWriter;
 use super::{Backend, Edge, EdgeConfig, closing};
 use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Reading, Refusal};
+use crate::identity::IdentityConfig;
 use crate::ws::{Decoder, Event, Limits};
 
 /// A message that is begun must end within this time.
@@ -56,6 +57,7 @@ pub(super) struct State {
     pub(super) handshakes: Handshakes,
     pub(super) ws_limits: Limits,
     pub(super) metrics: EdgeMetrics,
+    pub(super) identity: Rc<IdentityConfig>,
     pub(super) draining: bool,
     /// Beats whenever anything happens: at least every sweep, but for pauses.
     pulse: Pulse,
@@ -78,6 +80,7 @@ impl State {
             handshakes: Handshakes::new(config.handshakes),
             ws_limits: ws_limits(config.max_message_bytes),
             metrics: EdgeMetrics::new(config),
+            identity: Rc::new(config.identity.clone()),
             draining: false,
             pulse: Pulse::new(now),
             clients: SecondaryMap::new(),
@@ -118,6 +121,11 @@ impl State {
         client.socket = Some(Socket { writer, reader, resume, blocked, unfinished_since, unfinished_bytes });
         self.metrics.opened();
         self.core.socket_opened(now, key);
+    }
+
+    /// The session of a client that is in, or on its way in.
+    pub(super) fn session_of(&self, id: &ClientId) -> Option<SessionId> {
+        self.clients.values().find(|client| client.id == *id).map(|client| client.session)
     }
 
     /// The client was let in, and did not take the answer.
@@ -250,6 +258,7 @@ impl State {
                 }
                 self.forget(key);
             }
+            Effect::Verify(key, token) => self.renew(key, &token),
             Effect::Read(key) => {
                 if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {
                     socket.resume.notify_one();

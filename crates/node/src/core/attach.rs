@@ -1,13 +1,15 @@
 //! Sessions come, are refused, move on, and go.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use signaling_protocol::grant::Grant;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Attach, Gone, Slot, ToEdge};
 use signaling_protocol::{ClientId, CloseCode, Left, SessionId, resume};
 
 use super::linger::Lingering;
-use super::session::{Arrival, Contender, Session};
+use super::session::{Arrival, Session};
 use super::takeover::{REPLACED_BY_NEWER, owed_by};
 use super::{NodeCore, Rules, SessionKey, TrunkKey};
 
@@ -38,9 +40,9 @@ const BAD_ID: Rejection =
     Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name", retry_after_ms: None };
 
 impl NodeCore {
-    pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>) {
+    pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
-        let arrival = Arrival::new(attach, client_id);
+        let arrival = Arrival::new(attach, client_id, grant.map(Rc::new));
         if arrival.gone {
             return self.settle(now, trunk, &arrival, attach.gone);
         }
@@ -59,7 +61,7 @@ impl NodeCore {
         if arrival.newcomer && proven == Some(id) {
             self.resume(now, trunk, arrival, key);
         } else if arrival.newcomer && id != arrival.session {
-            self.contend(key, Contender { trunk, arrival, since: now });
+            self.challenge(now, key, trunk, arrival);
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
         } else if (id, born) == (arrival.session, arrival.born) {
@@ -69,6 +71,13 @@ impl NodeCore {
         } else {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
             self.admit(now, trunk, &arrival, former, false);
+        }
+    }
+
+    /// The client has shown a new token.
+    pub(super) fn granted(&mut self, at: (TrunkKey, Slot), grant: Grant) {
+        if let Some(session) = self.session_at(at).and_then(|key| self.sessions.get_mut(key)) {
+            session.grant = Some(Rc::new(grant));
         }
     }
 
@@ -108,8 +117,7 @@ impl NodeCore {
     }
 
     fn proven_session(&self, now: Instant, client: &ClientId, token: &str) -> Option<SessionId> {
-        let (instant, wall) = self.settings.epoch;
-        let now = wall + now.saturating_duration_since(instant);
+        let now = self.wall(now);
         let mut keys = std::iter::once(&self.settings.mesh_secret).chain(&self.other_secrets);
         keys.find_map(|key| resume::verify(key, client, token, now))
     }
@@ -184,8 +192,9 @@ impl NodeCore {
     }
 
     fn welcome(&self, now: Instant, arrival: &Arrival, resumed: bool) -> Vec<u8> {
-        let (instant, wall) = self.settings.epoch;
-        let expiry = wall + now.saturating_duration_since(instant) + TOKEN_LIFE;
+        let wall = self.wall(now);
+        let expiry = wall + TOKEN_LIFE;
+        let ice_servers = self.ice.for_client(&arrival.client_id, wall);
         let token = resume::issue(&self.settings.mesh_secret, &arrival.client_id, arrival.session, expiry);
         let message = ServerMessage::Welcome {
             client_id: arrival.client_id.as_str(),
@@ -193,7 +202,7 @@ impl NodeCore {
             resumed,
             heartbeat_ms: u64::try_from(self.settings.rules.heartbeat.as_millis()).unwrap_or(u64::MAX),
             max_message_bytes: self.settings.max_message_bytes,
-            ice_servers: &[],
+            ice_servers: &ice_servers,
             node: self.settings.reveal_nodes.then_some(self.settings.id.as_str()),
         };
         message.to_json()

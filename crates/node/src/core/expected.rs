@@ -7,7 +7,7 @@ use signaling_protocol::forward::Item;
 use signaling_protocol::trunk::Slot;
 use signaling_protocol::{ClientId, SessionId};
 
-use super::session::{Arrival, Contender};
+use super::session::Arrival;
 use super::{NodeCore, TrunkKey};
 
 /// How long such a newcomer waits: many times what a batch takes. Then its session is taken for lost.
@@ -74,7 +74,7 @@ impl NodeCore {
             let Some(Expected { trunk, arrival, session, .. }) = self.expected.remove(&client) else { continue };
             match self.holder(&client).map(|(key, holder)| (key, holder.id)) {
                 Some((key, id)) if id == session => self.resume(now, trunk, arrival, key),
-                Some((key, _)) => self.contend(key, Contender { trunk, arrival, since: now }),
+                Some((key, _)) => self.challenge(now, key, trunk, arrival),
                 None => self.admit(now, trunk, &arrival, None, false),
             }
         }

@@ -52,6 +52,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustc_hash::FxHashMap;
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
+use signaling_protocol::grant::{Grant, SignalScope};
 use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, DecodeError, ErrorCode, Incarnation, NodeId};
 use signaling_rendezvous::Ranking;
@@ -66,6 +67,7 @@ use self::outbox::Chain;
 use self::peer::{Peer, Received, Sender};
 use self::rooms::Rooms;
 use self::session::{Session, Trunk};
+use crate::ice::IceServers;
 
 pub use self::hold::HoldLimits;
 pub use self::nobody::WritesToNobody;
@@ -139,6 +141,8 @@ pub struct Counts {
     pub rejected: u64,
     /// Sessions that went on on another socket.
     pub resumed: u64,
+    /// Sessions without a socket for which there was no room.
+    pub lingering_refused: u64,
     /// Sessions without a socket that came from another node.
     pub lingering_moved: u64,
     /// Messages whose hold time ran out here.
@@ -193,6 +197,9 @@ pub struct NodeCore {
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
     rooms: Rooms,
+    ice: IceServers,
+    /// Whom clients may signal whose tokens do not say.
+    signal_scope: SignalScope,
     scratch: Vec<u8>,
     counts: Counts,
     draining: bool,
@@ -226,6 +233,8 @@ impl NodeCore {
             contended: Vec::new(),
             writers_to_nobody: Vec::new(),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
+            ice: IceServers::default(),
+            signal_scope: SignalScope::default(),
             scratch: Vec::new(),
             counts: Counts::default(),
             draining: false,
@@ -241,6 +250,22 @@ impl NodeCore {
             self.settings.mesh_secret = first;
             self.other_secrets = secrets.collect();
         }
+    }
+
+    /// Tells clients from now on of these ICE servers.
+    pub fn set_ice_servers(&mut self, ice: IceServers) {
+        self.ice = ice;
+    }
+
+    /// Lets clients whose tokens do not say otherwise signal only these.
+    pub fn set_signal_scope(&mut self, scope: SignalScope) {
+        self.signal_scope = scope;
+    }
+
+    /// The time of day, for what is dated.
+    fn wall(&self, now: Instant) -> SystemTime {
+        let (instant, wall) = self.settings.epoch;
+        wall + now.saturating_duration_since(instant)
     }
 
     /// An edge has connected.
@@ -288,7 +313,9 @@ impl NodeCore {
     pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
         while !frames.is_empty() {
             match ToNode::take(&mut frames)? {
-                ToNode::Attach(attach) => self.attach(now, trunk, &attach),
+                ToNode::Attach(attach) => self.attach(now, trunk, &attach, None),
+                ToNode::AttachProven { attach, grant } => self.attach(now, trunk, &attach, Some(Grant::read(grant)?)),
+                ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
                 ToNode::Up { slot, seq, left, payload } => self.up(now, (trunk, slot), seq, left, payload),
                 ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
                 ToNode::Detach { slot, gone } => self.detach(now, (trunk, slot), gone),

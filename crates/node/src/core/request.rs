@@ -44,7 +44,11 @@ impl NodeCore {
                 write_signal(&mut scratch, from.as_str(), data, id);
                 let life = Life::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 let sent = Sent::new(number, seq, id, life, Rc::from(&scratch[..]), fresh);
-                self.signal(now, key, &to, sent, fresh);
+                if self.sessions.get(key).is_some_and(|session| self.is_confined(session)) {
+                    self.signal_in_rooms(now, key, &to, sent, fresh);
+                } else {
+                    self.signal(now, key, &to, sent, fresh);
+                }
                 self.scratch = scratch;
             }
             Ok(ClientMessage::Join { room, data, id }) => {
@@ -67,7 +71,9 @@ impl NodeCore {
                 self.refuse(key, seq, &refuse(ErrorCode::Forbidden, "this mesh takes no tokens", None));
             }
             Ok(ClientMessage::IceServers) => {
-                let reply = ServerMessage::IceServers { ice_servers: &[] }.to_json();
+                let client_id = session.client_id.clone();
+                let ice_servers = self.ice.for_client(&client_id, self.wall(now));
+                let reply = ServerMessage::IceServers { ice_servers: &ice_servers }.to_json();
                 self.reply(key, seq, Fate::Done, &reply);
             }
             // The edge answers these two itself.
@@ -79,11 +85,11 @@ impl NodeCore {
     fn ask(&mut self, at: SessionKey, (seq, number, id): (u64, u64, Option<u64>), room: &str, ask: Ask) {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {
-            self.command(at, Command { at, seq, number, id, room, ask });
+            self.command(at, Command { at, seq, number, id, room: Some(room), ask });
         }
     }
 
-    fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: Sent, fresh: bool) {
+    pub(super) fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: Sent, fresh: bool) {
         let (seq, id) = (sent.seq, sent.id);
         if !self.take_custody(now, key, to, sent, fresh) {
             self.unavailable(key, seq, id, to);

@@ -1,9 +1,11 @@
 //! What a node knows of one client, and of the trunks that clients come on.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
+use signaling_protocol::grant::Grant;
 use signaling_protocol::seats::SessionState;
 use signaling_protocol::trunk::{Attach, Fate, Slot, ToEdge};
 use signaling_protocol::{Batches, ClientId, SessionId};
@@ -75,6 +77,8 @@ pub(super) struct Arrival {
     pub(super) newcomer: bool,
     /// It goes on with what another socket began.
     pub(super) resumed: bool,
+    /// What its client's token lets it do; none where tokens are not asked for.
+    pub(super) grant: Option<Rc<Grant>>,
     /// Its socket is closed: it comes to have its last frames done.
     pub(super) gone: bool,
     /// What the node said of it that had it last.
@@ -82,7 +86,7 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    pub(super) fn new(attach: &Attach<'_>, client_id: ClientId) -> Self {
+    pub(super) fn new(attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
         let state = attach.state.and_then(|state| SessionState::read(state).ok());
         Self {
             slot: attach.slot,
@@ -94,6 +98,7 @@ impl Arrival {
             seq: attach.seq,
             newcomer: attach.state.is_none(),
             resumed: state.is_some_and(|state| state.resumed),
+            grant,
             gone: attach.gone.is_some(),
             state: attach.state.unwrap_or_default().into(),
         }
@@ -114,6 +119,8 @@ pub(super) struct Session {
     /// The highest `id` that may have been seen before, here or at another node; none for plain clients.
     pub(super) known_id: Option<u64>,
     pub(super) resumed: bool,
+    /// What its client's latest token lets it do.
+    pub(super) grant: Option<Rc<Grant>>,
     /// Without a socket, or no longer here: its outbox runs on.
     pub(super) gone: bool,
     /// The edge sends no more of it. Until then its slot is known: frames may be on their way.
@@ -154,6 +161,7 @@ impl Session {
             // Which ids it used on its earlier socket nobody can say.
             known_id: arrival.reliable.then_some(if arrival.resumed { u64::MAX } else { 0 }),
             resumed: arrival.resumed,
+            grant: arrival.grant.clone(),
             gone: arrival.gone,
             detached: false,
             said_last: false,

@@ -8,7 +8,7 @@ use signaling_protocol::trunk::{Slot, ToEdge};
 use super::attach::IN_USE;
 use super::hold::Parcel;
 use super::life::Life;
-use super::session::{Contender, Session};
+use super::session::{Arrival, Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
 
 /// What an open socket is told that has to go.
@@ -16,8 +16,17 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
     (CloseCode::REPLACED, "a newer connection has taken your client_id");
 
 impl NodeCore {
+    /// A newcomer wants an id that another session holds. If it has proven by a token that the id is its own it gets it at once.
+    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: Arrival) {
+        if arrival.grant.is_none() {
+            return self.contend(holder, Contender { trunk, arrival, since: now });
+        }
+        let former = self.supersede(now, holder, REPLACED_BY_NEWER);
+        self.admit(now, trunk, &arrival, former, false);
+    }
+
     /// Two want one id, and the newcomer has no proof: the holder's socket is asked for a sign of life.
-    pub(super) fn contend(&mut self, holder: SessionKey, contender: Contender) {
+    fn contend(&mut self, holder: SessionKey, contender: Contender) {
         let (trunk, slot) = (contender.trunk, contender.arrival.slot);
         let Some(session) = self.sessions.get_mut(holder) else { return };
         if session.contender.is_some() {

@@ -9,7 +9,7 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Wants};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, Kicks, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
 use tokio::sync::watch;
@@ -118,6 +118,11 @@ impl Direct {
                 }),
             }
         }
+    }
+
+    /// Puts clients out as operators ask. Ends when dropped.
+    pub async fn kick(self, kicks: Kicks) {
+        self.edge.kick(kicks).await;
     }
 
     /// Carries batches between edge and core.

@@ -14,7 +14,7 @@ use signaling_protocol::{forward, limits};
 use signaling_server::{Secrets, Wake};
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tracing::{Instrument as _, debug, info, info_span, warn};
+use tracing::{Instrument as _, debug, info_span, warn};
 
 use super::metrics::ANSWERED;
 use super::{Lanes, Node};
@@ -151,7 +151,7 @@ impl Carrier {
             match answered {
                 Ok(answer) => {
                     if pause > FIRST_PAUSE {
-                        info!("the peer answers again");
+                        debug!("the peer answers again");
                     }
                     let taken =
                         self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
@@ -171,11 +171,8 @@ impl Carrier {
                         self.node.with_core(|core| core.refused(Instant::now(), self.peer));
                     }
                     let (Failure::Refused(why) | Failure::Again(why) | Failure::Never(why)) = failure;
-                    if pause == FIRST_PAUSE {
-                        warn!(why, "the peer does not answer");
-                    } else {
-                        debug!(why, "the peer does not answer yet");
-                    }
+                    // That the peer is suspect is said once, and not for each lane.
+                    debug!(why, "the peer does not answer");
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     let again = self.node.with_core(|core| core.lane_batch_again(Instant::now(), self.peer, self.lane));

@@ -18,6 +18,7 @@ pub const METRICS: &[Metric] = &[
     RESUMED,
     LINGERING,
     LINGERING_LIMIT,
+    LINGERING_REFUSED,
     LINGERING_MOVED,
     REQUESTS,
     REFUSED,
@@ -58,6 +59,10 @@ const LINGERING: Metric =
     Metric::gauge("signaling_lingering_sessions", "Sessions without a socket that can be resumed.");
 const LINGERING_LIMIT: Metric =
     Metric::gauge("signaling_lingering_sessions_limit", "How many there may be (`--max-lingering`).");
+const LINGERING_REFUSED: Metric = Metric::counter(
+    "signaling_lingering_sessions_refused_total",
+    "Sessions that cannot be resumed because as many as may already wait for their clients.",
+);
 const LINGERING_MOVED: Metric = Metric::counter(
     "signaling_lingering_sessions_moved_total",
     "Sessions without a socket that came from the node that had them.",
@@ -144,6 +149,7 @@ pub(super) struct NodeMetrics {
     suspects: Gauge,
     lingering: Gauge,
     lingering_moved: Counter,
+    lingering_refused: Counter,
     resumed: Counter,
     detours: Counter,
     attached: Counter,
@@ -207,6 +213,7 @@ impl NodeMetrics {
             suspects: SUSPECTS.gauge_of(&[]),
             lingering: LINGERING.gauge_of(&[]),
             lingering_moved: LINGERING_MOVED.counter_of(&[]),
+            lingering_refused: LINGERING_REFUSED.counter_of(&[]),
             resumed: RESUMED.counter_of(&[]),
             detours: DETOURS.counter_of(&[]),
             attached: ATTACHED.counter_of(&[]),
@@ -239,6 +246,7 @@ impl NodeMetrics {
         self.lane_bytes.set(core.lane_bytes() as f64);
         let counts = core.counts();
         self.lingering_moved.absolute(counts.lingering_moved);
+        self.lingering_refused.absolute(counts.lingering_refused);
         self.resumed.absolute(counts.resumed);
         self.detours.absolute(counts.detours);
         self.attached.absolute(counts.attached);

@@ -21,8 +21,8 @@ use signaling_protocol::NodeId;
 use signaling_server::{Pulse, Wake};
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval};
-use tracing::{info, warn};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tracing::{debug, info, warn};
 
 use self::metrics::NodeMetrics;
 use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
@@ -38,6 +38,10 @@ pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
+/// How long closing trunks may take.
+const HANG_UP: Duration = Duration::from_millis(200);
+/// How often to look whether they are closed.
+const HANG_UP_LOOK: Duration = Duration::from_millis(5);
 /// After a pause of this process, so long requests are refused: they may have waited for its end.
 const REFUSE_FOR: Duration = Duration::from_millis(200);
 
@@ -129,6 +133,20 @@ impl Node {
         (trunk, wake)
     }
 
+    /// Closes all trunks in good order, so that edges do not take this node's end for a failure. Returns once they are closed, or have had
+    /// time for it.
+    pub async fn hang_up(&self) {
+        self.with_core(|core| core.hang_up(Instant::now()));
+        self.0.borrow().trunks.values().for_each(|wake| wake.now());
+        let all_closed = async {
+            while self.0.borrow().trunks.keys().any(|trunk| !self.0.borrow().core.has_trunk(trunk)) {
+                sleep(HANG_UP_LOOK).await;
+            }
+        };
+        // Whoever does not take it will see the end of the process.
+        let _ = timeout(HANG_UP, all_closed).await;
+    }
+
     fn trunk_down(&self, trunk: TrunkKey) {
         self.0.borrow_mut().trunks.remove(trunk);
         self.with_core(|core| core.trunk_down(Instant::now(), trunk));
@@ -160,7 +178,11 @@ impl State {
     fn tell_suspects(&mut self) {
         let suspects: Vec<_> = self.core.suspects().cloned().collect();
         for node in suspects.iter().filter(|node| !self.suspects.contains(node)) {
-            warn!(%node, "a node does not answer: others stand in for it");
+            if self.core.is_leaving(node) {
+                debug!(%node, "a node that drains does not answer any more");
+            } else {
+                warn!(%node, "a node does not answer: others stand in for it");
+            }
         }
         for node in self.suspects.iter().filter(|node| !suspects.contains(node)) {
             info!(%node, "a node that did not answer is relied on again, or gone");

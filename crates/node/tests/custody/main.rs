@@ -6,5 +6,6 @@ mod downs;
 mod fates;
 mod node;
 mod peers;
+mod proven;
 mod reliable;
 mod sessions;

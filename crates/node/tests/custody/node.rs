@@ -81,6 +81,9 @@ impl Node {
                     said.fates.extend((first..).take(count as usize).map(|seq| (seq, fate)));
                 }
                 ToEdge::Released { slot, state } => said.released.push((slot, state.to_vec())),
+                ToEdge::Attached { slot, .. } => said.attached.push(slot),
+                ToEdge::Rejected { slot, status, .. } => said.rejected.push((slot, status)),
+                ToEdge::Close { slot, code, .. } => said.closed.push((slot, code)),
                 _ => {}
             }
         }
@@ -119,6 +122,9 @@ pub(crate) struct Said {
     pub(crate) down_bytes: usize,
     pub(crate) fates: Vec<(u64, Fate)>,
     pub(crate) released: Vec<(Slot, Vec<u8>)>,
+    pub(crate) attached: Vec<Slot>,
+    pub(crate) rejected: Vec<(Slot, u16)>,
+    pub(crate) closed: Vec<(Slot, u16)>,
 }
 
 pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {

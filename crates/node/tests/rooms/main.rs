@@ -4,6 +4,7 @@
 
 mod broadcasts;
 mod commands;
+mod grants;
 mod line;
 mod moves;
 mod outages;

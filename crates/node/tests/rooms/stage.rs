@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_discovery::{Member, View};
 use signaling_node::core::{HoldLimits, LANES, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_protocol::grant::{Grant, SignalScope};
 use signaling_protocol::trunk::{Attach, Fate, Gone, Request, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, Incarnation, Left, NodeId, RoomName, SessionId};
 use signaling_rooms::{Op, Outcome, Rooms, Rules, StoreError, Who};
@@ -41,6 +42,8 @@ pub(crate) struct Stage {
     pub(crate) now: Instant,
     start: Instant,
     slots: Slot,
+    /// What the tokens of clients let them do, of those who have one.
+    pub(crate) grants: BTreeMap<&'static str, Grant>,
     /// Operations that the store has carried out.
     pub(crate) operations: Vec<Op>,
 }
@@ -93,6 +96,7 @@ impl Stage {
             now,
             start: now,
             slots: 0,
+            grants: BTreeMap::new(),
             operations: Vec::new(),
         };
         stage.settle();
@@ -129,7 +133,26 @@ impl Stage {
             state: state.as_deref(),
             gone,
         };
-        self.tell(node, &ToNode::Attach(attach));
+        let grant = self.grants.get(name).map(Grant::to_bytes);
+        self.tell(
+            node,
+            &match &grant {
+                Some(grant) => ToNode::AttachProven { attach, grant },
+                None => ToNode::Attach(attach),
+            },
+        );
+    }
+
+    /// Clients whose tokens do not say otherwise may signal only those who are in a room with them.
+    pub(crate) fn confines_all(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.core.set_signal_scope(SignalScope::Room));
+    }
+
+    /// A client has shown a new token.
+    pub(crate) fn shows(&mut self, name: &'static str, grant: Grant) {
+        let Client { node, slot, .. } = self.clients[name];
+        self.tell(node, &ToNode::Grant { slot, grant: &grant.to_bytes() });
+        self.grants.insert(name, grant);
     }
 
     /// A new client comes to a node.

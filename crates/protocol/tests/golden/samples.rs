@@ -14,6 +14,8 @@ const ORIGIN: Origin = Origin { session: SESSION, number: 70_000 };
 const SLOT: u32 = 300;
 const SIGNAL: &[u8] = br#"{"type":"signal","to":"bob","data":{"sdp":"v=0"},"id":7}"#;
 const STATE: &[u8] = b"state";
+/// One room pattern with a capacity, and signals within rooms alone.
+const GRANT: &[u8] = b"\x01\x01\x06team-*\x01\x08\x01\x01";
 
 fn hold() -> Left {
     Left::from_duration(Duration::from_secs(20))
@@ -56,6 +58,8 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode<'static>)> {
         ("detach_closed", ToNode::Detach { slot: SLOT, gone: Gone::Closed }),
         ("release", ToNode::Release { slot: SLOT, to: "signaling-node-2" }),
         ("alive", ToNode::Alive { slot: SLOT }),
+        ("attach_proven", ToNode::AttachProven { attach: Attach { request: Request::default(), ..new }, grant: GRANT }),
+        ("grant", ToNode::Grant { slot: SLOT, grant: GRANT }),
     ]
 }
 

@@ -89,6 +89,7 @@ fn seen_by_the_edge(message: &ClientMessage<'_>) -> EdgeMessage {
     match message {
         ClientMessage::Ping => EdgeMessage::Ping,
         ClientMessage::Received { n } => EdgeMessage::Received { n: *n },
+        ClientMessage::Token { .. } => EdgeMessage::Token,
         _ => EdgeMessage::Other,
     }
 }

@@ -66,6 +66,8 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
         (slot(), gone()).prop_map(|(slot, gone)| ToNode::Detach { slot, gone }),
         (slot(), text()).prop_map(|(slot, to)| ToNode::Release { slot, to }),
         slot().prop_map(|slot| ToNode::Alive { slot }),
+        (attach(), bytes()).prop_map(|(attach, grant)| ToNode::AttachProven { attach, grant }),
+        (slot(), bytes()).prop_map(|(slot, grant)| ToNode::Grant { slot, grant }),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! One room.
 
-use signaling_protocol::ClientId;
+use signaling_protocol::{ClientId, SessionId};
 
 use super::record::{Place, Record, Records};
 use crate::rules::millis;
@@ -82,7 +82,7 @@ impl Step<'_> {
                 let known = self.room.version.unwrap_or(present).max(*version);
                 self.room.version = Some(known + u64::from(is_news));
             }
-            Op::List { .. } => {}
+            Op::List { .. } | Op::Find { .. } => {}
             Op::SetCapacity { capacity } => self.room.capacity = *capacity,
         }
     }
@@ -215,24 +215,25 @@ impl Step<'_> {
         }
     }
 
-    fn standing(&self, who: &Who) -> Standing {
+    /// Of one session, or without one of whichever has the place.
+    fn standing(&self, client: &ClientId, session: Option<SessionId>) -> Standing {
         let records = &self.room.records;
-        let Some(known) = records.get(&who.client) else { return Standing::Unknown };
+        let Some(known) = records.get(client) else { return Standing::Unknown };
         let place = u64::try_from(known.since).unwrap_or_default();
         match known.place {
-            _ if known.session != who.session => Standing::Out,
+            _ if session.is_some_and(|session| session != known.session) => Standing::Out,
             Place::Member => Standing::Member { place },
-            Place::Waiting => Standing::Waiting { place, ahead: records.ahead(&who.client, known.since) as u64 },
+            Place::Waiting => Standing::Waiting { place, ahead: records.ahead(client, known.since) as u64 },
             Place::Gone => Standing::Out,
         }
     }
 
     fn outcome(self, op: &Op) -> Outcome {
+        let of = |who: &Who| self.standing(&who.client, Some(who.session));
         let standings: Vec<_> = match op {
-            Op::Join { who, .. } | Op::Leave { who } | Op::Drop { who, .. } => vec![self.standing(who)],
-            Op::Refresh { seats } | Op::Restore { seats, .. } => {
-                seats.iter().map(|seat| self.standing(&seat.who)).collect()
-            }
+            Op::Join { who, .. } | Op::Leave { who } | Op::Drop { who, .. } => vec![of(who)],
+            Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| of(&seat.who)).collect(),
+            Op::Find { client } => vec![self.standing(client, None)],
             Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
         };
         let listed = match op {

@@ -168,12 +168,13 @@ local function admit()
   end
 end
 
+-- Of one session, or without one of whichever has the place.
 local function stands(client, session)
   local known = read(client)
   if not known then
     return { 3, 0, 0 }
   end
-  local place = known.session == session and place_of(client)
+  local place = (not session or known.session == session) and place_of(client)
   if place == 'm' then
     return { 0, tonumber(known.since), 0 }
   elseif place == 'w' then

@@ -28,6 +28,7 @@ pub(super) static DROP: LazyLock<Script> = room_script!("drop.lua");
 pub(super) static REFRESH: LazyLock<Script> = room_script!("refresh.lua");
 pub(super) static RESTORE: LazyLock<Script> = room_script!("restore.lua");
 pub(super) static LIST: LazyLock<Script> = room_script!("list.lua");
+pub(super) static FIND: LazyLock<Script> = room_script!("find.lua");
 pub(super) static CAPACITY: LazyLock<Script> = room_script!("capacity.lua");
 pub(super) static FORGET_CLIENT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("forget_client.lua")));
 pub(super) static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("claim.lua")));
@@ -41,7 +42,7 @@ pub(super) fn by_hash(script: &Script) -> Cmd {
 
 /// Loads all of them. They take a few kilobytes.
 pub(super) fn load_all() -> Vec<Cmd> {
-    let room = [&JOIN, &LEAVE, &DROP, &REFRESH, &RESTORE, &LIST, &CAPACITY];
+    let room = [&JOIN, &LEAVE, &DROP, &REFRESH, &RESTORE, &LIST, &FIND, &CAPACITY];
     let all = room.into_iter().chain([&FORGET_CLIENT, &CLAIM]);
     all.map(|script| {
         let mut load = redis::cmd("SCRIPT");

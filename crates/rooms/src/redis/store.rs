@@ -86,6 +86,11 @@ impl RedisStore {
                 call.arg(after.as_ref().map(AsRef::as_ref).unwrap_or_default());
                 call
             }
+            Op::Find { client } => {
+                let mut call = call(&scripts::FIND);
+                call.arg(client.as_str());
+                call
+            }
             Op::SetCapacity { capacity } => {
                 let mut call = call(&scripts::CAPACITY);
                 call.arg(capacity.map(|capacity| capacity.to_string()).unwrap_or_default());

@@ -45,6 +45,7 @@ fn step() -> impl Strategy<Value = (u64, Op)> {
         3 => seats().prop_map(|seats| Op::Refresh { seats }),
         1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Op::Restore { seats, version }),
         2 => prop::option::of(someone()).prop_map(|who| Op::List { after: who.map(|who| who.client) }),
+        2 => someone().prop_map(|who| Op::Find { client: who.client }),
         1 => prop::option::of(0..4_u32).prop_map(|capacity| Op::SetCapacity { capacity }),
     ];
     (prop_oneof![3 => Just(0_u64), 2 => 0..20_u64, 1 => 30..400_u64], op)

@@ -177,6 +177,6 @@ fn asked_of(op: &Op) -> Vec<&Who> {
     match op {
         Op::Join { who, .. } | Op::Leave { who } | Op::Drop { who, .. } => vec![who],
         Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| &seat.who).collect(),
-        Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
+        Op::List { .. } | Op::Find { .. } | Op::SetCapacity { .. } => Vec::new(),
     }
 }

@@ -36,7 +36,8 @@ impl Mesh {
         | Effect::Accept(key)
         | Effect::Refuse(key, _)
         | Effect::Close(key, ..)
-        | Effect::Read(key)) = effect;
+        | Effect::Read(key)
+        | Effect::Verify(key, _)) = effect;
         let Some(who) = self.client_of(edge, key) else { return };
         let client = &mut self.clients[who.0];
         match effect {
@@ -47,6 +48,7 @@ impl Mesh {
                 client.closed = Some(code.0);
                 client.hears(&last_words);
             }
+            Effect::Verify(..) => panic!("nobody was asked for a token"),
             Effect::Read(_) => {
                 let mut unread = client.unread.take().unwrap_or_default();
                 while let Some(text) = unread.pop_front() {

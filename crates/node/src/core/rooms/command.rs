@@ -20,17 +20,17 @@ const LINE_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Why a command is not carried out.
 #[derive(Clone, Copy)]
-struct Refusal {
-    code: ErrorCode,
-    message: &'static str,
-    retry_after_ms: Option<u64>,
+pub(super) struct Refusal {
+    pub(super) code: ErrorCode,
+    pub(super) message: &'static str,
+    pub(super) retry_after_ms: Option<u64>,
 }
 
 const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
     Refusal { code, message, retry_after_ms: None }
 }
 
-const STORE_AWAY: Refusal = Refusal {
+pub(super) const STORE_AWAY: Refusal = Refusal {
     code: ErrorCode::RoomStoreUnavailable,
     message: "rooms cannot be read or changed now",
     retry_after_ms: Some(RETRY_AFTER_MS),
@@ -39,6 +39,7 @@ const NOT_SHARED: Refusal = refusal(
     ErrorCode::RoomStoreUnavailable,
     "this mesh has several nodes, and each would have rooms of its own: they need --room-store redis://...",
 );
+const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
 const TOO_MANY: Refusal = refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
 const LINE_FULL: Refusal = Refusal {
@@ -68,13 +69,25 @@ impl NodeCore {
             && let Some(command) = guest.commands.front()
         {
             guest.found.clear();
+            let Some(room) = command.room.clone().filter(|_| !matches!(command.ask, Ask::Signal { .. })) else {
+                if self.roomless_command(session) {
+                    return;
+                }
+                continue;
+            };
             let who = guest.who(session, command.number, &self.settings.id);
-            let place = guest.places.get(&command.room);
+            let place = guest.places.get(&room);
             let is_member = place.is_some_and(Place::is_member);
+            let mut capacity = None;
             let op = match &command.ask {
                 Ask::Join { data } => {
-                    let shown = data.as_deref().map_or(0, str::len) + guest.shown_elsewhere(&command.room);
-                    if !self.rooms.settings.shared && self.view.len() > 1 {
+                    let shown = data.as_deref().map_or(0, str::len) + guest.shown_elsewhere(&room);
+                    let grant = self.sessions.get(command.at).and_then(|session| session.grant.as_ref());
+                    let admitted = grant.map_or(Some(None), |grant| grant.admits(room.as_str()));
+                    capacity = admitted.flatten().filter(|_| place.is_none());
+                    if admitted.is_none() {
+                        Err(NOT_ADMITTED)
+                    } else if !self.rooms.settings.shared && self.view.len() > 1 {
                         Err(NOT_SHARED)
                     } else if place.is_none() && guest.places.len() >= self.rooms.settings.per_client {
                         self.rooms.counts.too_many_rooms += 1;
@@ -88,16 +101,15 @@ impl NodeCore {
                 Ask::Leave => Ok(Op::Leave { who }),
                 Ask::Members { after } if is_member => Ok(Op::List { after: after.clone() }),
                 Ask::Broadcast { .. } if is_member => Ok(Op::List { after: None }),
-                Ask::Members { .. } | Ask::Broadcast { .. } => Err(NOT_IN_ROOM),
-                Ask::Farewell => {
-                    self.leave_all(session);
-                    self.answer_first(session, &[], None);
-                    continue;
-                }
+                _ => Err(NOT_IN_ROOM),
             };
             match op {
                 Ok(op) => {
-                    let task = RoomTask::new(command.purpose(session), command.room.clone(), op);
+                    let task = RoomTask::new(command.purpose(session), room.clone(), op);
+                    if let Some(capacity) = capacity {
+                        let op = Op::SetCapacity { capacity: Some(capacity) };
+                        self.rooms.ask(Urgency::Urgent, RoomTask::new(Purpose::Capacity, room, op));
+                    }
                     self.rooms.ask(Urgency::Urgent, task);
                     return;
                 }
@@ -105,6 +117,24 @@ impl NodeCore {
             }
         }
         self.forget_idle_guest(session);
+    }
+
+    /// Begins the first command of the queue if it names no room. Says whether it waits for the store now.
+    fn roomless_command(&mut self, session: SessionId) -> bool {
+        let guest = self.rooms.guests.get(&session);
+        let is_signal =
+            guest.and_then(|guest| guest.commands.front()).is_some_and(|first| matches!(first.ask, Ask::Signal { .. }));
+        let refused = if is_signal {
+            match self.ask_for_recipient(session) {
+                Ok(()) => return true,
+                Err(refusal) => Some(refusal),
+            }
+        } else {
+            self.leave_all(session);
+            None
+        };
+        self.answer_first(session, &[], refused.as_ref());
+        false
     }
 
     /// The client has said goodbye: it is out of all rooms.
@@ -137,8 +167,9 @@ impl NodeCore {
             return;
         };
         match (command.ask.clone(), answer) {
+            (Ask::Signal { to, .. }, answer) => self.recipient_answered(now, session, room, &to, answer),
             (_, Err(_)) => self.finish(session, &[], Some(&STORE_AWAY)),
-            (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, &command, data, outcome),
+            (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, room, &command, data, outcome),
             (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
                 if let Some(guest) = self.rooms.guests.get_mut(&session) {
                     guest.places.remove(room);
@@ -178,11 +209,11 @@ impl NodeCore {
         &mut self,
         now: Instant,
         session: SessionId,
+        room: &RoomName,
         command: &Command,
         data: Option<Box<str>>,
         outcome: Outcome,
     ) {
-        let room = &command.room;
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let standing = outcome.standings.first().copied().unwrap_or(Standing::Unknown);
         let told_line = match standing {
@@ -217,7 +248,7 @@ impl NodeCore {
     }
 
     /// Answers the first command of a session and goes on to the next.
-    fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+    pub(super) fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         self.answer_first(session, messages, refused);
         self.next_command(session);
     }
@@ -242,15 +273,16 @@ impl NodeCore {
             }
             Some(&Refusal { code, message, retry_after_ms }) => {
                 self.counts.refuse(code);
-                let room = Some(room.as_str());
-                let error = ServerMessage::Error { code, message, id, to: None, room, retry_after_ms };
+                let to = if let Ask::Signal { to, .. } = &ask { Some(to.as_str()) } else { None };
+                let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
+                let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms };
                 self.reply_in_order(at, seq, Fate::Refused, &error.to_json());
             }
         }
         self.command_done(at);
     }
 
-    fn command_done(&mut self, at: SessionKey) {
+    pub(super) fn command_done(&mut self, at: SessionKey) {
         if let Some(session) = self.sessions.get_mut(at) {
             session.commands = session.commands.saturating_sub(1);
         }

@@ -49,6 +49,13 @@ pub(in crate::core) enum Ask {
         life: Life,
         fresh: bool,
     },
+    /// To be sent if the recipient is in a room with the sender.
+    Signal {
+        to: ClientId,
+        payload: Rc<[u8]>,
+        life: Life,
+        fresh: bool,
+    },
     /// The client has said goodbye.
     Farewell,
 }
@@ -61,7 +68,8 @@ pub(in crate::core) struct Command {
     pub(in crate::core) seq: u64,
     pub(in crate::core) number: u64,
     pub(in crate::core) id: Option<u64>,
-    pub(in crate::core) room: RoomName,
+    /// The room that it concerns; of a signal the one that the store is asked about.
+    pub(in crate::core) room: Option<RoomName>,
     pub(in crate::core) ask: Ask,
 }
 

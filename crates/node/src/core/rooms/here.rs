@@ -8,6 +8,7 @@ use signaling_rooms::{Follower, Standing};
 
 use super::Rooms;
 use super::guest::{Place, UNTOLD};
+use super::others::Others;
 
 /// A room that somebody of this node is in, or waits for.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct RoomHere {
     pub(super) ask_after: Option<Instant>,
     /// Seats that the store must hear of soon: they came from elsewhere, or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
+    /// Members that the store was asked about.
+    pub(super) others: Others,
     pub(super) line_moved: bool,
     pub(super) line_told: Option<Instant>,
 }
@@ -39,6 +42,7 @@ impl RoomHere {
             state_asked: false,
             ask_after: None,
             unconfirmed: BTreeSet::new(),
+            others: Others::default(),
             line_moved: false,
             line_told: None,
         }

@@ -9,6 +9,7 @@
 //! | who is in which rooms, and what they have asked | `guest` |
 //! | commands of clients, one at a time each | `command` |
 //! | a message to all others in a room | `broadcast` |
+//! | signals of those who may write only within rooms | `scope`, `others` |
 //! | the rooms that somebody here is in, and what is due there | `here` |
 //! | what clients here are told of a room, and other nodes | `tell` |
 //! | in which words | `words` |
@@ -22,8 +23,10 @@ mod command;
 mod guest;
 mod here;
 mod moving;
+mod others;
 mod presence;
 mod registry;
+mod scope;
 mod task;
 mod tell;
 mod words;

@@ -109,9 +109,10 @@ impl NodeCore {
         let Some(session) = self.sessions.get(key) else { return };
         // A newer socket may have gone on with the session since.
         let Some(guest) = self.rooms.guests.get(&session.id).filter(|guest| guest.born <= session.born) else { return };
-        let rooms = guest.places.keys().chain(guest.commands.iter().map(|command| &command.room));
-        let Some(room) = rooms.min().cloned() else { return };
-        let farewell = Command { at: key, seq: 0, number: 0, id: None, room, ask: Ask::Farewell };
+        if guest.places.is_empty() && guest.commands.is_empty() {
+            return;
+        }
+        let farewell = Command { at: key, seq: 0, number: 0, id: None, room: None, ask: Ask::Farewell };
         self.command(key, farewell);
     }
 

@@ -9,6 +9,7 @@ use signaling_rooms::{Op, Outcome, Seat, Standing};
 
 use super::super::NodeCore;
 use super::Rooms;
+use super::guest::{Ask, Command};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words;
 
@@ -147,7 +148,8 @@ impl NodeCore {
     ) {
         let attached = self.attached_key(session);
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        if guest.commands.front().is_some_and(|first| first.room == *room) {
+        let concerns = |first: &Command| first.room.as_ref() == Some(room) && !matches!(first.ask, Ask::Signal { .. });
+        if guest.commands.front().is_some_and(concerns) {
             return;
         }
         let Some(place) = guest.places.get_mut(room).filter(|place| place.number == number) else { return };

@@ -46,6 +46,8 @@ pub(super) enum Purpose {
     State,
     /// A seat is given up.
     Farewell,
+    /// A room gets the capacity that the token of one who joins it says.
+    Capacity,
 }
 
 impl RoomTask {
@@ -117,12 +119,12 @@ impl NodeCore {
                 self.ask_state(now, &room);
             }
             (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
-            (Purpose::Farewell, Ok(outcome)) => {
+            (Purpose::Farewell | Purpose::Capacity, Ok(outcome)) => {
                 self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
             }
             (Purpose::State, Err(_)) => self.state_unknown(now, &room),
-            // The next interval refreshes them, and what is given up goes by itself.
-            (Purpose::Seats { .. } | Purpose::Farewell, Err(_)) => {}
+            // The next interval refreshes them, what is given up goes by itself, and who wanted to join is told.
+            (Purpose::Seats { .. } | Purpose::Farewell | Purpose::Capacity, Err(_)) => {}
         }
     }
 

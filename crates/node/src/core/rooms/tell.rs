@@ -62,6 +62,11 @@ impl NodeCore {
         }
         let mut let_in = false;
         for change in &changes {
+            if let Change::Left { client, .. } = change
+                && let Some(here) = self.rooms.here.get_mut(room)
+            {
+                here.others.lose(client);
+            }
             if let Change::Joined(member) = change
                 && let Some(session) = self.session_of(&member.client)
                 && self.rooms.here.get(room).is_some_and(|here| here.waiting.contains(&session))
@@ -129,6 +134,7 @@ impl NodeCore {
         }
         if here.follower.must_heal(now) {
             here.heals = true;
+            here.others.clear();
             here.uninformed = here.sessions.difference(&here.waiting).copied().collect();
             self.rooms.counts.healed += 1;
         }

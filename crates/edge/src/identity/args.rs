@@ -1,0 +1,199 @@
+//! The flags that say who is let in. Flatten them into a server's own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::FalseyValueParser;
+use signaling_server::{ConfigError, WatchedFile};
+use tracing::warn;
+
+use super::{Origins, TokenAlgorithm, TokenRules, Tokens};
+
+const KEY_FILE: &str = "--token-key-file";
+
+/// Who is let in.
+#[derive(Debug, Clone, Args)]
+pub struct IdentityArgs {
+    /// File with the keys that clients' tokens (JWT) are signed by: for HS256 a secret of at least 32 bytes, else a public key as PEM,
+    /// or a JWK set. Read again when it changes
+    #[arg(
+        long,
+        env = "SIGNALING_TOKEN_KEY_FILE",
+        value_name = "PATH",
+        requires = "token_algorithm",
+        requires = "token_audience",
+        requires = "token_issuer"
+    )]
+    pub token_key_file: Option<PathBuf>,
+
+    /// How tokens must be signed
+    #[arg(long, env = "SIGNALING_TOKEN_ALGORITHM", value_name = "ALGORITHM", value_enum, requires = "token_key_file")]
+    pub token_algorithm: Option<TokenAlgorithm>,
+
+    /// Whom tokens must be for: their `aud`
+    #[arg(long, env = "SIGNALING_TOKEN_AUDIENCE", value_name = "AUDIENCE", requires = "token_key_file")]
+    pub token_audience: Option<String>,
+
+    /// Who must have made tokens: their `iss`
+    #[arg(long, env = "SIGNALING_TOKEN_ISSUER", value_name = "ISSUER", requires = "token_key_file")]
+    pub token_issuer: Option<String>,
+
+    /// For how long a token is still good after its `exp`, and already before its `nbf`, in seconds, at most 30: as much as clocks
+    /// may differ
+    #[arg(long, env = "SIGNALING_TOKEN_LEEWAY_S", value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(..=30))]
+    pub token_leeway_s: u64,
+
+    /// Without tokens, listen for clients on an address that others can reach all the same: whoever reaches it may take any free
+    /// client_id and signal anybody
+    #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
+    pub allow_anonymous: bool,
+
+    /// The pages that browsers may come from, as https://HOST[:PORT], several separated by commas; without this flag all
+    #[arg(long, env = "SIGNALING_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
+    pub allowed_origins: Vec<String>,
+}
+
+/// Who is let in, checked.
+#[derive(Clone, Default)]
+pub struct IdentityConfig {
+    /// Verifies tokens, where they are asked for.
+    pub tokens: Option<Rc<Tokens>>,
+    /// From which pages browsers may come.
+    pub origins: Origins,
+    key_file: Option<WatchedFile>,
+}
+
+impl std::fmt::Debug for IdentityConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { tokens, origins, .. } = self;
+        f.debug_struct("IdentityConfig").field("tokens", tokens).field("origins", origins).finish_non_exhaustive()
+    }
+}
+
+impl IdentityArgs {
+    /// Reads the keys, and checks that nobody is let in unseen. `listen` is where clients come, if they do, by `flag`.
+    ///
+    /// # Errors
+    /// Names the flag that does not serve.
+    pub fn check(self, flag: &'static str, listen: Option<SocketAddr>) -> Result<IdentityConfig, ConfigError> {
+        let origins = Origins::new(&self.allowed_origins)
+            .map_err(|error| ConfigError::Invalid { flag: "--allowed-origins", why: error.to_string() })?;
+        let (Some(path), Some(algorithm), Some(audience), Some(issuer)) =
+            (self.token_key_file, self.token_algorithm, self.token_audience, self.token_issuer)
+        else {
+            return match listen {
+                Some(listen) if !listen.ip().is_loopback() && !self.allow_anonymous => {
+                    let why = format!(
+                        "others can reach {listen}, and without tokens whoever does may take any free client_id and signal anybody: \
+                         give {KEY_FILE}, --token-algorithm, --token-audience and --token-issuer, or say --allow-anonymous"
+                    );
+                    Err(ConfigError::Invalid { flag, why })
+                }
+                _ => Ok(IdentityConfig { tokens: None, origins, key_file: None }),
+            };
+        };
+        let rules = TokenRules { algorithm, audience, issuer, leeway: Duration::from_secs(self.token_leeway_s) };
+        let key_file = WatchedFile::open(KEY_FILE, &path)?;
+        let tokens = key_file.parsed(|content| Tokens::new(&rules, content))?;
+        Ok(IdentityConfig { tokens: Some(Rc::new(tokens)), origins, key_file: Some(key_file) })
+    }
+}
+
+impl IdentityConfig {
+    /// Says in the log, at a start, if whoever comes is let in.
+    pub fn warn_if_open(&self, listen: SocketAddr) {
+        if self.tokens.is_none() {
+            warn!(
+                %listen,
+                "ANONYMOUS: no tokens are configured; whoever reaches this address may take any free client_id and signal anybody \
+                 (--token-key-file asks for tokens)"
+            );
+        }
+    }
+
+    /// Goes by the keys that the file comes to hold. Never ends; drop it.
+    pub async fn follow(self) {
+        match (self.key_file, self.tokens) {
+            (Some(file), Some(tokens)) => file.follow(|content| tokens.change_keys(content), |()| {}).await,
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::{CommandFactory as _, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        identity: IdentityArgs,
+    }
+
+    fn check(flags: &[&str], listen: &str) -> Result<IdentityConfig, String> {
+        let cli = Cli::try_parse_from([&["x"], flags].concat()).map_err(|error| error.to_string())?;
+        cli.identity.check("--listen", Some(listen.parse().unwrap())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_flags_are_consistent_and_each_has_its_own_variable() {
+        Cli::command().debug_assert();
+        for arg in Cli::command().get_arguments().filter(|arg| arg.get_id() != "help") {
+            let flag = arg.get_long().unwrap();
+            let variable = format!("SIGNALING_{}", flag.replace('-', "_").to_uppercase());
+            assert_eq!(arg.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
+        }
+    }
+
+    #[test]
+    fn without_tokens_only_this_machine_is_listened_to_unless_that_is_asked_for() {
+        assert!(check(&[], "127.0.0.1:8080").unwrap().tokens.is_none());
+        assert!(check(&[], "[::1]:8080").is_ok());
+        for open in ["0.0.0.0:8080", "192.0.2.1:8080", "[::]:8080"] {
+            let message = check(&[], open).unwrap_err();
+            assert!(message.starts_with("--listen:") && message.contains("--allow-anonymous"), "{message}");
+            assert!(check(&["--allow-anonymous"], open).is_ok());
+        }
+    }
+
+    #[test]
+    fn tokens_need_all_of_their_flags_and_a_key_that_serves() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let path = path.to_str().unwrap();
+        std::fs::write(path, "0123456789abcdef0123456789abcdef").unwrap();
+        let key = ["--token-key-file", path];
+        let rest = ["--token-algorithm", "HS256", "--token-audience", "mesh", "--token-issuer", "app"];
+        for flags in [&key[..], &rest[..], &[&key[..], &rest[..4]].concat()] {
+            assert!(check(flags, "127.0.0.1:1").is_err(), "{flags:?}");
+        }
+        let all = [&key[..], &rest[..]].concat();
+        assert!(check(&all, "0.0.0.0:8080").unwrap().tokens.is_some());
+        assert!(check(&[&all[..], &["--token-leeway-s", "31"]].concat(), "127.0.0.1:1").is_err());
+        std::fs::write(path, "short").unwrap();
+        let message = check(&all, "127.0.0.1:1").unwrap_err();
+        assert!(message.starts_with("--token-key-file:") && message.contains("32 bytes"), "{message}");
+        assert!(!message.contains("short"), "{message}");
+        let printed = format!("{:?}", check(&[], "127.0.0.1:1").unwrap());
+        assert!(!printed.contains("content"), "{printed}");
+    }
+
+    #[test]
+    fn a_listed_origin_that_no_browser_would_send_stops_the_start() {
+        let message = check(&["--allowed-origins", "https://a.example,https://b.example/"], "127.0.0.1:1").unwrap_err();
+        assert!(message.starts_with("--allowed-origins:") && message.contains("b.example/"), "{message}");
+        assert!(
+            !check(&["--allowed-origins", "https://a.example,https://b.example"], "127.0.0.1:1")
+                .unwrap()
+                .origins
+                .are_all()
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! What a token says of its client beyond who it is, and what a node is told of that.
+
+use serde::Deserialize;
+use serde_json::Value;
+use signaling_protocol::grant::{Grant, MAX_PATTERNS, RoomPattern, SignalScope};
+use signaling_protocol::ids::MAX_NAME;
+
+use super::TokenRefusal;
+use crate::rate_class::RateClass;
+
+/// The claims that are read here. What the library checks it reads itself; ours are looked at once the signature is known to be good.
+#[derive(Deserialize)]
+pub(super) struct Claims {
+    pub(super) sub: Option<String>,
+    pub(super) exp: Option<f64>,
+    pub(super) iat: Option<f64>,
+    rooms: Option<Value>,
+    signal: Option<Value>,
+    rate_class: Option<Value>,
+}
+
+/// A room that a client may join: a pattern alone, or with a capacity.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RoomClaim {
+    Pattern(String),
+    WithCapacity { room: String, capacity: Option<u32> },
+}
+
+const ROOMS: TokenRefusal = TokenRefusal::Claim(
+    "`rooms` must be a list of at most 256 names, or {\"room\",\"capacity\"}, with * for any characters",
+);
+const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"room\"");
+const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
+
+impl Claims {
+    /// What nodes are told.
+    pub(super) fn grant(&self) -> Result<Grant, TokenRefusal> {
+        let signal = match self.signal.as_ref().map(Value::as_str) {
+            None => None,
+            Some(Some("any")) => Some(SignalScope::Any),
+            Some(Some("room")) => Some(SignalScope::Room),
+            Some(_) => return Err(SIGNAL),
+        };
+        Ok(Grant { rooms: self.rooms.as_ref().map(room_patterns).transpose()?, signal })
+    }
+
+    pub(super) fn rate_class(&self) -> Result<Option<RateClass>, TokenRefusal> {
+        let name = |claim: &Value| claim.as_str().and_then(|name| RateClass::new(name).ok()).ok_or(RATE_CLASS);
+        self.rate_class.as_ref().map(name).transpose()
+    }
+}
+
+fn room_patterns(claim: &Value) -> Result<Vec<RoomPattern>, TokenRefusal> {
+    let claims = Vec::<RoomClaim>::deserialize(claim).map_err(|_| ROOMS)?;
+    if claims.len() > MAX_PATTERNS {
+        return Err(ROOMS);
+    }
+    let pattern = |claim| {
+        let (pattern, capacity) = match claim {
+            RoomClaim::Pattern(pattern) => (pattern, None),
+            RoomClaim::WithCapacity { room, capacity } => (room, capacity),
+        };
+        if pattern.is_empty() || pattern.len() > MAX_NAME { Err(ROOMS) } else { Ok(RoomPattern { pattern, capacity }) }
+    };
+    claims.into_iter().map(pattern).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claims(claims: Value) -> Claims {
+        serde_json::from_value(claims).unwrap()
+    }
+
+    #[test]
+    fn rooms_scope_and_class_are_read() {
+        let claims = claims(json!({ "rooms": ["team-*", { "room": "big", "capacity": 50 }, { "room": "hall" }],
+                                    "signal": "room", "rate_class": "bots" }));
+        let pattern = |pattern: &str, capacity| RoomPattern { pattern: pattern.into(), capacity };
+        let rooms = vec![pattern("team-*", None), pattern("big", Some(50)), pattern("hall", None)];
+        assert_eq!(claims.grant().unwrap(), Grant { rooms: Some(rooms), signal: Some(SignalScope::Room) });
+        assert_eq!(claims.rate_class().unwrap().unwrap().as_str(), "bots");
+    }
+
+    #[test]
+    fn what_is_not_claimed_is_not_restricted() {
+        let claims = claims(json!({ "rooms": null }));
+        assert_eq!((claims.grant().unwrap(), claims.rate_class().unwrap()), (Grant::default(), None));
+    }
+
+    #[test]
+    fn a_claim_that_makes_no_sense_is_refused_rather_than_passed_over() {
+        for claim in [
+            json!({ "rooms": "team-*" }),
+            json!({ "rooms": [7] }),
+            json!({ "rooms": [""] }),
+            json!({ "rooms": [{ "room": "x", "capacity": -1 }] }),
+            json!({ "rooms": vec!["x"; 257] }),
+            json!({ "rooms": ["x".repeat(129)] }),
+            json!({ "signal": "nobody" }),
+            json!({ "signal": true }),
+        ] {
+            assert!(matches!(claims(claim.clone()).grant(), Err(TokenRefusal::Claim(_))), "{claim}");
+        }
+        for class in [json!(7), json!(""), json!("a b")] {
+            assert_eq!(claims(json!({ "rate_class": class })).rate_class(), Err(RATE_CLASS));
+        }
+    }
+}

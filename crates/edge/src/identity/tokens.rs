@@ -1,0 +1,148 @@
+//! Verifying tokens.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Validation, decode};
+use serde::Deserialize;
+use signaling_protocol::{ClientId, limits};
+
+use super::claims::Claims;
+use super::keys::{KeyError, Keys, TokenAlgorithm};
+use super::kicks::Kicks;
+use super::provider;
+use super::refusal::TokenRefusal;
+use crate::core::Proven;
+
+/// What every token must be like.
+#[derive(Debug, Clone)]
+pub struct TokenRules {
+    /// How it is signed.
+    pub algorithm: TokenAlgorithm,
+    /// Whom it is for: its `aud`, or one of them.
+    pub audience: String,
+    /// Who has made it: its `iss`.
+    pub issuer: String,
+    /// By how much clocks may differ: for so long a token is good after `exp`, and before `nbf`. In whole seconds.
+    pub leeway: Duration,
+}
+
+/// Verifies tokens by the keys of the moment.
+pub struct Tokens {
+    algorithm: TokenAlgorithm,
+    leeway: Duration,
+    validation: Validation,
+    keys: RefCell<Keys>,
+    kicks: RefCell<Kicks>,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("algorithm", &self.algorithm).finish_non_exhaustive()
+    }
+}
+
+/// The front of a token. What it says of keys elsewhere (`jku`, `x5u`, `jwk`) is not even read.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    /// What a reader must understand or refuse (RFC 7515 section 4.1.11). There is nothing that we would.
+    crit: Option<serde::de::IgnoredAny>,
+}
+
+impl Header {
+    fn read(token: &str) -> Option<Self> {
+        let (header, _) = token.split_once('.')?;
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()
+    }
+}
+
+impl Tokens {
+    /// Verifies by these rules, and the keys that a file holds.
+    ///
+    /// # Errors
+    /// If it holds none for the algorithm.
+    pub fn new(rules: &TokenRules, key_file: &[u8]) -> Result<Self, KeyError> {
+        provider::install();
+        let TokenRules { algorithm, ref audience, ref issuer, leeway } = *rules;
+        let mut validation = Validation::new(algorithm.of_library());
+        validation.leeway = leeway.as_secs();
+        validation.validate_nbf = true;
+        validation.set_audience(&[audience]);
+        validation.set_issuer(&[issuer]);
+        validation.set_required_spec_claims(&["exp", "sub", "aud", "iss"]);
+        let (keys, kicks) = (RefCell::new(Keys::parse(algorithm, key_file)?), RefCell::default());
+        Ok(Self { algorithm, leeway, validation, keys, kicks })
+    }
+
+    /// Goes by the keys that a file has come to hold. What was proven by others goes on counting until it expires.
+    ///
+    /// # Errors
+    /// If it holds none for the algorithm: then the old ones stay.
+    pub fn change_keys(&self, key_file: &[u8]) -> Result<(), KeyError> {
+        *self.keys.borrow_mut() = Keys::parse(self.algorithm, key_file)?;
+        Ok(())
+    }
+
+    /// Refuses from now on what tokens the client has. One made later, which says so by `iat`, is good again.
+    pub fn kick(&self, client: ClientId) {
+        self.kicks.borrow_mut().add(client, since_1970().as_secs());
+    }
+
+    /// What a token proves of the client who shows it.
+    ///
+    /// # Errors
+    /// Says what is wrong with it. Whether a signature is good is looked at before anything that the token says.
+    pub fn verify(&self, client: &ClientId, token: Option<&str>) -> Result<Proven, TokenRefusal> {
+        let token = token.ok_or(TokenRefusal::Missing)?;
+        let header = Some(token).filter(|token| token.len() <= limits::MAX_TOKEN_BYTES).and_then(Header::read);
+        let header = header.filter(|header| header.crit.is_none()).ok_or(TokenRefusal::Malformed)?;
+        if header.alg != self.algorithm.as_str() {
+            return Err(TokenRefusal::Algorithm);
+        }
+        let mut refused = TokenRefusal::Key;
+        for key in self.keys.borrow().candidates(header.kid.as_deref()) {
+            match decode::<Claims>(token, key, &self.validation) {
+                Ok(token) => return self.proven(client, &token.claims),
+                Err(error) => match refusal_of(error.kind()) {
+                    TokenRefusal::Signature => refused = TokenRefusal::Signature,
+                    other => return Err(other),
+                },
+            }
+        }
+        Err(refused)
+    }
+
+    fn proven(&self, client: &ClientId, claims: &Claims) -> Result<Proven, TokenRefusal> {
+        if claims.sub.as_deref() != Some(client.as_str()) {
+            return Err(TokenRefusal::Subject);
+        }
+        if self.kicks.borrow().bars(client, claims.iat) {
+            return Err(TokenRefusal::Kicked);
+        }
+        let left = claims.exp.unwrap_or_default() + self.leeway.as_secs_f64() - since_1970().as_secs_f64();
+        let expires = Duration::try_from_secs_f64(left.max(0.0)).ok().and_then(|left| Instant::now().checked_add(left));
+        Ok(Proven { grant: claims.grant()?.to_bytes().into(), expires, rate_class: claims.rate_class()? })
+    }
+}
+
+fn refusal_of(error: &ErrorKind) -> TokenRefusal {
+    match error {
+        ErrorKind::InvalidSignature => TokenRefusal::Signature,
+        ErrorKind::ExpiredSignature => TokenRefusal::Expired,
+        ErrorKind::ImmatureSignature => TokenRefusal::NotYet,
+        ErrorKind::InvalidAudience => TokenRefusal::Audience,
+        ErrorKind::InvalidIssuer => TokenRefusal::Issuer,
+        ErrorKind::InvalidAlgorithm => TokenRefusal::Algorithm,
+        _ => TokenRefusal::Malformed,
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,86 @@
+//! Classes of clients that may send at different rates.
+
+use std::fmt;
+use std::str::FromStr;
+
+use signaling_protocol::NameError;
+use signaling_protocol::ids::check_name;
+
+/// The name of a class: the claim `rate_class` of a client's token. What rates go with it, the operator says; a name that nobody has
+/// given any rates means the usual ones. Of the same characters, and as long, as a room's name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RateClass(Box<str>);
+
+impl RateClass {
+    /// Checks and keeps a name.
+    ///
+    /// # Errors
+    /// If it is empty, too long, or has other characters.
+    pub fn new(name: &str) -> Result<Self, NameError> {
+        check_name(name)?;
+        Ok(Self(name.into()))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RateClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the operator allows a class: `NAME=MESSAGES` or `NAME=MESSAGES/BYTES`, each a second in the long run, 0 for no limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassRates {
+    /// Whom it is for.
+    pub class: RateClass,
+    /// Messages a second.
+    pub messages: u32,
+    /// Bytes of messages a second; none: as many as anybody.
+    pub bytes: Option<u32>,
+}
+
+impl FromStr for ClassRates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, rates) = text.split_once('=').ok_or("it must be NAME=MESSAGES or NAME=MESSAGES/BYTES")?;
+        let class = RateClass::new(name).map_err(|error| format!("{name:?}: {error}"))?;
+        let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number below 2^32"));
+        let (messages, bytes) = match rates.split_once('/') {
+            Some((messages, bytes)) => (number(messages)?, Some(number(bytes)?)),
+            None => (number(rates)?, None),
+        };
+        Ok(Self { class, messages, bytes })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_a_class_are_read_and_what_is_wrong_is_named() {
+        let bots = RateClass::new("bots").unwrap();
+        let read = |text: &str| text.parse::<ClassRates>();
+        assert_eq!(read("bots=20"), Ok(ClassRates { class: bots.clone(), messages: 20, bytes: None }));
+        assert_eq!(read("bots=0/65536"), Ok(ClassRates { class: bots, messages: 0, bytes: Some(65_536) }));
+        for (text, part) in [
+            ("bots", "NAME=MESSAGES"),
+            ("=1", "\"\""),
+            ("b c=1", "b c"),
+            ("bots=many", "many"),
+            ("bots=-1", "-1"),
+            ("bots=1/", "\"\""),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

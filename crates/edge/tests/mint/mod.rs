@@ -1,0 +1,132 @@
+//! Makes tokens, as an application's server would: good ones, and whatever else may come.
+
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "test code")]
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
+
+/// Whom the tokens of tests are for, and who makes them.
+pub const AUDIENCE: &str = "the-mesh";
+pub const ISSUER: &str = "https://app.example";
+
+/// What signs.
+pub enum Signer {
+    /// HS256.
+    Secret(Vec<u8>),
+    EdDsa(Ed25519KeyPair),
+    Es256(EcdsaKeyPair),
+    Rs256(RsaKeyPair),
+}
+
+fn pkcs8(pem: &str) -> PrivatePkcs8KeyDer<'static> {
+    PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).unwrap()
+}
+
+impl Signer {
+    /// HS256 with the secret that [`Signer::key_file`] shows.
+    pub fn hs256() -> Self {
+        Self::Secret(b"a secret of tests, 32 bytes and more".to_vec())
+    }
+
+    pub fn eddsa() -> Self {
+        let key = pkcs8(include_str!("../keys/eddsa.pem"));
+        Self::EdDsa(Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.secret_pkcs8_der()).unwrap())
+    }
+
+    pub fn es256() -> Self {
+        let (key, random) = (pkcs8(include_str!("../keys/es256.pem")), SystemRandom::new());
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.secret_pkcs8_der(), &random);
+        Self::Es256(key.unwrap())
+    }
+
+    pub fn rs256() -> Self {
+        let key = pkcs8(include_str!("../keys/rs256.pem"));
+        Self::Rs256(RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()).unwrap())
+    }
+
+    /// As it stands in tokens and in `--token-algorithm`.
+    pub fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Secret(_) => "HS256",
+            Self::EdDsa(_) => "EdDSA",
+            Self::Es256(_) => "ES256",
+            Self::Rs256(_) => "RS256",
+        }
+    }
+
+    /// What `--token-key-file` holds for it.
+    pub fn key_file(&self) -> Vec<u8> {
+        match self {
+            Self::Secret(secret) => secret.clone(),
+            Self::EdDsa(_) => include_bytes!("../keys/eddsa.pub.pem").to_vec(),
+            Self::Es256(_) => include_bytes!("../keys/es256.pub.pem").to_vec(),
+            Self::Rs256(_) => include_bytes!("../keys/rs256.pub.pem").to_vec(),
+        }
+    }
+
+    fn sign(&self, message: &[u8]) -> Vec<u8> {
+        let random = SystemRandom::new();
+        match self {
+            Self::Secret(secret) => hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec(),
+            Self::EdDsa(key) => key.sign(message).as_ref().to_vec(),
+            Self::Es256(key) => key.sign(&random, message).unwrap().as_ref().to_vec(),
+            Self::Rs256(key) => {
+                let mut signature = vec![0; key.public().modulus_len()];
+                key.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).unwrap();
+                signature
+            }
+        }
+    }
+
+    /// A token with these claims.
+    pub fn token(&self, claims: &Value) -> String {
+        self.token_headed(&json!({ "alg": self.algorithm(), "typ": "JWT" }), claims)
+    }
+
+    /// The same with any header.
+    pub fn token_headed(&self, header: &Value, claims: &Value) -> String {
+        let front = front(header, claims);
+        let signature = URL_SAFE_NO_PAD.encode(self.sign(front.as_bytes()));
+        format!("{front}.{signature}")
+    }
+}
+
+fn front(header: &Value, claims: &Value) -> String {
+    let part = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+    format!("{}.{}", part(header), part(claims))
+}
+
+/// A token that nobody has signed.
+pub fn unsigned(algorithm: &str, claims: &Value) -> String {
+    format!("{}.", front(&json!({ "alg": algorithm, "typ": "JWT" }), claims))
+}
+
+/// Seconds since 1970.
+pub fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
+}
+
+/// Claims that are good for a minute.
+pub fn claims(client: &str) -> Value {
+    json!({ "sub": client, "aud": AUDIENCE, "iss": ISSUER, "exp": now() + 60, "iat": now() })
+}
+
+/// The same with others in their place; `null` takes one out.
+pub fn claims_with(client: &str, others: &Value) -> Value {
+    let mut claims = claims(client);
+    for (name, value) in others.as_object().unwrap() {
+        match value {
+            Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
+            value => claims[name] = value.clone(),
+        }
+    }
+    claims
+}

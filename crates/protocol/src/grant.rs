@@ -1,0 +1,137 @@
+//! What a client's token lets it do, as edges tell nodes. An edge verifies the token, once; a node goes by what it is told here.
+
+use bincode::{Decode, Encode};
+
+use crate::codec::{self, DecodeError};
+
+/// Most patterns of one grant: a token has 4 KiB at most.
+pub const MAX_PATTERNS: usize = 256;
+
+/// Whom a client may send signals to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub enum SignalScope {
+    /// Anybody.
+    #[default]
+    Any,
+    /// Only those who are in a room with it, and itself.
+    Room,
+}
+
+/// Rooms that a client may join.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RoomPattern {
+    /// The name of a room, in which each `*` stands for any characters, or none.
+    pub pattern: String,
+    /// The capacity that such a room gets when the client joins it (0: no limit); none: it is left as it is.
+    pub capacity: Option<u32>,
+}
+
+/// What a client may do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Grant {
+    /// The rooms it may join; none: all.
+    pub rooms: Option<Vec<RoomPattern>>,
+    /// Whom it may signal; none: as the node has it for all clients.
+    pub signal: Option<SignalScope>,
+}
+
+impl Grant {
+    /// The grant as it stands in a trunk's frames.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        codec::append(&mut bytes, self);
+        bytes
+    }
+
+    /// Reads a grant.
+    ///
+    /// # Errors
+    /// If the bytes are no grant.
+    pub fn read(mut bytes: &[u8]) -> Result<Self, DecodeError> {
+        let grant = codec::take(&mut bytes)?;
+        if bytes.is_empty() { Ok(grant) } else { Err(DecodeError::new("more than a grant")) }
+    }
+
+    /// Whether the client may join a room, and then the capacity that the room gets, if any: of the first pattern that fits.
+    #[must_use]
+    pub fn admits(&self, room: &str) -> Option<Option<u32>> {
+        let Some(rooms) = &self.rooms else { return Some(None) };
+        rooms.iter().find(|one| fits(&one.pattern, room)).map(|one| one.capacity)
+    }
+}
+
+/// Whether `name` is what `pattern` stands for. Goes back to the latest `*` alone, so it takes no more than the product of both lengths.
+fn fits(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut at, mut read) = (0, 0);
+    let mut star = None;
+    while read < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            Some(byte) if *byte == name[read] => (at, read) = (at + 1, read + 1),
+            _ => {
+                let Some((star_at, taken)) = star else { return false };
+                star = Some((star_at, taken + 1));
+                (at, read) = (star_at + 1, taken + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn grant(patterns: &[(&str, Option<u32>)]) -> Grant {
+        let pattern = |&(pattern, capacity): &(&str, Option<u32>)| RoomPattern { pattern: pattern.into(), capacity };
+        Grant { rooms: Some(patterns.iter().map(pattern).collect()), signal: Some(SignalScope::Room) }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters_or_none() {
+        for (pattern, name, whether) in [
+            ("team", "team", true),
+            ("team", "team-1", false),
+            ("team", "a-team", false),
+            ("team-*", "team-", true),
+            ("team-*", "team-1-2", true),
+            ("team-*", "team", false),
+            ("*", "anything", true),
+            ("*-a-*", "x-a-b-a-c", true),
+            ("*-a", "x-a-b-a", true),
+            ("*-a", "x-a-b", false),
+            ("a*b*c", "abbbc", true),
+            ("a*b*c", "abcb", false),
+            ("**", "x", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(fits(pattern, name), whether, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn the_first_pattern_that_fits_says_the_capacity() {
+        let grant = grant(&[("team-1", Some(2)), ("team-*", None), ("big", Some(0))]);
+        assert_eq!(grant.admits("team-1"), Some(Some(2)));
+        assert_eq!(grant.admits("team-2"), Some(None));
+        assert_eq!(grant.admits("big"), Some(Some(0)));
+        assert_eq!(grant.admits("other"), None);
+        assert_eq!(Grant::default().admits("other"), Some(None), "a token that names no rooms lets into all");
+        assert_eq!(self::grant(&[]).admits("other"), None, "one with an empty list into none");
+    }
+
+    #[test]
+    fn a_grant_comes_back_as_it_was_and_nothing_else_does() {
+        let grant = grant(&[("team-*", Some(8)), ("x", None)]);
+        let bytes = grant.to_bytes();
+        assert_eq!(Grant::read(&bytes).unwrap(), grant);
+        assert!(Grant::read(&bytes[..bytes.len() - 1]).is_err());
+        assert!(Grant::read(&[&bytes[..], b"x"].concat()).is_err());
+    }
+}

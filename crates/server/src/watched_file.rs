@@ -1,0 +1,150 @@
+//! Files that may change while a server runs: keys, secrets and lists that are renewed without a restart.
+//!
+//! What cannot be read, or makes no sense, changes nothing and is logged once.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use tracing::{info, warn};
+
+use crate::config::ConfigError;
+use crate::{Watched, metrics};
+
+/// Longest file that is read: a set of some hundred keys.
+const MAX_FILE: u64 = 256 * 1024;
+
+/// A file that a flag names, and what it held when it was read last.
+#[derive(Clone)]
+pub struct WatchedFile {
+    flag: &'static str,
+    path: PathBuf,
+    content: Vec<u8>,
+}
+
+impl WatchedFile {
+    /// Reads the file that `flag` names.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is longer than 256 KiB.
+    pub fn open(flag: &'static str, path: &Path) -> Result<Self, ConfigError> {
+        let content = read(path).map_err(|error| ConfigError::Unreadable { flag, path: path.into(), error })?;
+        Ok(Self { flag, path: path.into(), content })
+    }
+
+    /// What the file was found to hold, by `parse`.
+    ///
+    /// # Errors
+    /// If it makes no sense: names the flag and the file.
+    pub fn parsed<T, E: Display>(&self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Result<T, ConfigError> {
+        parse(&self.content).map_err(|error| {
+            let why = format!("{} {error}", self.path.display());
+            ConfigError::Invalid { flag: self.flag, why }
+        })
+    }
+
+    /// Gives `put` what the file holds each time that it has changed. Ends when dropped. Neither the log nor an error of `parse`
+    /// may quote the content.
+    pub async fn follow<T, E: Display>(mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
+        let mut watched = Watched::new([self.path.clone()]).await;
+        loop {
+            // First without waiting: it may have changed since it was opened.
+            self.look(&parse, &put);
+            watched.changed().await;
+        }
+    }
+
+    fn look<T, E: Display>(&mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
+        let (flag, path) = (self.flag, self.path.display());
+        let content = match read(&self.path) {
+            Ok(content) if content == self.content => return,
+            Ok(content) => content,
+            Err(error) => {
+                warn!(flag, %path, %error, "a file cannot be read any more: what it held before counts");
+                metrics::file_read(flag, false);
+                return;
+            }
+        };
+        match parse(&content) {
+            Ok(value) => {
+                put(value);
+                info!(flag, %path, "a file has changed and was read again");
+                metrics::file_read(flag, true);
+            }
+            Err(error) => {
+                warn!(flag, %path, %error, "a file has changed and makes no sense: what it held before counts");
+                metrics::file_read(flag, false);
+            }
+        }
+        self.content = content;
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // Looked at before it is opened: opening a pipe would wait for whoever writes it.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    let mut content = Vec::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_FILE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {MAX_FILE} bytes")));
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    fn number(content: &[u8]) -> Result<u32, &'static str> {
+        std::str::from_utf8(content).ok().and_then(|text| text.trim().parse().ok()).ok_or("is no number")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_file_comes_to_hold_is_given_on_and_what_makes_no_sense_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("number");
+        std::fs::write(&path, "1").unwrap();
+        let file = WatchedFile::open("--number", &path).unwrap();
+        assert_eq!(file.parsed(number).unwrap(), 1);
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let put = Rc::clone(&seen);
+        let watched = LocalSet::new();
+        watched.spawn_local(file.follow(number, move |value| put.borrow_mut().push(value)));
+        let stages = [(Some("2"), vec![2]), (Some("none"), vec![2]), (None, vec![2]), (Some("3"), vec![2, 3])];
+        for (content, expected) in stages {
+            match content {
+                Some(content) => {
+                    // A rename, as careful writers do it.
+                    std::fs::write(dir.path().join("new"), content).unwrap();
+                    std::fs::rename(dir.path().join("new"), &path).unwrap();
+                }
+                None => std::fs::remove_file(&path).unwrap(),
+            }
+            watched.run_until(tokio::time::sleep(Duration::from_secs(3))).await;
+            assert_eq!(*seen.borrow(), expected, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_at_the_start_names_flag_and_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("number");
+        let absent = WatchedFile::open("--number", &path).err().unwrap().to_string();
+        assert!(absent.contains("--number") && absent.contains("number: "), "{absent}");
+        std::fs::write(&path, "x").unwrap();
+        let wrong = WatchedFile::open("--number", &path).unwrap().parsed(number).unwrap_err().to_string();
+        assert_eq!(wrong, format!("--number: {} is no number", path.display()));
+        assert!(WatchedFile::open("--number", dir.path()).is_err(), "a folder");
+    }
+}

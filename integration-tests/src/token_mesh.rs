@@ -1,0 +1,32 @@
+//! Meshes that ask for tokens.
+
+use std::path::{Path, PathBuf};
+
+use signaling_devmesh::MeshOptions;
+
+use crate::mint::{AUDIENCE, ISSUER, Signer};
+
+/// Has all servers ask for tokens of this signer, without leeway: what is over is over.
+pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {
+    let path = key_file(&options.dir);
+    std::fs::write(&path, signer.key_file()).unwrap();
+    let flags = token_flags(&path, signer.algorithm());
+    options.node_args.extend(flags.clone());
+    options.balancer_args.extend(flags);
+}
+
+/// The flags that say so.
+pub fn token_flags(key_file: &Path, algorithm: &str) -> Vec<String> {
+    vec![
+        format!("--token-key-file={}", key_file.display()),
+        format!("--token-algorithm={algorithm}"),
+        format!("--token-audience={AUDIENCE}"),
+        format!("--token-issuer={ISSUER}"),
+        "--token-leeway-s=0".to_owned(),
+    ]
+}
+
+/// Where the keys of such a mesh are.
+pub fn key_file(dir: &Path) -> PathBuf {
+    dir.join("token.keys")
+}

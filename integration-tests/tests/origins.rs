@@ -1,0 +1,63 @@
+//! Browsers may come only from pages that the operator lists, and those may read why they are refused.
+
+#![allow(clippy::unwrap_used)]
+
+use signaling_integration_tests::http::{Head, ask};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::{RawSocket, TestMesh};
+
+const LISTED: &str = "https://app.example";
+
+#[tokio::test]
+async fn only_listed_origins_may_connect_and_no_look_alike() {
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 1;
+        options.balancer_args.push(format!("--allowed-origins={LISTED},http://localhost:3000"));
+    })
+    .await;
+    let internal = mesh.mesh.state().balancers[0].internal.clone();
+    let others = [
+        "https://evilapp.example",
+        "https://app.example.evil.example",
+        "http://app.example",
+        "https://app.example:8443",
+        "null",
+    ];
+    for (count, origin) in (1..).zip(others) {
+        let head = Head::connect("alice").with("Origin", origin);
+        let answer = ask(&mesh.address(), head.text()).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (403, "origin_not_allowed"), "{origin}");
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
+        let mut socket = RawSocket::open(&mesh.address(), &head.with("Sec-WebSocket-Protocol", "signaling.v1")).await;
+        assert_eq!(socket.closed().await.0, 4403, "{origin}");
+        let counted = metric(&internal, "signaling_refused_identities_total", "reason=\"origin\"").await;
+        assert_eq!(counted, f64::from(count * 2));
+    }
+    let twice = Head::connect("alice").with("Origin", LISTED).with("Origin", LISTED);
+    assert_eq!(ask(&mesh.address(), twice.text()).await.status, 403);
+    for head in [Head::connect("alice").with("Origin", LISTED), Head::connect("bob")] {
+        let mut socket = RawSocket::open(&mesh.address(), &head).await;
+        assert_eq!(socket.message().await["type"], "welcome", "a listed page, and no browser at all");
+    }
+}
+
+#[tokio::test]
+async fn a_listed_page_may_read_why_it_is_refused() {
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 1;
+        options.balancer_args.push(format!("--allowed-origins={LISTED}"));
+    })
+    .await;
+    let answer = ask(&mesh.address(), Head::get("/v1/connect?client_id=alice").with("Origin", LISTED).text()).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (426, Some(LISTED)));
+    assert_eq!(answer.header("vary"), Some("origin"));
+    let preflight = |origin: &str| {
+        let head = Head::get("/v1/connect?client_id=alice").method("OPTIONS").with("Origin", origin);
+        head.with("Access-Control-Request-Method", "GET").with("Connection", "close").text()
+    };
+    let answer = ask(&mesh.address(), preflight(LISTED)).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (204, Some(LISTED)));
+    assert_eq!(answer.header("access-control-allow-headers"), Some("authorization"));
+    let answer = ask(&mesh.address(), preflight("https://evil.example")).await;
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+}

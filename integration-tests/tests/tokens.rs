@@ -1,0 +1,294 @@
+//! Where tokens are asked for, nobody is let in as somebody else, and nobody for longer than the token says.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use signaling_client::{Client, Event, Options, State, Token};
+use signaling_integration_tests::http::{Head, admin, ask};
+use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::mint::{Signer, claims, claims_with, now, unsigned};
+use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
+use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+
+const OFFERS: &str = "Sec-WebSocket-Protocol";
+const SOON: Duration = Duration::from_secs(10);
+
+async fn mesh_of(signer: &Signer, nodes: u32) -> TestMesh {
+    TestMesh::with(|options| {
+        options.nodes = nodes;
+        ask_for_tokens(options, signer);
+    })
+    .await
+}
+
+/// A server that holds clients' sockets: where they connect, and its internal listener.
+struct Door {
+    address: String,
+    internal: String,
+}
+
+/// The balancer, and a node's own listener.
+fn doors(mesh: &TestMesh) -> [Door; 2] {
+    let state = mesh.mesh.state();
+    let door = |url: &str, internal: &str| Door {
+        address: url.trim_start_matches("ws://").to_owned(),
+        internal: internal.to_owned(),
+    };
+    let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
+    [door(&balancer.url, &balancer.internal), door(&node.public, &node.internal)]
+}
+
+/// What is wrong, and how it is answered.
+struct Case {
+    what: &'static str,
+    token: Option<String>,
+    status: u16,
+    code: &'static str,
+    reason: &'static str,
+}
+
+fn refusals(signer: &Signer) -> Vec<Case> {
+    let case = |what, token: String, status, code, reason| Case { what, token: Some(token), status, code, reason };
+    let with = |others: Value| signer.token(&claims_with("alice", &others));
+    let another = Signer::Secret(b"another secret, also of 32 bytes or more".to_vec());
+    let good = signer.token(&claims("alice"));
+    vec![
+        Case { what: "no token", token: None, status: 401, code: "no_token", reason: "missing" },
+        case("no JWT", "nonsense".into(), 401, "bad_token", "malformed"),
+        case("half a token", good.rsplit_once('.').unwrap().0.into(), 401, "bad_token", "malformed"),
+        case("a token of 5 KB", with(json!({ "more": "x".repeat(3_800) })), 401, "bad_token", "malformed"),
+        case("no exp", with(json!({ "exp": null })), 401, "bad_token", "malformed"),
+        case("another key", another.token(&claims("alice")), 401, "bad_token", "signature"),
+        case("alg none", unsigned("none", &claims("alice")), 401, "bad_token", "algorithm"),
+        case("another algorithm", Signer::eddsa().token(&claims("alice")), 401, "bad_token", "algorithm"),
+        case("expired", with(json!({ "exp": now() - 2 })), 401, "token_expired", "expired"),
+        case("not good yet", with(json!({ "nbf": now() + 30 })), 401, "bad_token", "not_yet"),
+        case("wrong audience", with(json!({ "aud": "another-mesh" })), 401, "bad_token", "audience"),
+        case("wrong issuer", with(json!({ "iss": "https://evil.example" })), 401, "bad_token", "issuer"),
+        case("for another client_id", signer.token(&claims("bob")), 403, "forbidden", "subject"),
+        case("a claim that makes no sense", with(json!({ "rooms": "all" })), 403, "forbidden", "claim"),
+    ]
+}
+
+#[tokio::test]
+async fn every_token_that_is_not_good_is_refused_by_what_is_wrong_with_it_and_counted() {
+    let signer = Signer::hs256();
+    let mesh = mesh_of(&signer, 1).await;
+    for Door { address, internal } in doors(&mesh) {
+        for Case { what, token, status, code, reason } in refusals(&signer) {
+            let counts = async || {
+                let reason = format!("reason=\"{reason}\"");
+                let by_reason = metric(&internal, "signaling_refused_identities_total", &reason).await;
+                let status = format!("reason=\"{status}\"");
+                (by_reason, metric(&internal, "signaling_refused_connects_total", &status).await)
+            };
+            let (by_reason, by_status) = counts().await;
+            let head = Head::connect("alice");
+            // By any of the three ways, or none.
+            let ways = match &token {
+                None => vec![head.clone()],
+                Some(token) => vec![
+                    head.clone().with("Authorization", &format!("Bearer {token}")),
+                    head.clone().with(OFFERS, &format!("bearer.{token}")),
+                    Head::upgrade(&format!("/v1/connect?client_id=alice&token={token}")),
+                ],
+            };
+            for way in &ways {
+                let answer = ask(&address, way.text()).await;
+                assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{what}: {answer:?}");
+                assert!(token.as_ref().is_none_or(|token| !answer.body.contains(token.as_str())), "{what}: quoted");
+            }
+            // Pages see no status: who knows our codes is told one.
+            let offers = token.as_ref().map_or("signaling.v1".into(), |token| format!("signaling.v1, bearer.{token}"));
+            let mut socket = RawSocket::open(&address, &head.with(OFFERS, &offers)).await;
+            assert_eq!(socket.closed().await.0, 4_000 + status, "{what}");
+            let asked = ways.len() as f64 + 1.0;
+            assert_eq!(counts().await, (by_reason + asked, by_status + asked), "{what}");
+        }
+        let token = signer.token(&claims("alice"));
+        for way in [
+            Head::connect("alice").with("Authorization", &format!("bearer {token}")),
+            Head::connect("alice").with(OFFERS, &format!("bearer.{token}")),
+            Head::upgrade(&format!("/v1/connect?client_id=alice&token={token}")),
+        ] {
+            let mut socket = RawSocket::open(&address, &way).await;
+            assert_eq!(socket.message().await["type"], "welcome");
+            assert_eq!(socket.answer.header("sec-websocket-protocol"), None, "a token is never echoed");
+        }
+        assert_eq!(
+            metric(&internal, "signaling_client_sockets_opened_total", "").await,
+            3.0,
+            "and nobody else was let in"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_newest_connection_that_has_a_token_gets_the_id_at_once() {
+    let signer = Signer::es256();
+    let mesh = TestMesh::with(|options| {
+        options.balancers = 2;
+        ask_for_tokens(options, &signer);
+    })
+    .await;
+    let token = signer.token(&claims("alice"));
+    let url = |balancer: usize| mesh.mesh.state().balancers[balancer].url.clone();
+    let mut old = Peer::connect_with(&url(0), "alice", &token).await;
+    // By way of another server, and without any proof but the token.
+    let mut new = Peer::connect_with(&url(1), "alice", &token).await;
+    assert_eq!(u16::from(old.closed().await.unwrap().code), 4410);
+    assert_eq!(new.welcome["resumed"], false);
+    let mut bob = Peer::connect_with(&url(0), "bob", &signer.token(&claims("bob"))).await;
+    bob.signal("alice", json!("which of you?"), Some(1)).await;
+    assert_eq!(new.recv_type("signal").await["data"], "which of you?");
+}
+
+#[tokio::test]
+async fn a_socket_whose_token_expires_is_closed_and_one_that_shows_a_new_one_stays() {
+    let signer = Signer::eddsa();
+    let mesh = mesh_of(&signer, 2).await;
+    let internal = mesh.mesh.state().balancers[0].internal.clone();
+    let short = |client: &str| signer.token(&claims_with(client, &json!({ "exp": now() + 4 })));
+    let long = |client: &str| signer.token(&claims(client));
+    let mut lazy = Peer::connect_with(&mesh.url(), "lazy", &short("lazy")).await;
+    let mut careful = Peer::connect_with(&mesh.url(), "careful", &short("careful")).await;
+    let mut thief = Peer::connect_with(&mesh.url(), "thief", &short("thief")).await;
+    // The SDK is told how long its tokens are good, and asks for another before that time.
+    let minted = Signer::eddsa();
+    let source = move || {
+        let token = minted.token(&claims_with("sdk", &json!({ "exp": now() + 4 })));
+        async move { Ok(Token::new(token).valid_for(Duration::from_secs(2))) }
+    };
+    let (_sdk, mut events) = Client::connect(Options::new("sdk", [mesh.url()]).unwrap().tokens(source));
+    events.connected().await.unwrap();
+
+    careful.send(&json!({ "type": "token", "token": long("careful") })).await;
+    thief.send(&json!({ "type": "token", "token": long("careful") })).await;
+    let refused = thief.recv_type("error").await;
+    assert_eq!(refused["code"], "forbidden", "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("another client"), "{refused}");
+    for peer in [&mut lazy, &mut thief] {
+        assert_eq!(u16::from(peer.closed().await.unwrap().code), 4003);
+    }
+    assert_eq!(metric(&internal, "signaling_tokens_expired_total", "").await, 2.0);
+    let renewed = || async { (metric(&internal, "signaling_tokens_renewed_total", "").await >= 3.0).then_some(()) };
+    eventually("the SDK to have shown two new tokens", SOON, renewed).await;
+
+    careful.signal("sdk", json!("still here?"), Some(1)).await;
+    assert_eq!(careful.recv_type("ack").await["id"], 1);
+    loop {
+        match events.next().await.unwrap() {
+            Event::Signal(signal) => break assert_eq!(signal.data.get(), "\"still here?\""),
+            Event::State(state) => assert!(matches!(state, State::Connected(_)), "{state:?}"),
+            _ => {}
+        }
+    }
+    assert_eq!(metric(&internal, "signaling_client_sockets_opened_total", "").await, 4.0, "nobody had to come again");
+
+    // Who was closed comes back with a new token, to the same session.
+    let resume = lazy.welcome["resume"].as_str().unwrap();
+    let head = Head::upgrade(&format!("/v1/connect?client_id=lazy&resume={resume}&token={}", long("lazy")));
+    let mut back = RawSocket::open(&mesh.address(), &head).await;
+    assert_eq!(back.message().await["resumed"], true);
+}
+
+#[tokio::test]
+async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
+    let signer = Signer::rs256();
+    let mesh = mesh_of(&signer, 1).await;
+    for Door { address, internal } in doors(&mesh) {
+        let token = signer.token(&claims("mallory"));
+        let head = Head::connect("mallory").with("Authorization", &format!("Bearer {token}"));
+        let mut socket = RawSocket::open(&address, &head).await;
+        let welcome = socket.message().await;
+        let kicked = admin(&internal, "clients/mallory/kick").await;
+        assert_eq!(kicked, json!({ "client_id": "mallory", "was_here": true }));
+        assert_eq!(socket.closed().await.0, 4411);
+
+        let resume = welcome["resume"].as_str().unwrap();
+        for head in [head.clone(), head.with(OFFERS, &format!("resume.{resume}"))] {
+            let answer = ask(&address, head.text()).await;
+            assert_eq!((answer.status, answer.error_code().as_str()), (401, "bad_token"), "{answer:?}");
+        }
+        assert_eq!(metric(&internal, "signaling_refused_identities_total", "reason=\"kicked\"").await, 2.0);
+        assert_eq!(metric(&internal, "signaling_clients_kicked_total", "").await, 1.0);
+        let later = signer.token(&claims_with("mallory", &json!({ "iat": now() + 2 })));
+        let head = Head::connect("mallory").with("Authorization", &format!("Bearer {later}"));
+        let mut back = RawSocket::open(&address, &head).await;
+        let welcome = back.message().await;
+        assert_eq!(
+            (&welcome["type"], &welcome["resumed"]),
+            (&json!("welcome"), &json!(false)),
+            "the session has ended"
+        );
+        assert_eq!(admin(&internal, "clients/nobody/kick").await["was_here"], false);
+    }
+}
+
+#[tokio::test]
+async fn keys_are_renewed_without_a_restart_and_a_file_that_makes_no_sense_changes_nothing() {
+    let (signer, next) = (Signer::hs256(), Signer::Secret(b"the next secret, of 32 bytes and more".to_vec()));
+    let mesh = mesh_of(&signer, 1).await;
+    let internal = mesh.mesh.state().balancers[0].internal.clone();
+    let path = key_file(mesh.dir.path());
+    let becomes_status = async |token: String, status: u16| {
+        let head = Head::connect("alice").with("Authorization", &format!("Bearer {token}")).text();
+        let look = || async { (ask(&mesh.address(), &head).await.status == status).then_some(()) };
+        eventually(&format!("status {status}"), SOON, look).await;
+    };
+    let mut old = Peer::connect_with(&mesh.url(), "old", &signer.token(&claims("old"))).await;
+    std::fs::write(&path, next.key_file()).unwrap();
+    becomes_status(next.token(&claims("alice")), 101).await;
+    becomes_status(signer.token(&claims("alice")), 401).await;
+    std::fs::write(&path, "short").unwrap();
+    let failed = || async {
+        (metric(&internal, "signaling_file_reloads_total", "result=\"failed\"").await >= 1.0).then_some(())
+    };
+    eventually("the bad file to be seen", SOON, failed).await;
+    becomes_status(next.token(&claims("alice")), 101).await;
+    assert!(old.has_nothing().await, "what was proven by the old key goes on until it expires");
+    becomes(&internal, "signaling_tokens_expired_total", 0).await;
+}
+
+#[tokio::test]
+async fn a_token_says_which_rooms_its_client_may_join_and_whom_it_may_signal() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with_redis(|options| {
+        options.node_args.push("--signal-scope=room".into());
+        ask_for_tokens(options, &signer);
+    })
+    .await;
+    let Some(mesh) = mesh else { return };
+    let connect = async |client: &str, others: Value| {
+        Peer::connect_with(&mesh.url(), client, &signer.token(&claims_with(client, &others))).await
+    };
+    let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
+    let rooms = json!({ "rooms": [{ "room": "pair-*", "capacity": 2 }] });
+    let (mut a, mut b) = (connect(&ada, rooms.clone()).await, connect(&bob, rooms.clone()).await);
+
+    a.send(&json!({ "type": "join", "room": "hall", "id": 1 })).await;
+    let refused = a.recv_type("error").await;
+    assert_eq!((&refused["code"], &refused["room"], &refused["id"]), (&json!("forbidden"), &json!("hall"), &json!(1)));
+    for to in [bob.as_str(), "nobody-at-all"] {
+        a.signal(to, json!("stranger"), Some(2)).await;
+        let refused = a.recv_type("error").await;
+        assert_eq!((&refused["code"], &refused["to"]), (&json!("forbidden"), &json!(to)));
+    }
+    for peer in [&mut a, &mut b] {
+        peer.send(&json!({ "type": "join", "room": "pair-1", "id": 3 })).await;
+        assert_eq!(peer.recv_type("joined").await["capacity"], 2);
+    }
+    let mut third = connect("third", rooms).await;
+    third.send(&json!({ "type": "join", "room": "pair-1" })).await;
+    assert_eq!(third.recv_type("waiting").await["ahead"], 0);
+    a.signal(&bob, json!("friend"), Some(4)).await;
+    assert_eq!(b.recv_type("signal").await["data"], "friend");
+    third.signal(&bob, json!("not yet"), Some(1)).await;
+    assert_eq!(third.recv_type("error").await["code"], "forbidden", "who waits is in no room");
+    // A token may free a client of the scope that all others have.
+    let mut bot = connect("bot", json!({ "signal": "any" })).await;
+    bot.signal(&bob, json!("from above"), Some(1)).await;
+    assert_eq!(b.recv_type("signal").await["data"], "from above");
+}

@@ -1,0 +1,164 @@
+//! A real TURN server, coturn, takes the credentials that clients are given, and no longer than they are good.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use signaling_integration_tests::optional::{in_path, missing};
+use signaling_integration_tests::{Peer, TestMesh, eventually};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::time::timeout;
+
+const SECRET: &str = "what-coturn-and-the-nodes-share";
+const SOON: Duration = Duration::from_secs(15);
+/// How long credentials are good.
+const TTL: Duration = Duration::from_secs(3);
+
+/// A coturn of the test's own. Dropping it ends it.
+struct Coturn {
+    child: Child,
+    port: u16,
+    dir: TempDir,
+}
+
+impl Drop for Coturn {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Coturn {
+    /// `None` where it is not installed; it is said then that the test is skipped.
+    async fn start() -> Option<Self> {
+        let Some(program) = in_path(&["turnserver"]) else {
+            missing("turnserver", "coturn");
+            return None;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let file = |name: &str| dir.path().join(name).display().to_string();
+        let child = Command::new(program)
+            .args(["-n", "--listening-ip=127.0.0.1", "--relay-ip=127.0.0.1", "--realm=mesh.test", "--use-auth-secret"])
+            .args(["--no-tls", "--no-dtls", "--no-cli", "--allow-loopback-peers", "--log-file=stdout", "--simple-log"])
+            .args([format!("--listening-port={port}"), format!("--static-auth-secret={SECRET}")])
+            .args([format!("--userdb={}", file("turndb")), format!("--pidfile={}", file("pid"))])
+            .stdin(Stdio::null())
+            .stdout(std::fs::File::create(dir.path().join("log")).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut coturn = Self { child, port, dir };
+        eventually("coturn to answer", SOON, || {
+            let ended = coturn.child.try_wait().unwrap();
+            assert!(ended.is_none(), "coturn has ended: {ended:?}\n{}", std::fs::read_to_string(coturn.log()).unwrap());
+            let answers = answers_binding(coturn.port);
+            async move { answers.then_some(()) }
+        })
+        .await;
+        Some(coturn)
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// coturn's own TURN clients with these credentials: two that send each other two messages.
+    fn clients(&self, ice_server: &Value) -> tokio::process::Command {
+        let word = |name: &str| ice_server[name].as_str().unwrap().to_owned();
+        let mut command = tokio::process::Command::new(in_path(&["turnutils_uclient"]).unwrap());
+        command
+            .args(["-v", "-u", &word("username"), "-w", &word("credential"), "-p", &self.port.to_string()])
+            .args(["-y", "-c", "-n", "2", "-m", "1", "127.0.0.1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Whether clients with these credentials get data through the relay, which takes them some seconds.
+    async fn relays(&self, ice_server: &Value) -> bool {
+        let run = timeout(SOON, self.clients(ice_server).output()).await.expect("the clients do not end").unwrap();
+        run.status.success() && String::from_utf8_lossy(&run.stdout).contains("tot_send_msgs=4, tot_recv_msgs=4")
+    }
+
+    /// Whether they get as far as an address of the relay.
+    async fn admits(&self, ice_server: &Value) -> bool {
+        let mut clients = self.clients(ice_server).spawn().unwrap();
+        let mut lines = BufReader::new(clients.stdout.take().unwrap()).lines();
+        let found = async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line.contains("Received relay addr") {
+                    return true;
+                }
+            }
+            false
+        };
+        timeout(SOON, found).await.expect("the clients say nothing")
+    }
+}
+
+/// A STUN binding request (RFC 8489 section 6), which needs no credentials.
+fn answers_binding(port: u16) -> bool {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], &[7; 12]].concat();
+    let mut answer = [0; 512];
+    socket.send_to(&request, ("127.0.0.1", port)).is_ok()
+        && socket.recv(&mut answer).is_ok_and(|length| length >= 20 && answer[..2] == [1, 1])
+}
+
+#[tokio::test]
+async fn a_turn_server_takes_the_credentials_of_welcome_until_they_expire_and_then_fresh_ones() {
+    let Some(coturn) = Coturn::start().await else { return };
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        std::fs::write(files.path().join(name), content).unwrap();
+        files.path().join(name).display().to_string()
+    };
+    let (secret, list) = (file("secret", SECRET), file("list", r#"[{"urls":"stun:stun.example:3478"}]"#));
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 1;
+        options.node_args = vec![
+            format!("--turn-urls=turn:127.0.0.1:{}?transport=udp", coturn.port),
+            format!("--turn-secret-file={secret}"),
+            format!("--turn-ttl-s={}", TTL.as_secs()),
+            format!("--ice-servers-file={list}"),
+        ];
+    })
+    .await;
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let given = alice.welcome["ice_servers"].clone();
+    assert_eq!(given[0], json!({ "urls": ["stun:stun.example:3478"] }));
+    let turn = &given[1];
+    assert!(turn["username"].as_str().unwrap().ends_with(":alice"), "{given}");
+    assert!(coturn.relays(turn).await, "{}", std::fs::read_to_string(coturn.log()).unwrap());
+
+    let mut forged = turn.clone();
+    forged["username"] = turn["username"].as_str().unwrap().replace(":alice", ":mallory").into();
+    assert!(!coturn.admits(&forged).await, "of another client");
+    eventually("the credentials to be over", TTL * 3, || async { (!coturn.admits(turn).await).then_some(()) }).await;
+
+    alice.send(&json!({ "type": "ice_servers" })).await;
+    let fresh = alice.recv_type("ice_servers").await;
+    assert!(coturn.admits(&fresh["ice_servers"][1]).await, "fresh ones");
+
+    // What the files come to hold counts for who asks next.
+    std::fs::write(Path::new(&list), r#"[{"urls":["stun:other.example"]}]"#).unwrap();
+    std::fs::write(Path::new(&secret), "a secret that coturn does not know").unwrap();
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < SOON, "the files are not read again");
+        alice.send(&json!({ "type": "ice_servers" })).await;
+        let servers = alice.recv_type("ice_servers").await["ice_servers"].clone();
+        if servers[0]["urls"] == json!(["stun:other.example"]) && !coturn.admits(&servers[1]).await {
+            break;
+        }
+    }
+}
