@@ -89,7 +89,7 @@ async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_
 
     ada.close().await;
     bob.close().await;
-    let gone = async || all(&mesh).values().flatten().filter(|line| line.contains("socket has ended")).count();
+    let gone = async || all(&mesh).values().flatten().filter(|line| line.contains("closes a client's socket")).count();
     eventually("both to be gone", PATIENCE, || async { (gone().await >= 2).then_some(()) }).await;
     let lines = all(&mesh);
     let about: Vec<_> = lines.values().flatten().filter(|line| line.contains("client=")).collect();
