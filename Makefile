@@ -22,17 +22,29 @@ K8S_NAMESPACE ?= signaling-mesh-tests
 # How long `make simulate` goes on.
 SIMULATE_SECONDS ?= 240
 
+# What `make fuzz` mutates, and for how long each.
+TARGET ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
+SECONDS ?= 600
+
 # Newer releases of these may want a newer compiler than rust-toolchain.toml names.
+CARGO_FUZZ := cargo-fuzz@0.13.2
 CARGO_DENY := cargo-deny@0.20.2
 CARGO_MACHETE := cargo-machete@0.9.2
 
 INTEGRATION := signaling-integration-tests
 WEB_TESTS := $(shell find crates -path '*/web/*' \( -name '*.test.js' -o -name '*.test.mjs' \) | sort)
 
+# What is built for tests is built once: cargo gives third-party crates the features that the selected packages and targets ask
+# for together, and another selection would build most of them again.
+TEST_BUILD := cargo build --workspace --bins --tests --examples
+# The same features for a single program: a test of the workspace, however small, brings them.
+BUILD_AS_FOR_TESTS := cargo build --workspace --test wss
+BUILT := $${CARGO_TARGET_DIR:-target}/debug
+
 # Without nextest, one test of real processes at a time, as .config/nextest.toml has it.
 ifneq ($(shell command -v cargo-nextest),)
-UNIT_TESTS := cargo nextest run --workspace --exclude $(INTEGRATION)
-INTEGRATION_TESTS := cargo nextest run -p $(INTEGRATION)
+UNIT_TESTS := cargo nextest run --workspace -E 'not package($(INTEGRATION))'
+INTEGRATION_TESTS := cargo nextest run --workspace -E 'package($(INTEGRATION))'
 else
 UNIT_TESTS := cargo test --workspace --exclude $(INTEGRATION) --lib --bins --tests
 INTEGRATION_TESTS := cargo test -p $(INTEGRATION) --lib --tests -- --test-threads=1
@@ -57,23 +69,22 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test test-k8s conformance simulate previous bench bench-growth bench-micro clean
+.PHONY: fmt check test test-k8s conformance fuzz simulate previous bench bench-growth bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
 check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p signaling-client --all-targets --features rustls -- -D warnings
+	cargo clippy -p signaling-client --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	cargo machete
 
 test: deps-test ## Unit and property tests, doc tests, simulated meshes, web modules, and the integration tests over real processes
-	cargo build --workspace --bins
+	$(TEST_BUILD)
 	$(UNIT_TESTS)
 	cargo test --workspace --doc
-	cargo test -p signaling-client --features rustls --test wss
 	$(MAKE) simulate
 ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
@@ -92,11 +103,14 @@ previous: deps-run ## Build the servers of an earlier commit for the tests of mi
 	.ci/previous $(PREVIOUS)
 
 simulate: deps-run ## Simulated meshes with faults, for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed replays
-	cargo run -q -p signaling-simulation --bin mesh-sim -- \
-		--seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
+	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim
+	$(BUILT)/mesh-sim --seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
 
 conformance: deps-run ## Autobahn's fuzzing client against the WebSocket code; half a minute (CONFORMANCE=--quick)
 	.ci/conformance $(CONFORMANCE)
+
+fuzz: deps-fuzz ## Mutate what strangers send to each reader of it (TARGET=frames SECONDS=600); a finding is kept, and fails it
+	for target in $(TARGET); do .ci/fuzz $$target $(SECONDS); done
 
 bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
@@ -145,7 +159,7 @@ test-image: deps-test ## Build that archive, start its content as pods would be,
 		cargo test -p $(INTEGRATION) --test image -- --ignored --nocapture
 
 ##@ Prepare (the targets above call these; they install only what is missing)
-.PHONY: deps-run deps-redis deps-test deps-check deps-bench deps-manifests
+.PHONY: deps-run deps-redis deps-test deps-check deps-bench deps-manifests deps-fuzz
 deps-run: ## What building needs: Rust and a linker
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
@@ -158,7 +172,8 @@ deps-manifests: ## What checking manifests needs: newer kubectl and kind, and th
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server, Prometheus
+deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server, certificates, Prometheus
+	@.ci/deps openssl
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
 		nftables=nft iproute2=ip nginx haproxy coturn=turnserver prometheus
 
@@ -168,5 +183,9 @@ deps-check: deps-run ## What `make check` needs: rustfmt, clippy, cargo-deny and
 	@command -v cargo-deny >/dev/null || cargo install --locked $(CARGO_DENY)
 	@command -v cargo-machete >/dev/null || cargo install --locked $(CARGO_MACHETE)
 
-deps-bench: deps-run ## What comparing with other proxies needs: nginx and HAProxy
-	@.ci/deps --optional nginx haproxy
+deps-bench: deps-run ## What comparing with other proxies needs: nginx and HAProxy, and openssl for a certificate
+	@.ci/deps --optional nginx haproxy openssl
+
+deps-fuzz: deps-run ## What fuzzing needs: cargo-fuzz, and a C++ compiler for libFuzzer
+	@.ci/deps g++=c++
+	@command -v cargo-fuzz >/dev/null || cargo install --locked $(CARGO_FUZZ)

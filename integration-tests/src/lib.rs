@@ -7,6 +7,7 @@ pub mod chatter;
 pub mod chromium;
 pub mod crowd;
 pub mod cut;
+pub mod description;
 pub mod drill;
 pub mod guest;
 pub mod http;

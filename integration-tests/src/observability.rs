@@ -32,6 +32,12 @@ pub fn catalogue() -> Vec<Section<'static>> {
             "Served by all servers whose source of views can change.",
             signaling_discovery::metrics::METRICS,
         ),
+        section(
+            "Peers behind the same front",
+            "Served by balancers; 0 where they have no `--peers`.",
+            signaling_discovery::metrics::METRICS_OF_PEERS,
+        ),
+        section("Readiness by load", "Served by servers with `--ready-above`.", signaling_server::crowding::METRICS),
         section("All servers", "Trunks are counted at both of their ends.", signaling_server::metrics::METRICS),
         section("Processes", "Served by all servers, as by all programs that Prometheus knows.", process::METRICS),
     ]
@@ -44,6 +50,7 @@ pub fn of_balancers() -> Vec<&'static Metric> {
         of_all(),
         signaling_edge::shell::metrics::METRICS.iter().collect(),
         signaling_balancer::metrics::METRICS.iter().collect(),
+        signaling_discovery::metrics::METRICS_OF_PEERS.iter().collect(),
     ]
     .concat()
 }

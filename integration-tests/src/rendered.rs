@@ -34,8 +34,8 @@ pub struct Rendered {
     pub objects: Vec<Value>,
 }
 
-/// The overlays.
-const MESHES: [&str; 2] = ["overlays/kind", "overlays/production"];
+/// The overlays, and one as somebody might write it who wants all components.
+const MESHES: [&str; 3] = ["overlays/kind", "overlays/production", "../integration-tests/manifests/with-components"];
 /// The harness.
 const LOAD: &str = "load";
 

@@ -60,18 +60,23 @@ impl Certificate {
         std::fs::copy(&other.path, &self.path).unwrap();
     }
 
+    /// What a client goes by that trusts nothing but this.
+    pub fn trusted(&self) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&self.path).unwrap()).unwrap();
+        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth()
+    }
+
     /// Shakes hands with a server that must show this certificate, and offers these protocols.
     ///
     /// # Errors
     /// If it shows another, or breaks off.
     pub async fn connect(&self, address: &str, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(&self.path).unwrap()).unwrap();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut config = self.trusted();
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         // Small buffers, so that the server's writes have to wait now and then.
         let socket = TcpSocket::new_v4()?;

@@ -77,6 +77,10 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         ("signaling-node", "--hold-bytes", &["-1", "64M"]),
         ("signaling-node", "--resume-ms", &["-1", "soon", "300001"]),
         ("signaling-node", "--reassign-window-ms", &["-1", "3600001", "1s"]),
+        ("signaling-node", "--ready-settle-ms", &["-1", "600001", "10s"]),
+        ("signaling-balancer", "--peers", &["nonsense", "static:a"]),
+        // 10 for want of --peers.
+        ("signaling-balancer", "--ready-above", &["-1", "1001", "10"]),
         ("signaling-node", "--signal-scope", &["", "none"]),
         ("signaling-node", "--turn-ttl-s", &["0", "604801", "1h"]),
         ("signaling-node", "--ice-servers-file", &["/nowhere/at/all", "/dev/zero"]),

@@ -53,6 +53,9 @@ fn odd_targets() -> Vec<(String, u16, &'static str)> {
     let mut odd: Vec<_> = absent.iter().map(|path| (target(path), 404, "not_found")).collect();
     odd.extend([
         (line("OPTIONS * HTTP/1.1"), 404, "not_found"),
+        (line("CONNECT 127.0.0.1:6379 HTTP/1.1"), 404, "not_found"),
+        (line("GET http://127.0.0.1/internal/v1/trunk HTTP/1.1"), 404, "not_found"),
+        (line("GET http://127.0.0.1/v1/connect/../../metrics HTTP/1.1"), 404, "not_found"),
         (line("OPTIONS /v1/connect?client_id=a HTTP/1.1"), 405, "method_not_allowed"),
         (line("TRACE /v1/connect?client_id=a HTTP/1.1"), 405, "method_not_allowed"),
         (line("get /v1/connect?client_id=a HTTP/1.1"), 405, "method_not_allowed"),
@@ -209,6 +212,84 @@ async fn what_comes_behind_a_request_is_never_taken_for_another() {
     let mut socket = RawSocket { answer: read_answer(&mut stream).await, stream };
     assert_eq!(socket.message().await["type"], "welcome");
     assert_eq!(socket.message().await["type"], "pong");
+}
+
+/// As JSON and as a query may have it.
+const BREAK: (&str, &str) = ("\\r\\nInjected: yes", "%0d%0aInjected:%20yes");
+
+#[tokio::test]
+async fn line_breaks_in_names_tokens_and_requests_get_into_no_answer_and_no_log() {
+    let mesh = with_flags(&["--log=debug"]).await;
+    let (json, query) = BREAK;
+    for target in [
+        format!("/v1/connect?client_id=a{query}"),
+        format!("/v1/connect?client_id=a%20&token=t{query}&resume=r{query}&x=y{query}"),
+        format!("/v1/connect?client_id=a&reliable=1{query}"),
+        format!("/v1/connect{query}?client_id=a"),
+    ] {
+        let answer = ask(&mesh.address(), Head::upgrade(&target).text()).await;
+        assert!([400, 404].contains(&answer.status) && answer.header("injected").is_none(), "{target}: {answer:?}");
+        assert!(!answer.body.contains(char::is_control), "{target}: {answer:?}");
+    }
+    let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
+    for text in [
+        format!(r#"{{"type":"signal{json}","id":1}}"#),
+        format!(r#"{{"type":"signal","to":"bob{json}","data":1,"id":1}}"#),
+        format!(r#"{{"type":"join","room":"den{json}","id":1}}"#),
+        format!(r#"{{"type":"leave","room":"den{json}","id":1}}"#),
+        format!(r#"{{"type":"broadcast","room":"den{json}","data":1,"id":1}}"#),
+        format!(r#"{{"type":"members","room":"den{json}"}}"#),
+        format!(r#"{{"type":"members","room":"den","after":"bob{json}"}}"#),
+        r#"{"type":"join","room":"den","room":"other","id":1}"#.to_owned(),
+        r#"{"type":"leave","room":"den","id":1,"id":2}"#.to_owned(),
+        r#"{"type":"signal","to":"bob","data":1,"ttl_ms":1,"ttl_ms":2}"#.to_owned(),
+        "{\"type\":\"join\",\"room\":\"den\r\n\",\"id\":1}".to_owned(),
+    ] {
+        alice.send(&frame(TEXT, text.as_bytes())).await;
+        let (_, answer) = alice.frame().await;
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with(r#"{"type":"error","code":"bad_message""#), "{text}: {answer}");
+        assert!(!answer.contains(char::is_control), "{text}: {answer:?}");
+    }
+    let large = format!(r#"{{"type":"join","room":"den","data":"{}","id":1}}"#, "x".repeat(5_000));
+    alice.send(&frame(TEXT, large.as_bytes())).await;
+    assert_eq!(alice.message().await["code"], "too_large");
+
+    for log in std::fs::read_dir(mesh.dir.path().join("logs")).unwrap() {
+        let text = std::fs::read_to_string(log.unwrap().path()).unwrap();
+        // Escapes are the log's own colours.
+        let is_odd = |c: char| c.is_control() && c != '\u{1b}';
+        let broken = text.split('\n').find(|line| line.starts_with("Injected") || line.contains(is_odd));
+        assert_eq!(broken, None);
+    }
+}
+
+#[tokio::test]
+async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_allowed() {
+    const PER_SECOND: f64 = 40.0;
+    const SECONDS: f64 = 5.0;
+    let mesh = with_flags(&["--message-rate=40", "--message-burst=40"]).await;
+    let mut eager = Peer::connect(&mesh.url(), "eager").await;
+    // How many passed, from the first that did not: until then it was the burst.
+    let (mut start, mut passed, mut took) = (None, 0.0, 0.0);
+    while took < SECONDS {
+        eager.send(&json!({ "type": "ice_servers" })).await;
+        let answer = eager.recv().await;
+        if answer["type"] == "ice_servers" {
+            if let Some(start) = start {
+                passed += 1.0;
+                took = Instant::elapsed(&start).as_secs_f64();
+            }
+            continue;
+        }
+        assert_eq!(answer["code"], "rate_limited", "{answer}");
+        start.get_or_insert_with(Instant::now);
+        tokio::time::sleep(Duration::from_millis(answer["retry_after_ms"].as_u64().unwrap())).await;
+    }
+    let rate = passed / took;
+    println!("{passed} in {took:.2} s are {rate:.2} a second");
+    assert!((rate / PER_SECOND - 1.0).abs() <= 0.02, "{rate:.2} a second, not {PER_SECOND}");
+    eager.close().await;
 }
 
 #[tokio::test]

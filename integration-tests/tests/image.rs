@@ -23,6 +23,7 @@ const ARCHIVE: &str = "SIGNALING_IMAGE_ARCHIVE";
 const NODES: u8 = 3;
 const PASSWORD: &str = "a-password-of-rooms";
 const SOON: Duration = Duration::from_secs(30);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 #[ignore = "needs an archive of the image, and root: make test-image"]
@@ -109,7 +110,8 @@ async fn start_redis(pod: Pod<'_>) -> Child {
 
 async fn is_ready(pod: &mut RunningPod) {
     let (address, log) = (format!("http://{}:7900/readyz", pod.address), pod.log.clone());
-    let (process, client) = (&mut pod.process, reqwest::Client::new());
+    let client = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build().unwrap();
+    let process = &mut pod.process;
     let ready = || {
         let ended = process.try_wait().unwrap();
         let request = client.get(&address).send();

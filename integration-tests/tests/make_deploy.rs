@@ -25,7 +25,8 @@ echo "$name $*" >>"$STAND_IN_DIR/calls"
 case "$name $*" in
 "docker info"*) exit "$(cat "$STAND_IN_DIR/docker-info" 2>/dev/null || echo 0)" ;;
 "kind get clusters") cat "$STAND_IN_DIR/clusters" ;;
-"kubectl kustomize "*) cat "$2/kustomization.yaml" ;;
+"kubectl kustomize "*) cat "$2/kustomization.yaml" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
+*" get secret signaling-tokens "*) cat "$STAND_IN_DIR/tokens" 2>/dev/null || true ;;
 *" get secret "*) cat "$STAND_IN_DIR/secret" 2>/dev/null || true ;;
 *" create secret "*) folder=${!#}; cd "${folder#--from-file=}" && wc -c * >>"$STAND_IN_DIR/secret-files" ;;
 *" get job "*) echo 1/ ;;
@@ -112,8 +113,13 @@ fn applied_by(kubectl: &str, overlay: &str) -> Vec<String> {
         format!("{kubectl} apply -f deploy/overlays/{overlay}/namespace.yaml"),
         format!("{kubectl} --namespace signaling get secret signaling-mesh --ignore-not-found --output name"),
         format!("{kubectl} --namespace signaling create secret generic signaling-mesh --from-file="),
-        format!("{kubectl} apply -f @/rendered.yaml"),
     ];
+    if overlay.contains("production") {
+        calls.push(format!(
+            "{kubectl} --namespace signaling get secret signaling-tokens --ignore-not-found --output name"
+        ));
+    }
+    calls.push(format!("{kubectl} apply -f @/rendered.yaml"));
     for name in ["signaling-redis", "signaling-nodes", "signaling-balancers"] {
         calls.push(format!("{kubectl} --namespace signaling rollout status deployment/{name} --timeout 300s"));
     }
@@ -167,6 +173,8 @@ fn a_cluster_and_a_secret_that_are_there_are_used_as_they_are() {
 #[test]
 fn a_cluster_of_the_users_own_gets_the_image_by_a_registry_and_no_kind() {
     let desk = Desk::with(&["docker", "kubectl"]).having("CONTEXT", "prod").having("REGISTRY", "registry.test/team");
+    desk.says("rendered", "          secretName: signaling-tokens\n");
+    desk.says("tokens", "secret/signaling-tokens\n");
     desk.makes("deploy");
     let mut expected = vec![
         "docker info".to_owned(),
@@ -179,6 +187,15 @@ fn a_cluster_of_the_users_own_gets_the_image_by_a_registry_and_no_kind() {
 
     let complaint = Desk::with(&ALL).having("CONTEXT", "prod").fails("deploy");
     assert!(complaint.contains("REGISTRY="), "{complaint}");
+}
+
+#[test]
+fn a_mesh_that_asks_for_tokens_is_not_brought_up_before_there_are_keys() {
+    let desk = Desk::with(&["docker", "kubectl"]).having("CONTEXT", "prod").having("REGISTRY", "registry.test/team");
+    desk.says("rendered", "          secretName: signaling-tokens\n");
+    let complaint = desk.fails("deploy");
+    assert!(complaint.contains("create secret generic signaling-tokens --from-file=keys=FILE"), "{complaint}");
+    assert!(!desk.calls().iter().any(|call| call.ends_with("rendered.yaml")), "{:?}", desk.calls());
 }
 
 #[test]

@@ -56,6 +56,18 @@ fn every_value_is_one_that_the_program_takes() {
 }
 
 #[test]
+fn clients_need_tokens_but_for_trying_out() {
+    for rendered in Rendered::meshes() {
+        let pods = rendered.pods();
+        let balancer = pods.iter().find(|pod| pod.name() == "signaling-balancers").unwrap();
+        let has = |name: &str| balancer.variables().any(|(variable, _)| variable == name);
+        let is_for_trying_out = rendered.folder == "overlays/kind";
+        assert_eq!(has("SIGNALING_ALLOW_ANONYMOUS"), is_for_trying_out, "{}", rendered.folder);
+        assert_eq!(has("SIGNALING_TOKEN_KEY_FILE"), !is_for_trying_out, "{}", rendered.folder);
+    }
+}
+
+#[test]
 fn servers_look_for_the_nodes_where_the_nodes_are() {
     for rendered in Rendered::meshes() {
         for (pod, _) in our_pods(&rendered) {
@@ -71,6 +83,24 @@ fn servers_look_for_the_nodes_where_the_nodes_are() {
             assert!(service.get("publishNotReadyAddresses").is_none(), "else nobody ever leaves the view");
         }
     }
+}
+
+#[test]
+fn balancers_that_keep_even_may_ask_one_another_whether_they_are_ready_or_not() {
+    let mut keep_even = 0;
+    for rendered in Rendered::meshes() {
+        let balancer = rendered.pods().into_iter().find(|pod| pod.name() == "signaling-balancers").unwrap();
+        let end = End::Pod(balancer);
+        let Some(peers) = balancer.flag("--peers") else { continue };
+        assert!(passes(&rendered, end, end, 7900, "TCP"), "{}", rendered.folder);
+        assert_eq!(peers, "kubernetes:$(POD_NAMESPACE)/signaling-balancers:internal");
+        let service = &rendered.object("Service", "signaling-balancers")["spec"];
+        assert!(selects(&json!({ "matchLabels": service["selector"] }), balancer.labels()));
+        assert!(list(&service["ports"]).iter().any(|port| port["name"] == "internal"));
+        assert_eq!(service["publishNotReadyAddresses"], true, "for those who look them up by name");
+        keep_even += 1;
+    }
+    assert!(keep_even > 0 || Rendered::meshes().is_empty());
 }
 
 #[test]
@@ -128,6 +158,7 @@ fn policies_let_pass_what_must_and_nothing_else() {
         let tcp = |from, to, port| passes(&rendered, from, to, port, "TCP");
         for server in [node, balancer] {
             assert!(tcp(server, node, 7900), "trunks and forwards");
+            assert!(tcp(server, balancer, 7900), "what a dashboard asks");
             assert!(tcp(server, End::World, 443) && tcp(server, End::World, 6443), "the API server");
             assert!(passes(&rendered, server, dns, 53, "UDP") && tcp(server, dns, 53), "names");
             assert!(tcp(monitoring, server, 7900), "scraping");
@@ -136,7 +167,7 @@ fn policies_let_pass_what_must_and_nothing_else() {
         }
         assert!(tcp(node, redis, 6379));
         assert!(tcp(End::World, balancer, 8080) && tcp(other, balancer, 8080), "clients");
-        assert!(!tcp(node, balancer, 7900) && !tcp(balancer, redis, 6379) && !tcp(other, redis, 6379));
+        assert!(!tcp(balancer, redis, 6379) && !tcp(other, redis, 6379));
         assert!(!tcp(redis, node, 7900) && !tcp(redis, End::World, 443));
     }
 }

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use signaling_client::{Event, Options};
 use signaling_integration_tests::http::{Head, ask};
 use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::tls::Certificate;
@@ -99,6 +101,31 @@ async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_
     eventually("the half file to be passed over", PATIENCE, tried).await;
     second.connect(&secure.mesh.address(), &[]).await.unwrap();
     bob.exchange(&mut alice, "alice", 1, 100).await;
+}
+
+#[tokio::test]
+async fn the_sdk_comes_over_tls_and_not_to_a_server_that_it_does_not_trust() {
+    let secure = Secure::start().await;
+    let url = format!("wss://localhost:{}/v1/connect", secure.mesh.address().rsplit_once(':').unwrap().1);
+    let options =
+        |id: &str, certificate: &Certificate| Options::new(id, [&url]).unwrap().tls(Arc::new(certificate.trusted()));
+    let (_alice, mut alice_hears) = signaling_client::Client::connect(options("alice", &secure.certificate));
+    let (bob, mut bob_hears) = signaling_client::Client::connect(options("bob", &secure.certificate));
+    timeout(PATIENCE, async { tokio::join!(alice_hears.connected(), bob_hears.connected()) }).await.unwrap();
+    let receipt = bob.signal("alice", "over TLS").unwrap();
+    let heard = async {
+        loop {
+            if let Event::Signal(signal) = alice_hears.next().await.unwrap() {
+                return signal.from;
+            }
+        }
+    };
+    assert_eq!(&*timeout(PATIENCE, heard).await.unwrap(), "bob");
+    timeout(PATIENCE, receipt).await.unwrap().unwrap();
+
+    let other = Certificate::new(secure.folder.path(), "other");
+    let (_mallory, mut events) = signaling_client::Client::connect(options("mallory", &other));
+    assert!(timeout(Duration::from_secs(2), events.connected()).await.is_err());
 }
 
 #[tokio::test]

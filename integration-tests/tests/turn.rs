@@ -1,6 +1,6 @@
 //! A real TURN server, coturn, takes the credentials that clients are given, and no longer than they are good.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::net::UdpSocket;
 use std::path::Path;

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use clap::builder::FalseyValueParser;
+use signaling_discovery::Source;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
+use signaling_server::crowding::{CrowdingArgs, Settings};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// The balancer: holds clients' sockets, and moves them between nodes behind their sockets.
@@ -28,6 +30,14 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_DEMO_CONTROL", value_name = "PATH", requires = "demo")]
     pub demo_control: Option<PathBuf>,
 
+    /// The balancers behind the same front proxies, with their internal listeners, written as --discovery is; for --ready-above
+    #[arg(long, env = "SIGNALING_PEERS", value_name = "SOURCE")]
+    pub peers: Option<Source>,
+
+    /// When to leave new clients to other balancers.
+    #[command(flatten)]
+    pub crowding: CrowdingArgs,
+
     /// What clients may do.
     #[command(flatten)]
     pub edge: EdgeArgs,
@@ -44,6 +54,8 @@ pub struct Config {
     pub demo: bool,
     /// The control socket that its buttons act through.
     pub demo_control: Option<PathBuf>,
+    /// The balancers behind the same front, and when to leave new clients to them.
+    pub even: Option<(Source, Settings)>,
     /// What clients may do.
     pub edge: EdgeConfig,
 }
@@ -55,7 +67,16 @@ impl Args {
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
+        let even = match (self.crowding.settings(), self.peers) {
+            (None, _) => None,
+            (Some(settings), Some(peers)) => Some((peers, settings)),
+            (Some(_), None) => {
+                let why = "a balancer has to be told by --peers with whom it is to keep even".to_owned();
+                return Err(ConfigError::Invalid { flag: "--ready-above", why });
+            }
+        };
         Ok(Config {
+            even,
             edge: self.edge.check(&common, "--listen", Some(self.listen))?,
             common,
             listen: self.listen,

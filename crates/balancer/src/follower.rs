@@ -47,6 +47,8 @@ pub struct Follower {
     pub secrets: Secrets,
     /// This balancer's name.
     pub id: NodeId,
+    /// The port of its internal listener, told to nodes.
+    pub internal_port: u16,
     /// Told whether there is a node for clients.
     pub health: Health,
 }
@@ -125,7 +127,7 @@ impl Follower {
         while *wanted.borrow_and_update() && !self.trunks.with(|state| state.ends) {
             let secret = self.secrets.shown();
             let opened = tokio::select! {
-                opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &secret, self.id.as_str())) => opened,
+                opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &secret, self.id.as_str(), self.internal_port)) => opened,
                 () = unwanted(&mut wanted) => return,
             };
             let started = Instant::now();
@@ -257,7 +259,10 @@ impl Drop for LinkGuard<'_> {
             state.wakes.remove(self.link);
             state.placement.link_down(&self.node, self.link);
         });
-        self.follower.edge.with_core(|core| core.link_down(self.link));
+        self.follower.edge.with_core(|core| {
+            self.follower.trunks.with(|state| state.moves.lost(self.node.as_str(), self.link, &state.placement, core));
+            core.link_down(self.link);
+        });
         self.follower.rearranged();
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use signaling_edge::core::{ClientKey, EdgeCore};
+use signaling_edge::core::{ClientKey, EdgeCore, LinkKey};
 
+use crate::flows::Flows;
 use crate::placement::Placement;
 
 /// Those who wait for their handoff.
@@ -13,6 +14,7 @@ pub struct Moves {
     per_turn: usize,
     waiting: VecDeque<ClientKey>,
     under_way: Option<UnderWay>,
+    flows: Flows,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl Moves {
     /// Nobody moves yet. At most `per_turn` will be released by one [`Moves::turn`].
     #[must_use]
     pub fn new(per_turn: usize) -> Self {
-        Self { per_turn, waiting: VecDeque::new(), under_way: None }
+        Self { per_turn, waiting: VecDeque::new(), under_way: None, flows: Flows::default() }
     }
 
     /// Nodes have come or gone: looks anew at who must move. If a rearrangement begins with it, says of how many clients.
@@ -52,11 +54,13 @@ impl Moves {
     pub fn turn(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<Rearranged> {
         let under_way = self.under_way.as_mut()?;
         for client in self.waiting.drain(..self.per_turn.min(self.waiting.len())) {
-            let place = core.place_of(client);
-            if let Some(owner) = place.and_then(|(key, link)| placement.owner_elsewhere(key, link)) {
-                core.release(client, owner);
-                under_way.released += 1;
+            let Some((key, link)) = core.place_of(client) else { continue };
+            let Some(owner) = placement.owner_elsewhere(key, link) else { continue };
+            if let Some(former) = placement.node_at(link) {
+                self.flows.count(former.as_str(), owner);
             }
+            core.release(client, owner);
+            under_way.released += 1;
         }
         if !self.waiting.is_empty() {
             return None;
@@ -69,6 +73,21 @@ impl Moves {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// The trunk to a node is gone, and the placement knows it: counts its clients as gone to their next owners.
+    pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
+        for (_, key, _) in core.placed().filter(|(_, _, at)| *at == link) {
+            if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {
+                self.flows.count(node, owner);
+            }
+        }
+    }
+
+    /// How many clients went from which node to which.
+    #[must_use]
+    pub fn flows(&self) -> &Flows {
+        &self.flows
     }
 
     /// Whether nobody waits.
@@ -136,6 +155,11 @@ mod tests {
             self.moves.plan(self.now, &self.placement, &self.core)
         }
 
+        fn flows(&self) -> Vec<String> {
+            let flows = self.moves.flows().list();
+            flows.iter().map(|flow| format!("{} {} {}", flow.from, flow.to, flow.clients)).collect()
+        }
+
         /// What one turn said, and where its clients were told to go.
         fn turn(&mut self) -> (Option<Rearranged>, Vec<String>) {
             self.now += TICK;
@@ -156,6 +180,23 @@ mod tests {
     }
 
     #[test]
+    fn clients_of_a_trunk_that_is_lost_count_as_gone_to_their_next_owners() {
+        let mut mesh = Mesh::new();
+        mesh.sees(&["a", "b"]);
+        mesh.placement.link_down(&id("a"), mesh.a);
+        mesh.moves.lost("a", mesh.a, &mesh.placement, &mesh.core);
+        assert_eq!(mesh.flows(), ["a b 10"]);
+    }
+
+    #[test]
+    fn clients_that_no_node_can_serve_have_not_gone_anywhere() {
+        let mut mesh = Mesh::new();
+        mesh.placement.link_down(&id("a"), mesh.a);
+        mesh.moves.lost("a", mesh.a, &mesh.placement, &mesh.core);
+        assert_eq!(mesh.flows(), [""; 0]);
+    }
+
+    #[test]
     fn clients_move_a_few_at_a_time_and_the_end_is_told() {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
@@ -166,6 +207,7 @@ mod tests {
         assert_eq!(mesh.turn(), (Some(rearranged), vec!["b".to_owned(); 2]));
         assert_eq!(mesh.turn(), (None, vec![]));
         assert!(mesh.moves.is_over());
+        assert_eq!(mesh.flows(), ["a b 10"]);
     }
 
     #[test]

@@ -1,43 +1,22 @@
 //! What the public listener serves beside client sockets, built into the binary: the browser SDK, and the demo page.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use axum::Router;
-use axum::body::Body;
-use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
-use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use signaling_server::built_in_files;
+use signaling_server::http::files::{self, Audience, File};
 use signaling_server::http::not_found;
 
-const HTML: &str = "text/html; charset=utf-8";
-const CSS: &str = "text/css; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const SVG: &str = "image/svg+xml";
 /// Nothing from elsewhere, no inline script.
 const POLICY: &str =
     "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A path, what it is, and the text.
-type Page = (&'static str, &'static str, &'static str);
-
-macro_rules! pages {
-    ($folder:literal: $($path:literal $kind:ident $file:literal),* $(,)?) => {
-        &[$(($path, $kind, include_str!(concat!($folder, $file)))),*]
-    };
-}
-
 /// For pages of any origin.
-const SDK: &[Page] = pages!["../../client/web/":
+const SDK: &[File] = built_in_files!["../../client/web/":
     "/client.js" SCRIPT "client.js",
     "/peer.js" SCRIPT "peer.js",
     "/room.js" SCRIPT "room.js",
 ];
 
-const DEMO: &[Page] = pages!["../web/":
+const DEMO: &[File] = built_in_files!["../web/":
     "/" HTML "index.html",
     "/style.css" CSS "style.css",
     "/icon.svg" SVG "icon.svg",
@@ -53,45 +32,9 @@ const DEMO: &[Page] = pages!["../web/":
 
 /// The SDK's modules, and with `demo` the page.
 pub(crate) fn router(demo: bool) -> Router {
-    let pages = SDK.iter().chain(if demo { DEMO } else { &[] });
-    let routed = pages.fold(Router::new(), |router, page| {
-        let (path, tag) = (page.0, tag(page.2));
-        router.route(path, get(async move |headers: HeaderMap| answer(page, &tag, &headers)))
-    });
-    routed.fallback(not_found)
-}
-
-/// Asked for again each time, and sent again only where it has changed.
-fn answer((path, kind, text): &Page, tag: &HeaderValue, asked: &HeaderMap) -> Response<Body> {
-    let is_known = asked.get(IF_NONE_MATCH).is_some_and(|known| lists(known, tag));
-    let mut response =
-        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Body::from(*text).into_response() };
-    let headers = response.headers_mut();
-    headers.insert(ETAG, tag.clone());
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if SDK.iter().any(|(of_sdk, ..)| of_sdk == path) {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    } else {
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    }
-    response
-}
-
-/// A proxy that compresses may have weakened it.
-fn lists(known: &HeaderValue, tag: &HeaderValue) -> bool {
-    let tag = tag.to_str().unwrap_or_default();
-    let known = known.to_str().unwrap_or_default();
-    known.split(',').any(|one| one.trim().trim_start_matches("W/") == tag)
-}
-
-fn tag(text: &str) -> HeaderValue {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    // Quotes and hexadecimal digits are always a header's value.
-    HeaderValue::from_str(&format!("\"{:016x}\"", hasher.finish())).unwrap_or(HeaderValue::from_static("\"\""))
+    let pages = if demo { DEMO } else { &[] };
+    let router = files::serve(Router::new(), SDK, Audience::Anyone);
+    files::serve(router, pages, Audience::ThisOrigin(POLICY)).fallback(not_found)
 }
 
 #[cfg(test)]
@@ -99,8 +42,11 @@ fn tag(text: &str) -> HeaderValue {
 mod tests {
     use std::path::Path;
 
-    use axum::body::to_bytes;
-    use http::Request;
+    use axum::body::{Body, to_bytes};
+    use axum::response::Response;
+    use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+    use http::{HeaderValue, Request};
+    use signaling_server::http::files::SCRIPT;
     use tower::ServiceExt as _;
 
     use super::*;
@@ -119,7 +65,7 @@ mod tests {
         for entry in std::fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let path = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
-            assert!(DEMO.iter().any(|(served, ..)| *served == path), "{path} is not served");
+            assert!(DEMO.iter().any(|file| file.path == path), "{path} is not served");
         }
     }
 

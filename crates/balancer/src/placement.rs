@@ -163,7 +163,18 @@ impl Placement {
     /// How many nodes are not relied on now.
     #[must_use]
     pub fn suspects(&self) -> usize {
-        self.node_by_id.values().filter(|node| node.trust.is_suspect()).count()
+        self.suspect_ids().count()
+    }
+
+    /// The nodes that are not relied on now, in no order.
+    pub fn suspect_ids(&self) -> impl Iterator<Item = &NodeId> {
+        self.node_by_id.iter().filter(|(_, node)| node.trust.is_suspect()).map(|(id, _)| id)
+    }
+
+    /// The node that this link leads to, if it is the one in use.
+    #[must_use]
+    pub fn node_at(&self, link: LinkKey) -> Option<&NodeId> {
+        self.node_by_id.iter().find(|(_, node)| node.link == Some(link)).map(|(id, _)| id)
     }
 
     /// Whether clients may be sent to that link.
@@ -176,6 +187,12 @@ impl Placement {
     #[must_use]
     pub fn choose(&self, key: KeyHash) -> Option<LinkKey> {
         self.link(self.owner(key)?)
+    }
+
+    /// The client's owner among the usable nodes.
+    #[must_use]
+    pub fn owner_id(&self, key: KeyHash) -> Option<&str> {
+        Some(self.ranking.id(self.owner(key)?))
     }
 
     /// Remembers a client that no node can serve now.
@@ -237,5 +254,6 @@ impl Placement {
     }
 }
 
+mod report;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,14 @@
 //! A balancer's life, from its flags to its end.
 
+use std::rc::Rc;
+
 use anyhow::Context as _;
 use axum::Router;
-use signaling_discovery::watch;
-use signaling_edge::shell::{Edge, MemoryBound, kicks, send_away};
+use signaling_dashboard::{About, Keeper, Role, router as dashboard};
+use signaling_discovery::{Discovery, Settings, Source, Subject, View, WatchError, watch, watch_with};
+use signaling_edge::shell::{Edge, MemoryBound, send_away};
+use signaling_server::ask::questions;
+use signaling_server::crowding::{self, Peers};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet};
@@ -13,7 +18,9 @@ use crate::buttons;
 use crate::config::Config;
 use crate::drain::{GOING_AWAY, obey};
 use crate::follower::Follower;
+use crate::operator::{self, Desk, Floor};
 use crate::pages;
+use crate::report::report;
 use crate::trunks::Trunks;
 
 /// Runs a balancer until it is told to stop and has sent its clients elsewhere. Call it within a current-thread runtime.
@@ -28,8 +35,10 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = Listener::bind(config.listen).context("--listen")?;
-    let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
-    let health = Health::new();
+    let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
+    let (peers, even) = config.even.clone().unzip();
+    let peers = watch_peers(peers).await.context("--peers")?;
+    let health = Health::for_clients();
     info!(
         id = %config.common.id,
         listen = %public.local_addr(),
@@ -39,22 +48,36 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         "starts"
     );
     config.edge.identity.warn_if_open(public.local_addr());
-    info!("memory for clients is at most {}", MemoryBound::of(&config.edge, open_files));
+    MemoryBound::of(&config.edge, open_files).announce("clients");
 
     let trunks = Trunks::new(config.common.hash_seed.get());
     let hang_up = trunks.clone();
     let edge = Edge::new(&config.edge, Box::new(trunks.clone()));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
-    let (operators, kicks) = kicks();
-    let operators = operators.merge(switch.router());
+    let about = About {
+        id: config.common.id.clone(),
+        role: Role::Balancer,
+        stale_after: config.common.discovery.stale_after(),
+    };
+    let (of_edge, of_trunks) = (edge.clone(), trunks.clone());
+    let (keeper, keeping) =
+        Keeper::new(about, health.clone(), Rc::clone(&discovery), move || report(&of_edge, &of_trunks));
+    let crowding = crowding::Desk::new(config.common.id.as_str());
+    let (floor, questions) = questions();
+    let desk = Desk { id: config.common.id.clone(), floor, health: health.clone() };
+    let operators = operator::routes().on(desk).and(switch.routes());
     let router = health::router(health.clone(), telemetry.clone())
+        .merge(crowding.router(config.common.mesh_secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
     let mut tasks = JoinSet::new();
+    let internal_port = internal.local_addr().port();
     tasks.spawn_local(serve_internal(internal, router));
+    tasks.spawn_local(keeping);
     tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
-    tasks.spawn_local(edge.clone().kick(kicks));
+    tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone() }));
     tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     let follower = Follower {
@@ -62,9 +85,21 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         trunks,
         secrets: config.common.mesh_secrets.clone(),
         id: config.common.id.clone(),
+        internal_port,
         health: health.clone(),
     };
     tasks.spawn_local(follower.follow(discovery.subscribe()));
+    let counted = edge.clone();
+    let keeping = Peers {
+        id: config.common.id.clone(),
+        settings: even,
+        views: peers.subscribe(),
+        secrets: config.common.mesh_secrets.clone(),
+        health: health.clone(),
+        desk: crowding,
+        clients: move || Some(counted.clients()),
+    };
+    tasks.spawn_local(keeping.keep_even().context("cannot ask other balancers")?);
     tasks.spawn_local(config.common.mesh_secrets.follow(|_| {}));
     tasks.spawn_local(edge.clone().renew_certificate());
     let mut pages = pages::router(config.demo);
@@ -86,6 +121,12 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     info!("stops");
     shutdown.stop();
     Ok(())
+}
+
+/// Balancers that keep even with this one: nobody, if it is to keep even with nobody.
+async fn watch_peers(source: Option<Source>) -> Result<Discovery, WatchError> {
+    let source = source.unwrap_or_else(|| Source::Static(View::default()));
+    watch_with(source, &Settings { subject: Subject::Peers, ..Settings::default() }).await
 }
 
 async fn serve_internal(mut listener: Listener, router: Router) {

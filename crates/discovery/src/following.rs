@@ -6,10 +6,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::debug;
 
-use crate::Trouble;
 use crate::publisher::Publisher;
 use crate::sighting::Sighting;
 use crate::steady::Steady;
+use crate::{Settings, Subject, Trouble};
 
 /// How often it is looked what time has brought about.
 const TICK: Duration = Duration::from_millis(250);
@@ -48,6 +48,7 @@ impl Teller {
 pub(crate) struct Following {
     news: mpsc::Receiver<News>,
     publisher: Publisher,
+    subject: Subject,
     steady: Steady,
     failures: u32,
     /// The last that was seen is nobody, though somebody is known: then it does not count as a good reading.
@@ -55,9 +56,10 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    pub(crate) fn new(publisher: Publisher, hold: Duration) -> (Teller, Self) {
+    pub(crate) fn new(publisher: Publisher, settings: &Settings) -> (Teller, Self) {
         let (teller, news) = mpsc::channel(WAITING_NEWS);
-        let following = Self { news, publisher, steady: Steady::new(hold), failures: 0, is_doubtful: false };
+        let (subject, steady) = (settings.subject, Steady::new(settings.hold));
+        let following = Self { news, publisher, subject, steady, failures: 0, is_doubtful: false };
         (Teller(teller), following)
     }
 
@@ -85,7 +87,10 @@ impl Following {
 
     fn take(&mut self, news: News) {
         match news {
-            News::Seen(sightings) => self.see(&sightings),
+            News::Seen(mut sightings) => {
+                sightings.iter_mut().for_each(|sighting| sighting.standing = sighting.standing.of(self.subject));
+                self.see(&sightings);
+            }
             News::Holds if self.is_doubtful => {}
             News::Holds => self.publisher.renewed(),
             News::Works => {

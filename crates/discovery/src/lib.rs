@@ -53,7 +53,7 @@ pub mod view;
 pub mod watch;
 
 pub use address::{Address, AddressError};
-pub use settings::Settings;
+pub use settings::{Settings, Subject};
 pub use source::{Source, SourceError};
 pub use trouble::Trouble;
 pub use trust::Trust;

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::metrics::Metrics;
 use crate::verdict::{Verdict, judge};
-use crate::{Member, Trouble, View};
+use crate::{Member, Subject, Trouble, View};
 
 /// Nodes that one line of the log names.
 const MOST_NAMES: usize = 5;
@@ -31,8 +31,9 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(source: String) -> Self {
-        let metrics = Metrics::register();
+    pub(crate) fn new(source: String, subject: Subject) -> Self {
+        let metrics = Metrics::register(subject);
+        metrics.published(&View::default());
         Self {
             source,
             views: watch::Sender::new(Arc::default()),
@@ -72,6 +73,7 @@ impl Publisher {
     fn publish(&self, last: &View, view: View) {
         let diff = last.diff(&view);
         info!(
+            source = %self.source,
             nodes = view.len(),
             joined = %names(&diff.joined),
             left = %names(&diff.left),

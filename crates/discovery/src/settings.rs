@@ -6,9 +6,21 @@ use crate::dns::DnsSettings;
 use crate::kubernetes::KubernetesSettings;
 use crate::steady::HOLD;
 
+/// Who is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Subject {
+    /// The nodes of the mesh: one that is not ready does not serve.
+    #[default]
+    Nodes,
+    /// Servers that ask each other how they are, ready or not. Their metrics have `peer` in their names.
+    Peers,
+}
+
 /// How a source is followed.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Who is followed.
+    pub subject: Subject,
     /// How long a node stays in the view though it is unready, or named no more without having said that it ends. Of
     /// sources that name nodes one by one: `kubernetes` and `dns`.
     pub hold: Duration,
@@ -20,6 +32,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { hold: HOLD, kubernetes: KubernetesSettings::default(), dns: DnsSettings::default() }
+        Self {
+            subject: Subject::Nodes,
+            hold: HOLD,
+            kubernetes: KubernetesSettings::default(),
+            dns: DnsSettings::default(),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use signaling_protocol::NodeId;
 
-use crate::Address;
+use crate::{Address, Subject};
 
 /// One server as a source shows it now. A source names each id once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,4 +24,15 @@ pub(crate) enum Standing {
     Draining,
     /// It serves.
     Serving,
+}
+
+impl Standing {
+    /// Of peers it does not matter whether they are ready.
+    pub(crate) fn of(self, subject: Subject) -> Self {
+        match (subject, self) {
+            (Subject::Peers, Self::Unready) => Self::Serving,
+            (Subject::Peers, Self::Ending) => Self::Draining,
+            (_, standing) => standing,
+        }
+    }
 }

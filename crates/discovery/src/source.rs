@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use signaling_protocol::{NameError, NodeId};
 
@@ -81,6 +82,19 @@ pub enum SourceError {
 }
 
 const FORMS: &str = "static:ID=HOST:PORT,... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
+
+impl Source {
+    /// From which [age](crate::Discovery::age) on something must be wrong with it: more than goes by between two good readings, an
+    /// answer that takes its time included. None: it is never read again.
+    #[must_use]
+    pub fn stale_after(&self) -> Option<Duration> {
+        match self {
+            Self::Static(_) => None,
+            Self::File(_) => Some(Duration::from_secs(5)),
+            Self::Dns(_) | Self::Kubernetes(_) => Some(Duration::from_secs(45)),
+        }
+    }
+}
 
 impl FromStr for Source {
     type Err = SourceError;

@@ -73,7 +73,7 @@ pub async fn watch(source: Source) -> Result<Discovery, WatchError> {
 /// # Errors
 /// As [`watch()`].
 pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, WatchError> {
-    let mut publisher = Publisher::new(source.to_string());
+    let mut publisher = Publisher::new(source.to_string(), settings.subject);
     let (views, heard, freshness) = (publisher.views(), publisher.heard(), publisher.freshness());
     let task = match source {
         Source::Static(view) => {
@@ -88,14 +88,14 @@ pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery
             tokio::spawn(follower.follow())
         }
         Source::Kubernetes(service) => {
-            let (teller, following) = Following::new(publisher, settings.hold);
+            let (teller, following) = Following::new(publisher, settings);
             let watcher = kubernetes::Watcher::new(service, &settings.kubernetes, teller).await?;
             tokio::spawn(async move {
                 tokio::join!(watcher.run(), following.follow());
             })
         }
         Source::Dns(records) => {
-            let (teller, following) = Following::new(publisher, settings.hold);
+            let (teller, following) = Following::new(publisher, settings);
             let poller = dns::Poller::new(records, settings.dns.clone(), teller);
             tokio::spawn(async move {
                 tokio::join!(poller.run(), following.follow());

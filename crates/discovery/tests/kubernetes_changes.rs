@@ -50,6 +50,17 @@ async fn a_pod_that_stays_unready_leaves_after_a_while() {
 }
 
 #[tokio::test]
+async fn a_peer_that_is_unready_is_still_to_be_asked_and_one_that_ends_drains() {
+    let cluster = Cluster::of_peers(&["a", "b"]).await;
+    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready(), pod("c").unready()]));
+    cluster.becomes_within(AT_ONCE, "a b c").await;
+    sleep(2 * HOLD).await;
+    assert_eq!(cluster.members(), "a b c");
+    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready().terminating(), pod("c")]));
+    cluster.becomes_within(AT_ONCE, "a b! c").await;
+}
+
+#[tokio::test]
 async fn a_pod_that_moves_between_slices_is_there_all_the_time_and_once() {
     let cluster = Cluster::in_service(&["a", "b"]).await;
     // Whichever slice is written first.

@@ -4,8 +4,10 @@
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::{
-    ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, MemoryLimits, Newcomer, PaceLimits, Rate, Reading, Settings,
+    ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, MemoryLimits, Newcomer, PaceLimits, Proven, Rate, Reading,
+    Settings,
 };
+use signaling_edge::rate_class::RateClass;
 use signaling_protocol::trunk::{Fate, ToEdge, ToNode};
 use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
 
@@ -180,6 +182,26 @@ fn who_pings_too_often_is_closed() {
         edge.hears(client);
         assert_eq!(ping(&mut edge), Reading::Paused);
         assert_eq!(edge.closed(), Some(CloseCode::POLICY));
+    }
+}
+
+#[test]
+fn whoever_is_of_a_class_may_send_as_its_class_and_a_name_that_nobody_has_given_rates_means_the_usual_ones() {
+    let class = |name: &str| RateClass::new(name).unwrap();
+    let few = PaceLimits { messages: Some(Rate { per_second: 2, burst: 2 }), ..PaceLimits::default() };
+    let mut edge = Edge::with(|settings| {
+        settings.pace = PaceLimits { messages: Some(RATE), ..PaceLimits::default() };
+        settings.rate_classes = [(class("bots"), few)].into();
+    });
+    for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
+        let client = edge.open(false);
+        let proven = Proven { grant: [].into(), expires: None, rate_class: rate_class.map(class) };
+        edge.core.renewed(client, proven);
+        edge.ups();
+        for id in 0..20 {
+            edge.say(client, &signal(id));
+        }
+        assert_eq!(edge.ups(), passes, "{rate_class:?}");
     }
 }
 

@@ -1,15 +1,20 @@
-//! Heads of requests: what may be upgraded, and what a query says.
+//! Heads of requests: what may be upgraded, and what a query says; and what proxies in front say of whose they are.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use signaling_edge::handshake::{self, SUBPROTOCOL};
 use signaling_edge::shell::fuzzing;
 use signaling_protocol::limits;
 
-/// Lines: the first is the query, the others are headers. As a parser of HTTP would hand them on.
+/// Lines: the first is the query, the others are headers. As a parser of HTTP would hand them on. Or a PROXY header of version 2.
 ///
 /// # Panics
 /// If what is let in is not what RFC 6455 asks for.
 pub fn handshakes(data: &[u8]) {
+    if let Some((client, length)) = fuzzing::proxy_header(data) {
+        assert_eq!(client.ip(), client.ip().to_canonical());
+        assert_eq!(fuzzing::proxy_header(&data[..length]), Some((client, length)), "what follows it changes nothing");
+        return;
+    }
     let mut lines = data.split(|byte| *byte == b'\n');
     let query = lines.next().unwrap_or_default();
     if let Ok(query) = std::str::from_utf8(query)

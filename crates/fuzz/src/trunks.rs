@@ -1,15 +1,17 @@
-//! Frames of trunks, in both directions.
+//! Frames of trunks, in both directions, and the grants in them.
 
 use signaling_protocol::DecodeError;
+use signaling_protocol::grant::Grant;
 use signaling_protocol::trunk::{ToEdge, ToNode};
 
-/// The first byte says which end reads the rest.
+/// The first byte says which end reads the rest; 2: it is a grant alone.
 ///
 /// # Panics
 /// If a frame that was read is written and read as another, or takes no bytes.
 pub fn trunks(data: &[u8]) {
     match data.split_first() {
         Some((0, bytes)) => run(bytes, ToNode::take, ToNode::append),
+        Some((2, bytes)) => grant(bytes),
         Some((_, bytes)) => run(bytes, ToEdge::take, ToEdge::append),
         None => {}
     }
@@ -31,5 +33,17 @@ fn run<'a, T: PartialEq + std::fmt::Debug>(
         append(&frame, &mut written);
         // Numbers may have been written longer than they need.
         assert!(written.len() <= before.len() - bytes.len(), "{frame:?}");
+    }
+}
+
+fn grant(bytes: &[u8]) {
+    let Ok(grant) = Grant::read(bytes) else { return };
+    assert!(Grant::read(&grant.to_bytes()).is_ok_and(|again| again == grant), "{grant:?}");
+    for pattern in grant.rooms.iter().flatten() {
+        let is_literal = !pattern.pattern.contains('*');
+        assert!(grant.admits(&pattern.pattern).is_some(), "a pattern fits itself: {grant:?}");
+        let longer = format!("{}x", pattern.pattern);
+        let alone = Grant { rooms: Some(vec![pattern.clone()]), signal: None };
+        assert!(!is_literal || alone.admits(&longer).is_none(), "a name without stars fits itself alone: {pattern:?}");
     }
 }

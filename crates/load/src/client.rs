@@ -18,6 +18,8 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 pub(crate) use error::{ConnectError, retry_after_of};
 use error::{asked_for, short};
 
+use crate::wire::{Trust, Wire};
+
 /// From the start of the connection to `welcome`.
 const WELCOME_WITHIN: Duration = Duration::from_secs(15);
 const READ_BUFFER_BYTES: usize = 8 * 1024;
@@ -25,7 +27,7 @@ const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 /// What may wait for a server that does not read; more is not sent.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
-type Socket = WebSocketStream<TcpStream>;
+type Socket = WebSocketStream<Wire>;
 
 /// One client's socket. One task reads it and the sender writes it, on one thread, so each borrows it for one poll.
 pub(crate) struct Client {
@@ -51,6 +53,13 @@ struct Unanswered {
     is_sent: bool,
 }
 
+/// The way to a server: from which address, and over TLS by what certificate.
+#[derive(Clone, Default)]
+pub(crate) struct Way {
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) trust: Option<Trust>,
+}
+
 /// How a client came back.
 pub(crate) struct Return {
     /// The mesh says that it is the same session.
@@ -72,9 +81,9 @@ pub(crate) enum Sent {
 
 impl Client {
     /// Connects and waits for `welcome`.
-    pub(crate) async fn connect(url: &str, source: Option<IpAddr>) -> Result<Self, ConnectError> {
+    pub(crate) async fn connect(url: &str, way: &Way) -> Result<Self, ConnectError> {
         let opening = async {
-            let mut socket = open(url, source).await?;
+            let mut socket = open(url, way).await?;
             let mut retry_after = None;
             loop {
                 match socket.next().await {
@@ -123,9 +132,9 @@ impl Client {
     }
 
     /// Connects again, shows the token of its last welcome, and sends again, in order, what has no fate.
-    pub(crate) async fn come_back(&self, url: &str, source: Option<IpAddr>) -> Result<Return, ConnectError> {
+    pub(crate) async fn come_back(&self, url: &str, way: &Way) -> Result<Return, ConnectError> {
         let url = format!("{url}&resume={}", self.welcome.borrow().resume);
-        let next = Self::connect(&url, source).await?;
+        let next = Self::connect(&url, way).await?;
         let welcome = next.welcome.into_inner();
         let resumed = welcome.resumed;
         self.socket.replace(next.socket.into_inner());
@@ -199,19 +208,29 @@ impl Client {
     }
 }
 
-async fn open(url: &str, source: Option<IpAddr>) -> Result<Socket, ConnectError> {
-    let rest = url.strip_prefix("ws://").ok_or(ConnectError::Address("only ws:// is spoken here"))?;
+async fn open(url: &str, way: &Way) -> Result<Socket, ConnectError> {
+    let (rest, trust) = match url.split_once("://") {
+        Some(("ws", rest)) => (rest, None),
+        Some(("wss", rest)) => {
+            (rest, Some(way.trust.as_ref().ok_or(ConnectError::Address("no certificate is trusted"))?))
+        }
+        _ => return Err(ConnectError::Address("only ws:// is spoken here, and wss:// by `compare --tls`")),
+    };
     let host = rest.split(['/', '?']).next().unwrap_or(rest);
     let mut addresses = lookup_host(host).await.map_err(ConnectError::NoHost)?;
     let address = addresses.next().ok_or(ConnectError::Address("its host has no address"))?;
-    let stream = connect_from(source, address).await.map_err(|source| ConnectError::Network { address, source })?;
+    let stream = connect_from(way.source, address).await.map_err(|source| ConnectError::Network { address, source })?;
+    let wire = match trust {
+        Some(trust) => Wire::Tls(Box::new(trust.connect(stream).await.map_err(ConnectError::Tls)?)),
+        None => Wire::Plain(stream),
+    };
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
         .max_write_buffer_size(MAX_WAITING_BYTES)
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
-    match client_async_with_config(url, stream, Some(config)).await {
+    match client_async_with_config(url, wire, Some(config)).await {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(answer)) => {
             let (status, retry_after) = (answer.status().as_u16(), asked_for(answer.headers()));
@@ -249,7 +268,8 @@ mod tests {
             socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
             socket.get_ref().set_zero_linger().unwrap();
         };
-        let (client, ()) = tokio::join!(Client::connect(&url, None), serving);
+        let way = Way::default();
+        let (client, ()) = tokio::join!(Client::connect(&url, &way), serving);
         client.unwrap()
     }
 

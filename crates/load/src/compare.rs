@@ -10,6 +10,7 @@
 //! | `options` | the command line |
 //! | `contestant` | who takes part, and in which order |
 //! | `config` | pure: what nginx and HAProxy are told |
+//! | `certificate`, `handshakes` | with `--tls`: what all of them show, and handshakes as fast as each takes them |
 //! | `programs` | where the contestants' programs are |
 //! | `server` | a child process that ends with us |
 //! | `stage` | the nodes, with the contestants in front of them |
@@ -20,9 +21,11 @@
 //! | `stats` | pure: medians, and ratios between contestants |
 //! | `rows`, `table` | pure: what the figures say, and how it is written |
 
+mod certificate;
 mod config;
 mod contestant;
 pub mod echo;
+mod handshakes;
 mod idle;
 mod options;
 mod programs;
@@ -91,11 +94,12 @@ async fn compare(options: &Options) -> Result<Outcome> {
 /// How the figures came about.
 fn caption(options: &Options, results: &Results) -> String {
     let Options { rounds, seconds, clients, .. } = options;
+    let tls = if options.tls { " TLS 1.3 with ECDSA on P-256, between clients and fronts." } else { "" };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let versions: String = results.versions.values().map(|version| format!("; {version}")).collect();
     format!(
         "Medians of {rounds} rounds; ratios are the medians of the rounds' own ratios. {clients} clients in pairs, 3 \
-         nodes, {seconds} s each; {cores} cores, which servers, proxies and generator share{versions}.\n"
+         nodes, {seconds} s each; {cores} cores, which servers, proxies and generator share{versions}.{tls}\n"
     )
 }
 

@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
 use crate::backoff::BackOff;
-use crate::client::{Client, ConnectError, Return, retry_after_of};
+use crate::client::{Client, ConnectError, Return, Way, retry_after_of};
 use crate::latency::Latencies;
 use crate::progress::progress;
+use crate::wire::Trust;
 
 pub(crate) use endings::Endings;
 pub(crate) use options::{FleetOptions, Via};
@@ -41,6 +42,8 @@ pub(crate) struct FleetPlan {
     /// Of each client, those that it may connect to; the first one to begin with.
     pub(crate) urls: Vec<Vec<String>>,
     pub(crate) sources: Vec<IpAddr>,
+    /// Who is trusted where URLs are wss://.
+    pub(crate) trust: Option<Trust>,
     /// Connections begun a second.
     pub(crate) rate: u32,
     /// Clients whose socket ends come back, to the next of their URLs.
@@ -66,7 +69,7 @@ pub(crate) struct Opened {
 pub(crate) struct Home {
     pub(crate) number: usize,
     pub(crate) urls: Vec<String>,
-    pub(crate) source: Option<IpAddr>,
+    pub(crate) way: Way,
 }
 
 impl FleetPlan {
@@ -88,10 +91,11 @@ impl FleetPlan {
                         let Some((number, urls)) = waiting.next() else { break };
                         begun += 1;
                         let source = self.sources.get(number % self.sources.len().max(1)).copied();
+                        let way = Way { source, trust: self.trust.clone() };
                         opening.spawn_local(async move {
                             let begin = Instant::now();
-                            let client = Client::connect(&urls[0], source).await;
-                            (Home { number, urls, source }, begin.elapsed(), client)
+                            let client = Client::connect(&urls[0], &way).await;
+                            (Home { number, urls, way }, begin.elapsed(), client)
                         });
                     }
                 }
@@ -172,7 +176,7 @@ async fn listen_and_come_back<L: Listener>(home: Home, client: Rc<Client>, liste
         let (lost, mut back_off) = (Instant::now(), BackOff::new(FIRST_BACK_OFF, LAST_BACK_OFF));
         for url in urls.by_ref() {
             sleep(back_off.wait(lost.elapsed(), retry_after.take(), &mut rand::rng())).await;
-            match client.come_back(url, home.source).await {
+            match client.come_back(url, &home.way).await {
                 Ok(how) => {
                     listener.returned(home.number, &how);
                     break;

@@ -13,12 +13,14 @@
 //! | `traffic` | numbered messages between pairs of clients, and the books on them; shared by scenarios |
 //! | `drill` | such traffic while something is done to the nodes; shared by scenarios |
 //! | `calls`, `herd`, `churn` | calls being set up; all clients cut off at once; visitors that come and go |
+//! | `hostile` | a crowd that means harm |
 //! | `rooms` | rooms that visitors join and leave, one with a long line, and what that asks of the store |
 //! | `crew` | one load put on by several processes |
 //! | `compare` | the balancer beside other proxies, with the servers that this takes |
 //! | `growth`, `own_mesh` | what a mesh costs the larger it is, or what it carries; one that the harness starts for itself |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
+//! | `wire` | TCP, or TLS over it |
 //! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
 //! | `ticker`, `clock`, `settle` | what the sender follows; the time of a run, and its end |
 //! | `common`, `merge` | what one process finds, and how it is added to what others find |
@@ -43,6 +45,7 @@ mod costs;
 mod crew;
 mod fleet;
 mod herd;
+mod hostile;
 mod html;
 mod latency;
 mod ledger;
@@ -65,5 +68,6 @@ mod ticker;
 mod timeline;
 mod traffic;
 mod watch;
+mod wire;
 
 pub use limits::raise_descriptor_limit;

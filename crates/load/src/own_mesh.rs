@@ -15,12 +15,17 @@ const ACCEPT_RATE: &str = "--accept-rate=1000000";
 const AGREE_WITHIN: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Starts it in `dir`. It ends when the value is dropped.
-pub(crate) async fn start(dir: &Path, binaries: &Binaries, nodes: u32, balancers: u32) -> Result<Mesh> {
+/// Starts it in `dir`, with further flags for its balancers. It ends when the value is dropped.
+pub(crate) async fn start(
+    dir: &Path,
+    binaries: &Binaries,
+    (nodes, balancers): (u32, u32),
+    balancer_args: &[String],
+) -> Result<Mesh> {
     let mut options = MeshOptions::new(dir, binaries.clone());
     (options.nodes, options.balancers) = (nodes, balancers);
     options.node_args = vec![ACCEPT_RATE.to_owned()];
-    options.balancer_args = vec![ACCEPT_RATE.to_owned()];
+    options.balancer_args = [&[ACCEPT_RATE.to_owned()], balancer_args].concat();
     let mesh = Mesh::start(options).await.context("cannot start the nodes")?;
     let state = mesh.state();
     let all_agree = timeout(AGREE_WITHIN, agree(&state)).await;

@@ -24,6 +24,11 @@ pub(crate) fn usage(pid: u32) -> Option<Usage> {
     })
 }
 
+/// User and system time that this process has used so far, in seconds.
+pub(crate) fn own_cpu_seconds() -> f64 {
+    usage(std::process::id()).map_or(0.0, |usage| usage.cpu_seconds)
+}
+
 /// How many descriptors a process has open; `None` where that may not be looked at. It takes a while where they are many.
 pub(crate) fn descriptors(pid: u32) -> Option<u64> {
     Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)

@@ -7,6 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Parser, ValueEnum};
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_protocol::grant::SignalScope;
+use signaling_server::crowding::{self, CrowdingArgs};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 use crate::ice::{IceArgs, IceConfig};
@@ -90,6 +91,10 @@ pub struct Args {
     #[command(flatten)]
     pub ice: IceArgs,
 
+    /// When to leave new direct clients to other nodes: /readyz/clients says so.
+    #[command(flatten)]
+    pub crowding: CrowdingArgs,
+
     /// What direct clients may do.
     #[command(flatten)]
     pub edge: EdgeArgs,
@@ -131,6 +136,8 @@ pub struct Config {
     pub signal_scope: SignalScope,
     /// What ICE servers clients are told of.
     pub ice: IceConfig,
+    /// When to leave new direct clients to other nodes.
+    pub even: Option<crowding::Settings>,
     /// What direct clients may do.
     pub edge: EdgeConfig,
 }
@@ -142,7 +149,13 @@ impl Args {
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
+        let even = self.crowding.settings();
+        if even.is_some() && self.public.is_none() {
+            let why = "without --public there are no clients to be left to other nodes".to_owned();
+            return Err(ConfigError::Invalid { flag: "--ready-above", why });
+        }
         Ok(Config {
+            even,
             edge: self.edge.check(&common, "--public", self.public)?,
             common,
             public: self.public,

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use signaling_dashboard::{About, Keeper, Role, router as dashboard};
 use signaling_discovery::watch;
-use signaling_edge::shell::{MemoryBound, kicks};
+use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
+use signaling_server::ask::questions;
+use signaling_server::crowding::{self, Peers};
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::sync::mpsc;
@@ -20,7 +23,7 @@ use crate::config::Config;
 use crate::core::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 use crate::reassign::Reassignments;
 use crate::room_store::RoomStoreAt;
-use crate::shell::{self, Direct, Internal, Node};
+use crate::shell::{self, Desk, Direct, Internal, Node, Others};
 
 /// How often a draining node looks whether it may go.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
@@ -43,7 +46,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = config.public.map(Listener::bind).transpose().context("--public")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
-    let discovery = watch(config.common.discovery.clone()).await.context("--discovery")?;
+    let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
     core.set_signal_scope(config.signal_scope);
@@ -71,17 +74,39 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         config.hold_bytes.saturating_add(config.max_lingering.saturating_mul(LINGERING_BYTES)).div_ceil(1024 * 1024)
     );
 
+    let direct = public.as_ref().map(|_| Direct::new(&node, &config.edge));
+    let about =
+        About { id: config.common.id.clone(), role: Role::Node, stale_after: config.common.discovery.stale_after() };
+    let (of_node, of_direct) = (node.clone(), direct.clone());
+    let (keeper, keeping) =
+        Keeper::new(about, health.clone(), Rc::clone(&discovery), move || of_node.report(of_direct.as_ref()));
+    tasks.spawn_local(keeping);
+
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
-    let mut operators = switch.router().merge(shell::operators(errand, registry.clone()));
-    let (kick, kicks) = kicks();
-    if public.is_some() {
-        operators = operators.merge(kick);
-    }
-    let router = health::router(health.clone(), telemetry.clone())
-        .merge(admin::guarded(operators, config.common.admin_token.clone()))
-        .fallback(not_found);
     let secrets = config.common.mesh_secrets.clone();
+    let (asker, questions) = questions();
+    let operators = shell::operators(Desk {
+        node: asker,
+        others: Others {
+            own: config.common.id.clone(),
+            http: shell::client().context("cannot ask other nodes")?,
+            views: discovery.subscribe(),
+            secrets: secrets.clone(),
+        },
+        errands: errand,
+        registry: registry.clone(),
+        health: health.clone(),
+        switch: switch.clone(),
+    });
+    let crowding = crowding::Desk::new(config.common.id.as_str());
+    let router = health::router(health.clone(), telemetry.clone())
+        .merge(crowding.router(secrets.clone()))
+        .merge(admin::between_servers(operators.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .merge(dashboard(keeper).context("cannot ask other servers")?)
+        .fallback(not_found);
+    tasks.spawn_local(questions.answer(node.clone()));
     let keys = node.clone();
     tasks.spawn_local(secrets.clone().follow(move |secrets| {
         let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();
@@ -104,20 +129,28 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
     }
     let http = shell::client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets));
-    let direct = public.map(|listener| {
-        info!("memory for direct clients is at most {}", MemoryBound::of(&config.edge, open_files));
+    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
+    if let (Some(direct), Some(listener)) = (&direct, public) {
+        MemoryBound::of(&config.edge, open_files).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
         tasks.spawn_local(config.edge.identity.clone().follow());
-        let direct = Direct::new(&node, &config.edge);
         tasks.spawn_local(direct.clone().serve(listener));
-        tasks.spawn_local(direct.clone().kick(kicks));
         if let Some(window) = config.reassign_window {
             let reassignments = Reassignments::new(config.common.id.clone(), config.common.hash_seed.get(), window);
             tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
         }
-        direct
-    });
+    }
+    let counted = direct.clone();
+    let keeping = Peers {
+        id: config.common.id.clone(),
+        settings: config.even,
+        views: discovery.subscribe(),
+        secrets,
+        health: health.clone(),
+        desk: crowding,
+        clients: move || counted.as_ref().map(Direct::clients),
+    };
+    tasks.spawn_local(keeping.keep_even().context("cannot ask other nodes")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
     let farewell = config.common.drain / 2;

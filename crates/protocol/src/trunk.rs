@@ -18,6 +18,8 @@ pub const PATH: &str = "/internal/v1/trunk";
 pub const SUBPROTOCOL: &str = "signaling-trunk.v1";
 /// Request header that names the edge which opens the trunk.
 pub const EDGE_HEADER: &str = "signaling-edge";
+/// Request header with the port of that edge's internal listener, at the address that the trunk comes from.
+pub const INTERNAL_PORT_HEADER: &str = "signaling-internal-port";
 
 /// Names a session on one trunk connection; never used again on it.
 pub type Slot = u32;
@@ -266,6 +268,12 @@ pub enum ToEdge<'a> {
     },
     /// The node takes sessions again after `Draining`.
     Serving,
+    /// An operator puts a client out, wherever its socket is: the edge closes it if it has it, and lets no token in that was
+    /// made before. Sent to every edge.
+    Kick {
+        /// Whom.
+        client_id: &'a str,
+    },
 }
 
 macro_rules! wire {

@@ -44,6 +44,7 @@ fn every_client_example_is_read_as_what_it_says() {
         let edge_sees = match message {
             ClientMessage::Ping => EdgeMessage::Ping,
             ClientMessage::Received { n } => EdgeMessage::Received { n },
+            ClientMessage::Token { .. } => EdgeMessage::Token,
             _ => EdgeMessage::Other,
         };
         assert_eq!(client::peek(line.as_bytes()), edge_sees, "{line}");

@@ -3,21 +3,117 @@
 use ::http::StatusCode;
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::handler::Handler;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use axum::routing::{MethodFilter, on};
 
 use crate::Secret;
 use crate::auth::authorized;
 use crate::http::{not_found, refusal};
 
-/// Puts a router's routes under `/admin`. With a token, each request there must show it as `Authorization: Bearer`;
-/// one that does not is answered 401, whether the route exists or not.
-pub fn guarded(router: Router, token: Option<Secret>) -> Router {
-    let mut router = router.fallback(not_found);
+/// Where every route begins.
+const PREFIX: &str = "/admin";
+/// Where the same routes begin for other servers of the mesh.
+pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
+
+/// A method that a route answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Looks.
+    Get,
+    /// Acts.
+    Post,
+    /// Sets.
+    Put,
+    /// Takes away what was set.
+    Delete,
+}
+
+/// Routes for operators, which know their own list, so that it can be compared with what is written of them.
+#[derive(Clone)]
+pub struct Routes<S = ()> {
+    router: Router<S>,
+    listed: Vec<(Method, String)>,
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { router: Router::new(), listed: Vec::new() }
+    }
+
+    /// One more, its path written without `/admin`.
+    #[must_use]
+    pub fn with<H: Handler<T, S>, T: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
+        let filter = match method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+            Method::Put => MethodFilter::PUT,
+            Method::Delete => MethodFilter::DELETE,
+        };
+        self.router = self.router.route(path, on(filter, handler));
+        self.listed.push((method, path.to_owned()));
+        self
+    }
+
+    /// Gives the handlers what they work on.
+    #[must_use]
+    pub fn on(self, state: S) -> Routes {
+        Routes { router: self.router.with_state(state), listed: self.listed }
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.router = self.router.merge(others.router);
+        self.listed.extend(others.listed);
+        self
+    }
+
+    /// Them alone, as a test asks them.
+    #[cfg(test)]
+    pub(crate) fn bare(self) -> Router<S> {
+        self.router
+    }
+
+    /// All of them, sorted: method in capitals, and path, as they are asked for.
+    #[must_use]
+    pub fn listed(&self) -> Vec<(String, String)> {
+        let words =
+            |(method, path): &(Method, String)| (format!("{method:?}").to_uppercase(), format!("{PREFIX}{path}"));
+        let mut listed: Vec<_> = self.listed.iter().map(words).collect();
+        listed.sort();
+        listed
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Puts routes under `/admin`. With a token, each request there must show it as `Authorization: Bearer`; one that does not is
+/// answered 401, whether the route exists or not.
+pub fn guarded(routes: Routes, token: Option<Secret>) -> Router {
+    let mut router = complete(routes);
     if let Some(token) = token {
         router = router.layer(from_fn_with_state(token, check));
     }
-    Router::new().nest("/admin", router)
+    Router::new().nest(PREFIX, router)
+}
+
+/// Puts routes under [`BETWEEN_SERVERS`], for servers that ask each other what operators have asked them. Whoever serves this
+/// must ask for the mesh secret first.
+pub fn between_servers(routes: Routes) -> Router {
+    Router::new().nest(BETWEEN_SERVERS, complete(routes))
+}
+
+/// With answers to what they do not.
+fn complete(routes: Routes) -> Router {
+    routes.router.fallback(not_found).method_not_allowed_fallback(other_method)
 }
 
 async fn check(State(token): State<Secret>, request: Request, next: Next) -> Response {
@@ -28,13 +124,17 @@ async fn check(State(token): State<Secret>, request: Request, next: Next) -> Res
     }
 }
 
+async fn other_method() -> Response {
+    let message = "this path exists for other methods: see the header Allow";
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, None)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use ::http::header::AUTHORIZATION;
     use axum::body::{Body, to_bytes};
-    use axum::routing::get;
     use tower::ServiceExt;
 
     use super::*;
@@ -65,8 +165,23 @@ mod tests {
         assert_eq!(ask(&router, "/admin/other", Some(TOKEN)).await.0, 404);
     }
 
-    fn routes() -> Router {
-        Router::new().route("/view", get(async || "a view"))
+    #[tokio::test]
+    async fn another_method_is_refused_and_those_that_serve_are_named() {
+        let router = guarded(routes(), None);
+        let request = Request::post("/admin/view").body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
+    }
+
+    #[test]
+    fn routes_know_their_own_list() {
+        let more = Routes::new().with(Method::Post, "/drain", async || "drains");
+        let word = |method: &str, path: &str| (method.to_owned(), path.to_owned());
+        assert_eq!(routes().and(more).listed(), [word("GET", "/admin/view"), word("POST", "/admin/drain")]);
+    }
+
+    fn routes() -> Routes {
+        Routes::new().with(Method::Get, "/view", async || "a view")
     }
 
     async fn ask(router: &Router, path: &str, token: Option<&str>) -> (u16, String) {

@@ -60,8 +60,7 @@ pub struct CommonArgs {
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub drain_ms: u64,
 
-    /// File with the bearer token that admin routes (POST /admin/drain, /admin/undrain) ask for, at least 16 bytes;
-    /// without it they ask for none
+    /// File with the bearer token that routes under /admin ask for, at least 16 bytes; without it they ask for none
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH")]
     pub admin_token_file: Option<PathBuf>,
 

@@ -1,4 +1,7 @@
-//! `/livez`, `/readyz`, `/metrics`.
+//! `/livez`, `/readyz`, `/readyz/clients`, `/metrics`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use ::http::StatusCode;
 use ::http::header::CONTENT_TYPE;
@@ -13,6 +16,9 @@ use crate::{Telemetry, metrics};
 #[derive(Clone)]
 pub struct Health {
     state: watch::Sender<State>,
+    /// Why new clients had better go to another server.
+    elsewhere: watch::Sender<Option<Arc<str>>>,
+    is_for_clients: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +32,23 @@ struct State {
 }
 
 impl Health {
-    /// Not ready: `starting`.
+    /// What a server says that was taken out of service, or will stop.
+    pub const DRAINING: &str = "draining";
+
+    /// Not ready: `starting`. Ready means that the mesh can rely on it.
     #[must_use]
     pub fn new() -> Self {
         let state = State { obstacle: Some("starting"), out_of_service: false, stops: false };
-        let health = Self { state: watch::Sender::new(state) };
+        let health =
+            Self { state: watch::Sender::new(state), elsewhere: watch::Sender::new(None), is_for_clients: false };
         health.publish();
         health
+    }
+
+    /// The same of a server on which only clients rely: ready means that new ones may come.
+    #[must_use]
+    pub fn for_clients() -> Self {
+        Self { is_for_clients: true, ..Self::new() }
     }
 
     /// Says whether the server could take work, and if not, why.
@@ -65,7 +81,21 @@ impl Health {
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         let State { obstacle, out_of_service, stops } = *self.state.borrow();
-        if out_of_service || stops { Some("draining") } else { obstacle }
+        if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }
+    }
+
+    /// Says why new clients had better go to another server, if so, though this one could take them.
+    pub fn send_elsewhere(&self, reason: Option<String>) {
+        self.elsewhere.send_replace(reason.map(Into::into));
+    }
+
+    /// What `/readyz` says against this server, or for clients `/readyz/clients`.
+    fn objection(&self, of_clients: bool) -> Option<Cow<'static, str>> {
+        let obstacle = self.obstacle().map(Cow::Borrowed);
+        obstacle.or_else(|| {
+            let elsewhere = self.elsewhere.borrow();
+            elsewhere.as_deref().filter(|_| of_clients || self.is_for_clients).map(|reason| reason.to_owned().into())
+        })
     }
 }
 
@@ -75,16 +105,19 @@ impl Default for Health {
     }
 }
 
-/// `/livez` answers as long as the event loop turns, `/readyz` whether work can be taken, `/metrics` with the metrics.
+/// `/livez` answers as long as the event loop turns, `/readyz` whether work can be taken, `/readyz/clients` whether new clients
+/// should come, `/metrics` with the metrics.
 pub fn router(health: Health, telemetry: Telemetry) -> Router {
+    let of_mesh = health.clone();
     Router::new()
         .route("/livez", get(async || "ok\n"))
-        .route("/readyz", get(async move || readiness(&health)))
+        .route("/readyz", get(async move || readiness(of_mesh.objection(false))))
+        .route("/readyz/clients", get(async move || readiness(health.objection(true))))
         .route("/metrics", get(async move || page(&telemetry)))
 }
 
-fn readiness(health: &Health) -> impl IntoResponse + use<> {
-    match health.obstacle() {
+fn readiness(objection: Option<Cow<'static, str>>) -> impl IntoResponse + use<> {
+    match objection {
         None => (StatusCode::OK, "ready\n".to_owned()),
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
     }
@@ -134,6 +167,21 @@ mod tests {
         assert_eq!(health.obstacle(), Some("draining"));
         health.set_out_of_service(false);
         assert_eq!(health.obstacle(), Some("no node in view"));
+    }
+
+    #[tokio::test]
+    async fn who_sends_clients_elsewhere_is_not_ready_for_them_and_only_where_nobody_else_relies_on_it_not_at_all() {
+        for (health, relied_on) in [(Health::new(), true), (Health::for_clients(), false)] {
+            let router = router(health.clone(), Telemetry::detached().unwrap());
+            health.set_ready(true, "");
+            assert_eq!(ask(&router, "/readyz/clients").await, (200, "ready\n".into()));
+            health.send_elsewhere(Some("has enough".into()));
+            assert_eq!(ask(&router, "/readyz/clients").await, (503, "has enough\n".into()));
+            assert_eq!(ask(&router, "/readyz").await.0, if relied_on { 200 } else { 503 });
+            assert_eq!(health.obstacle(), None, "it could take clients");
+            health.draining();
+            assert_eq!(ask(&router, "/readyz/clients").await, (503, "draining\n".into()));
+        }
     }
 
     #[tokio::test]

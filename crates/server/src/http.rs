@@ -1,9 +1,10 @@
-//! Serving one HTTP/1 connection within limits; refusals; taking the socket back after an upgrade.
+//! Serving one HTTP/1 connection within limits; refusals; files built in; taking the socket back after an upgrade.
 
+pub mod files;
 mod refuse;
 mod serve;
 mod upgrade;
 
-pub use refuse::{not_found, refusal};
+pub use refuse::{Refused, not_found, refusal};
 pub use serve::{BadHead, HttpLimits, from_router, serve_connection};
 pub use upgrade::{UpgradeError, upgraded_from, upgraded_tcp};

@@ -12,8 +12,10 @@
 //! | [`metrics`] | what both servers count |
 //! | [`process`] | what the operating system says of this process |
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
+//! | [`crowding`] | not ready while it has far more clients than its peers |
 //! | [`auth`] | who may speak on the internal listener |
 //! | [`admin`] | the guarded routes under `/admin` |
+//! | [`ask`] | questions to what lives on the server's own thread |
 //! | [`switch`] | an operator takes a server out of service and puts it back |
 //! | [`listener`] | binding, and accepting through a shortage of descriptors |
 //! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
@@ -29,8 +31,10 @@
 //! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
 
 pub mod admin;
+pub mod ask;
 pub mod auth;
 pub mod config;
+pub mod crowding;
 pub mod health;
 mod histograms;
 pub mod http;

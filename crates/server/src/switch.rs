@@ -1,13 +1,13 @@
 //! `POST /admin/drain` and `POST /admin/undrain`: an operator takes a server out of service, and puts it back.
 
-use ::http::{HeaderValue, StatusCode, header};
+use ::http::StatusCode;
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
-use axum::{Json, Router};
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::admin::{Method, Routes};
 use crate::http::refusal;
 use crate::{Health, Phase, Shutdown};
 
@@ -30,9 +30,11 @@ impl DrainSwitch {
 
     /// `POST /drain` and `POST /undrain`, for [`admin::guarded`](crate::admin::guarded). Both may be repeated; a server
     /// that was told to stop answers the latter with 409.
-    pub fn router(&self) -> Router {
-        let route = |on| post(async move |State(switch): State<Self>| switch.turn(on)).fallback(only_post);
-        Router::new().route("/drain", route(true)).route("/undrain", route(false)).with_state(self.clone())
+    #[must_use]
+    pub fn routes(&self) -> Routes {
+        let drain = async |State(switch): State<Self>| switch.turn(true);
+        let undrain = async |State(switch): State<Self>| switch.turn(false);
+        Routes::new().with(Method::Post, "/drain", drain).with(Method::Post, "/undrain", undrain).on(self.clone())
     }
 
     /// Waits until the switch is on, or off.
@@ -41,7 +43,8 @@ impl DrainSwitch {
         let _ = self.is_on.subscribe().wait_for(|is_on| *is_on == on).await;
     }
 
-    fn turn(&self, on: bool) -> Response {
+    /// Turns it, as the routes do.
+    pub fn turn(&self, on: bool) -> Response {
         if !on && self.shutdown.phase() > Phase::Running {
             let message = "this server was told to stop, which cannot be taken back";
             return refusal(StatusCode::CONFLICT, "stopping", message, None);
@@ -50,12 +53,6 @@ impl DrainSwitch {
         self.is_on.send_replace(on);
         Json(json!({ "draining": on })).into_response()
     }
-}
-
-async fn only_post() -> Response {
-    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send this by POST", None);
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-    response
 }
 
 #[cfg(test)]
@@ -109,7 +106,7 @@ mod tests {
 
     async fn ask(switch: &DrainSwitch, method: &str, path: &str) -> (u16, String) {
         let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
-        let response = switch.router().oneshot(request).await.unwrap();
+        let response = switch.routes().bare().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())

@@ -88,7 +88,7 @@ pub async fn accepted(stream: TcpStream, early: Bytes) -> WebSocketStream<TcpStr
     WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Server, Some(config())).await
 }
 
-/// The opening end: connects and asks for a trunk.
+/// The opening end: connects and asks for a trunk. It says who it is, and at which port its own internal listener is.
 ///
 /// # Errors
 /// If the node cannot be reached, or refuses.
@@ -96,14 +96,16 @@ pub async fn open(
     address: &str,
     secret: &Secret,
     own_id: &str,
+    own_internal_port: u16,
 ) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
-    use signaling_protocol::trunk::{EDGE_HEADER, PATH, SUBPROTOCOL};
+    use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
     use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
     let mut request = format!("ws://{address}{PATH}").into_client_request()?;
     let headers = request.headers_mut();
     headers.insert(::http::header::AUTHORIZATION, secret.bearer());
     headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     headers.insert(EDGE_HEADER, HeaderValue::from_str(own_id).map_err(::http::Error::from)?);
+    headers.insert(INTERNAL_PORT_HEADER, HeaderValue::from(own_internal_port));
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (socket, _) = tokio_tungstenite::client_async_with_config(request, stream, Some(config())).await?;

@@ -186,6 +186,8 @@ impl World {
             Effect::Read(client) => self.read_again(index, client),
             // Nobody is asked for tokens here.
             Effect::Verify(..) => {}
+            // And nobody is put out.
+            Effect::Kick(_) => {}
         }
     }
 

@@ -18,6 +18,7 @@
 //! Only `list` and `watch` of `endpointslices` in one namespace are asked for: `deploy/base/rbac.yaml` allows no more.
 
 mod api;
+pub mod fuzzing;
 mod service;
 mod shelf;
 mod slice;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use signaling_api_standin::{ApiServer, Faults, Pod, Slice};
 use signaling_discovery::kubernetes::KubernetesSettings;
-use signaling_discovery::{Discovery, Settings, View, watch_with};
+use signaling_discovery::{Discovery, Settings, Subject, View, watch_with};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -43,7 +43,11 @@ pub(crate) struct Cluster<A> {
 
 impl<A> Cluster<A> {
     async fn follow(api: A, source: &str, kubeconfig: PathBuf, dir: Option<TempDir>) -> Self {
-        let discovery = watch_with(source.parse().unwrap(), &settings(Some(kubeconfig))).await.unwrap();
+        Self::follow_with(api, source, settings(Some(kubeconfig)), dir).await
+    }
+
+    async fn follow_with(api: A, source: &str, settings: Settings, dir: Option<TempDir>) -> Self {
+        let discovery = watch_with(source.parse().unwrap(), &settings).await.unwrap();
         let shown = Arc::new(Mutex::new(Vec::new()));
         let recording = tokio::spawn(record(discovery.subscribe(), Arc::clone(&shown)));
         Self { api, discovery, shown, _recording: AbortOnDropHandle::new(recording), _kubeconfig: dir }
@@ -78,6 +82,18 @@ impl Cluster<ApiServer> {
         let cluster = Self::following(api).await;
         cluster.becomes(&pods.join(" ")).await;
         cluster.is_watched().await;
+        cluster
+    }
+
+    /// The same of peers.
+    pub(crate) async fn of_peers(pods: &[&str]) -> Self {
+        let (api, dir) = (ApiServer::start().await, tempfile::tempdir().unwrap());
+        api.put(&slice("one", pods));
+        let kubeconfig = dir.path().join("kubeconfig");
+        api.write_kubeconfig(&kubeconfig);
+        let settings = Settings { subject: Subject::Peers, ..settings(Some(kubeconfig)) };
+        let cluster = Self::follow_with(api, SOURCE, settings, Some(dir)).await;
+        cluster.becomes(&pods.join(" ")).await;
         cluster
     }
 

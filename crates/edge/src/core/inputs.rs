@@ -5,7 +5,7 @@ use std::time::Instant;
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
-use signaling_protocol::{CloseCode, ErrorCode, Left};
+use signaling_protocol::{ClientId, CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
 use super::filter::Verdict;
@@ -173,6 +173,10 @@ impl EdgeCore {
                 *from_node = FromNode { draining: false, serving: true };
                 return;
             }
+            ToEdge::Kick { client_id } => {
+                self.effects.extend(ClientId::new(client_id).map(Effect::Kick));
+                return;
+            }
             ToEdge::Attached { slot, .. }
             | ToEdge::Rejected { slot, .. }
             | ToEdge::Fates { slot, .. }
@@ -208,9 +212,7 @@ impl EdgeCore {
             ToEdge::Rejected { status, code, message, retry_after_ms, .. } => {
                 self.rejected(client, status, code, message, retry_after_ms);
             }
-            ToEdge::Fates { first, count, fate, reply, .. } => {
-                self.fates(now, client, Fates { first, count, fate, reply });
-            }
+            ToEdge::Fates { first, count, fate, reply, .. } => self.fates(now, client, (first, count), fate, reply),
             ToEdge::Down { d, origin, prev, left, payload, .. } => {
                 self.down(now, client, Down { d, origin, prev, left, payload });
             }
@@ -231,7 +233,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));
                 list_output(&mut self.clients_with_output, client, session);
             }
-            ToEdge::Draining | ToEdge::Serving => {}
+            ToEdge::Draining | ToEdge::Serving | ToEdge::Kick { .. } => {}
         }
     }
 
@@ -270,13 +272,14 @@ impl EdgeCore {
         }
     }
 
-    fn fates(&mut self, now: Instant, client: ClientKey, Fates { first, count, fate, reply }: Fates<'_>) {
+    fn fates(&mut self, now: Instant, client: ClientKey, (first, count): (u64, u32), fate: Fate, reply: &[u8]) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let mut news = false;
-        for seen in (first..).take(count as usize).filter_map(|seq| session.store.remove(seq)) {
+        for seq in (first..).take(count as usize) {
+            let Some(seen) = session.store.remove(seq) else { continue };
             news = true;
             if fate == Fate::Done {
-                self.times.add(now.saturating_duration_since(seen));
+                self.delays.count(now.saturating_duration_since(seen));
             }
         }
         if !news {

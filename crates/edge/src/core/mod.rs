@@ -8,6 +8,7 @@
 //! along with the next batch.
 
 mod confirms;
+mod delays;
 mod endings;
 mod filter;
 mod floods;
@@ -19,6 +20,7 @@ mod pace;
 mod places;
 mod proven;
 mod receipts;
+mod report;
 mod session;
 mod store;
 mod sweep;
@@ -26,8 +28,6 @@ mod sweep;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use metrics::Histogram;
-use signaling_metrics::Spread;
 use signaling_protocol::trunk::ToNode;
 use signaling_protocol::{ClientId, CloseCode, DecodeError, SessionId, limits};
 use signaling_rendezvous::KeyHash;
@@ -40,6 +40,7 @@ use self::output::Pool;
 use self::session::{Session, Socket};
 use crate::rate_class::RateClass;
 
+pub use self::delays::Delays;
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::memory::MemoryLimits;
@@ -145,6 +146,8 @@ pub enum Effect {
     Read(ClientKey),
     /// The client shows a new token: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`] answers.
     Verify(ClientKey, ShownToken),
+    /// An operator puts this client out: [`EdgeCore::kick`], and let no older token of it in.
+    Kick(ClientId),
 }
 
 /// What happened so far, for metrics.
@@ -208,8 +211,7 @@ pub struct EdgeCore {
     memory: Memory,
     counts: Counts,
     figures: Figures,
-    /// How long messages took to be delivered, since this was published last.
-    times: Spread,
+    delays: Delays,
 }
 
 impl EdgeCore {
@@ -226,7 +228,7 @@ impl EdgeCore {
             memory: Memory::default(),
             counts: Counts::default(),
             figures: Figures::default(),
-            times: Spread::default(),
+            delays: Delays::default(),
         }
     }
 
@@ -348,9 +350,10 @@ impl EdgeCore {
         self.figures
     }
 
-    /// Moves into the histogram how long messages took, from being read to the word that they were delivered.
-    pub fn publish_times(&mut self, histogram: &Histogram) {
-        self.times.publish(histogram);
+    /// How long it took from reading each message until it was known to be done.
+    #[must_use]
+    pub fn delays(&self) -> &Delays {
+        &self.delays
     }
 }
 

@@ -213,4 +213,15 @@ mod tests {
         assert!(matches!(stage.effects()[..], [Effect::Close(_, CloseCode::KICKED, _)]));
         assert_eq!(stage.said(), ["detach Left"]);
     }
+
+    #[test]
+    fn a_node_may_have_somebody_put_out_whom_another_serves() {
+        let mut stage = Stage::new(|_| None);
+        let (mut bytes, other) = (Vec::new(), stage.core.link_up());
+        for client_id in ["alice", "no client"] {
+            ToEdge::Kick { client_id }.append(&mut bytes);
+        }
+        stage.core.link_frames(stage.now, other, &bytes).unwrap();
+        assert_eq!(stage.effects(), [Effect::Kick(ClientId::new("alice").unwrap())]);
+    }
 }

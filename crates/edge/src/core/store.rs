@@ -60,13 +60,13 @@ impl Store {
         self.last
     }
 
-    /// Ends custody of one frame. Says when it was first seen, or none if it is not there: a fate may come twice.
+    /// Ends custody of one frame. Says when it was first seen, if it was there: a fate may come twice.
     pub fn remove(&mut self, seq: u64) -> Option<Instant> {
         // Most fates come in the order of their frames.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
             self.kept.pop_front()
         } else {
-            let Ok(at) = self.kept.binary_search_by_key(&seq, |(kept, _)| *kept) else { return None };
+            let at = self.kept.binary_search_by_key(&seq, |(kept, _)| *kept).ok()?;
             self.kept.remove(at)
         };
         let (_, kept) = removed?;

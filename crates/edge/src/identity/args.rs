@@ -52,7 +52,7 @@ pub struct IdentityArgs {
     #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     pub allow_anonymous: bool,
 
-    /// The pages that browsers may come from, as https://HOST[:PORT], several separated by commas; without this flag all
+    /// The pages that browsers may come from, as `https://HOST[:PORT]`, several separated by commas; without this flag all
     #[arg(long, env = "SIGNALING_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
 }

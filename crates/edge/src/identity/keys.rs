@@ -5,8 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::ValueEnum;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
-use rustls_pki_types::SubjectPublicKeyInfoDer;
-use rustls_pki_types::pem::PemObject as _;
+use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rustls::pki_types::pem::PemObject as _;
 
 /// Shortest secret of HS256: as many bytes as its hash has (RFC 7518 section 3.2).
 const MIN_SECRET: usize = 32;

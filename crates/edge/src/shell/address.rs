@@ -66,10 +66,7 @@ impl ClientAddresses {
         let mut header = [0; MAX_PROXY_HEADER];
         let (front, rest) = header.split_at_mut(PROXY_FRONT);
         stream.read_exact(front).await.map_err(|_| NoProxyHeader)?;
-        if !front.starts_with(SIGNATURE) {
-            return Err(NoProxyHeader);
-        }
-        let length = usize::from(u16::from_be_bytes([front[14], front[15]]));
+        let length = length_of(front).ok_or(NoProxyHeader)?;
         let rest = rest.get_mut(..length).ok_or(NoProxyHeader)?;
         stream.read_exact(rest).await.map_err(|_| NoProxyHeader)?;
         source_of(&header[..PROXY_FRONT + length], peer).ok_or(NoProxyHeader)
@@ -93,6 +90,19 @@ impl ClientAddresses {
         }
         nearest
     }
+}
+
+/// Whom the PROXY header names that the bytes begin with, and how much of them it is.
+pub(super) fn of_proxy_header(bytes: &[u8], proxy: SocketAddr) -> Option<(SocketAddr, usize)> {
+    let whole = PROXY_FRONT + length_of(bytes.get(..PROXY_FRONT)?)?;
+    let header = bytes.get(..whole).filter(|header| header.len() <= MAX_PROXY_HEADER)?;
+    Some((source_of(header, proxy)?, whole))
+}
+
+/// How many bytes follow the front of a PROXY header.
+fn length_of(front: &[u8]) -> Option<usize> {
+    let rest = front.strip_prefix(SIGNATURE)?;
+    Some(usize::from(u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?])))
 }
 
 /// Whom a whole PROXY header names; the proxy itself where that speaks for itself, or for a client of a Unix socket.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use tracing::info;
+
 use super::EdgeConfig;
+use super::metrics::MEMORY_BOUND;
 
 /// The process before the first client, with buffers that all clients share.
 const FIXED: usize = 32 * MIB;
@@ -45,6 +48,13 @@ impl MemoryBound {
             for_handshakes: handshakes.saturating_mul(HANDSHAKE + config.http.buffer_bytes + tls),
             for_buffers: config.buffer_bytes.saturating_mul(COPIES + 1),
         }
+    }
+
+    /// Says it in the log, and shows it among the metrics, beside what the process has. `whose`: which clients they are.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    pub fn announce(&self, whose: &str) {
+        info!("memory for {whose} is at most {self}");
+        MEMORY_BOUND.gauge_of(&[]).set(self.total() as f64);
     }
 
     /// All of it.

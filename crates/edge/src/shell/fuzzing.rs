@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use http::HeaderMap;
 use signaling_protocol::ClientId;
 
-use super::address::{AddressSource, ClientAddresses};
+use super::address::{AddressSource, ClientAddresses, of_proxy_header};
 use super::query::Query;
 
 /// Whose query this is, and what of it is handed on; none if it is refused.
@@ -20,4 +20,10 @@ pub fn address(headers: &HeaderMap) -> IpAddr {
     let proxy = Ipv4Addr::LOCALHOST.into();
     let addresses = ClientAddresses::new(AddressSource::XForwardedFor, [ipnet::IpNet::from(proxy)]);
     addresses.of_request(SocketAddr::new(proxy, 1), headers).ip()
+}
+
+/// Whom a PROXY header names that a connection of a trusted proxy begins with, and its length; none if there is none.
+#[must_use]
+pub fn proxy_header(bytes: &[u8]) -> Option<(SocketAddr, usize)> {
+    of_proxy_header(bytes, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1))
 }

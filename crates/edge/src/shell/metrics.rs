@@ -1,5 +1,6 @@
 //! What an edge counts.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::metrics::{Counter, Gauge, Histogram};
@@ -43,6 +44,7 @@ pub const METRICS: &[Metric] = &[
     HANDSHAKES_LIMIT,
     BUFFERED,
     BUFFERED_LIMIT,
+    MEMORY_BOUND,
     UNFINISHED,
     CERTIFICATES,
     CERTIFICATE_EXPIRES,
@@ -163,6 +165,11 @@ const TOKENS_RENEWED: Metric =
     Metric::counter("signaling_tokens_renewed_total", "Tokens that took the place of older ones over open sockets.");
 const TOKENS_EXPIRED: Metric =
     Metric::counter("signaling_tokens_expired_total", "Sockets closed because their token had expired.");
+/// What [`MemoryBound`](super::MemoryBound) comes to.
+pub(super) const MEMORY_BOUND: Metric = Metric::gauge(
+    "signaling_client_memory_bound_bytes",
+    "Most bytes of memory that this server's clients can make it use, by its settings.",
+);
 const KICKED: Metric = Metric::counter("signaling_clients_kicked_total", "Clients that an operator has put out.");
 const HANDSHAKES: Metric =
     Metric::gauge("signaling_handshakes", "Connections of clients that have not asked for a WebSocket yet.");
@@ -195,6 +202,8 @@ pub(super) struct EdgeMetrics {
     closed: Counter,
     connect: Histogram,
     message: Histogram,
+    /// How many messages of each delay the histogram has.
+    told: BTreeMap<u64, u64>,
     ups: Counter,
     downs: Counter,
     bytes_in: Counter,
@@ -242,6 +251,7 @@ impl EdgeMetrics {
             closed: CLOSED.counter_of(&[]),
             connect: CONNECT.times_of(&[]),
             message: MESSAGE.times_of(&[]),
+            told: BTreeMap::new(),
             ups: UPS.counter_of(&[]),
             downs: DOWNS.counter_of(&[]),
             bytes_in: BYTES.counter_of(&["in"]),
@@ -277,8 +287,14 @@ impl EdgeMetrics {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    pub(super) fn publish(&self, core: &mut EdgeCore, shell: ShellCounts) {
-        core.publish_times(&self.message);
+    pub(super) fn publish(&mut self, core: &EdgeCore, shell: ShellCounts) {
+        for (micros, count) in core.delays().counts() {
+            let told = self.told.entry(micros).or_default();
+            let news = usize::try_from(count - std::mem::replace(told, count)).unwrap_or(usize::MAX);
+            if news > 0 {
+                self.message.record_many(micros as f64 / 1e6, news);
+            }
+        }
         let (counts, figures) = (core.counts(), core.figures());
         self.sessions.set(core.len() as f64);
         self.moving.set(figures.moving as f64);

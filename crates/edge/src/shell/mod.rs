@@ -55,7 +55,6 @@ pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;
 pub use self::connect::refuse_upgrade;
 pub use self::farewell::{say_goodbye, send_away};
-pub use self::kick::{Kicks, kicks};
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
 /// What stands behind an edge: who finds clients a place, and who carries its links.

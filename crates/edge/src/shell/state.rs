@@ -259,6 +259,9 @@ impl State {
                 self.forget(key);
             }
             Effect::Verify(key, token) => self.renew(key, &token),
+            Effect::Kick(client) => {
+                self.put_out(&client);
+            }
             Effect::Read(key) => {
                 if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {
                     socket.resume.notify_one();
@@ -326,7 +329,7 @@ impl State {
             read_bytes: self.read_bytes,
             written_bytes: self.written_bytes,
         };
-        self.metrics.publish(&mut self.core, counts);
+        self.metrics.publish(&self.core, counts);
     }
 
     /// Forgets the client's socket and gives its place free. Says whether there was one.

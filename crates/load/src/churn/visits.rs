@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::ChurnOptions;
-use crate::client::Client;
+use crate::client::{Client, Way};
 use crate::clock::Clock;
 use crate::crew::{Gate, Part, Share};
 use crate::fleet::{Endings, Fleet, FleetOptions};
@@ -153,7 +153,7 @@ impl House {
 /// Connects, says something, waits until it was delivered, and leaves in good order.
 async fn visit(url: &str, source: Option<IpAddr>, to: &str) -> Result<(), String> {
     let mut context = TaskContext::from_waker(Waker::noop());
-    let client = Client::connect(url, source).await.map_err(|error| error.short())?;
+    let client = Client::connect(url, &Way { source, trust: None }).await.map_err(|error| error.short())?;
     client.send(format!(r#"{{"type":"signal","to":"{to}","id":1,"data":"{WORDS}"}}"#), None, &mut context);
     let answer = Cell::new(Err("left without an answer".to_owned()));
     let heard = |text: &str| {

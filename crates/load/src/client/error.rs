@@ -18,6 +18,8 @@ pub(crate) enum ConnectError {
     NoHost(#[source] std::io::Error),
     #[error("cannot connect to {address}")]
     Network { address: SocketAddr, source: std::io::Error },
+    #[error("the TLS handshake failed")]
+    Tls(#[source] std::io::Error),
     #[error("refused with {status}")]
     Refused { status: u16, retry_after: Option<Duration> },
     #[error("the upgrade failed")]
@@ -44,7 +46,7 @@ impl ConnectError {
     /// A few words for a table of reasons, the same for all of a kind.
     pub(crate) fn short(&self) -> String {
         match self {
-            Self::Network { source, .. } | Self::NoHost(source) => source.kind().to_string(),
+            Self::Network { source, .. } | Self::NoHost(source) | Self::Tls(source) => source.kind().to_string(),
             Self::Upgrade(error) => short(error),
             other => other.to_string(),
         }

@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use super::certificate::Certificate;
+
 /// A node's name and public listener.
 pub(super) type Backend = (String, SocketAddr);
 
@@ -11,19 +13,27 @@ const NGINX: &str = include_str!("nginx.conf");
 const HAPROXY: &str = include_str!("haproxy.cfg");
 
 /// `nginx.conf` for a proxy that stays in the foreground and keeps all its files in `dir`.
-pub(super) fn nginx(listen: SocketAddr, backends: &[Backend], dir: &Path) -> String {
+pub(super) fn nginx(listen: SocketAddr, backends: &[Backend], dir: &Path, tls: Option<&Certificate>) -> String {
+    let certificate = |tls: &Certificate| {
+        let (path, key) = (tls.path.display(), tls.key.display());
+        format!("        ssl_certificate {path};\n        ssl_certificate_key {key};\n        ssl_protocols TLSv1.3;\n")
+    };
     let owner = |(node, address): &Backend| format!("        {node} {address};\n");
     NGINX
         .replace("@LISTEN@", &listen.to_string())
+        .replace("@SSL@", if tls.is_some() { "ssl " } else { "" })
+        .replace("@CERTIFICATE@", &tls.map(certificate).unwrap_or_default())
         .replace("@OWNERS@", &backends.iter().map(owner).collect::<String>())
         .replace("@DIR@", &dir.display().to_string())
 }
 
 /// `haproxy.cfg` for a proxy that logs nothing.
-pub(super) fn haproxy(listen: SocketAddr, backends: &[Backend]) -> String {
+pub(super) fn haproxy(listen: SocketAddr, backends: &[Backend], tls: Option<&Certificate>) -> String {
+    let ssl = |tls: &Certificate| format!("ssl crt {} alpn http/1.1 ssl-min-ver TLSv1.3 ", tls.both.display());
     let backend = |(node, address): &Backend| format!("backend {node}\n    server {node} {address}\n");
     HAPROXY
         .replace("@LISTEN@", &listen.to_string())
+        .replace("@SSL@", &tls.map(ssl).unwrap_or_default())
         .replace("@BACKENDS@\n", &backends.iter().map(backend).collect::<String>())
 }
 
@@ -43,7 +53,7 @@ mod tests {
 
     #[test]
     fn nginx_takes_each_client_to_the_node_that_it_names() {
-        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"));
+        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"), None);
 
         assert!(
             config.contains("map $arg_node $owner {\n        node-0 127.0.0.1:9000;\n        node-1 127.0.0.1:9001;\n")
@@ -54,7 +64,7 @@ mod tests {
 
     #[test]
     fn nginx_has_two_workers_and_neither_logs_nor_buffers() {
-        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"));
+        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"), None);
 
         for line in [
             "worker_processes 2;",
@@ -69,7 +79,7 @@ mod tests {
 
     #[test]
     fn nginx_writes_nowhere_but_into_its_folder() {
-        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"));
+        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"), None);
 
         let files = config
             .lines()
@@ -80,16 +90,34 @@ mod tests {
 
     #[test]
     fn nothing_is_left_to_be_filled_in() {
-        let nginx = nginx(address(8_000), &backends(), Path::new("/tmp/here"));
+        let nginx = nginx(address(8_000), &backends(), Path::new("/tmp/here"), None);
 
         assert!(!nginx.contains('@'), "{nginx}");
-        assert!(!haproxy(address(8_000), &backends()).contains('@'));
+        assert!(!haproxy(address(8_000), &backends(), None).contains('@'));
+    }
+
+    #[test]
+    fn both_speak_tls_by_the_same_certificate_where_they_are_to() {
+        let path = |name: &str| Path::new("/tmp/here").join(name);
+        let certificate = Certificate { path: path("c.pem"), key: path("k.pem"), both: path("both.pem") };
+
+        let nginx = nginx(address(8_000), &backends(), Path::new("/tmp/here"), Some(&certificate));
+        let haproxy = haproxy(address(8_000), &backends(), Some(&certificate));
+
+        assert!(nginx.contains("listen 127.0.0.1:8000 ssl backlog"));
+        assert!(nginx.contains("ssl_certificate /tmp/here/c.pem;\n        ssl_certificate_key /tmp/here/k.pem;\n"));
+        assert!(nginx.contains("ssl_protocols TLSv1.3;"));
+        assert!(
+            haproxy
+                .contains("bind 127.0.0.1:8000 ssl crt /tmp/here/both.pem alpn http/1.1 ssl-min-ver TLSv1.3 backlog")
+        );
+        assert!(!nginx.contains('@') && !haproxy.contains('@'));
     }
 
     #[test]
     fn haproxy_has_two_threads_and_a_backend_for_each_node() {
         assert_eq!(
-            haproxy(address(8_000), &backends()),
+            haproxy(address(8_000), &backends(), None),
             "global\n    nbthread 2\n    maxconn 20000\n    no strict-limits\n\
              defaults\n    mode http\n    timeout connect 10s\n    timeout client 1h\n    timeout server 1h\n    timeout tunnel 1h\n\
              frontend clients\n    bind 127.0.0.1:8000 backlog 4096\n    use_backend %[url_param(node)]\n\

@@ -25,6 +25,11 @@ impl Contestant {
         }
     }
 
+    /// Whether it can be told to speak TLS.
+    pub(super) fn has_tls(self) -> bool {
+        self != Self::Echo
+    }
+
     /// Whether it passes messages on to nodes.
     pub(super) fn has_nodes(self) -> bool {
         self != Self::Echo

@@ -36,6 +36,13 @@ pub struct Options {
     /// Clients that connect as fast as they are let.
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connects: u32,
+    /// Everything over TLS 1.3: all fronts show one certificate, of ECDSA on P-256, and handshakes are measured too. Without the
+    /// echo, which speaks no TLS.
+    #[arg(long)]
+    pub tls: bool,
+    /// TLS handshakes of each kind: of clients that come for the first time, and of those that show a ticket.
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub handshakes: u32,
     /// The first rate of the search for the highest that is held; 0 leaves the search out.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub search_from: u64,
@@ -87,6 +94,9 @@ impl Options {
         if !self.clients.is_multiple_of(2) {
             bail!("--clients is odd: clients come in pairs");
         }
+        if self.contestants().is_empty() {
+            bail!("--tls and --only leave nobody: the echo speaks no TLS");
+        }
         Ok(())
     }
 
@@ -100,6 +110,7 @@ impl Options {
         let mut contestants = self.only.clone();
         contestants.sort_unstable();
         contestants.dedup();
+        contestants.retain(|contestant| !self.tls || contestant.has_tls());
         contestants
     }
 
@@ -137,6 +148,11 @@ mod tests {
     #[test]
     fn who_is_named_twice_takes_part_once() {
         assert_eq!(options(&["--only=nginx,balancer,nginx"]).contestants(), [Contestant::Balancer, Contestant::Nginx]);
+    }
+
+    #[test]
+    fn who_speaks_no_tls_takes_no_part_in_it() {
+        assert_eq!(options(&["--tls", "--only=echo,nginx"]).contestants(), [Contestant::Nginx]);
     }
 
     #[test]

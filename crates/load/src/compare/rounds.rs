@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::contestant::{Contestant, order};
+use super::handshakes::{Handshakes, Kind, handshakes};
 use super::idle::{Connects, Memory, connects, memory};
 use super::options::{Cell, Options};
 use super::programs::Programs;
@@ -30,6 +31,8 @@ pub(super) struct Results {
     pub(super) searches: Vec<Run<Highest>>,
     pub(super) connects: Vec<Run<Connects>>,
     pub(super) memory: Vec<Run<Memory>>,
+    /// Of TLS, where that is compared.
+    pub(super) handshakes: Vec<Run<Handshakes>>,
     /// Of measurements that could not be made.
     pub(super) complaints: Vec<String>,
 }
@@ -59,7 +62,7 @@ pub(super) struct Highest {
 pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Results> {
     let contestants = options.contestants();
     let results = Results { versions: programs.versions().await?, ..Results::default() };
-    let stage = Stage::start(programs, &contestants).await?;
+    let stage = Stage::start(programs, &contestants, options.tls).await?;
     let mut play = Play { options, programs, stage, results };
     for round in 0..options.rounds {
         let order = order(&contestants, round);
@@ -71,6 +74,11 @@ pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Resul
         for contestant in &order {
             play.let_in(round, *contestant).await?;
         }
+        for kind in Kind::ALL.iter().filter(|_| options.tls) {
+            for contestant in &order {
+                play.shake_hands(round, *contestant, *kind).await?;
+            }
+        }
         for contestant in order.iter().filter(|_| options.search_from > 0) {
             play.search(round, *contestant).await?;
         }
@@ -79,7 +87,7 @@ pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Resul
     stage.end().await?;
     for round in 0..options.rounds {
         for contestant in order(&contestants, round) {
-            let stage = Stage::start(programs, &[contestant]).await?;
+            let stage = Stage::start(programs, &[contestant], options.tls).await?;
             let found = memory(&stage.target(contestant)?, options).await;
             results.memory.extend(noted(&mut results.complaints, contestant, round, "memory", found));
             stage.end().await?;
@@ -109,6 +117,15 @@ impl Play<'_> {
         let is_clean = found.is_ok();
         let results = &mut self.results;
         results.connects.extend(noted(&mut results.complaints, contestant, round, "connects", found));
+        self.rest(is_clean).await
+    }
+
+    async fn shake_hands(&mut self, round: u32, contestant: Contestant, kind: Kind) -> Result<()> {
+        let found = handshakes(&self.stage.target(contestant)?, kind, self.options.handshakes).await;
+        let is_clean = found.is_ok();
+        let results = &mut self.results;
+        let what = format!("{} TLS handshakes", kind.name());
+        results.handshakes.extend(noted(&mut results.complaints, contestant, round, &what, found));
         self.rest(is_clean).await
     }
 
@@ -152,7 +169,7 @@ impl Play<'_> {
             sleep(BETWEEN_RUNS).await;
             return Ok(());
         }
-        let fresh = Stage::start(self.programs, &self.options.contestants()).await?;
+        let fresh = Stage::start(self.programs, &self.options.contestants(), self.options.tls).await?;
         replace(&mut self.stage, fresh).end().await
     }
 }

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::contestant::Contestant;
+use super::handshakes::{Handshakes, Kind};
 use super::options::{Cell, Options};
 use super::rounds::Results;
 use super::stats::Series;
@@ -86,6 +87,27 @@ pub(super) fn rows(options: &Options, results: &Results) -> Vec<Row> {
         if let Some(bytes) = run.found.nodes_bytes {
             nodes.add(run.contestant, run.round, bytes);
         }
+    }
+    for kind in Kind::ALL.iter().filter(|_| options.tls) {
+        let name = kind.name();
+        let series = |value: fn(&Handshakes) -> f64| {
+            let mut series = Series::default();
+            for run in results.handshakes.iter().filter(|run| run.found.kind == *kind) {
+                series.add(run.contestant, run.round, value(&run.found));
+            }
+            [series]
+        };
+        rows.push(row(format!("{name} TLS handshakes"), Unit::PerSecond, &series(|it| it.per_second)));
+        rows.push(row(
+            format!("CPU of the front per {name} TLS handshake"),
+            Unit::Microseconds,
+            &series(|it| it.front_us),
+        ));
+        rows.push(row(
+            format!("the clients' own CPU per {name} TLS handshake"),
+            Unit::Microseconds,
+            &series(|it| it.generator_us),
+        ));
     }
     let idle = format!("per idle client, {} clients", options.idle_clients);
     rows.push(row(format!("clients connected, {} at once", options.connects), Unit::PerSecond, &[connects]));

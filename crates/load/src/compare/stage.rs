@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use signaling_devmesh::{Mesh, MeshFile, hold_port};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
+use super::certificate::Certificate;
 use super::config;
 use super::contestant::Contestant;
 use super::programs::Programs;
@@ -16,6 +17,7 @@ use crate::costs::{Watched, watched};
 use crate::fleet::{FleetOptions, FleetPlan};
 use crate::own_mesh;
 use crate::route::{Owners, Route};
+use crate::wire::Trust;
 
 const NODES: u32 = 3;
 
@@ -23,6 +25,7 @@ const NODES: u32 = 3;
 pub(super) struct Stage {
     front_by_contestant: BTreeMap<Contestant, Front>,
     mesh: Option<Mesh>,
+    tls: Option<Certificate>,
     // Dropped last: the others write into it.
     _dir: TempDir,
 }
@@ -37,27 +40,38 @@ struct Front {
 pub(super) struct Target {
     pub(super) contestant: Contestant,
     pub(super) watched: Vec<Watched>,
+    /// Where TLS is spoken.
+    pub(super) secure: Option<Secure>,
     route: Route,
 }
 
+/// A front that speaks TLS.
+pub(super) struct Secure {
+    pub(super) address: SocketAddr,
+    pub(super) certificate: PathBuf,
+}
+
 impl Stage {
-    /// Starts the nodes where somebody needs them, then the contestants.
-    pub(super) async fn start(programs: &Programs, contestants: &[Contestant]) -> Result<Self> {
+    /// Starts the nodes where somebody needs them, then the contestants, with TLS or without.
+    pub(super) async fn start(programs: &Programs, contestants: &[Contestant], is_secure: bool) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("mesh-compare-").tempdir().context("cannot make a folder")?;
+        let tls = is_secure.then(|| Certificate::new(dir.path())).transpose()?;
         let mesh = match &programs.mesh {
             Some(binaries) if contestants.iter().any(|contestant| contestant.has_nodes()) => {
                 let balancers = u32::from(contestants.contains(&Contestant::Balancer));
-                Some(own_mesh::start(&dir.path().join("mesh"), binaries, NODES, balancers).await?)
+                let flags = tls.iter().flat_map(Certificate::flags).collect::<Vec<_>>();
+                Some(own_mesh::start(&dir.path().join("mesh"), binaries, (NODES, balancers), &flags).await?)
             }
             _ => None,
         };
         let backends = mesh.as_ref().map(|mesh| backends(&mesh.state())).transpose()?.unwrap_or_default();
         let mut front_by_contestant = BTreeMap::new();
         for contestant in contestants.iter().filter(|contestant| **contestant != Contestant::Balancer) {
-            let front = Front::start(programs.of(*contestant)?, *contestant, &backends, dir.path()).await?;
+            let program = programs.of(*contestant)?;
+            let front = Front::start(program, *contestant, &backends, tls.as_ref(), dir.path()).await?;
             front_by_contestant.insert(*contestant, front);
         }
-        Ok(Self { front_by_contestant, mesh, _dir: dir })
+        Ok(Self { front_by_contestant, mesh, tls, _dir: dir })
     }
 
     /// One of those that were started.
@@ -65,19 +79,30 @@ impl Stage {
         let mesh = self.mesh.as_ref().map(Mesh::state);
         if contestant == Contestant::Balancer {
             let mesh = mesh.context("there is no mesh")?;
-            let route = Route::Any(mesh.balancers.iter().map(|balancer| balancer.url.clone()).collect());
-            return Ok(Target { contestant, watched: watched(Some(&mesh), &[]), route });
+            let address = address(&mesh.balancers.first().context("there is no balancer")?.url)?;
+            let route = Route::Any(vec![format!("{}://{address}", self.scheme())]);
+            return Ok(Target { contestant, watched: watched(Some(&mesh), &[]), secure: self.secure(address), route });
         }
         let front = self.front_by_contestant.get(&contestant).context("it was not started")?;
-        let url = format!("ws://{}/v1/connect?client_id={{client_id}}&node={{node}}", front.address);
+        let origin = format!("{}://{}", self.scheme(), front.address);
+        let url = format!("{origin}/v1/connect?client_id={{client_id}}&node={{node}}");
         let named = [(contestant.name().to_owned(), front.server.pid())];
         // An idle balancer's work is not the contestant's.
         let nodes = mesh.filter(|_| contestant.has_nodes()).map(|mesh| MeshFile { balancers: Vec::new(), ..mesh });
         let route = match &nodes {
             Some(nodes) => Route::Template(url, Some(Owners::of(nodes))),
-            None => Route::Any(vec![format!("ws://{}", front.address)]),
+            None => Route::Any(vec![origin]),
         };
-        Ok(Target { contestant, watched: watched(nodes.as_ref(), &named), route })
+        let secure = self.secure(front.address);
+        Ok(Target { contestant, watched: watched(nodes.as_ref(), &named), secure, route })
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "wss" } else { "ws" }
+    }
+
+    fn secure(&self, address: SocketAddr) -> Option<Secure> {
+        self.tls.as_ref().map(|tls| Secure { address, certificate: tls.path.clone() })
     }
 
     /// Stops all in good order.
@@ -91,7 +116,13 @@ impl Stage {
 }
 
 impl Front {
-    async fn start(program: &Path, contestant: Contestant, backends: &[config::Backend], dir: &Path) -> Result<Self> {
+    async fn start(
+        program: &Path,
+        contestant: Contestant,
+        backends: &[config::Backend],
+        tls: Option<&Certificate>,
+        dir: &Path,
+    ) -> Result<Self> {
         let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
         let address = port.local_addr()?;
         let (file, log) = (dir.join(format!("{}.conf", contestant.name())), dir.join(contestant.name()));
@@ -102,11 +133,11 @@ impl Front {
         let (listen, errors) = (address.to_string(), dir.join("nginx-errors.log"));
         let arguments: Vec<&OsStr> = match contestant {
             Contestant::Nginx => {
-                let file = written(config::nginx(address, backends, dir))?;
+                let file = written(config::nginx(address, backends, dir, tls))?;
                 vec!["-p".as_ref(), dir.as_os_str(), "-e".as_ref(), errors.as_os_str(), "-c".as_ref(), file]
             }
             Contestant::Haproxy => {
-                vec!["-db".as_ref(), "-f".as_ref(), written(config::haproxy(address, backends))?]
+                vec!["-db".as_ref(), "-f".as_ref(), written(config::haproxy(address, backends, tls))?]
             }
             Contestant::Balancer | Contestant::Echo => vec!["--listen".as_ref(), listen.as_ref()],
         };
@@ -125,14 +156,15 @@ impl Target {
         let clients = usize::try_from(fleet.clients)?;
         let urls =
             (0..clients).map(|number| self.route.urls(number, &fleet.client_id(number))).collect::<Result<_>>()?;
-        Ok(FleetPlan { urls, sources: Vec::new(), rate, come_back: false })
+        let trust = self.secure.as_ref().map(|secure| Trust::of(&secure.certificate)).transpose()?;
+        Ok(FleetPlan { urls, sources: Vec::new(), trust, rate, come_back: false })
     }
 }
 
 fn backends(mesh: &MeshFile) -> Result<Vec<config::Backend>> {
-    let backend = |node: &signaling_devmesh::NodeEntry| {
-        let address = node.public.trim_start_matches("ws://").parse();
-        anyhow::Ok((node.id.clone(), address.with_context(|| format!("{} is no address", node.public))?))
-    };
-    mesh.nodes.iter().map(backend).collect()
+    mesh.nodes.iter().map(|node| Ok((node.id.clone(), address(&node.public)?))).collect()
+}
+
+fn address(url: &str) -> Result<SocketAddr> {
+    url.trim_start_matches("ws://").parse().with_context(|| format!("{url} is no address"))
 }

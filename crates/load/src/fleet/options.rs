@@ -92,8 +92,13 @@ impl FleetOptions {
         let mesh = self.mesh()?;
         let urls = self.urls(mesh.as_ref())?;
         let urls = (0..usize::try_from(self.clients)?).map(urls).collect::<Result<_>>()?;
-        let plan =
-            FleetPlan { urls, sources: self.sources.clone(), rate: self.connect_rate, come_back: self.come_back };
+        let plan = FleetPlan {
+            urls,
+            sources: self.sources.clone(),
+            trust: None,
+            rate: self.connect_rate,
+            come_back: self.come_back,
+        };
         Ok((plan, watched(mesh.as_ref(), &self.also)))
     }
 

@@ -39,7 +39,7 @@ pub(super) struct Found {
 /// Starts a mesh for the point, and measures it. What cannot be measured is a complaint.
 pub(super) async fn probe(binaries: &Binaries, point: &Point, seconds: u64) -> Result<Found> {
     let dir = tempfile::Builder::new().prefix("mesh-growth-").tempdir().context("cannot make a folder")?;
-    let mesh = Arc::new(own_mesh::start(dir.path(), binaries, point.nodes, point.balancers).await?);
+    let mesh = Arc::new(own_mesh::start(dir.path(), binaries, (point.nodes, point.balancers), &[]).await?);
     let mut serving = JoinSet::new();
     serving.spawn(serve_control(Arc::clone(&mesh)));
     let is_served = async {

@@ -4,6 +4,7 @@ pub mod calls;
 pub mod churn;
 pub mod crash;
 pub mod herd;
+pub mod hostile;
 pub mod idle;
 pub mod rescale;
 pub mod rooms;
@@ -30,6 +31,8 @@ pub enum Scenario {
     Idle(idle::Options),
     /// All clients are cut off at once and come back.
     Herd(herd::Options),
+    /// The steady load beside a crowd that means harm: slow handshakes, and clients that never read.
+    Hostile(hostile::Options),
     /// Visitors connect, say something and leave; what the servers keep of that.
     Churn(churn::Options),
     /// Visitors join and leave rooms, and wait in line for one more: how long that takes, and what it asks of the store.
@@ -71,6 +74,7 @@ impl Scenario {
             Self::Calls(options) => Some(&options.fleet),
             Self::Idle(options) => Some(&options.fleet),
             Self::Herd(options) => Some(&options.fleet),
+            Self::Hostile(options) => Some(&options.fleet),
             Self::Churn(options) => Some(&options.fleet),
             Self::Rooms(options) => Some(&options.fleet),
             Self::Rescale(options) => Some(&options.fleet),
@@ -89,6 +93,7 @@ impl Scenario {
             Self::Idle(options) => options.crew.clients_of_one(clients),
             Self::Herd(options) => options.crew.clients_of_one(clients),
             Self::Churn(options) => options.crew.clients_of_one(clients) + options.churn.at_once,
+            Self::Hostile(options) => clients + options.crowd.sockets(),
             Self::Rooms(options) => clients + options.rooms.line,
             Self::Rescale(_) | Self::Crash(_) => clients,
             Self::Compare(options) => options.most_clients(),
@@ -108,6 +113,7 @@ impl Scenario {
             Self::Calls(options) => calls::run(options).await,
             Self::Idle(options) => idle::run(options).await,
             Self::Herd(options) => herd::run(options).await,
+            Self::Hostile(options) => hostile::run(options).await,
             Self::Churn(options) => churn::run(options).await,
             Self::Rooms(options) => rooms::run(options).await,
             Self::Rescale(options) => rescale::run(options).await,

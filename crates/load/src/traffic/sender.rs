@@ -13,7 +13,7 @@ use crate::client::Sent;
 use crate::costs::{self, Costs, Watched};
 use crate::fleet::Fleet;
 use crate::latency::Latencies;
-use crate::procfs::usage;
+use crate::procfs::own_cpu_seconds;
 use crate::progress::progress;
 use crate::schedule::Schedule;
 use crate::ticker::Ticker;
@@ -96,10 +96,10 @@ impl<'a> Sender<'a> {
     pub(crate) async fn run(mut self, watched: &[Watched]) -> Result<Sending> {
         let bar = progress(self.schedule.duration_us / 1_000_000, "sending");
         self.send_until(self.warmup_us, &bar).await?;
-        let (before, own_before, arrived_before) = (costs::read(watched), own_cpu(), self.books.arrived());
+        let (before, own_before, arrived_before) = (costs::read(watched), own_cpu_seconds(), self.books.arrived());
         self.send_until(self.schedule.duration_us, &bar).await?;
         let messages = self.books.arrived() - arrived_before;
-        let own_cpu_seconds = own_cpu() - own_before;
+        let own_cpu_seconds = own_cpu_seconds() - own_before;
         let costs = (!watched.is_empty()).then(|| Costs::between(&before, &costs::read(watched), messages));
         self.catch_up().await?;
         bar.finish_and_clear();
@@ -198,8 +198,4 @@ impl<'a> Sender<'a> {
             self.lateness.record_us(books.clock.now_us().saturating_sub(time_us));
         }
     }
-}
-
-fn own_cpu() -> f64 {
-    usage(std::process::id()).map_or(0.0, |usage| usage.cpu_seconds)
 }

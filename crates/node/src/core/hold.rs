@@ -134,6 +134,12 @@ impl Holds {
         true
     }
 
+    /// How many parcels wait for one recipient, their bytes, and before when none of them is over.
+    pub(super) fn waiting_for(&self, to: &str) -> Option<(usize, usize, Instant)> {
+        let held = self.held.get(*self.key_by_recipient.get(to)?)?;
+        Some((held.parcels.len(), held.bytes, held.over_from))
+    }
+
     /// Takes all that waits for one recipient.
     pub(super) fn take(&mut self, to: &str) -> VecDeque<Parcel> {
         let key = self.key_by_recipient.get(to).copied();

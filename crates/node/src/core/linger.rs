@@ -26,6 +26,11 @@ impl Lingering {
         (seq + rules.numbers_ahead).max(born)
     }
 
+    /// For how much longer its client may come back.
+    pub(super) fn left(&self, now: Instant) -> Duration {
+        self.until.saturating_duration_since(now)
+    }
+
     /// The latest number known of it.
     pub(super) fn seq(&self) -> u64 {
         self.seq

@@ -19,6 +19,7 @@
 //! | whom a session writes to | `recipients` |
 //! | who writes to peers that are not there | `nobody` |
 //! | rooms | `rooms` |
+//! | what operators are told | `report` |
 //! | batches from other nodes, and to them | `batch`, `lane` |
 //! | by what numbers all this goes | `rules` |
 
@@ -35,6 +36,7 @@ mod nobody;
 mod outbox;
 mod peer;
 mod recipients;
+mod report;
 mod request;
 mod rooms;
 mod route;
@@ -316,7 +318,12 @@ impl NodeCore {
                 ToNode::Attach(attach) => self.attach(now, trunk, &attach, None),
                 ToNode::AttachProven { attach, grant } => self.attach(now, trunk, &attach, Some(Grant::read(grant)?)),
                 ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
-                ToNode::Up { slot, seq, left, payload } => self.up(now, (trunk, slot), seq, left, payload),
+                ToNode::Up { slot, seq, left, payload } => {
+                    if let Some(trunk) = self.trunks.get_mut(trunk) {
+                        trunk.ups += 1;
+                    }
+                    self.up(now, (trunk, slot), seq, left, payload);
+                }
                 ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
                 ToNode::Detach { slot, gone } => self.detach(now, (trunk, slot), gone),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
@@ -324,6 +331,12 @@ impl NodeCore {
             }
         }
         Ok(())
+    }
+
+    /// The sessions of an edge's connection, and the messages that came by it.
+    #[must_use]
+    pub fn trunk_figures(&self, trunk: TrunkKey) -> (usize, u64) {
+        self.trunks.get(trunk).map_or((0, 0), |trunk| (trunk.session_by_slot.len(), trunk.ups))
     }
 
     /// Whether the trunk has anything to carry, and whether it must not wait.

@@ -21,10 +21,14 @@ use super::{PeerKey, Rules, SessionKey, TrunkKey};
 pub(super) struct Trunk {
     /// Its edge is in this process: it cannot be lost.
     pub(super) local: bool,
+    /// The edge's name; none: this node's own, or it has not said.
+    pub(super) edge: Option<Box<str>>,
     pub(super) out: Batches,
     /// Fates and their replies: they wait for company, a little, and ride behind each batch.
     pub(super) lazy: Batches,
     pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
+    /// Frames of clients that came by it.
+    pub(super) ups: u64,
     /// Sessions with a run of fates to write.
     pub(super) with_fates: Vec<SessionKey>,
 }
@@ -226,6 +230,11 @@ impl Session {
             }
             None => false,
         }
+    }
+
+    /// How many parcels are down and not confirmed, and the bytes of their payloads.
+    pub(super) fn unconfirmed(&self) -> (usize, usize) {
+        (self.unconfirmed.len(), self.unconfirmed_bytes)
     }
 
     pub(super) fn has_unconfirmed(&self) -> bool {

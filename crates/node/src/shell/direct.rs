@@ -9,7 +9,7 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Wants};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, Kicks, say_goodbye, send_away};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
 use tokio::sync::watch;
@@ -78,6 +78,17 @@ impl Direct {
         );
     }
 
+    /// Clients with a socket, or waiting for one.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.edge.clients()
+    }
+
+    /// Its clients, and how long their messages took.
+    pub(super) fn figures(&self) -> (u64, Vec<(u64, u64)>) {
+        self.edge.with_core(|core| (core.len() as u64, core.delays().counts().collect()))
+    }
+
     /// Refuses newcomers from now on.
     pub fn drain(&self) {
         self.edge.drain();
@@ -118,11 +129,6 @@ impl Direct {
                 }),
             }
         }
-    }
-
-    /// Puts clients out as operators ask. Ends when dropped.
-    pub async fn kick(self, kicks: Kicks) {
-        self.edge.kick(kicks).await;
     }
 
     /// Carries batches between edge and core.

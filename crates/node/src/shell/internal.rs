@@ -1,4 +1,4 @@
-//! The internal listener: trunks, forwards, and the router for health, metrics and admin.
+//! The internal listener: trunks, forwards, what nodes ask each other for operators, and the router for health, metrics and admin.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use signaling_protocol::{forward, trunk};
+use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::auth::RefusalLog;
 use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
 use signaling_server::{Listener, Secrets};
@@ -47,7 +48,7 @@ pub async fn serve(internal: Internal, mut listener: Listener) {
 
 async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
-    if path != trunk::PATH && path != forward::PATH {
+    if path != trunk::PATH && path != forward::PATH && !path.starts_with(BETWEEN_SERVERS) {
         return from_router(&internal.router, request).await;
     }
     if !internal.secrets.authorize(request.headers()) {
@@ -55,10 +56,10 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         let message = "this needs the mesh secret as bearer token";
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
     }
-    if path == trunk::PATH {
-        trunks::answer(&internal.node, peer, request)
-    } else {
-        batch(&internal.node, request).await
+    match path {
+        trunk::PATH => trunks::answer(&internal.node, peer, request),
+        forward::PATH => batch(&internal.node, request).await,
+        _ => from_router(&internal.router, request).await,
     }
 }
 

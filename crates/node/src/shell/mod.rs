@@ -1,6 +1,6 @@
 //! The node's I/O around its core, on one thread: trunks (`trunks`), lanes to other nodes (`lanes`), the internal
 //! listener (`internal`), the edge for direct clients (`direct`), the way to the room store (`rooms`) and the registry
-//! (`registry`), and operators' routes (`operator`).
+//! (`registry`), operators' routes (`operator`), and what the dashboard shows (`report`).
 
 mod direct;
 mod internal;
@@ -8,6 +8,7 @@ mod lanes;
 pub mod metrics;
 mod operator;
 mod registry;
+mod report;
 mod rooms;
 mod trunks;
 
@@ -25,12 +26,13 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use self::metrics::NodeMetrics;
+use self::report::EdgeName;
 use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
 
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{client, follow};
-pub use self::operator::router as operators;
+pub use self::operator::{Desk, Others, operators};
 pub use self::registry::{register, watch_over};
 pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 
@@ -58,6 +60,8 @@ struct State {
     /// Until then nobody is named in the log who writes to nobody.
     quiet_until: Option<Instant>,
     trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
+    /// Who is behind the trunks of other processes.
+    edges: SecondaryMap<TrunkKey, EdgeName>,
     lanes: SecondaryMap<PeerKey, Lanes>,
     /// Announce what the room store is to be asked.
     urgent: Rc<Wake>,
@@ -85,6 +89,7 @@ impl Node {
             suspects: Vec::new(),
             quiet_until: None,
             trunks: SecondaryMap::new(),
+            edges: SecondaryMap::new(),
             lanes: SecondaryMap::new(),
             urgent: Rc::default(),
             background: Rc::default(),
@@ -147,8 +152,21 @@ impl Node {
         let _ = timeout(HANG_UP, all_closed).await;
     }
 
+    /// An edge that says who it is has connected.
+    fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
+        let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
+        if let Some(name) = name {
+            self.0.borrow_mut().edges.insert(trunk, name);
+        }
+        (trunk, wake)
+    }
+
     fn trunk_down(&self, trunk: TrunkKey) {
-        self.0.borrow_mut().trunks.remove(trunk);
+        {
+            let mut state = self.0.borrow_mut();
+            state.trunks.remove(trunk);
+            state.edges.remove(trunk);
+        }
         self.with_core(|core| core.trunk_down(Instant::now(), trunk));
     }
 }

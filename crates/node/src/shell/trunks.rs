@@ -14,7 +14,8 @@ use signaling_server::trunk::{Terminal, accepted, carry};
 use tracing::{Instrument as _, info, info_span, warn};
 
 use super::Node;
-use crate::core::{NodeCore, TrunkKey};
+use super::report::EdgeName;
+use crate::core::TrunkKey;
 
 /// Answers an edge that wants a trunk; its secret has been checked.
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
@@ -32,14 +33,16 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
         return refusal(StatusCode::BAD_REQUEST, "bad_request", "no usable Sec-WebSocket-Key", None);
     };
     let edge = request.headers().get(EDGE_HEADER).and_then(|id| id.to_str().ok()).unwrap_or("unnamed").to_owned();
+    let name = EdgeName::read(request.headers(), peer.ip());
     let upgrade = hyper::upgrade::on(&mut request);
-    let node = node.clone();
+    let (node, id) = (node.clone(), edge.clone());
     let span = info_span!("trunk", %edge, %peer);
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
                 let socket = accepted(stream, early).await;
-                let (key, wake) = node.trunk_up(NodeCore::trunk_up);
+                let (key, wake) = node.edge_up(name);
+                node.with_core(|core| core.name_edge(key, &id));
                 info!("an edge has connected");
                 let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);

@@ -5,6 +5,7 @@
 mod downs;
 mod fates;
 mod node;
+mod operators;
 mod peers;
 mod proven;
 mod reliable;

@@ -48,7 +48,7 @@ fn a_room_that_the_token_does_not_name_is_not_joined() {
     stage.comes("a", "n0");
     let message = "your token does not let you into this room";
     let refused = format!(r#"{{"type":"error","code":"forbidden","message":"{message}","id":7,"room":"hall"}}"#);
-    assert_eq!(stage.joins("a", "hall"), [refused.clone()]);
+    assert_eq!(stage.joins("a", "hall"), std::slice::from_ref(&refused));
     assert!(stage.joins("a", "team-1").iter().any(|told| told.contains("\"joined\"")));
     // The next node is told the same.
     stage.moves("a", "n1");

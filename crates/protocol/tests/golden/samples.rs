@@ -97,6 +97,7 @@ pub(crate) fn to_edge() -> Vec<(&'static str, ToEdge<'static>)> {
         ("draining", ToEdge::Draining),
         ("probe", ToEdge::Probe { slot: SLOT }),
         ("serving", ToEdge::Serving),
+        ("kick", ToEdge::Kick { client_id: "bob" }),
     ]
 }
 

@@ -101,6 +101,7 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
         Just(ToEdge::Draining),
         slot().prop_map(|slot| ToEdge::Probe { slot }),
         Just(ToEdge::Serving),
+        text().prop_map(|client_id| ToEdge::Kick { client_id }),
     ]
 }
 

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
+
+use crate::ask::Stopped;
 
 /// The answer to a refused request: `{"error":{"code","message"}}`, with `Retry-After` in whole seconds, rounded up, where
 /// waiting helps. It ends the connection, so that nothing that came behind a refused request is taken for another.
@@ -23,6 +25,38 @@ pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Optio
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
     }
     response
+}
+
+/// Why a request is refused, for handlers that end early: becomes a [`refusal`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// For programs.
+    pub code: &'static str,
+    /// For people.
+    pub message: String,
+    /// Where waiting helps: for how long.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refused {
+    /// Waiting does not help.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), retry_after: None }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        refusal(self.status, self.code, &self.message, self.retry_after)
+    }
+}
+
+impl From<Stopped> for Refused {
+    fn from(stopped: Stopped) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", stopped.to_string())
+    }
 }
 
 /// The answer to a path that does not exist, as a router's fallback.

@@ -37,7 +37,10 @@ impl Mesh {
         | Effect::Refuse(key, _)
         | Effect::Close(key, ..)
         | Effect::Read(key)
-        | Effect::Verify(key, _)) = effect;
+        | Effect::Verify(key, _)) = effect
+        else {
+            panic!("nobody was put out");
+        };
         let Some(who) = self.client_of(edge, key) else { return };
         let client = &mut self.clients[who.0];
         match effect {
@@ -48,7 +51,7 @@ impl Mesh {
                 client.closed = Some(code.0);
                 client.hears(&last_words);
             }
-            Effect::Verify(..) => panic!("nobody was asked for a token"),
+            Effect::Verify(..) | Effect::Kick(_) => panic!("nobody was asked for a token, or put out"),
             Effect::Read(_) => {
                 let mut unread = client.unread.take().unwrap_or_default();
                 while let Some(text) = unread.pop_front() {

@@ -17,6 +17,7 @@
 //! | guests come from other nodes, and go | `moving` |
 //! | what the store is asked | `task` |
 //! | whom an operator's registry knows to be here | `registry` |
+//! | what operators are told | `report` |
 
 mod broadcast;
 mod command;
@@ -26,6 +27,7 @@ mod moving;
 mod others;
 mod presence;
 mod registry;
+mod report;
 mod scope;
 mod task;
 mod tell;

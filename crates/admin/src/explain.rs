@@ -1,0 +1,409 @@
+//! Why a client is where it is: the hash, what nodes have of the client, and what a balancer makes of it.
+
+use serde::{Deserialize, Serialize};
+use signaling_rendezvous::{KeyHash, Ranking};
+
+use crate::Missing;
+use crate::servers::ViewName;
+
+/// `GET /admin/explain/CLIENT` of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The client.
+    pub client_id: String,
+    /// The node that was asked, by whose view and suspicions this is.
+    pub asked: String,
+    /// What it sees of the mesh.
+    pub view: ViewName,
+    /// In a sentence.
+    pub why: String,
+    /// The node that owns the client by the view; none: there is no node.
+    pub owner: Option<String>,
+    /// The node that owns it as long as suspects are left out, if that is another.
+    pub stand_in: Option<String>,
+    /// All nodes of the view, the highest score first.
+    pub ranking: Vec<Candidate>,
+    /// What each node has of the client; those that have nothing are left out.
+    pub nodes: Vec<ClientAt>,
+    /// Nodes that did not say what they have.
+    pub missing: Vec<Missing>,
+}
+
+/// A node, and how strongly it claims a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Its name.
+    pub node: String,
+    /// The rendezvous hash's score, 16 hexadecimal digits: of those that may own clients, the node with the highest does.
+    pub score: String,
+    /// Whether it may own clients: draining nodes do so only where no others are.
+    pub eligible: bool,
+    /// Whether it takes no clients any more.
+    pub draining: bool,
+    /// Whether the server that was asked does not rely on it now.
+    pub suspect: bool,
+}
+
+/// What one node has of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientAt {
+    /// The node.
+    pub node: String,
+    /// Its session, with a socket.
+    pub session: Option<SessionAt>,
+    /// Its session without a socket that waits for it.
+    pub lingering: Option<LingeringAt>,
+    /// Messages that wait here for it.
+    pub held: Option<Held>,
+    /// Where this node knows the client to be, if not where the hash says.
+    pub located: Option<String>,
+    /// The rooms that it is in, or in line for.
+    pub rooms: Vec<SeatAt>,
+}
+
+/// A session at a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionAt {
+    /// Its name, in hexadecimal digits.
+    pub session: String,
+    /// Of two sessions of one client the one with the higher number stays.
+    pub generation: u64,
+    /// Since when it has this socket, milliseconds since 1970.
+    pub since_ms: u64,
+    /// Whether it takes part in custody.
+    pub reliable: bool,
+    /// Whether it went on with what another socket began.
+    pub resumed: bool,
+    /// The balancer that has its socket; none: the node itself.
+    pub edge: Option<String>,
+    /// Its name on the trunk from there.
+    pub slot: u64,
+    /// Messages to it that its edge has not confirmed.
+    pub unconfirmed: Queue,
+    /// Whether more waits behind those than may be on its way at once.
+    pub backlog: bool,
+    /// Messages of it whose fate is not known.
+    pub unfated: usize,
+    /// To how many recipients.
+    pub recipients: usize,
+    /// Requests about rooms that are not answered.
+    pub commands: usize,
+    /// Messages to all in a room whose fates are not all known.
+    pub broadcasts: usize,
+    /// Whether another socket wants its id, and waits to hear whether this one still answers.
+    pub contended: bool,
+}
+
+/// What is left of a session without a socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LingeringAt {
+    /// Its name, in hexadecimal digits.
+    pub session: String,
+    /// For how much longer its client may come back to it, milliseconds.
+    pub left_ms: u64,
+}
+
+/// Messages, and what they come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// How many.
+    pub messages: usize,
+    /// Bytes of their payloads.
+    pub bytes: usize,
+}
+
+/// Messages that wait for a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// How many.
+    pub messages: usize,
+    /// Bytes, with what keeping them takes.
+    pub bytes: usize,
+    /// When the first of them is given up, in milliseconds from now.
+    pub first_expires_ms: u64,
+}
+
+/// A place in a room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeatAt {
+    /// The room.
+    pub room: String,
+    /// In it, or in line.
+    pub standing: Standing,
+    /// People in front, of one in line.
+    pub ahead: Option<u64>,
+}
+
+/// Where somebody stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// In the room.
+    Member,
+    /// In the line for it.
+    Waiting,
+    /// The room store has not said yet, or not any more.
+    Unknown,
+}
+
+/// `GET /admin/explain/CLIENT` of a balancer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BalancerExplanation {
+    /// The client.
+    pub client_id: String,
+    /// The balancer that was asked.
+    pub asked: String,
+    /// What it sees of the mesh.
+    pub view: ViewName,
+    /// In a sentence.
+    pub why: String,
+    /// Where it places the client now; none: no node takes clients.
+    pub owner: Option<String>,
+    /// All nodes of the view, the highest score first.
+    pub ranking: Vec<PlacementCandidate>,
+    /// The client's sessions here: one, for a moment more, or none.
+    pub sessions: Vec<EdgeSession>,
+}
+
+/// A node, as placement sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementCandidate {
+    /// Its name.
+    pub node: String,
+    /// The rendezvous hash's score, 16 hexadecimal digits.
+    pub score: String,
+    /// Whether clients are placed there: a trunk leads there, and no better kind of node is left.
+    pub eligible: bool,
+    /// Whether it takes no clients any more, by discovery or its own word.
+    pub draining: bool,
+    /// Whether this balancer does not rely on it now.
+    pub suspect: bool,
+    /// Whether a trunk leads there.
+    pub trunk: bool,
+}
+
+/// A session at an edge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeSession {
+    /// Its name, in hexadecimal digits.
+    pub session: String,
+    /// Of two sessions of one client the one with the higher number stays.
+    pub generation: u64,
+    /// Since when it has this socket, milliseconds since 1970.
+    pub since_ms: u64,
+    /// Whether it takes part in custody.
+    pub reliable: bool,
+    /// Its socket.
+    pub socket: SocketState,
+    /// Whether a node serves it.
+    pub place: PlaceState,
+    /// The node at the other end of its trunk.
+    pub node: Option<String>,
+    /// The node that it moves to, or will as soon as it is its turn.
+    pub moving_to: Option<String>,
+    /// Messages of it whose fate is not known here.
+    pub unfated: Queue,
+    /// Bytes that its socket has not taken.
+    pub unwritten_bytes: usize,
+}
+
+/// How a client's socket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SocketState {
+    /// It waits for a node to let it in.
+    Waiting,
+    /// Open.
+    Open,
+    /// Open, and not read: too much of it waits for its fate.
+    Paused,
+    /// Closed: the session ends once all that it sent has its fate.
+    Closed,
+}
+
+/// How a session at an edge stands with nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceState {
+    /// No node serves it: what it sends waits.
+    Nowhere,
+    /// A node does, or was asked to.
+    At,
+    /// Its node was told to hand it off, and has not let go yet.
+    Leaving,
+}
+
+/// All nodes by their scores for a client, the highest first, each written as 16 hexadecimal digits.
+pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, client: &str) -> Vec<(String, String)> {
+    let (ranking, key) = (Ranking::new(hash_seed, nodes), KeyHash::of(client));
+    let candidates = ranking.candidates(key).into_iter();
+    candidates.map(|at| (ranking.id(at).to_owned(), format!("{:016x}", ranking.score_of(key, at)))).collect()
+}
+
+impl Explanation {
+    /// The newest of the client's sessions with a socket, and the node that has it.
+    #[must_use]
+    pub fn serving(&self) -> Option<(&ClientAt, &SessionAt)> {
+        let sessions = self.nodes.iter().filter_map(|at| Some((at, at.session.as_ref()?)));
+        sessions.max_by_key(|(_, session)| session.generation)
+    }
+
+    /// How it all hangs together, in a sentence or two.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Some(owner) = &self.owner else {
+            return "There is no node in the view: nobody owns the client.".to_owned();
+        };
+        let expected = self.stand_in.as_ref().unwrap_or(owner);
+        let by = match &self.stand_in {
+            None => format!("{owner} owns it: the highest score of the nodes that may own clients"),
+            Some(other) => format!("{owner} owns it, but is suspect here: {other} stands in for it"),
+        };
+        let lingers = self.nodes.iter().find(|at| at.lingering.is_some());
+        match (self.serving(), lingers) {
+            (Some((at, session)), _) => {
+                let edge = session.edge.as_deref().map_or("its own listener".into(), |edge| format!("balancer {edge}"));
+                if at.node == *expected {
+                    format!("{by}, and it serves it, through {edge}.")
+                } else {
+                    format!(
+                        "{by}; {} serves it, through {edge}: it is on its way, or its balancer sees the nodes otherwise.",
+                        at.node
+                    )
+                }
+            }
+            (None, Some(at)) => format!("{by}. It has no socket; its session waits for it at {}.", at.node),
+            (None, None) if self.missing.is_empty() => format!("{by}. It is not connected to the mesh."),
+            (None, None) => format!("{by}. No node that answers has it."),
+        }
+    }
+}
+
+impl BalancerExplanation {
+    /// How it all hangs together, in a sentence or two.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Some(owner) = &self.owner else {
+            return "No node takes clients: none is in the view, or no trunk leads to any.".to_owned();
+        };
+        let passed_over = self.ranking.iter().take_while(|candidate| candidate.node != *owner);
+        let reasons: Vec<_> = passed_over.map(PlacementCandidate::reason).collect();
+        let by = if reasons.is_empty() {
+            format!("It belongs to {owner}: the highest score")
+        } else {
+            format!("It belongs to {owner}: the highest score but for {}", reasons.join(", "))
+        };
+        let Some(session) = self.sessions.iter().max_by_key(|session| session.generation) else {
+            return format!("{by}. It has no session at this balancer.");
+        };
+        match (session.place, &session.node, &session.moving_to) {
+            (PlaceState::At, Some(node), None) if node == owner => format!("{by}, and is there."),
+            (PlaceState::At, Some(node), _) => format!("{by}; it is at {node} still, and waits for its turn to move."),
+            (PlaceState::Leaving, Some(node), _) => format!("{by}; {node} was told to hand it off."),
+            _ => format!("{by}; no node serves it at this moment."),
+        }
+    }
+}
+
+impl PlacementCandidate {
+    fn reason(&self) -> String {
+        let why = match self {
+            Self { trunk: false, .. } => "no trunk leads there",
+            Self { draining: true, .. } => "draining",
+            Self { suspect: true, .. } => "suspect",
+            _ => "not used",
+        };
+        format!("{} ({why})", self.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(node: &str, generation: u64) -> ClientAt {
+        let session = SessionAt {
+            session: "00".into(),
+            generation,
+            since_ms: 0,
+            reliable: false,
+            resumed: false,
+            edge: Some("balancer-0".into()),
+            slot: 0,
+            unconfirmed: Queue::default(),
+            backlog: false,
+            unfated: 0,
+            recipients: 0,
+            commands: 0,
+            broadcasts: 0,
+            contended: false,
+        };
+        let (lingering, held, located, rooms) = (None, None, None, Vec::new());
+        ClientAt { node: node.into(), session: Some(session), lingering, held, located, rooms }
+    }
+
+    fn explanation(stand_in: Option<&str>, nodes: Vec<ClientAt>) -> String {
+        let explanation = Explanation {
+            client_id: "alice".into(),
+            asked: "node-0".into(),
+            view: ViewName { hash: String::new(), nodes: 3 },
+            why: String::new(),
+            owner: Some("node-1".into()),
+            stand_in: stand_in.map(Into::into),
+            ranking: Vec::new(),
+            nodes,
+            missing: Vec::new(),
+        };
+        explanation.sentence()
+    }
+
+    #[test]
+    fn the_sentence_tells_home_from_stand_in_from_elsewhere() {
+        assert!(explanation(None, vec![at("node-1", 1)]).ends_with("and it serves it, through balancer balancer-0."));
+        let both = explanation(None, vec![at("node-1", 1), at("node-2", 2)]);
+        assert!(both.contains("node-2 serves it"), "the newer session counts: {both}");
+        let stand_in = explanation(Some("node-2"), vec![at("node-2", 2)]);
+        assert!(stand_in.contains("suspect here: node-2 stands in for it, and it serves it"), "{stand_in}");
+        assert!(explanation(None, vec![]).ends_with("It is not connected to the mesh."));
+    }
+
+    #[test]
+    fn scores_are_sorted_and_the_first_is_the_owners() {
+        let nodes = ["node-0", "node-1", "node-2"];
+        let scores: Vec<(String, String)> = scores(0, nodes.into_iter(), "alice");
+        let ranking = Ranking::new(0, nodes);
+        let owner = ranking.owner(KeyHash::of("alice")).map(|at| ranking.id(at).to_owned());
+        assert_eq!(owner.as_ref(), scores.first().map(|(node, _)| node));
+        assert!(scores.windows(2).all(|pair| pair[0].1 > pair[1].1), "{scores:?}");
+    }
+
+    #[test]
+    fn a_balancer_says_why_better_nodes_are_passed_over() {
+        let candidate = |node: &str, trunk: bool, suspect: bool| PlacementCandidate {
+            node: node.into(),
+            score: String::new(),
+            eligible: trunk && !suspect,
+            draining: false,
+            suspect,
+            trunk,
+        };
+        let explanation = BalancerExplanation {
+            client_id: "alice".into(),
+            asked: "balancer-0".into(),
+            view: ViewName { hash: String::new(), nodes: 3 },
+            why: String::new(),
+            owner: Some("node-2".into()),
+            ranking: vec![
+                candidate("node-0", false, true),
+                candidate("node-1", true, true),
+                candidate("node-2", true, false),
+            ],
+            sessions: Vec::new(),
+        };
+        assert_eq!(
+            explanation.sentence(),
+            "It belongs to node-2: the highest score but for node-0 (no trunk leads there), node-1 (suspect). \
+             It has no session at this balancer."
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! The description of the API, which clients can be made from: `docs/admin-api.json`, served as it stands.
+
+use serde_json::Value;
+
+use crate::servers::Role;
+
+/// OpenAPI 3.1, JSON.
+pub const DOCUMENT: &str = include_str!("../../../docs/admin-api.json");
+
+/// The operations that servers of this kind answer, sorted: method in capitals, and path.
+#[must_use]
+pub fn operations(role: Role) -> Vec<(String, String)> {
+    let document: Value = serde_json::from_str(DOCUMENT).unwrap_or_default();
+    let role = match role {
+        Role::Node => "node",
+        Role::Balancer => "balancer",
+    };
+    let is_served = |operation: &Value| {
+        operation["x-served-by"].as_array().is_some_and(|by| by.iter().any(|server| server == role))
+    };
+    let paths = document["paths"].as_object().into_iter().flatten();
+    let operations = paths.flat_map(|(path, methods)| {
+        let methods = methods.as_object().into_iter().flatten();
+        methods.filter(|(_, operation)| is_served(operation)).map(|(method, _)| (method.to_uppercase(), path.clone()))
+    });
+    let mut operations: Vec<_> = operations.collect();
+    operations.sort();
+    operations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_is_json_and_both_kinds_of_server_have_routes() {
+        let (node, balancer) = (operations(Role::Node), operations(Role::Balancer));
+        assert!(node.len() > balancer.len() && !balancer.is_empty());
+        assert!(balancer.iter().all(|operation| node.contains(operation)), "nodes answer all that balancers do");
+    }
+}

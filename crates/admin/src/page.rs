@@ -1,0 +1,187 @@
+//! Lists by name, a page at a time. Pure.
+//!
+//! Each node gives the first names behind the cursor that it has, sorted; the first of all these together are the page. Nothing
+//! is left out: a name among the first N of all is among the first N of every node that has it.
+
+use std::collections::BinaryHeap;
+
+use serde::Deserialize;
+use signaling_protocol::ClientId;
+
+/// Names on a page if nothing else is asked for.
+pub const USUAL: usize = 100;
+/// Most names on a page.
+pub const MOST: usize = 1_000;
+/// Longest prefix that is asked for: as long as a name.
+const LONGEST: usize = 128;
+
+/// A page as it stands in a query.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageQuery {
+    /// Only names behind this one.
+    pub after: Option<String>,
+    /// How many.
+    pub limit: Option<usize>,
+    /// Only names that begin so.
+    pub prefix: Option<String>,
+    /// Ask this node alone.
+    #[serde(default)]
+    pub here: bool,
+}
+
+/// Which names are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    after: Option<String>,
+    limit: usize,
+    prefix: String,
+}
+
+impl PageQuery {
+    /// Checks it; `most` names are on a page at most.
+    ///
+    /// # Errors
+    /// Says what is wrong with which parameter.
+    pub fn check(self, most: usize) -> Result<Page, String> {
+        let Self { after, limit, prefix, .. } = self;
+        let limit = limit.unwrap_or(USUAL.min(most));
+        if !(1..=most).contains(&limit) {
+            return Err(format!("limit is {limit}: it must be 1 to {most}"));
+        }
+        let after = after.filter(|after| !after.is_empty());
+        for (name, value) in [("after", after.as_deref()), ("prefix", prefix.as_deref().filter(|it| !it.is_empty()))] {
+            if let Some(Err(error)) = value.map(ClientId::new) {
+                return Err(format!("{name}: {error}"));
+            }
+        }
+        let prefix = prefix.unwrap_or_default();
+        if prefix.len() > LONGEST {
+            return Err(format!("prefix is longer than {LONGEST} characters"));
+        }
+        Ok(Page { after, limit, prefix })
+    }
+}
+
+impl Page {
+    /// The first `limit` names behind `after`.
+    #[must_use]
+    pub fn new(after: Option<&str>, limit: usize) -> Self {
+        Self { after: after.map(str::to_owned), limit, prefix: String::new() }
+    }
+
+    /// How many names at most.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Only names above this one, if any.
+    #[must_use]
+    pub fn after(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
+    /// As a query for another node, which is asked for what it has itself. Names need no escapes.
+    #[must_use]
+    pub fn query(&self) -> String {
+        let mut query = format!("here=true&limit={}", self.limit);
+        if let Some(after) = &self.after {
+            query.push_str("&after=");
+            query.push_str(after);
+        }
+        if !self.prefix.is_empty() {
+            query.push_str("&prefix=");
+            query.push_str(&self.prefix);
+        }
+        query
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.after.as_deref().is_none_or(|after| name > after) && name.starts_with(&self.prefix)
+    }
+
+    /// Of names in any order, each once, the wanted ones, sorted; and whether there are more. Keeps no more than a page of
+    /// them in mind.
+    pub fn pick<'a>(&self, names: impl Iterator<Item = &'a str>) -> (Vec<&'a str>, bool) {
+        let mut first = BinaryHeap::with_capacity(self.limit + 2);
+        for name in names.filter(|name| self.wants(name)) {
+            if first.len() <= self.limit {
+                first.push(name);
+            } else if first.peek().is_some_and(|last| name < *last) {
+                first.pop();
+                first.push(name);
+            }
+        }
+        let mut picked = first.into_sorted_vec();
+        let more = picked.len() > self.limit;
+        picked.truncate(self.limit);
+        (picked, more)
+    }
+
+    /// Of sorted rows of all nodes, each name once, the page; and where the next one begins. `more` says that a node has
+    /// further ones.
+    pub(crate) fn cut<T>(&self, rows: &mut Vec<T>, more: bool, name: impl Fn(&T) -> &str) -> Option<String> {
+        let more = more || rows.len() > self.limit;
+        rows.truncate(self.limit);
+        rows.last().filter(|_| more).map(|row| name(row).to_owned())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn query(after: Option<&str>, limit: Option<usize>, prefix: Option<&str>) -> PageQuery {
+        PageQuery { after: after.map(Into::into), limit, prefix: prefix.map(Into::into), here: false }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_checked_and_the_parameter_named() {
+        for (bad, part) in [
+            (query(None, Some(0), None), "limit"),
+            (query(None, Some(MOST + 1), None), "limit"),
+            (query(Some("a b"), None, None), "after"),
+            (query(None, None, Some("ä")), "prefix"),
+        ] {
+            assert!(bad.check(MOST).unwrap_err().starts_with(part));
+        }
+        let page = query(Some("alice"), Some(7), Some("a")).check(MOST).unwrap();
+        assert_eq!(page.query(), "here=true&limit=7&after=alice&prefix=a");
+        assert_eq!(query(Some(""), None, Some("")).check(MOST).unwrap(), Page::new(None, USUAL));
+    }
+
+    #[test]
+    fn a_page_is_sorted_begins_behind_the_cursor_and_says_whether_more_follow() {
+        let names = ["d", "b", "a", "bb", "c"];
+        let pick =
+            |after, limit, prefix| query(after, Some(limit), prefix).check(MOST).unwrap().pick(names.into_iter());
+        assert_eq!(pick(None, 3, None), (vec!["a", "b", "bb"], true));
+        assert_eq!(pick(Some("bb"), 3, None), (vec!["c", "d"], false));
+        assert_eq!(pick(None, 2, Some("b")), (vec!["b", "bb"], false));
+        assert_eq!(pick(Some("z"), 2, None), (vec![], false));
+    }
+
+    proptest! {
+        #[test]
+        fn pages_put_together_are_all_names_in_order(
+            names in prop::collection::btree_set("[a-c]{1,4}", 0..60), limit in 1..20_usize,
+        ) {
+            let (mut read, mut after) = (Vec::new(), None);
+            loop {
+                let page = Page::new(after.as_deref(), limit);
+                let (picked, more) = page.pick(names.iter().rev().map(String::as_str));
+                read.extend(picked.iter().map(|name| (*name).to_owned()));
+                after = read.last().cloned();
+                if !more {
+                    break;
+                }
+                prop_assert_eq!(picked.len(), limit);
+            }
+            prop_assert_eq!(read, names.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Which clients would move if a node joined or left. Pure.
+//!
+//! Each node reckons for the clients that it has, and the parts are added up: no list of all clients is ever made. By the view
+//! alone, that is, whatever is thought of nodes that do not answer now.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use signaling_rendezvous::{KeyHash, Ranking};
+
+use crate::servers::ViewName;
+use crate::{Missing, Page};
+
+/// What would happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A node comes, or one that drains returns to service.
+    Join(String),
+    /// One goes, or drains.
+    Leave(String),
+}
+
+/// Why a change makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoChange {
+    /// It takes clients already.
+    IsThere(String),
+    /// There is no such node.
+    Unknown(String),
+    /// It is the last one.
+    Last(String),
+}
+
+impl NoChange {
+    /// For people.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self {
+            Self::IsThere(node) => format!("{node} is in the view and takes clients already: nothing would change"),
+            Self::Unknown(node) => format!("there is no node {node} in the view"),
+            Self::Last(node) => format!("{node} is the only node: its clients could move nowhere"),
+        }
+    }
+}
+
+/// Who may own clients: members that do not drain, unless only such are left.
+fn eligible(members: &[(&str, bool)]) -> Vec<String> {
+    let settled = members.iter().any(|(_, draining)| !draining);
+    members.iter().filter(|(_, draining)| !settled || !draining).map(|(id, _)| (*id).to_owned()).collect()
+}
+
+/// Who may own clients before a change and after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rankings {
+    before: Ranking,
+    after: Ranking,
+}
+
+impl Rankings {
+    /// Of a view's members, each with whether it drains.
+    ///
+    /// # Errors
+    /// If the change makes no sense.
+    pub fn new(hash_seed: u64, members: &[(&str, bool)], change: &Change) -> Result<Self, NoChange> {
+        let before = eligible(members);
+        let after = match change {
+            Change::Join(node) if before.contains(node) => return Err(NoChange::IsThere(node.clone())),
+            Change::Join(node) => {
+                let others = members.iter().copied().filter(|(id, _)| id != node);
+                eligible(&others.chain([(node.as_str(), false)]).collect::<Vec<_>>())
+            }
+            Change::Leave(node) => {
+                let others: Vec<_> = members.iter().copied().filter(|(id, _)| id != node).collect();
+                match others.len() {
+                    all if all == members.len() => return Err(NoChange::Unknown(node.clone())),
+                    0 => return Err(NoChange::Last(node.clone())),
+                    _ => eligible(&others),
+                }
+            }
+        };
+        Ok(Self { before: Ranking::new(hash_seed, before), after: Ranking::new(hash_seed, after) })
+    }
+
+    /// The client's owner before and after.
+    fn owners(&self, client: &str) -> Option<(&str, &str)> {
+        let (key, Self { before, after }) = (KeyHash::of(client), self);
+        Some((before.id(before.owner(key)?), after.id(after.owner(key)?)))
+    }
+
+    /// What the change would bring for one node's clients.
+    pub fn preview<'a>(
+        &self,
+        view: ViewName,
+        change: &Change,
+        node: &str,
+        clients: impl Iterator<Item = &'a str> + Clone,
+        page: &Page,
+    ) -> Preview {
+        let mut flows: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let (mut total, mut elsewhere) = (0, 0);
+        let mut shares: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for id in self.before.ids().iter().chain(self.after.ids()) {
+            shares.entry(id).or_default();
+        }
+        for (from, to) in clients.clone().filter_map(|client| self.owners(client)) {
+            total += 1;
+            elsewhere += u64::from(from != node);
+            shares.entry(from).or_default().0 += 1;
+            shares.entry(to).or_default().1 += 1;
+            if from != to {
+                *flows.entry((from, to)).or_default() += 1;
+            }
+        }
+        let moves = clients.filter(|client| self.owners(client).is_some_and(|(from, to)| from != to));
+        let (picked, more) = page.pick(moves);
+        let moving = |client: &str| {
+            let (from, to) = self.owners(client)?;
+            Some(Move { client_id: client.to_owned(), from: from.to_owned(), to: to.to_owned() })
+        };
+        let (kind, node) = match change {
+            Change::Join(node) => (Kind::Join, node.clone()),
+            Change::Leave(node) => (Kind::Leave, node.clone()),
+        };
+        let mut preview = Preview {
+            change: kind,
+            node,
+            view,
+            total,
+            moving: flows.values().sum(),
+            ideal_moving: 0.0,
+            ideal_share: 0.0,
+            elsewhere,
+            nodes: shares.into_iter().map(|(node, share)| Share::new(node, share)).collect(),
+            flows: flows.into_iter().map(|((from, to), clients)| Flow::new(from, to, clients)).collect(),
+            next: picked.last().filter(|_| more).map(|client| (*client).to_owned()),
+            clients: picked.into_iter().filter_map(moving).collect(),
+            missing: Vec::new(),
+        };
+        preview.reckon_ideals(self.before.len(), self.after.len());
+        preview
+    }
+}
+
+/// Which change a preview is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A node joins.
+    Join,
+    /// A node leaves.
+    Leave,
+}
+
+/// `GET /admin/preview`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preview {
+    /// What would happen.
+    pub change: Kind,
+    /// Of which node.
+    pub node: String,
+    /// The view that this is reckoned by.
+    pub view: ViewName,
+    /// Clients with a socket.
+    pub total: u64,
+    /// How many of them would get another owner.
+    pub moving: u64,
+    /// How many would if each node owned the same share.
+    pub ideal_moving: f64,
+    /// Clients of each node afterwards, if each owned the same share.
+    pub ideal_share: f64,
+    /// Clients that are not at their owner now: they move, whatever happens.
+    pub elsewhere: u64,
+    /// Each node's clients, by name.
+    pub nodes: Vec<Share>,
+    /// How many would go where.
+    pub flows: Vec<Flow>,
+    /// Who would move, by id, a page of them.
+    pub clients: Vec<Move>,
+    /// `after` of the next page; none: this is the last one.
+    pub next: Option<String>,
+    /// Nodes whose clients are not counted.
+    pub missing: Vec<Missing>,
+}
+
+/// One node's clients.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The node.
+    pub node: String,
+    /// Clients that it owns now.
+    pub before: u64,
+    /// Clients that it would own.
+    pub after: u64,
+}
+
+/// Clients that would go the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// From this node.
+    pub from: String,
+    /// To this one.
+    pub to: String,
+    /// How many.
+    pub clients: u64,
+}
+
+/// A client that would move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// Which.
+    pub client_id: String,
+    /// Its owner now.
+    pub from: String,
+    /// Its owner then.
+    pub to: String,
+}
+
+impl Share {
+    fn new(node: &str, (before, after): (u64, u64)) -> Self {
+        Self { node: node.to_owned(), before, after }
+    }
+}
+
+impl Flow {
+    fn new(from: &str, to: &str, clients: u64) -> Self {
+        Self { from: from.to_owned(), to: to.to_owned(), clients }
+    }
+}
+
+impl Preview {
+    /// Adds what another node has reckoned, of the same change by the same view.
+    pub fn add(&mut self, other: Self) {
+        self.total += other.total;
+        self.moving += other.moving;
+        self.ideal_moving += other.ideal_moving;
+        self.ideal_share += other.ideal_share;
+        self.elsewhere += other.elsewhere;
+        for share in other.nodes {
+            match self.nodes.iter_mut().find(|known| known.node == share.node) {
+                Some(known) => {
+                    known.before += share.before;
+                    known.after += share.after;
+                }
+                None => self.nodes.push(share),
+            }
+        }
+        for flow in other.flows {
+            match self.flows.iter_mut().find(|known| (&known.from, &known.to) == (&flow.from, &flow.to)) {
+                Some(known) => known.clients += flow.clients,
+                None => self.flows.push(flow),
+            }
+        }
+        self.flows.sort_by(|a, b| (&a.from, &a.to).cmp(&(&b.from, &b.to)));
+        // What is left of its page shows that there is more.
+        self.next = self.next.take().or(other.next);
+        self.clients.extend(other.clients);
+    }
+
+    /// Cuts what was added up to a page.
+    #[must_use]
+    pub fn finish(mut self, page: &Page, missing: Vec<Missing>) -> Self {
+        self.clients.sort_by(|a, b| a.client_id.cmp(&b.client_id));
+        self.clients.dedup_by(|later, earlier| later.client_id == earlier.client_id);
+        let more = self.next.is_some();
+        self.next = page.cut(&mut self.clients, more, |client| &client.client_id);
+        self.missing = missing;
+        self
+    }
+
+    /// Linear in the number of clients, so that parts add up.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    fn reckon_ideals(&mut self, before: usize, after: usize) {
+        let total = self.total as f64;
+        self.ideal_share = total / after.max(1) as f64;
+        self.ideal_moving = total / before.max(after).max(1) as f64;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const MEMBERS: [(&str, bool); 3] = [("node-0", false), ("node-1", false), ("node-2", false)];
+
+    fn view() -> ViewName {
+        ViewName { hash: "00".into(), nodes: 3 }
+    }
+
+    fn clients() -> Vec<String> {
+        (0..1_000).map(|n| format!("client-{n}")).collect()
+    }
+
+    /// As three nodes would reckon and one would add up.
+    fn preview(change: &Change, page: &Page) -> Preview {
+        let (rankings, clients) = (Rankings::new(0, &MEMBERS, change).unwrap(), clients());
+        let part = |node: &str| {
+            let own = clients.iter().map(String::as_str).filter(|client| rankings.owners(client).unwrap().0 == node);
+            rankings.preview(view(), change, node, own, page)
+        };
+        let mut whole = part("node-0");
+        whole.add(part("node-1"));
+        whole.add(part("node-2"));
+        whole.finish(page, Vec::new())
+    }
+
+    #[test]
+    fn who_joins_takes_its_share_and_nobody_moves_between_the_others() {
+        let preview = preview(&Change::Join("node-3".into()), &Page::new(None, 1_000));
+        assert_eq!((preview.total, preview.elsewhere, preview.ideal_moving), (1_000, 0, 250.0));
+        assert!((200..300).contains(&preview.moving), "{}", preview.moving);
+        assert_eq!(preview.clients.len() as u64, preview.moving);
+        assert!(preview.flows.iter().all(|flow| flow.to == "node-3"), "{:?}", preview.flows);
+        let joined = preview.nodes.iter().find(|share| share.node == "node-3").unwrap();
+        assert_eq!((joined.before, joined.after), (0, preview.moving));
+        assert_eq!(preview.nodes.iter().map(|share| share.after).sum::<u64>(), 1_000);
+    }
+
+    #[test]
+    fn who_leaves_gives_away_all_and_nobody_else_moves() {
+        let preview = preview(&Change::Leave("node-1".into()), &Page::new(None, 1_000));
+        let left = preview.nodes.iter().find(|share| share.node == "node-1").unwrap();
+        assert_eq!((left.before, left.after), (preview.moving, 0));
+        assert!(preview.flows.iter().all(|flow| flow.from == "node-1"));
+        assert_eq!((preview.ideal_share, preview.flows.len()), (500.0, 2));
+    }
+
+    #[test]
+    fn pages_put_together_are_all_that_move() {
+        let change = Change::Join("node-3".into());
+        let whole = preview(&change, &Page::new(None, 1_000)).clients;
+        let (mut read, mut after) = (Vec::new(), None);
+        loop {
+            let page = preview(&change, &Page::new(after.as_deref(), 37));
+            assert_eq!(page.moving, whole.len() as u64, "counts are of all");
+            read.extend(page.clients);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(read, whole);
+    }
+
+    #[test]
+    fn draining_nodes_own_nothing_unless_only_such_are_left() {
+        let members = [("a", false), ("b", true)];
+        let rankings = |members: &[(&str, bool)], change| Rankings::new(0, members, &change);
+        let back = rankings(&members, Change::Join("b".into())).unwrap();
+        assert_eq!((back.before.len(), back.after.len()), (1, 2));
+        let last = rankings(&members, Change::Leave("a".into())).unwrap();
+        assert_eq!(last.after.id(0), "b");
+        let drained = rankings(&members, Change::Leave("b".into())).unwrap();
+        assert_eq!(drained.before, drained.after, "it owned nothing any more");
+    }
+
+    #[test]
+    fn what_would_change_nothing_is_said_to() {
+        let of = |change| Rankings::new(0, &MEMBERS, &change).unwrap_err();
+        assert_eq!(of(Change::Join("node-1".into())), NoChange::IsThere("node-1".into()));
+        assert_eq!(of(Change::Leave("node-9".into())), NoChange::Unknown("node-9".into()));
+        let only = Rankings::new(0, &[("a", false)], &Change::Leave("a".into()));
+        assert_eq!(only.unwrap_err(), NoChange::Last("a".into()));
+    }
+}

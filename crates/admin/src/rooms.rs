@@ -1,0 +1,129 @@
+//! Rooms that somebody is in.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Missing, Page};
+
+/// Most rooms on a page: the store is asked about each.
+pub const MOST: usize = 200;
+
+/// Whom one node has in a room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomAt {
+    /// The node.
+    pub node: String,
+    /// Members.
+    pub members: u64,
+    /// Clients in line.
+    pub waiting: u64,
+}
+
+/// A room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomRow {
+    /// Its name.
+    pub room: String,
+    /// Members: as the room store has them, or, if it does not answer, those that the nodes have.
+    pub members: u64,
+    /// Clients in line, likewise.
+    pub waiting: u64,
+    /// Most members; none: no limit, or not known because the room store was not asked or does not answer.
+    pub capacity: Option<u32>,
+    /// Whether the room store has said so.
+    pub from_store: bool,
+    /// Where they are.
+    pub nodes: Vec<RoomAt>,
+}
+
+/// `GET /admin/rooms`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rooms {
+    /// By name.
+    pub rooms: Vec<RoomRow>,
+    /// `after` of the next page; none: this is the last one.
+    pub next: Option<String>,
+    /// Nodes whose rooms are not among these.
+    pub missing: Vec<Missing>,
+}
+
+impl RoomRow {
+    /// A room as one node has it.
+    #[must_use]
+    pub fn at(room: &str, at: RoomAt) -> Self {
+        let RoomAt { members, waiting, .. } = at;
+        Self { room: room.to_owned(), members, waiting, capacity: None, from_store: false, nodes: vec![at] }
+    }
+}
+
+impl Rooms {
+    /// What nodes have, each of its own clients, as one page.
+    #[must_use]
+    pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
+        let more = nodes.iter().any(|node| node.next.is_some());
+        let mut by_name: BTreeMap<String, RoomRow> = BTreeMap::new();
+        for row in nodes.into_iter().flat_map(|node| node.rooms) {
+            match by_name.get_mut(&row.room) {
+                Some(sum) => {
+                    sum.members += row.members;
+                    sum.waiting += row.waiting;
+                    sum.nodes.extend(row.nodes);
+                }
+                None => drop(by_name.insert(row.room.clone(), row)),
+            }
+        }
+        let mut rooms: Vec<_> = by_name.into_values().collect();
+        rooms.iter_mut().for_each(|row| row.nodes.sort_by(|a, b| a.node.cmp(&b.node)));
+        let next = page.cut(&mut rooms, more, |row| &row.room);
+        Self { rooms, next, missing }
+    }
+}
+
+/// `GET /admin/rooms/ROOM`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Room {
+    /// Its name.
+    pub room: String,
+    /// Rises with each change.
+    pub version: u64,
+    /// Most members; none: no limit.
+    pub capacity: Option<u32>,
+    /// How many members there are.
+    pub count: u64,
+    /// How many wait.
+    pub waiting: u64,
+    /// Members, the oldest first, a page of them.
+    pub members: Vec<Member>,
+    /// Whether further ones follow behind the last of these.
+    pub more: bool,
+}
+
+/// A member of a room.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Who.
+    pub client_id: String,
+    /// What the others are shown.
+    pub data: serde_json::Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_that_several_nodes_have_people_in_is_one() {
+        let at = |node: &str, members, waiting| RoomAt { node: node.into(), members, waiting };
+        let node = |rooms: &[(&str, RoomAt)]| Rooms {
+            rooms: rooms.iter().map(|(room, at)| RoomRow::at(room, at.clone())).collect(),
+            ..Rooms::default()
+        };
+        let nodes = vec![node(&[("a", at("y", 2, 0)), ("c", at("y", 1, 0))]), node(&[("a", at("x", 3, 1))])];
+        let merged = Rooms::merge(&Page::new(None, 1), nodes, Vec::new());
+        assert_eq!(merged.next.as_deref(), Some("a"));
+        let [row] = &merged.rooms[..] else { panic!("no page of one") };
+        assert_eq!((row.members, row.waiting), (5, 1));
+        assert_eq!(row.nodes, [at("x", 3, 1), at("y", 2, 0)]);
+    }
+}

@@ -1,0 +1,189 @@
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::cli::ServerArgs;
+
+/// Longer than a server waits for others.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A page of a thousand clients comes to less.
+const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
+/// A secret is short.
+const LONGEST_SECRET: u64 = 4_096;
+
+/// Why a command did not get its answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("--server: {0:?} is no address: give http://HOST:PORT of a server's internal listener")]
+    Address(String),
+    #[error("--secret-file: cannot read {}: {error}", path.display())]
+    Secret { path: PathBuf, error: io::Error },
+    #[error("--secret-file: {} holds nothing that can be shown as a token", .0.display())]
+    BadSecret(PathBuf),
+    #[error("cannot reach {server}: {why}")]
+    Unreachable { server: String, why: String },
+    #[error("{0} asks for the admin token: give a file with it by --secret-file")]
+    Unauthorized(String),
+    #[error("{0} knows no such question: balancers do not, nor do older releases; ask a node by --server")]
+    NoSuchRoute(String),
+    #[error("{message}")]
+    Refused { status: u16, code: String, message: String },
+    #[error("{server} answers what makes no sense: {why}")]
+    Nonsense { server: String, why: String },
+    #[error("cannot write the answer: {0}")]
+    Output(io::Error),
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Address(_) | Self::Secret { .. } | Self::BadSecret(_) => 2,
+            Self::Refused { status: 400, .. } => 2,
+            Self::Refused { status: 500.., .. } => 3,
+            Self::Refused { .. } => 1,
+            Self::Unreachable { .. } | Self::Unauthorized(_) | Self::NoSuchRoute(_) => 3,
+            Self::Nonsense { .. } | Self::Output(_) => 3,
+        }
+    }
+}
+
+/// A server that is asked.
+pub(crate) struct Api {
+    base: Url,
+    token: Option<String>,
+    http: reqwest::Client,
+}
+
+impl Api {
+    pub(crate) fn new(args: &ServerArgs) -> Result<Self, Failure> {
+        let bad = || Failure::Address(args.server.clone());
+        let text = if args.server.contains("://") { args.server.clone() } else { format!("http://{}", args.server) };
+        let base = Url::parse(&text).map_err(|_| bad())?;
+        if base.scheme() != "http" || base.host_str().is_none() || base.cannot_be_a_base() {
+            return Err(bad());
+        }
+        let token = args.secret_file.as_deref().map(read_secret).transpose()?;
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .http1_only()
+            .timeout(TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| Failure::Unreachable { server: text, why: error.to_string() })?;
+        Ok(Self { base, token, http })
+    }
+
+    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Value, Failure> {
+        self.ask(Method::GET, path, query, None).await
+    }
+
+    /// Asks for `/admin/PATH`.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Result<Value, Failure> {
+        let server = self.base.origin().ascii_serialization();
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            Ok(mut segments) => {
+                segments.clear().push("admin").extend(path);
+            }
+            Err(()) => return Err(Failure::Address(server)),
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let mut request = self.http.request(method, url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let unreachable = |error: reqwest::Error| Failure::Unreachable { server: server.clone(), why: cause(&error) };
+        let mut response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+            answer.extend_from_slice(&chunk);
+            if answer.len() > LONGEST_ANSWER {
+                return Err(Failure::Nonsense { server, why: "it never ends".to_owned() });
+            }
+        }
+        let answer = serde_json::from_slice(&answer)
+            .map_err(|error| Failure::Nonsense { server: server.clone(), why: format!("{status}, {error}") })?;
+        if status.is_success() { Ok(answer) } else { Err(refused(server, status, &answer)) }
+    }
+
+    /// Reads an answer as what it should be.
+    pub(crate) fn read<T: DeserializeOwned>(&self, answer: &Value) -> Result<T, Failure> {
+        T::deserialize(answer).map_err(|error| {
+            let server = self.base.origin().ascii_serialization();
+            Failure::Nonsense { server, why: format!("{error}; is mesh-ctl as new as the server?") }
+        })
+    }
+}
+
+fn refused(server: String, status: StatusCode, answer: &Value) -> Failure {
+    let word = |name: &str| answer["error"][name].as_str().unwrap_or_default().to_owned();
+    let (code, message) = (word("code"), word("message"));
+    match (status, code.as_str()) {
+        (StatusCode::UNAUTHORIZED, _) => Failure::Unauthorized(server),
+        (StatusCode::NOT_FOUND, "not_found") => Failure::NoSuchRoute(server),
+        _ if message.is_empty() => Failure::Nonsense { server, why: status.to_string() },
+        _ => Failure::Refused { status: status.as_u16(), code, message },
+    }
+}
+
+/// The innermost cause says most.
+fn cause(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// The first line that is not empty: what a server shows to others.
+fn read_secret(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST_SECRET).read_to_string(&mut text));
+    read.map_err(|error| Failure::Secret { path: path.into(), error })?;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = line.filter(|line| line.bytes().all(|byte| byte.is_ascii_graphic()));
+    line.map(str::to_owned).ok_or_else(|| Failure::BadSecret(path.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn an_address_may_come_without_its_scheme_and_nonsense_is_named() {
+        let api = |server: &str| Api::new(&ServerArgs { server: server.into(), secret_file: None });
+        assert!(api("127.0.0.1:7900").is_ok() && api("http://[::1]:7900/").is_ok());
+        for bad in ["https://h:1", "ftp://h", "http://", ""] {
+            let Err(failure) = api(bad) else { panic!("{bad} was taken") };
+            assert_eq!(failure.exit_code(), 2, "{failure}");
+        }
+    }
+
+    #[test]
+    fn each_failure_has_its_exit_code() {
+        let refused = |status| {
+            let answer = serde_json::json!({ "error": { "code": "some_code", "message": "some words" } });
+            refused("http://h:1".into(), StatusCode::from_u16(status).unwrap(), &answer).exit_code()
+        };
+        assert_eq!([400, 401, 404, 409, 502, 503].map(refused), [2, 3, 1, 1, 3, 3]);
+    }
+}

@@ -1,0 +1,43 @@
+use std::time::Duration;
+
+use signaling_admin::servers::{Nodes, Server};
+use tokio::time::{Instant, sleep};
+
+use crate::Ending;
+use crate::api::{Api, Failure};
+
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Waits until a server has no clients any more; which one, and for how long at most, as on the command line.
+pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
+    let start = Instant::now();
+    let mut told = None;
+    loop {
+        let clients = clients_of(api, node).await?;
+        if clients == 0 {
+            eprintln!("mesh-ctl: it has no clients any more, after {:.1} s", start.elapsed().as_secs_f64());
+            return Ok(Ending::Done);
+        }
+        if start.elapsed() >= Duration::from_secs(seconds) {
+            eprintln!("mesh-ctl: after {seconds} s it still has {clients} clients");
+            return Ok(Ending::No);
+        }
+        if told.replace(clients) != Some(clients) {
+            eprintln!("mesh-ctl: {clients} clients are left");
+        }
+        sleep(LOOK).await;
+    }
+}
+
+async fn clients_of(api: &Api, node: Option<&str>) -> Result<usize, Failure> {
+    let Some(name) = node else {
+        let server: Server = api.read(&api.get(&["server"], &[]).await?)?;
+        return Ok(server.clients);
+    };
+    let nodes: Nodes = api.read(&api.get(&["nodes"], &[]).await?)?;
+    // One that is gone has none.
+    let Some(node) = nodes.nodes.into_iter().find(|node| node.node == name) else { return Ok(0) };
+    let silent = || Failure::Unreachable { server: name.to_owned(), why: "the node that was asked cannot".to_owned() };
+    Ok(node.server.ok_or_else(silent)?.clients)
+}

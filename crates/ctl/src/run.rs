@@ -1,0 +1,275 @@
+use clap::CommandFactory as _;
+use reqwest::Method;
+use serde::Serialize;
+use serde_json::{Value, json};
+use signaling_admin::Missing;
+use signaling_admin::clients::{Client, Clients, Kicked};
+use signaling_admin::explain::{BalancerExplanation, Explanation};
+use signaling_admin::preview::Preview;
+use signaling_admin::rooms::{self, Room, Rooms};
+use signaling_admin::servers::{Draining, Nodes};
+
+use crate::api::{Api, Failure};
+use crate::cli::{Cli, Command, Pages};
+use crate::table::terminal_width;
+use crate::{Ending, drain, print, show};
+
+/// Names that are asked for at once.
+const PAGE: usize = 1_000;
+
+/// Asks, and prints the answer.
+pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
+    if let Command::Completions { shell } = cli.command {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "mesh-ctl", &mut script);
+        print(&String::from_utf8_lossy(&script))?;
+        return Ok(Ending::Done);
+    }
+    let out = Out { json: cli.json, width: terminal_width() };
+    let api = Api::new(&cli.server)?;
+    match cli.command {
+        Command::Nodes => {
+            let answer = api.get(&["nodes"], &[]).await?;
+            let nodes: Nodes = api.read(&answer)?;
+            out.answer(&answer, || show::nodes(&nodes, out.width))?;
+            Ok(partial(&nodes.missing))
+        }
+        Command::Clients { prefix, pages } => {
+            let clients = all_clients(&api, prefix.as_deref(), &pages).await?;
+            out.answer(&clients, || show::clients(&clients, out.width))?;
+            Ok(partial(&clients.missing))
+        }
+        Command::Client { id } => {
+            let answer = api.get(&["clients", &id], &[]).await?;
+            let client: Client = api.read(&answer)?;
+            out.answer(&answer, || show::client(&client, out.width))?;
+            Ok(partial(&client.missing))
+        }
+        Command::Explain { id } => explain(&api, &out, &id).await,
+        Command::Preview { join, leave, pages } => {
+            let change = join.as_deref().map(|node| ("join", node)).or(leave.as_deref().map(|node| ("leave", node)));
+            let preview = whole_preview(&api, change.unwrap_or_default(), &pages).await?;
+            out.answer(&preview, || show::preview(&preview, out.width))?;
+            Ok(partial(&preview.missing))
+        }
+        Command::Rooms { prefix, pages } => {
+            let rooms = all_rooms(&api, prefix.as_deref(), &pages).await?;
+            out.answer(&rooms, || show::rooms(&rooms, out.width))?;
+            Ok(partial(&rooms.missing))
+        }
+        Command::Room { name, all } => {
+            let room = whole_room(&api, &name, all).await?;
+            out.answer(&room, || show::room(&room, out.width))?;
+            Ok(if room.count == 0 && room.waiting == 0 { Ending::No } else { Ending::Done })
+        }
+        Command::Capacity { room, capacity, reset } => {
+            let path = ["rooms", &room, "capacity"];
+            let answer = match capacity {
+                Some(capacity) => api.ask(Method::PUT, &path, &[], Some(json!({ "capacity": capacity }))).await?,
+                None if reset => api.ask(Method::DELETE, &path, &[], None).await?,
+                None => api.get(&["rooms", &room], &[]).await?,
+            };
+            let room: Room = api.read(&answer)?;
+            out.answer(&json!({ "room": room.room, "capacity": room.capacity }), || show::capacity(&room))?;
+            Ok(Ending::Done)
+        }
+        Command::Kick { id } => {
+            let answer = api.ask(Method::POST, &["clients", &id, "kick"], &[], None).await?;
+            let kicked: Kicked = api.read(&answer)?;
+            out.answer(&answer, || show::kicked(&kicked))?;
+            Ok(match partial(&kicked.missing) {
+                Ending::Done if !kicked.was_here => Ending::No,
+                ending => ending,
+            })
+        }
+        Command::Drain { node, wait, timeout } => {
+            let answer = turn(&api, &out, node.as_deref(), "drain").await?;
+            if wait { drain::until_empty(&api, node.as_deref(), timeout).await } else { Ok(answer) }
+        }
+        Command::Undrain { node } => turn(&api, &out, node.as_deref(), "undrain").await,
+        Command::Completions { .. } => Ok(Ending::Done),
+    }
+}
+
+/// How answers are printed.
+struct Out {
+    json: bool,
+    width: Option<usize>,
+}
+
+impl Out {
+    fn answer(&self, answer: &impl Serialize, table: impl FnOnce() -> String) -> Result<(), Failure> {
+        if self.json {
+            let text = serde_json::to_string_pretty(answer).map_err(|error| Failure::Output(error.into()))?;
+            print(&(text + "\n"))
+        } else {
+            print(&table())
+        }
+    }
+}
+
+/// Says which nodes are missing.
+fn partial(missing: &[Missing]) -> Ending {
+    for Missing { node, why } in missing {
+        eprintln!("mesh-ctl: without {node}: {why}");
+    }
+    if missing.is_empty() { Ending::Done } else { Ending::Partial }
+}
+
+async fn explain(api: &Api, out: &Out, id: &str) -> Result<Ending, Failure> {
+    let answer = api.get(&["explain", id], &[]).await?;
+    if answer.get("sessions").is_some() {
+        let explanation: BalancerExplanation = api.read(&answer)?;
+        out.answer(&answer, || show::balancer_explanation(&explanation, out.width))?;
+        return Ok(Ending::Done);
+    }
+    let explanation: Explanation = api.read(&answer)?;
+    out.answer(&answer, || show::explanation(&explanation, out.width))?;
+    Ok(partial(&explanation.missing))
+}
+
+async fn turn(api: &Api, out: &Out, node: Option<&str>, what: &str) -> Result<Ending, Failure> {
+    let path = node.map_or_else(|| vec![what], |node| vec!["nodes", node, what]);
+    let answer = api.ask(Method::POST, &path, &[], None).await?;
+    let draining: Draining = api.read(&answer)?;
+    out.answer(&answer, || show::draining(node, draining))?;
+    Ok(Ending::Done)
+}
+
+/// How far a list is read, page by page.
+struct Reader {
+    left: usize,
+    after: Option<String>,
+    most: usize,
+}
+
+impl Reader {
+    fn new(pages: &Pages, most: usize) -> Self {
+        let left = if pages.all { usize::MAX } else { pages.limit as usize };
+        Self { left, after: pages.after.clone(), most }
+    }
+
+    fn query<'a>(&'a self, limit: &'a str, further: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let mut query = vec![("limit", limit)];
+        query.extend(self.after.as_deref().map(|after| ("after", after)));
+        query.extend(further);
+        query
+    }
+
+    fn limit(&self) -> String {
+        self.left.min(self.most).to_string()
+    }
+
+    /// So many have been read. Says whether to go on.
+    fn goes_on(&mut self, read: usize, next: Option<&String>) -> bool {
+        self.left = self.left.saturating_sub(read.max(1));
+        self.after = next.cloned();
+        self.after.is_some() && self.left > 0
+    }
+}
+
+async fn all_clients(api: &Api, prefix: Option<&str>, pages: &Pages) -> Result<Clients, Failure> {
+    let further: Vec<_> = prefix.map(|prefix| ("prefix", prefix)).into_iter().collect();
+    let (mut reader, mut all) = (Reader::new(pages, PAGE), Clients::default());
+    loop {
+        let answer = api.get(&["clients"], &reader.query(&reader.limit(), &further)).await?;
+        let page: Clients = api.read(&answer)?;
+        let goes_on = reader.goes_on(page.clients.len(), page.next.as_ref());
+        all.clients.extend(page.clients);
+        all.next = page.next;
+        add_missing(&mut all.missing, page.missing);
+        if !goes_on {
+            return Ok(all);
+        }
+    }
+}
+
+async fn all_rooms(api: &Api, prefix: Option<&str>, pages: &Pages) -> Result<Rooms, Failure> {
+    let further: Vec<_> = prefix.map(|prefix| ("prefix", prefix)).into_iter().collect();
+    let (mut reader, mut all) = (Reader::new(pages, rooms::MOST), Rooms::default());
+    loop {
+        let answer = api.get(&["rooms"], &reader.query(&reader.limit(), &further)).await?;
+        let page: Rooms = api.read(&answer)?;
+        let goes_on = reader.goes_on(page.rooms.len(), page.next.as_ref());
+        all.rooms.extend(page.rooms);
+        all.next = page.next;
+        add_missing(&mut all.missing, page.missing);
+        if !goes_on {
+            return Ok(all);
+        }
+    }
+}
+
+/// Counts are those of the first page.
+async fn whole_preview(api: &Api, change: (&str, &str), pages: &Pages) -> Result<Preview, Failure> {
+    let mut reader = Reader::new(pages, PAGE);
+    let mut whole: Option<Preview> = None;
+    loop {
+        let answer = api.get(&["preview"], &reader.query(&reader.limit(), &[change])).await?;
+        let page: Preview = api.read(&answer)?;
+        let goes_on = reader.goes_on(page.clients.len(), page.next.as_ref());
+        let preview = match whole.take() {
+            None => page,
+            Some(mut first) => {
+                first.clients.extend(page.clients);
+                first.next = page.next;
+                add_missing(&mut first.missing, page.missing);
+                first
+            }
+        };
+        if !goes_on {
+            return Ok(preview);
+        }
+        whole = Some(preview);
+    }
+}
+
+async fn whole_room(api: &Api, name: &str, all: bool) -> Result<Room, Failure> {
+    let mut whole: Option<Room> = None;
+    loop {
+        let after = whole.as_ref().and_then(|room| room.members.last()).map(|member| member.client_id.clone());
+        let query: Vec<_> = after.as_deref().map(|after| ("after", after)).into_iter().collect();
+        let answer: Value = api.get(&["rooms", name], &query).await?;
+        let page: Room = api.read(&answer)?;
+        let more = page.more && !page.members.is_empty();
+        let room = match whole.take() {
+            None => page,
+            Some(mut first) => {
+                first.members.extend(page.members);
+                first.more = page.more;
+                first
+            }
+        };
+        if !(all && more) {
+            return Ok(room);
+        }
+        whole = Some(room);
+    }
+}
+
+fn add_missing(all: &mut Vec<Missing>, page: Vec<Missing>) {
+    for missing in page {
+        if all.iter().all(|known| known.node != missing.node) {
+            all.push(missing);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_until_there_are_enough_or_no_more() {
+        let pages = |limit, all| Pages { after: None, limit, all };
+        let mut some = Reader::new(&pages(1_500, false), PAGE);
+        let next = "m".to_owned();
+        assert_eq!(some.limit(), "1000");
+        assert!(some.goes_on(1_000, Some(&next)));
+        assert_eq!(some.limit(), "500");
+        assert_eq!(some.query("500", &[("prefix", "a")]), [("limit", "500"), ("after", "m"), ("prefix", "a")]);
+        assert!(!some.goes_on(500, Some(&next)));
+        let mut all = Reader::new(&pages(100, true), PAGE);
+        assert!(all.goes_on(1_000, Some(&next)) && !all.goes_on(3, None));
+    }
+}

@@ -1,0 +1,114 @@
+/** One card for each server. Text from others enters by textContent alone. */
+
+import { bytes, count, cpu, duration, micros, rate } from './format.js';
+import { stateOf } from './reading.js';
+import { path } from './spark.js';
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** By role: what the card tells, each with its words. */
+const FIGURES = {
+  node: [
+    ['Clients', ({ clients }) => count(clients)],
+    ['Messages/s', ({ messages_per_s }) => rate(messages_per_s)],
+    ['CPU', (server) => cpu(server.cpu)],
+    ['Memory', ({ resident_bytes }) => bytes(resident_bytes)],
+    ['Rooms', ({ rooms }) => count(rooms)],
+    ['Up', ({ up_ms }) => duration(up_ms)],
+  ],
+  balancer: [
+    ['Clients', ({ clients }) => count(clients)],
+    ['Messages/s', ({ messages_per_s }) => rate(messages_per_s)],
+    ['CPU', (server) => cpu(server.cpu)],
+    ['Memory', ({ resident_bytes }) => bytes(resident_bytes)],
+    ['p99', ({ p99_us }) => micros(p99_us)],
+    ['Up', ({ up_ms }) => duration(up_ms)],
+  ],
+};
+
+/**
+ * Draws the servers of a role.
+ * @param {HTMLElement} list
+ * @param {object[]} servers
+ * @param {{history: import('./history.js').History, moves: Map<string, {came: number, went: number}>, length: number}} lately
+ */
+export function showCards(list, servers, lately) {
+  const most = Math.max(1, ...servers.map(({ clients }) => clients));
+  const cardById = new Map([...list.children].map((card) => [card.dataset.id, card]));
+  for (const [at, server] of servers.entries()) {
+    const card = cardById.get(server.id) ?? makeCard(server);
+    cardById.delete(server.id);
+    if (list.children[at] !== card) list.insertBefore(card, list.children[at] ?? null);
+    showCard(card, server, most, lately);
+  }
+  for (const card of cardById.values()) card.remove();
+}
+
+/** Draws a line of values; makes it first. @param {Element} parent @param {(number | null)[]} values @param {number} length */
+export function showLine(parent, values, length) {
+  const [width, height] = [100, 30];
+  let svg = parent.querySelector('.spark');
+  if (!svg) {
+    svg = document.createElementNS(SVG, 'svg');
+    svg.setAttribute('class', 'spark');
+    svg.setAttribute('viewBox', `0 -1 ${width} ${height + 2}`);
+    svg.setAttribute('preserveAspectRatio', 'none');
+    svg.setAttribute('aria-hidden', 'true');
+    svg.append(document.createElementNS(SVG, 'path'));
+    parent.append(svg);
+  }
+  svg.firstElementChild.setAttribute('d', path(values, { width, height, length }));
+}
+
+function makeCard({ id, role }) {
+  const card = make('li', 'card');
+  card.dataset.id = id;
+  const head = make('div', 'head');
+  head.append(make('h3', '', id), make('span', 'badge'));
+  const share = make('div', 'share');
+  share.setAttribute('aria-hidden', 'true');
+  share.append(make('div', ''));
+  const figures = make('dl', 'figures');
+  for (const [name] of FIGURES[role]) {
+    const row = make('div', '');
+    row.append(make('dt', '', name), make('dd', ''));
+    figures.append(row);
+  }
+  card.append(head, make('p', 'detail'), share, figures, make('p', 'moves'));
+  return card;
+}
+
+function showCard(card, server, most, { history, moves, length }) {
+  const { label, tone, mark, detail } = stateOf(server);
+  card.dataset.tone = tone;
+  card.dataset.state = server.state;
+  const badge = card.querySelector('.badge');
+  badge.dataset.tone = tone;
+  setText(badge, `${mark} ${label}`);
+  setText(card.querySelector('.detail'), detail);
+  const isGone = server.state === 'gone';
+  card.querySelector('.share div').style.width = isGone ? '0' : `${(100 * server.clients) / most}%`;
+  const values = card.querySelectorAll('.figures dd');
+  for (const [at, [, value]] of FIGURES[server.role].entries()) setText(values[at], isGone ? '–' : value(server));
+  setText(card.querySelector('.moves'), movesText(moves.get(server.id)));
+  showLine(card, history.of(`server ${server.id}`), length);
+}
+
+function movesText(moves) {
+  const said = [];
+  if (moves?.came) said.push(`↘ ${count(moves.came)} came`);
+  if (moves?.went) said.push(`↗ ${count(moves.went)} went`);
+  return said.join(', ');
+}
+
+function make(tag, className, text = '') {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.textContent = text;
+  return element;
+}
+
+/** Changes what is shown only where it differs. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}

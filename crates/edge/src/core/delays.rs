@@ -1,0 +1,87 @@
+//! How long messages take, counted by size: an increment each, and no more memory than a thousand bytes.
+
+use std::time::Duration;
+
+/// The finest step is 2^13 ns, about 8 µs.
+const FINEST_BITS: u32 = 13;
+/// Each doubling is told apart in so many steps, so that a bound is at most an eighth above what it stands for.
+const STEPS: usize = 8;
+/// From 65 µs on, up to more than a minute: longer than a message may wait.
+const DOUBLINGS: usize = 20;
+const SIZES: usize = STEPS * (DOUBLINGS + 1);
+
+/// Delays so far, counted by size.
+#[derive(Debug)]
+pub struct Delays {
+    count_by_size: Box<[u64; SIZES]>,
+}
+
+impl Delays {
+    /// Counts one.
+    pub fn count(&mut self, delay: Duration) {
+        self.count_by_size[size(delay)] += 1;
+    }
+
+    /// For each size that there was: an upper bound in microseconds, rounded up, and how many. What is longer than all sizes
+    /// counts among the longest.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.count_by_size.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(|(size, count)| (bound(size).div_ceil(1_000), *count))
+    }
+}
+
+impl Default for Delays {
+    fn default() -> Self {
+        Self { count_by_size: Box::new([0; SIZES]) }
+    }
+}
+
+/// Linear below [`STEPS`] of the finest steps, then [`STEPS`] sizes for each doubling.
+fn size(delay: Duration) -> usize {
+    let nanos = delay.as_secs().saturating_mul(1_000_000_000).saturating_add(delay.subsec_nanos().into());
+    let steps = nanos >> FINEST_BITS;
+    let doublings = steps.checked_ilog2().map_or(0, |log| log.saturating_sub(STEPS.ilog2()));
+    let size = STEPS * doublings as usize + (steps >> doublings) as usize;
+    size.min(SIZES - 1)
+}
+
+/// What the delays of a size stay below, in nanoseconds.
+fn bound(size: usize) -> u64 {
+    let doublings = (size / STEPS).saturating_sub(1);
+    let steps = (size - STEPS * doublings + 1) as u64;
+    steps << doublings << FINEST_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_delay_is_below_its_bound_and_not_far() {
+        let mut nanos = 1_u64;
+        while nanos < 60_000_000_000 {
+            let delay = Duration::from_nanos(nanos);
+            let bound = bound(size(delay));
+            assert!(nanos < bound, "{delay:?}");
+            assert!(bound <= nanos + nanos / 8 + (1 << FINEST_BITS), "{delay:?} counts as {bound} ns");
+            nanos += nanos / 7 + 1;
+        }
+    }
+
+    #[test]
+    fn sizes_rise_without_a_gap() {
+        for size in 1..SIZES {
+            assert!(bound(size) > bound(size - 1));
+            assert_eq!(super::size(Duration::from_nanos(bound(size - 1))), size);
+        }
+    }
+
+    #[test]
+    fn what_is_longer_than_all_sizes_counts_among_the_longest() {
+        let mut delays = Delays::default();
+        delays.count(Duration::from_secs(3_600));
+        delays.count(Duration::MAX);
+        delays.count(Duration::ZERO);
+        assert_eq!(delays.counts().collect::<Vec<_>>(), [(9, 1), (bound(SIZES - 1).div_ceil(1_000), 2)]);
+    }
+}

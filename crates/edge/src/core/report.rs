@@ -1,0 +1,41 @@
+//! What an operator may know of a client here.
+
+use signaling_admin::explain::{EdgeSession, PlaceState, Queue, SocketState};
+use signaling_protocol::ClientId;
+
+use super::session::{Place, Session, Socket};
+use super::{EdgeCore, LinkKey};
+
+impl EdgeCore {
+    /// The client's sessions here, each with the link that leads to its node. Which node that is, and whether it is the right
+    /// one, the edge does not know.
+    #[must_use]
+    pub fn sessions_of(&self, client: &ClientId) -> Vec<(EdgeSession, Option<LinkKey>)> {
+        let of_client = self.sessions.values().filter(|session| session.client_id == *client);
+        of_client.map(|session| (report(session), session.at().map(|(link, _)| link))).collect()
+    }
+}
+
+fn report(session: &Session) -> EdgeSession {
+    EdgeSession {
+        session: session.id.to_string(),
+        generation: session.born,
+        since_ms: session.born / 1_000,
+        reliable: session.receipts.is_some(),
+        socket: match session.socket {
+            Socket::Waiting | Socket::Accepted => SocketState::Waiting,
+            Socket::Open { paused: false } => SocketState::Open,
+            Socket::Open { paused: true } => SocketState::Paused,
+            Socket::Closed(_) => SocketState::Closed,
+        },
+        place: match session.place {
+            Place::Nowhere => PlaceState::Nowhere,
+            Place::At { .. } => PlaceState::At,
+            Place::Leaving { .. } => PlaceState::Leaving,
+        },
+        node: None,
+        moving_to: None,
+        unfated: Queue { messages: session.store.len(), bytes: session.store.bytes() },
+        unwritten_bytes: session.output.pending().len(),
+    }
+}

@@ -1,0 +1,206 @@
+//! What clients say to each other and of rooms, as a node and the store of its rooms take it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+use signaling_discovery::{Member, View};
+use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_protocol::trunk::{Attach, Request, Slot, ToEdge, ToNode};
+use signaling_protocol::{Incarnation, Left, NodeId, RoomName, SessionId};
+use signaling_rooms::{Op, Rooms, Rules};
+
+const CLIENTS: [&str; 3] = ["alice", "bob", "carol"];
+const CAPACITY: u32 = 2;
+const PER_CLIENT: usize = 3;
+const HOLD: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(250);
+const LAST_STEPS: Duration = Duration::from_secs(1);
+/// By then whatever had no recipient has been given up: the hold time, and what the sender's node waits beyond it.
+const ALL_OVER: Duration = Duration::from_secs(26);
+const MAX_LINES: usize = 200;
+/// What servers say to clients.
+const SAID: [&str; 11] = [
+    "welcome",
+    "signal",
+    "broadcast",
+    "ack",
+    "error",
+    "joined",
+    "waiting",
+    "members_changed",
+    "left",
+    "ice_servers",
+    "pong",
+];
+
+/// Lines: the first byte says which of three clients says the rest; `~` lets a quarter of a second pass.
+///
+/// # Panics
+/// If a frame has no fate in the end, or two; a client is told what is no message of ours; or a room has more members than it may.
+pub fn commands(data: &[u8]) {
+    let Some(mut stage) = Stage::new() else { return };
+    for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {
+        match line.split_first() {
+            Some((b'~', _)) => stage.passes(STEP, STEP),
+            // The edge lets nothing else through.
+            Some((who, text)) if std::str::from_utf8(text).is_ok() => stage.says(usize::from(*who), text),
+            _ => {}
+        }
+    }
+    stage.passes(ALL_OVER, LAST_STEPS);
+    for (slot, unfated) in &stage.unfated {
+        assert!(unfated.is_empty(), "{unfated:?} of {slot} have no fate");
+    }
+}
+
+struct Stage {
+    node: NodeCore,
+    trunk: TrunkKey,
+    store: Rooms,
+    rooms: BTreeSet<RoomName>,
+    start: Instant,
+    now: Instant,
+    seqs: [u64; CLIENTS.len()],
+    unfated: BTreeMap<Slot, BTreeSet<u64>>,
+}
+
+impl Stage {
+    fn new() -> Option<Self> {
+        let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
+        let rooms = RoomSettings { per_client: PER_CLIENT, line: Some(1), ..RoomSettings::default() };
+        let mut node = NodeCore::new(Settings {
+            id: id.clone(),
+            incarnation: Incarnation([7; 8]),
+            hash_seed: 0,
+            hold: HOLD,
+            resume: Duration::from_secs(30),
+            hold_limits: HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 },
+            rules: Arc::default(),
+            rooms,
+            max_message_bytes: 64 * 1024,
+            reveal_nodes: false,
+            mesh_secret: Arc::from(&b"a secret of the fuzzer's own"[..]),
+            epoch: (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+        });
+        let member = Member { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
+        node.set_view(now, Arc::new(View::new([member]).ok()?));
+        let trunk = node.trunk_up();
+        let store = Rooms::new(Rules { capacity: Some(CAPACITY), line: Some(1), ..Rules::default() });
+        let (seqs, unfated) = ([0; CLIENTS.len()], BTreeMap::new());
+        let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, unfated };
+        for (slot, client_id) in (0..).zip(CLIENTS) {
+            let (session, request, born) = (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
+            let attach =
+                Attach { slot, session, client_id, born, reliable: false, seq: 0, request, state: None, gone: None };
+            stage.tell(&ToNode::Attach(attach));
+        }
+        stage.settle();
+        Some(stage)
+    }
+
+    fn tell(&mut self, frame: &ToNode<'_>) {
+        let mut bytes = Vec::new();
+        frame.append(&mut bytes);
+        let taken = self.node.trunk_frames(self.now, self.trunk, &bytes);
+        assert!(taken.is_ok(), "{taken:?}: {frame:?}");
+    }
+
+    fn says(&mut self, who: usize, payload: &[u8]) {
+        let client = who % CLIENTS.len();
+        self.seqs[client] += 1;
+        let (slot, seq) = (client as Slot, self.seqs[client]);
+        self.unfated.entry(slot).or_default().insert(seq);
+        self.tell(&ToNode::Up { slot, seq, left: Left::from_duration(HOLD), payload });
+        self.settle();
+    }
+
+    fn passes(&mut self, time: Duration, step: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += step;
+            self.node.sweep(self.now);
+            self.settle();
+        }
+    }
+
+    /// Until nobody has anything to say: an answer of the store may bring on the next question.
+    fn settle(&mut self) {
+        for round in 0.. {
+            assert!(round < 1_000, "it never ends");
+            let (asked, heard) = (self.ask_store(), self.listen());
+            if !asked && !heard {
+                break;
+            }
+        }
+    }
+
+    fn ask_store(&mut self) -> bool {
+        let tasks: Vec<_> = Urgency::ALL.into_iter().flat_map(|urgency| self.node.take_room_tasks(urgency)).collect();
+        let is_anything = !tasks.is_empty();
+        for task in tasks {
+            let outcome = self.store.apply(self.store_time(), task.request());
+            self.rooms.insert(task.request().room.clone());
+            self.node.room_answered(self.now, task, Ok(outcome));
+        }
+        for room in &self.rooms {
+            let list = signaling_rooms::Request { room: room.clone(), op: Op::List { after: None } };
+            let members = self.store.apply(self.store_time(), &list).members.len();
+            assert!(members <= CAPACITY as usize, "{members} in a room of {CAPACITY}");
+        }
+        is_anything
+    }
+
+    fn store_time(&self) -> u64 {
+        1_700_000_000_000 + (self.now - self.start).as_millis() as u64
+    }
+
+    /// Takes what the node says to the edge, which writes everything and says so.
+    fn listen(&mut self) -> bool {
+        let batch = self.node.take_trunk_batch(self.trunk);
+        let (mut rest, mut confirms) = (&batch[..], Vec::new());
+        while !rest.is_empty() {
+            let frame = ToEdge::take(&mut rest);
+            assert!(frame.is_ok(), "a node says what no edge can read");
+            match frame.unwrap_or(ToEdge::Draining) {
+                ToEdge::Attached { greeting, .. } => check(greeting),
+                ToEdge::Down { slot, d, payload, .. } => {
+                    check(payload);
+                    confirms.push((slot, d));
+                }
+                ToEdge::Fates { slot, first, count, reply, .. } => {
+                    check(reply);
+                    let unfated = self.unfated.entry(slot).or_default();
+                    for seq in first..first + u64::from(count) {
+                        assert!(unfated.remove(&seq), "{seq} of {slot} has two fates, or was never said");
+                    }
+                }
+                other => assert!(matches!(other, ToEdge::SessionState { .. }), "nobody has asked for {other:?}"),
+            }
+        }
+        for (slot, up_to) in confirms {
+            self.tell(&ToNode::Confirm { slot, up_to, exceptions: Vec::new() });
+        }
+        !batch.is_empty()
+    }
+}
+
+/// What a client is told, if anything, is one of our messages, and one alone.
+fn check(text: &[u8]) {
+    if text.is_empty() {
+        return;
+    }
+    let shown = || String::from_utf8_lossy(text).into_owned();
+    // What a client sent is carried as it stands, and may be beyond this library: only the front of such a message is ours.
+    match serde_json::from_slice::<Map<String, Value>>(text) {
+        Ok(message) => {
+            let kind = message.get("type").and_then(Value::as_str);
+            assert!(kind.is_some_and(|kind| SAID.contains(&kind)), "{}", shown());
+        }
+        Err(_) => {
+            let front = |kind: &&str| text.starts_with(format!(r#"{{"type":"{kind}","#).as_bytes());
+            assert!(SAID.iter().any(front), "{}", shown());
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! A crowd that means harm, and what good clients notice of it.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `options` | the command line |
+//! | `stranger` | what each of the crowd does |
+//! | `crowd` | all of them, on a thread of their own: the good clients' clock is not to wait for them |
+//! | `edges` | what the edges say of themselves meanwhile, and how much memory they have |
+//! | `report` | all of it, and what speaks against the servers |
+
+mod crowd;
+mod edges;
+mod options;
+mod report;
+mod stranger;
+
+pub(crate) use crowd::Crowd;
+pub(crate) use edges::Edges;
+pub(crate) use options::HostileOptions;
+pub(crate) use report::{Present, Report};

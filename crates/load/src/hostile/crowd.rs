@@ -1,0 +1,116 @@
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use futures_util::future::pending;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::HostileOptions;
+use super::stranger::{Count, deaf, drip};
+
+/// How many begin each second: fewer than the servers let in, so that the crowd does not turn itself away.
+const COME_PER_SECOND: f64 = 1_500.0;
+/// How much longer than that all may take to come.
+const GATHER_WITHIN: Duration = Duration::from_secs(20);
+/// This share of them counts as all: some have just been closed, and are on their way back.
+const ALL: f64 = 0.9;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Where deaf clients come from.
+const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The crowd. It is there from when it is called until it is dispersed or dropped.
+pub(crate) struct Crowd {
+    options: HostileOptions,
+    present: Arc<Present>,
+    end: oneshot::Sender<()>,
+    thread: JoinHandle<Result<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Present {
+    begin: Notify,
+    handshakes: Count,
+    deaf: Count,
+}
+
+impl Crowd {
+    /// A crowd for these edges, in turn.
+    pub(crate) fn new(options: &HostileOptions, edges: Vec<SocketAddr>) -> Result<Self> {
+        if edges.is_empty() {
+            bail!("there is nobody to bother");
+        }
+        let present = Arc::new(Present::default());
+        let (end, ended) = oneshot::channel();
+        let crowd = (options.clone(), Arc::clone(&present));
+        let thread = thread::Builder::new().name("crowd".into()).spawn(move || live(&crowd.0, &crowd.1, &edges, ended));
+        Ok(Self { options: options.clone(), present, end, thread: thread.context("cannot start a thread")? })
+    }
+
+    /// Handshakes and deaf clients that are there now.
+    pub(crate) fn present(&self) -> (u64, u64) {
+        (self.present.handshakes.now(), self.present.deaf.now())
+    }
+
+    /// Calls them all, and waits until they are there.
+    pub(crate) async fn gather(&self) -> Result<()> {
+        self.present.begin.notify_one();
+        let HostileOptions { handshakes, deaf, .. } = self.options;
+        let coming = Duration::from_secs_f64(f64::from(self.options.sockets()) / COME_PER_SECOND);
+        let end = Instant::now() + coming + GATHER_WITHIN;
+        let is_there = |now: u64, all: u32| now as f64 >= f64::from(all) * ALL;
+        loop {
+            let now = self.present();
+            if is_there(now.0, handshakes) && is_there(now.1, deaf) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("of {handshakes} handshakes and {deaf} deaf clients only {} and {} have come", now.0, now.1);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn disperse(self) -> Result<()> {
+        drop(self.end);
+        self.thread.join().unwrap_or_else(|_| bail!("the crowd's thread has panicked"))
+    }
+}
+
+fn live(
+    options: &HostileOptions,
+    present: &Arc<Present>,
+    edges: &[SocketAddr],
+    ended: oneshot::Receiver<()>,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        tokio::select! {
+            () = bother(options, present, edges) => {}
+            // Fires when the other end is dropped, which is an error to it.
+            _ = ended => {}
+        }
+    });
+    Ok(())
+}
+
+async fn bother(options: &HostileOptions, present: &Arc<Present>, edges: &[SocketAddr]) {
+    present.begin.notified().await;
+    let mut strangers = JoinSet::new();
+    for (number, to) in (0..options.sockets()).zip(edges.iter().copied().cycle()) {
+        let present = Arc::clone(present);
+        let handshake = (number < options.handshakes).then(|| options.address(number));
+        strangers.spawn(async move {
+            sleep(Duration::from_secs_f64(f64::from(number) / COME_PER_SECOND)).await;
+            match handshake {
+                Some(from) => drip(from, to, &present.handshakes).await,
+                None => deaf(&format!("deaf-{number}"), HOME, to, &present.deaf).await,
+            }
+        });
+    }
+    pending::<()>().await;
+}

@@ -1,0 +1,185 @@
+//! What operators are told of clients and nodes, and a client that they put out.
+
+use std::time::{Duration, Instant};
+
+use signaling_admin::Page;
+use signaling_admin::clients::{ClientRow, Clients};
+use signaling_admin::explain::{Candidate, ClientAt, Explanation, Held, LingeringAt, Queue, SessionAt, scores};
+use signaling_admin::preview::{Change, NoChange, Preview, Rankings};
+use signaling_admin::servers::{EdgeAt, ViewName};
+use signaling_protocol::ClientId;
+use signaling_protocol::trunk::ToEdge;
+use signaling_rendezvous::KeyHash;
+
+use super::session::Session;
+use super::{NodeCore, PeerKey, SessionKey, TrunkKey};
+
+impl NodeCore {
+    /// The edge at the other end of a trunk has said its name.
+    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.edge = Some(name.into());
+        }
+    }
+
+    /// A page of the clients that this node serves.
+    #[must_use]
+    pub fn clients_page(&self, page: &Page) -> Clients {
+        let (ids, more) = page.pick(self.session_by_client.keys().map(ClientId::as_str));
+        let row = |id: &&str| {
+            let session = self.sessions.get(*self.session_by_client.get(*id)?)?;
+            Some(ClientRow {
+                client_id: (*id).to_owned(),
+                node: self.settings.id.as_str().to_owned(),
+                edge: self.edge_of(session),
+                session: session.id.to_string(),
+                since_ms: session.born / 1_000,
+                generation: session.born,
+                reliable: session.id.is_reliable(),
+            })
+        };
+        let next = ids.last().filter(|_| more).map(|id| (*id).to_owned());
+        Clients { clients: ids.iter().filter_map(row).collect(), next, missing: Vec::new() }
+    }
+
+    /// Why a client is where it is, by what this node alone knows.
+    #[must_use]
+    pub fn explain(&self, now: Instant, client: &ClientId) -> Explanation {
+        let (key, members) = (KeyHash::of(client.as_str()), self.view.members());
+        let own = || self.settings.id.as_str().to_owned();
+        let name = |peer: Option<PeerKey>| peer.map_or_else(|| Some(own()), |peer| self.name_of(peer));
+        let is_owned = !self.ranking.is_empty();
+        let owner = name(self.owner_by_view(key)).filter(|_| is_owned);
+        let stand_in = name(self.owner(key)).filter(|stand_in| is_owned && Some(stand_in) != owner.as_ref());
+        let scores = scores(self.settings.hash_seed, members.iter().map(|member| member.id.as_str()), client.as_str());
+        let candidate = |(node, score): (String, String)| {
+            let drains = self.draining && node == self.settings.id.as_str();
+            let peer = self.peers.values().find(|peer| peer.id.as_str() == node);
+            Candidate {
+                eligible: self.ranking.index_of(&node).is_some(),
+                draining: drains || self.view.get(&node).is_some_and(|member| member.draining),
+                suspect: peer.is_some_and(|peer| peer.trust.is_suspect()),
+                node,
+                score,
+            }
+        };
+        let mut explanation = Explanation {
+            client_id: client.as_str().to_owned(),
+            asked: own(),
+            view: self.view_name(),
+            why: String::new(),
+            owner,
+            stand_in,
+            ranking: scores.into_iter().map(candidate).collect(),
+            nodes: self.has_of(now, client).into_iter().collect(),
+            missing: Vec::new(),
+        };
+        explanation.why = explanation.sentence();
+        explanation
+    }
+
+    /// What this node has of a client, if anything.
+    fn has_of(&self, now: Instant, client: &ClientId) -> Option<ClientAt> {
+        let holder = self.holder(client);
+        let lingering = self.lingering.get(client);
+        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let held = self.holds.waiting_for(client.as_str()).map(|(messages, bytes, over_from)| Held {
+            messages,
+            bytes,
+            first_expires_ms: ms(over_from.saturating_duration_since(now)),
+        });
+        let located = self.locations.get(client).and_then(|location| self.name_of(location.peer));
+        if holder.is_none() && lingering.is_none() && held.is_none() && located.is_none() {
+            return None;
+        }
+        let session_id = holder.map(|(_, session)| session.id).or(lingering.map(|lingering| lingering.session));
+        Some(ClientAt {
+            node: self.settings.id.as_str().to_owned(),
+            session: holder.map(|(key, session)| self.session_report(key, session)),
+            lingering: lingering.map(|it| LingeringAt { session: it.session.to_string(), left_ms: ms(it.left(now)) }),
+            held,
+            located,
+            rooms: session_id.map(|session| self.seats_of(session)).unwrap_or_default(),
+        })
+    }
+
+    fn session_report(&self, key: SessionKey, session: &Session) -> SessionAt {
+        let (messages, bytes) = session.unconfirmed();
+        let chains = self.chains.values().filter(|chain| chain.session == key && !chain.is_empty());
+        let (recipients, unfated) = chains.fold((0, 0), |(chains, sent), chain| (chains + 1, sent + chain.len()));
+        SessionAt {
+            session: session.id.to_string(),
+            generation: session.born,
+            since_ms: session.born / 1_000,
+            reliable: session.id.is_reliable(),
+            resumed: session.resumed,
+            edge: self.edge_of(session),
+            slot: u64::from(session.slot),
+            unconfirmed: Queue { messages, bytes },
+            backlog: session.has_backlog,
+            unfated,
+            recipients,
+            commands: session.commands,
+            broadcasts: session.broadcasts.len(),
+            contended: session.contender.is_some(),
+        }
+    }
+
+    /// What a change of the view would bring for the clients that this node serves. Draining is as the view has it: what this
+    /// node alone knows of itself would make its answer another than those of the others.
+    ///
+    /// # Errors
+    /// If the change makes no sense.
+    pub fn preview(&self, change: &Change, page: &Page) -> Result<Preview, NoChange> {
+        let members: Vec<_> = self.view.members().iter().map(|member| (member.id.as_str(), member.draining)).collect();
+        let rankings = Rankings::new(self.settings.hash_seed, &members, change)?;
+        let clients = self.session_by_client.keys().map(ClientId::as_str);
+        Ok(rankings.preview(self.view_name(), change, self.settings.id.as_str(), clients, page))
+    }
+
+    /// The edges that have a trunk here, with how many of their clients this node serves.
+    #[must_use]
+    pub fn edges(&self) -> Vec<EdgeAt> {
+        let mut edges: Vec<EdgeAt> = Vec::new();
+        for (key, trunk) in &self.trunks {
+            let edge = trunk.edge.as_deref().map(str::to_owned);
+            let is_here = |session: &&Session| session.trunk == key && !session.gone;
+            let clients = trunk.session_by_slot.values().filter_map(|key| self.sessions.get(*key)).filter(is_here);
+            let clients = clients.count();
+            match edges.iter_mut().find(|known| known.edge == edge) {
+                Some(known) => known.clients += clients,
+                None => edges.push(EdgeAt { edge, clients }),
+            }
+        }
+        edges.sort_by(|a, b| a.edge.cmp(&b.edge));
+        edges
+    }
+
+    /// What this node sees of the mesh.
+    #[must_use]
+    pub fn view_name(&self) -> ViewName {
+        ViewName { hash: format!("{:016x}", self.view.hash()), nodes: self.view.len() }
+    }
+
+    /// Whether this node has been told to drain.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// An operator puts a client out: all edges hear of it, and what is left of a session without a socket is forgotten. Says
+    /// whether there was anything here.
+    pub fn kick(&mut self, client: &ClientId) -> bool {
+        let client_id = client.as_str();
+        self.trunks.values_mut().for_each(|trunk| trunk.send(&ToEdge::Kick { client_id }));
+        self.lingering.remove(client).is_some() | self.session_by_client.contains_key(client)
+    }
+
+    fn edge_of(&self, session: &Session) -> Option<String> {
+        self.trunks.get(session.trunk)?.edge.as_deref().map(str::to_owned)
+    }
+
+    fn name_of(&self, peer: PeerKey) -> Option<String> {
+        self.peers.get(peer).map(|peer| peer.id.as_str().to_owned())
+    }
+}

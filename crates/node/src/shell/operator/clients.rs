@@ -1,0 +1,78 @@
+//! Who is connected, where somebody is, and how somebody is put out.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use signaling_admin::clients::{Client, ClientState, Clients, Kicked, Registered};
+use signaling_admin::page::MOST;
+use signaling_admin::{Missing, PageQuery};
+use signaling_protocol::ClientId;
+use signaling_rooms::Registry as _;
+use signaling_server::http::Refused;
+use tracing::info;
+
+use super::{Asked, Desk, Here, client, explain, page, query};
+
+pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> Result<Json<Clients>, Refused> {
+    let (page, here) = page(asked, MOST)?;
+    let own = desk.core({
+        let page = page.clone();
+        move |core| core.clients_page(&page)
+    });
+    if here {
+        return Ok(Json(own.await?));
+    }
+    let path = format!("clients?{}", page.query());
+    let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Clients>(http::Method::GET, &path));
+    let nodes = others.into_iter().map(|(_, clients)| clients).chain([own?]).collect();
+    Ok(Json(Clients::merge(&page, nodes, missing)))
+}
+
+pub(super) async fn find(State(desk): State<Desk>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
+    let client = client(&name)?;
+    let mut explanation = explain::everywhere(&desk, &client).await?;
+    let (state, at) = match explanation.serving() {
+        Some((at, _)) => (ClientState::Connected, at.clone()),
+        None => match explanation.nodes.iter().position(|at| at.lingering.is_some()) {
+            Some(at) => (ClientState::Lingering, explanation.nodes.swap_remove(at)),
+            None => return Err(nowhere(&explanation.missing)),
+        },
+    };
+    let registry = registered(&desk, &client).await;
+    let (owner, missing) = (explanation.owner, explanation.missing);
+    Ok(Json(Client { client_id: client.as_str().to_owned(), state, owner, at, registry, missing }))
+}
+
+fn nowhere(missing: &[Missing]) -> Refused {
+    let silent: Vec<_> = missing.iter().map(|missing| missing.node.as_str()).collect();
+    let message = match &silent[..] {
+        [] => "no node serves this client now".to_owned(),
+        silent => format!("no node that answers serves this client now; no answer from {}", silent.join(", ")),
+    };
+    Refused::new(StatusCode::NOT_FOUND, "no_such_client", message)
+}
+
+async fn registered(desk: &Desk, client: &ClientId) -> Option<Registered> {
+    let entry = desk.registry.as_ref()?.find(client).await.ok()??;
+    let (node, session) = (entry.node.as_str().to_owned(), entry.session.clone());
+    Some(Registered { node, session, since_ms: entry.since })
+}
+
+pub(super) async fn kick(
+    State(desk): State<Desk>,
+    Path(name): Path<String>,
+    asked: Asked<Here>,
+) -> Result<Json<Kicked>, Refused> {
+    let (client, Here { here }) = (client(&name)?, query(asked)?);
+    let kicked = client.clone();
+    let own = desk.node.ask(move |node| node.with_core(|core| core.kick(&kicked)));
+    let client_id = client.as_str().to_owned();
+    if here {
+        return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));
+    }
+    let path = format!("clients/{client_id}/kick?here=true");
+    let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Kicked>(http::Method::POST, &path));
+    let was_here = own? | others.iter().any(|(_, kicked)| kicked.was_here);
+    info!(%client, was_here, "an operator has a client put out");
+    Ok(Json(Kicked { client_id, was_here, missing }))
+}

@@ -1,0 +1,141 @@
+//! Operators' routes under `/admin`. What the whole mesh is asked, this node asks the others in turn: any node answers for all.
+
+mod clients;
+mod explain;
+mod others;
+mod preview;
+mod rooms;
+mod servers;
+
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use http::StatusCode;
+use serde::Deserialize;
+use signaling_admin::{Page, PageQuery, openapi};
+use signaling_protocol::{ClientId, NameError, NodeId};
+use signaling_rooms::RedisRegistry;
+use signaling_server::admin::{Method, Routes};
+use signaling_server::ask::{Asker, Stopped};
+use signaling_server::http::Refused;
+use signaling_server::{DrainSwitch, Health};
+use tokio::sync::mpsc;
+
+use super::Node;
+use super::rooms::Errand;
+use crate::core::NodeCore;
+
+pub use self::others::Others;
+
+/// What operators' routes work with.
+#[derive(Clone)]
+pub struct Desk {
+    /// The node.
+    pub node: Asker<Node>,
+    /// The other ones.
+    pub others: Others,
+    /// The way to the room store.
+    pub errands: mpsc::Sender<Errand>,
+    /// Where clients are, by Redis.
+    pub registry: Option<RedisRegistry>,
+    /// Whether this node takes work.
+    pub health: Health,
+    /// Takes it out of service.
+    pub switch: DrainSwitch,
+}
+
+/// All of a node's routes for operators.
+#[must_use]
+pub fn operators(desk: Desk) -> Routes {
+    let switch = desk.switch.routes();
+    routes().on(desk).and(switch)
+}
+
+fn routes() -> Routes<Desk> {
+    Routes::new()
+        .with(Method::Get, "/openapi.json", document)
+        .with(Method::Get, "/server", servers::server)
+        .with(Method::Get, "/nodes", servers::nodes)
+        .with(Method::Post, "/nodes/{node}/drain", servers::drain)
+        .with(Method::Post, "/nodes/{node}/undrain", servers::undrain)
+        .with(Method::Get, "/clients", clients::list)
+        .with(Method::Get, "/clients/{client}", clients::find)
+        .with(Method::Post, "/clients/{client}/kick", clients::kick)
+        .with(Method::Get, "/rooms", rooms::list)
+        .with(Method::Get, "/rooms/{room}", rooms::show)
+        .with(Method::Put, "/rooms/{room}/capacity", rooms::set_capacity)
+        .with(Method::Delete, "/rooms/{room}/capacity", rooms::reset_capacity)
+        .with(Method::Get, "/explain/{client}", explain::explain)
+        .with(Method::Get, "/preview", preview::preview)
+}
+
+impl Desk {
+    /// Asks the core. What is asked does not change anything.
+    async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
+        self.node.ask(move |node| node.look(ask)).await
+    }
+
+    fn own(&self) -> &NodeId {
+        &self.others.own
+    }
+}
+
+impl Node {
+    /// Looks at the core.
+    fn look<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
+        ask(&self.0.borrow().core)
+    }
+}
+
+/// `?here=true`: no other node is asked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Here {
+    #[serde(default)]
+    here: bool,
+}
+
+type Asked<T> = Result<Query<T>, QueryRejection>;
+
+async fn document() -> impl axum::response::IntoResponse {
+    ([(http::header::CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
+}
+
+fn query<T>(asked: Asked<T>) -> Result<T, Refused> {
+    asked.map(|Query(query)| query).map_err(|rejection| bad_request(rejection.body_text()))
+}
+
+/// The page that is asked for, and whether of this node alone.
+fn page(asked: Asked<PageQuery>, most: usize) -> Result<(Page, bool), Refused> {
+    let query = query(asked)?;
+    let here = query.here;
+    Ok((query.check(most).map_err(bad_request)?, here))
+}
+
+fn client(name: &str) -> Result<ClientId, Refused> {
+    ClientId::new(name).map_err(bad_name)
+}
+
+fn bad_name(error: NameError) -> Refused {
+    Refused::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))
+}
+
+fn bad_request(message: String) -> Refused {
+    Refused::new(StatusCode::BAD_REQUEST, "bad_request", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use signaling_admin::openapi::operations;
+    use signaling_admin::servers::Role;
+    use signaling_server::Shutdown;
+
+    use super::*;
+
+    #[test]
+    fn the_routes_are_those_of_the_description_and_no_others() {
+        let mut listed = routes().listed();
+        listed.extend(DrainSwitch::new(Health::new(), Shutdown::new()).routes().listed());
+        listed.sort();
+        assert_eq!(listed, operations(Role::Node));
+    }
+}

@@ -1,0 +1,110 @@
+//! Rooms: which there are, how things stand in one, and how many it holds.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use serde::Deserialize;
+use signaling_admin::PageQuery;
+use signaling_admin::rooms::{MOST, Member, Room, RoomRow, Rooms};
+use signaling_protocol::{ClientId, RoomName};
+use signaling_rooms::{Op, Outcome, Request, StoreError};
+use signaling_server::http::Refused;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::{Asked, Desk, bad_name, bad_request, page, query};
+
+/// When to ask again while the store is away.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long the store may take to tell of all rooms of a page.
+const STORE_WITHIN: Duration = Duration::from_secs(2);
+
+impl Desk {
+    async fn ask_store(&self, room: RoomName, op: Op) -> Result<Outcome, StoreError> {
+        let stops = || StoreError("this node stops".into());
+        let (reply, answer) = oneshot::channel();
+        self.errands.send((Request { room, op }, reply)).await.map_err(|_| stops())?;
+        answer.await.map_err(|_| stops())?
+    }
+}
+
+pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> Result<Json<Rooms>, Refused> {
+    let (page, here) = page(asked, MOST)?;
+    let own = desk.core({
+        let page = page.clone();
+        move |core| core.rooms_page(&page)
+    });
+    if here {
+        return Ok(Json(own.await?));
+    }
+    let path = format!("rooms?{}", page.query());
+    let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Rooms>(http::Method::GET, &path));
+    let nodes = others.into_iter().map(|(_, rooms)| rooms).chain([own?]).collect();
+    let mut rooms = Rooms::merge(&page, nodes, missing);
+    // Those that it did not come to say so.
+    let _ = timeout(STORE_WITHIN, count(&desk, &mut rooms.rooms)).await;
+    Ok(Json(rooms))
+}
+
+/// Has the store say how many are in each room, as long as it answers.
+async fn count(desk: &Desk, rooms: &mut [RoomRow]) {
+    for row in rooms {
+        let Ok(room) = RoomName::new(&row.room) else { continue };
+        // Nobody is named, so nothing is changed but what is over anyway.
+        let Ok(outcome) = desk.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
+        let Outcome { count, waiting, capacity, .. } = outcome;
+        (row.members, row.waiting, row.capacity, row.from_store) = (count, waiting, capacity, true);
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MembersQuery {
+    after: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Capacity {
+    capacity: u32,
+}
+
+pub(super) async fn show(
+    State(desk): State<Desk>,
+    Path(room): Path<String>,
+    asked: Asked<MembersQuery>,
+) -> Result<Json<Room>, Refused> {
+    let after = query(asked)?.after.as_deref().map(ClientId::new).transpose().map_err(bad_name)?;
+    ask(&desk, &room, Op::List { after }).await
+}
+
+pub(super) async fn set_capacity(
+    State(desk): State<Desk>,
+    Path(room): Path<String>,
+    body: Bytes,
+) -> Result<Json<Room>, Refused> {
+    let Capacity { capacity } = serde_json::from_slice(&body)
+        .map_err(|error| bad_request(format!("send {{\"capacity\":N}}, 0 for no limit: {error}")))?;
+    ask(&desk, &room, Op::SetCapacity { capacity: Some(capacity) }).await
+}
+
+pub(super) async fn reset_capacity(State(desk): State<Desk>, Path(room): Path<String>) -> Result<Json<Room>, Refused> {
+    ask(&desk, &room, Op::SetCapacity { capacity: None }).await
+}
+
+async fn ask(desk: &Desk, room: &str, op: Op) -> Result<Json<Room>, Refused> {
+    let room = RoomName::new(room).map_err(bad_name)?;
+    let outcome = desk.ask_store(room.clone(), op).await.map_err(|error| Refused {
+        retry_after: Some(RETRY_AFTER),
+        ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_store_unavailable", error.to_string())
+    })?;
+    let Outcome { version, capacity, count, waiting, more, members, .. } = outcome;
+    let member = |member: signaling_rooms::Member| Member {
+        client_id: member.client.as_str().to_owned(),
+        data: member.data.and_then(|data| serde_json::from_str(&data).ok()).unwrap_or_default(),
+    };
+    let (room, members) = (room.as_str().to_owned(), members.into_iter().map(member).collect());
+    Ok(Json(Room { room, version, capacity, count, waiting, members, more }))
+}

@@ -1,0 +1,95 @@
+//! What a node says of itself on the dashboard.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use http::HeaderMap;
+use signaling_dashboard::{EdgeFigures, Figures, Report, Totals};
+use signaling_protocol::NodeId;
+use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
+
+use super::{Direct, Node};
+
+/// An edge that has opened a trunk, as it named itself.
+#[derive(Debug, Clone)]
+pub(super) struct EdgeName {
+    id: NodeId,
+    /// Where its internal listener should be; unknown of an edge that did not say.
+    internal: Option<SocketAddr>,
+}
+
+impl EdgeName {
+    /// Who asks for a trunk from this address; nobody, if it does not say.
+    pub(super) fn read(headers: &HeaderMap, from: IpAddr) -> Option<Self> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let port = text(INTERNAL_PORT_HEADER).and_then(|port| port.parse().ok());
+        let internal = port.map(|port| SocketAddr::new(from.to_canonical(), port));
+        Some(Self { id: NodeId::new(text(EDGE_HEADER)?).ok()?, internal })
+    }
+}
+
+impl Node {
+    /// How things stand here, with what the node's own edge knows, if it has one.
+    #[must_use]
+    pub fn report(&self, direct: Option<&Direct>) -> Report {
+        let (direct_clients, delays) = direct.map_or_else(Default::default, Direct::figures);
+        let state = self.0.borrow();
+        let core = &state.core;
+        let (counts, rooms) = (core.counts(), core.room_figures());
+        let mut edge_by_id: BTreeMap<&NodeId, EdgeFigures> = BTreeMap::new();
+        for (trunk, EdgeName { id, internal }) in &state.edges {
+            let (clients, messages) = core.trunk_figures(trunk);
+            let address = internal.map(|address| address.to_string());
+            let edge = edge_by_id.entry(id).or_insert(EdgeFigures { id: id.clone(), address, clients: 0, messages: 0 });
+            edge.clients += clients as u64;
+            edge.messages += messages;
+        }
+        let figures = Figures {
+            clients: core.sessions() as u64,
+            direct_clients,
+            lingering: core.lingering() as u64,
+            rooms: rooms.rooms as u64,
+            seats: rooms.members as u64,
+            waiting: rooms.waiting as u64,
+            totals: Totals {
+                messages: counts.requests,
+                delivered: counts.delivered,
+                unavailable: counts.unavailable,
+                refused: counts.refused,
+                handoffs: 0,
+            },
+            delays,
+            edges: edge_by_id.into_values().collect(),
+        };
+        Report { figures, suspects: core.suspects().cloned().collect(), flows: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read(headers: &[(&'static str, &str)], from: &str) -> Option<(String, Option<String>)> {
+        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        let name = EdgeName::read(&headers, from.parse().unwrap())?;
+        Some((name.id.to_string(), name.internal.map(|address| address.to_string())))
+    }
+
+    #[test]
+    fn an_edge_is_to_be_found_where_its_trunk_comes_from_at_the_port_that_it_names() {
+        let headers = [(EDGE_HEADER, "balancer-0"), (INTERNAL_PORT_HEADER, "7900")];
+        let known = |address: &str| Some(("balancer-0".to_owned(), Some(address.to_owned())));
+        assert_eq!(read(&headers, "10.0.0.5"), known("10.0.0.5:7900"));
+        assert_eq!(read(&headers, "::ffff:10.0.0.5"), known("10.0.0.5:7900"));
+        assert_eq!(read(&headers, "fd00::5"), known("[fd00::5]:7900"));
+    }
+
+    #[test]
+    fn an_edge_of_an_older_release_has_a_name_alone_and_one_without_is_nobody() {
+        assert_eq!(read(&[(EDGE_HEADER, "balancer-0")], "10.0.0.5"), Some(("balancer-0".to_owned(), None)));
+        assert_eq!(read(&[(EDGE_HEADER, "balancer-0"), (INTERNAL_PORT_HEADER, "x")], "10.0.0.5").unwrap().1, None);
+        assert_eq!(read(&[(INTERNAL_PORT_HEADER, "7900")], "10.0.0.5"), None);
+        assert_eq!(read(&[(EDGE_HEADER, "a b")], "10.0.0.5"), None);
+    }
+}

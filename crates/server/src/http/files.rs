@@ -1,0 +1,98 @@
+//! Files built into a binary, as browsers get them.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+/// A page.
+pub const HTML: &str = "text/html; charset=utf-8";
+/// How pages look.
+pub const CSS: &str = "text/css; charset=utf-8";
+/// A module.
+pub const SCRIPT: &str = "text/javascript; charset=utf-8";
+/// A drawing.
+pub const SVG: &str = "image/svg+xml";
+
+/// A file built into the binary.
+#[derive(Debug, Clone, Copy)]
+pub struct File {
+    /// Where it is served.
+    pub path: &'static str,
+    /// What it is.
+    pub kind: &'static str,
+    /// What it says.
+    pub text: &'static str,
+}
+
+/// Whose pages may use a file.
+#[derive(Debug, Clone, Copy)]
+pub enum Audience {
+    /// Pages of any origin.
+    Anyone,
+    /// Pages of the same origin, with this policy of what they may load.
+    ThisOrigin(&'static str),
+}
+
+/// Names files of a folder, each after its path and its kind (`HTML`, `CSS`, `SCRIPT`, `SVG`):
+/// `built_in_files!["../web/": "/" HTML "index.html"]`.
+#[macro_export]
+macro_rules! built_in_files {
+    ($folder:literal: $($path:literal $kind:ident $file:literal),* $(,)?) => {
+        &[$($crate::http::files::File {
+            path: $path,
+            kind: $crate::http::files::$kind,
+            text: include_str!(concat!($folder, $file)),
+        }),*]
+    };
+}
+
+/// Adds the files to a router. Each is asked for again each time, and sent again only where it has changed.
+pub fn serve(router: Router, files: &'static [File], audience: Audience) -> Router {
+    files.iter().fold(router, |router, file| {
+        let tag = tag(file.text);
+        router.route(file.path, get(async move |headers: HeaderMap| answer(file, audience, &tag, &headers)))
+    })
+}
+
+fn answer(file: &File, audience: Audience, tag: &HeaderValue, asked: &HeaderMap) -> Response<Body> {
+    let is_known = asked.get(IF_NONE_MATCH).is_some_and(|known| lists(known, tag));
+    let mut response =
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Body::from(file.text).into_response() };
+    let headers = response.headers_mut();
+    headers.insert(ETAG, tag.clone());
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.kind));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    match audience {
+        Audience::Anyone => {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        }
+        Audience::ThisOrigin(policy) => {
+            headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+            headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        }
+    }
+    response
+}
+
+/// A proxy that compresses may have weakened it.
+fn lists(known: &HeaderValue, tag: &HeaderValue) -> bool {
+    let tag = tag.to_str().unwrap_or_default();
+    let known = known.to_str().unwrap_or_default();
+    known.split(',').any(|one| one.trim().trim_start_matches("W/") == tag)
+}
+
+fn tag(text: &str) -> HeaderValue {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    // Quotes and hexadecimal digits are always a header's value.
+    HeaderValue::from_str(&format!("\"{:016x}\"", hasher.finish())).unwrap_or(HeaderValue::from_static("\"\""))
+}

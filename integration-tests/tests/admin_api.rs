@@ -1,0 +1,316 @@
+//! What operators are told of a mesh is true: lists are whole, explanations and previews agree with what then happens, answers
+//! are shaped as described, and who does not answer is named. By the API, and by `mesh-ctl`.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Output;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use signaling_devmesh::MeshOptions;
+use signaling_integration_tests::description::Description;
+use signaling_integration_tests::http::{self, Head};
+use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::{Guest, Peer, TestMesh, eventually};
+use tokio::process::Command;
+
+const CLIENTS: usize = 1_000;
+/// Clients that connect at the same time.
+const AT_ONCE: usize = 32;
+const PAGE: usize = 137;
+const SOON: Duration = Duration::from_secs(10);
+const COLUMNS: usize = 80;
+
+#[tokio::test]
+async fn previews_and_explanations_of_a_thousand_clients_agree_with_what_then_happens() {
+    let mesh = TestMesh::with(|options| options.balancer_args = vec!["--max-per-address=0".to_owned()]).await;
+    let url = mesh.url();
+    let connect = |n| {
+        let url = url.clone();
+        async move { Peer::connect(&url, &name(n)).await }
+    };
+    let peers: Vec<_> = stream::iter(0..CLIENTS).map(connect).buffered(AT_ONCE).collect().await;
+    let before = nodes_of(&all(&mesh, "clients", "clients").await);
+    assert_eq!(before.len(), CLIENTS);
+    assert!((0..CLIENTS).all(|n| before[&name(n)] == mesh.owner(&name(n))), "each is at its owner");
+
+    // One more node.
+    let preview = all(&mesh, "preview?join=node-3", "clients").await;
+    let moving = moves(&preview);
+    let counts = ask(&mesh, "preview?join=node-3&limit=1").await;
+    assert_eq!((counts["total"].clone(), counts["moving"].clone()), (json!(CLIENTS), json!(moving.len())));
+    assert_eq!((counts["ideal_moving"].clone(), counts["elsewhere"].clone()), (json!(250.0), json!(0)));
+    let (one, to) = moving.first_key_value().unwrap();
+    assert_eq!((to.as_str(), explain(&mesh, one).await), ("node-3", (before[one].clone(), before[one].clone())));
+
+    mesh.mesh.scale(4).await.unwrap();
+    mesh.agrees().await;
+    mesh.hands_off(moving.len()).await;
+    let joined = settled(&mesh).await;
+    assert_eq!(differences(&before, &joined), moving, "those that were named have moved, and no others");
+    assert_eq!(explain(&mesh, one).await, ("node-3".to_owned(), "node-3".to_owned()));
+    let at_balancer = ask_at(&mesh.mesh.state().balancers[0].internal, &format!("explain/{one}")).await.1;
+    assert_eq!((&at_balancer["owner"], &at_balancer["sessions"][0]["node"]), (&json!("node-3"), &json!("node-3")));
+    assert!(at_balancer["why"].as_str().unwrap().ends_with("the highest score, and is there."), "{at_balancer}");
+
+    // One less.
+    let moving = moves(&all(&mesh, "preview?leave=node-1", "clients").await);
+    assert_eq!(moving.len(), joined.values().filter(|node| *node == "node-1").count());
+    mesh.mesh.drain("node-1").await.unwrap();
+    mesh.agrees().await;
+    let left = settled(&mesh).await;
+    assert_eq!(differences(&joined, &left), moving);
+    assert_eq!(left.len(), peers.len());
+}
+
+#[tokio::test]
+async fn every_answer_is_shaped_as_the_description_says() {
+    let Some(mesh) = TestMesh::with_redis(with_slow_drain).await else { return };
+    let mut guests = Vec::new();
+    for id in ["alice", "bob", "carol"] {
+        guests.push(Guest::connect(&mesh.url(), id).await);
+        guests.last_mut().unwrap().join("standup").await;
+    }
+    // Somebody in line, and messages that wait.
+    let state = mesh.mesh.state();
+    let (node, balancer) = (&state.nodes[0].internal, &state.balancers[0].internal);
+    let mut dave = Peer::connect(&mesh.url(), "dave").await;
+    assert_eq!(send(node, "PUT", "rooms/standup/capacity", Some(json!({ "capacity": 3 }))).await.0, 200);
+    dave.send(&json!({ "type": "join", "room": "standup", "id": 1 })).await;
+    dave.recv_type("waiting").await;
+    dave.signal("nobody-yet", json!("wait for me"), Some(2)).await;
+
+    let description = Description::new(ask_at(node, "openapi.json").await.1);
+    for (server, kind) in [(node, "node"), (balancer, "balancer")] {
+        for operation in description.operations(kind) {
+            let path = operation.path.strip_prefix("/admin/").unwrap();
+            // Bob comes out with the last of these.
+            let client = if path.ends_with("kick") { "bob" } else { "dave" };
+            let filled = |path: &str, client: &str, node: &str| {
+                path.replace("{client}", client).replace("{node}", node).replace("{room}", "standup")
+            };
+            let query = if path == "preview" { "?join=node-9" } else { "" };
+            let body = (operation.method == "PUT").then(|| json!({ "capacity": 3 }));
+            let good = format!("{}{query}", filled(path, client, "node-1"));
+            let (status, answer) = send(server, &operation.method, &good, body.clone()).await;
+            assert_eq!(status, 200, "{kind}: {} {good}: {answer}", operation.method);
+            description.fits(&operation, status, &answer).unwrap_or_else(|why| panic!("{kind}: {good} {why}"));
+
+            // Names that are none, and parameters that do not exist.
+            let bad =
+                if path.contains('{') { filled(path, "a%20b", "a%20b").replace("standup", "a%20b") } else { good };
+            let bad = if query.is_empty() { format!("{bad}?limit=0") } else { "preview".to_owned() };
+            let (status, answer) = send(server, &operation.method, &bad, body).await;
+            if status != 200 {
+                description.fits(&operation, status, &answer).unwrap_or_else(|why| panic!("{kind}: {bad} {why}"));
+            }
+        }
+    }
+    for (path, status, code) in [
+        ("clients/nobody", 404, "no_such_client"),
+        ("clients?limit=1001", 400, "bad_request"),
+        ("rooms?limit=201", 400, "bad_request"),
+        ("clients?perfix=a", 400, "bad_request"),
+        ("preview?leave=node-9", 404, "no_such_node"),
+        ("preview?join=node-1", 409, "is_there"),
+        ("preview?join=a&leave=b", 400, "bad_request"),
+    ] {
+        let (answered, answer) = ask_at(node, path).await;
+        assert_eq!((answered, &answer["error"]["code"]), (status, &json!(code)), "{path}");
+    }
+    // Whoever was on the way between two nodes has come.
+    let is_told = || async {
+        let held = ask(&mesh, "explain/nobody-yet").await;
+        let holds = |node: &Value| node["held"]["messages"] == 1 && node["session"].is_null();
+        let (_, dave) = ask_at(node, "clients/dave").await;
+        let waits = dave["at"]["rooms"][0]["room"] == "standup" && dave["at"]["session"]["unfated"] == 1;
+        (held["nodes"].as_array().unwrap().iter().any(holds) && waits).then_some(())
+    };
+    eventually("what waits, and for what, to be told", SOON, is_told).await;
+}
+
+#[tokio::test]
+async fn mesh_ctl_shows_and_acts_and_says_by_its_exit_code_what_came_of_it() {
+    let mesh = TestMesh::with(|options| {
+        let token = options.dir.join("admin.token");
+        std::fs::write(&token, "a-token-of-the-operators").unwrap();
+        options.notice = Duration::from_secs(60);
+        options.node_args = vec![format!("--admin-token-file={}", token.display())];
+    })
+    .await;
+    let victim = mesh.id_owned_by("node-1", "victim");
+    let mut alice = Peer::connect(&mesh.url(), &victim).await;
+    let bob = mesh.id_owned_by("node-2", "bob");
+    let _bob = Peer::connect(&mesh.url(), &bob).await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let token = mesh.dir.path().join("admin.token");
+    let ctl = Ctl { server: &node, secret_file: token.to_str() };
+    let bare = Ctl { server: &node, secret_file: None };
+
+    let (code, _, complaint) = bare.run(&["nodes"]).await;
+    assert!(code == 3 && complaint.contains("--secret-file"), "{complaint}");
+    // Nodes ask each other by another way, which the token does not open.
+    for (shown, status) in [("a-token-of-the-operators", 401), (mesh.secret().as_str(), 200)] {
+        let head = Head::get("/internal/v1/admin/server").with("Authorization", &format!("Bearer {shown}"));
+        let address = node.trim_start_matches("http://");
+        assert_eq!(http::ask(address, head.with("Connection", "close").text()).await.status, status, "{shown}");
+    }
+    let (code, nodes, _) = ctl.run(&["status"]).await;
+    assert!(code == 0 && nodes.starts_with("NODE"), "{nodes}");
+    assert!(nodes.contains("node-1") && nodes.contains("balancer-0"), "{nodes}");
+    assert!(nodes.lines().all(|line| line.chars().count() <= COLUMNS), "{nodes}");
+
+    let (code, clients, _) = ctl.run(&["clients", "--prefix", "victim"]).await;
+    assert!(code == 0 && clients.lines().count() == 2 && clients.contains(&victim), "{clients}");
+    let (code, json, _) = ctl.run(&["--json", "client", &victim]).await;
+    let told: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &told["at"]["node"], &told["state"]), (0, &json!("node-1"), &json!("connected")));
+    assert_eq!(ctl.run(&["client", "nobody"]).await.0, 1);
+    assert_eq!(ctl.run(&["client", "no body"]).await.0, 2, "the server says that this is no name");
+    assert_eq!(ctl.run(&["preview"]).await.0, 2);
+    assert_eq!(ctl.run(&["preview", "--leave", "node-9"]).await.0, 1);
+    let (code, why, _) = ctl.run(&["explain", &victim]).await;
+    assert!(code == 0 && why.contains("node-1 owns it") && why.contains("RANK"), "{why}");
+    let (code, script, _) = ctl.run(&["completions", "bash"]).await;
+    assert!(code == 0 && script.contains("mesh-ctl"));
+    let nowhere = Ctl { server: "http://127.0.0.1:1", secret_file: None }.run(&["nodes"]).await;
+    assert!(nowhere.0 == 3 && nowhere.2.contains("cannot reach http://127.0.0.1:1"), "{}", nowhere.2);
+
+    // The clients of a node that is drained move, and come back.
+    let (code, _, told) = ctl.run(&["drain", "node-1", "--wait"]).await;
+    assert!(code == 0 && told.contains("no clients any more"), "{told}");
+    let (_, drained, _) = ctl.run(&["explain", &victim]).await;
+    assert!(!drained.contains("node-1 serves it") && !drained.contains("and it serves it"), "{drained}");
+    assert!(ctl.run(&["nodes"]).await.1.lines().any(|line| line.starts_with("node-1") && line.contains("draining")));
+    assert_eq!(ctl.run(&["undrain", "node-1"]).await.0, 0);
+    let home = || async { ctl.run(&["explain", &victim]).await.1.contains("and it serves it").then_some(()) };
+    eventually("the client to be back at its owner", SOON, home).await;
+
+    // A client that is put out, through a node that does not serve it.
+    assert_eq!(ctl.run(&["kick", &victim]).await.0, 0);
+    assert_eq!(u16::from(alice.closed().await.unwrap().code), 4411);
+    let gone = || async { (ctl.run(&["client", &victim]).await.0 == 1).then_some(()) };
+    eventually("its session to be gone", SOON, gone).await;
+    assert_eq!(ctl.run(&["kick", &victim]).await.0, 1, "it was not there");
+
+    // A node that is dead, and still in the view: it is named, and the rest comes.
+    let killing = Arc::clone(&mesh.mesh);
+    let killed = tokio::spawn(async move { killing.kill("node-1").await });
+    let named = || async {
+        let (code, clients, complaint) = ctl.run(&["clients"]).await;
+        (code == 3 && complaint.contains("without node-1: it takes no connections") && clients.contains(&bob))
+            .then_some(())
+    };
+    eventually("the dead node to be named", SOON, named).await;
+    let (code, nodes, _) = ctl.run(&["nodes"]).await;
+    assert!(code == 3 && nodes.lines().any(|line| line.starts_with("node-1") && line.contains("silent")), "{nodes}");
+    killed.abort();
+}
+
+/// Nobody's turn comes while a balancer is drained for a moment.
+fn with_slow_drain(options: &mut MeshOptions) {
+    options.balancer_args = vec!["--drain-ms=3600000".to_owned()];
+}
+
+fn name(n: usize) -> String {
+    format!("client-{n}")
+}
+
+/// Asks the first node.
+async fn ask(mesh: &TestMesh, path: &str) -> Value {
+    let (status, answer) = ask_at(&mesh.mesh.state().nodes[0].internal, path).await;
+    assert_eq!(status, 200, "{path}: {answer}");
+    answer
+}
+
+async fn ask_at(internal: &str, path: &str) -> (u16, Value) {
+    send(internal, "GET", path, None).await
+}
+
+async fn send(internal: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+    let http = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
+    let mut request = http.request(method.parse().unwrap(), format!("{internal}/admin/{path}"));
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+/// All pages of a list.
+async fn all(mesh: &TestMesh, path: &str, field: &str) -> Vec<Value> {
+    let (mut rows, mut after, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let page = ask(mesh, &format!("{path}{sign}limit={PAGE}&after={after}")).await;
+        assert_eq!(page["missing"], json!([]));
+        rows.extend(page[field].as_array().unwrap().iter().cloned());
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => after = next.to_owned(),
+            None => break,
+        }
+    }
+    let ids: Vec<_> = rows.iter().map(|row| row["client_id"].as_str().unwrap()).collect();
+    assert!(ids.is_sorted() && ids.iter().collect::<BTreeSet<_>>().len() == ids.len(), "sorted, each once");
+    assert_eq!(pages, rows.len().div_ceil(PAGE).max(1));
+    rows
+}
+
+fn nodes_of(clients: &[Value]) -> BTreeMap<String, String> {
+    let word = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
+    clients.iter().map(|row| (word(row, "client_id"), word(row, "node"))).collect()
+}
+
+/// Who would move, and where to.
+fn moves(preview: &[Value]) -> BTreeMap<String, String> {
+    let word = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
+    preview.iter().map(|row| (word(row, "client_id"), word(row, "to"))).collect()
+}
+
+/// Who is elsewhere now, and where.
+fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let differs = |(id, node): &(&String, &String)| before[*id] != **node;
+    after.iter().filter(differs).map(|(id, node)| (id.clone(), node.clone())).collect()
+}
+
+/// Where all clients are, once each is at its owner.
+async fn settled(mesh: &TestMesh) -> BTreeMap<String, String> {
+    let at_home = || async {
+        let clients = nodes_of(&all(mesh, "clients", "clients").await);
+        let is_home = |(id, node): (&String, &String)| mesh.owner(id) == **node;
+        (clients.len() == CLIENTS && clients.iter().all(is_home)).then_some(clients)
+    };
+    eventually("each client to be at its owner", SOON, at_home).await
+}
+
+/// Who owns a client, and who serves it.
+async fn explain(mesh: &TestMesh, client: &str) -> (String, String) {
+    let answer = ask(mesh, &format!("explain/{client}")).await;
+    assert_eq!(answer["ranking"][0]["node"], answer["owner"], "all are eligible: the highest score owns it");
+    let nodes = answer["nodes"].as_array().unwrap();
+    let serving = nodes.iter().find(|node| !node["session"].is_null()).unwrap();
+    assert_eq!(serving["session"]["edge"], "balancer-0");
+    (answer["owner"].as_str().unwrap().to_owned(), serving["node"].as_str().unwrap().to_owned())
+}
+
+/// `mesh-ctl`, as it is told to reach a server.
+struct Ctl<'a> {
+    server: &'a str,
+    secret_file: Option<&'a str>,
+}
+
+impl Ctl<'_> {
+    /// Exit code, and what was printed as answer and as complaint.
+    async fn run(&self, words: &[&str]) -> (i32, String, String) {
+        let mut ctl = Command::new(binaries().join("mesh-ctl"));
+        ctl.args(["--server", self.server]).args(self.secret_file.map(|path| format!("--secret-file={path}")));
+        ctl.args(words).env("COLUMNS", COLUMNS.to_string()).kill_on_drop(true);
+        let Output { status, stdout, stderr } = ctl.output().await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code().unwrap(), text(stdout), text(stderr))
+    }
+}

@@ -1,0 +1,155 @@
+//! A server with far more clients than its peers says that it is not ready, as long as there are peers that are; its clients notice
+//! nothing.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use signaling_integration_tests::http::{Head, ask, get};
+use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::{Peer, TestMesh, eventually, stays};
+
+/// More than chance does to two servers.
+const CLIENTS: usize = 40;
+const SOON: Duration = Duration::from_secs(10);
+/// Many times as long as it takes to become unready with [`FLAGS`].
+const A_WHILE: Duration = Duration::from_millis(1_500);
+const FLAGS: [&str; 4] = ["--ready-above=20", "--ready-floor=5", "--ready-settle-ms=300", "--ready-period-ms=100"];
+
+const READY: (u16, &str) = (200, "ready\n");
+
+#[tokio::test]
+async fn of_three_balancers_the_one_with_all_clients_is_unready_until_they_leave() {
+    let mesh = balancers().await;
+    let internal = internals(&mesh);
+    is_named(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
+    let mut peers = connect(&mesh.url()).await;
+
+    let unready = (503, "unready: 40 connections are 200% above the mean of 3 servers\n");
+    answers(&internal[0], "/readyz", unready).await;
+    assert_eq!(load_of(&mesh, &internal[0]).await["standing"], "crowded");
+    let is_one = || async { statuses(&internal, "/readyz").await == [503, 200, 200] };
+    stays("one is unready and the others are ready", A_WHILE, is_one).await;
+    assert_eq!(metric(&internal[0], "signaling_crowded", "").await, 1.0);
+
+    // Whoever has a socket there keeps it, and whoever comes all the same is let in.
+    peers.push(Peer::connect(&mesh.url(), "one-more").await);
+    for peer in &mut peers {
+        peer.send_text(r#"{"type":"ping"}"#).await;
+        peer.recv_type("pong").await;
+    }
+
+    for peer in peers {
+        peer.close().await;
+    }
+    answers(&internal[0], "/readyz", READY).await;
+    becomes(&internal[0], "signaling_crowded", 0).await;
+    assert_eq!(metric(&internal[0], "signaling_crowded_total", "").await, 1.0);
+    let log = std::fs::read_to_string(mesh.dir.path().join("logs/balancer-0.log")).unwrap();
+    for told in ["says unready: it has more clients", "and is ready again"] {
+        assert_eq!(log.matches(told).count(), 1, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_balancer_is_ready_alone_and_when_its_peers_are_gone() {
+    let mesh = balancers().await;
+    let internal = internals(&mesh);
+    is_named(&mesh, &["balancer-0"]);
+    let _peers = connect(&mesh.url()).await;
+    let is_ready = || async { get(&internal[0], "/readyz").await.status == 200 };
+    stays("alone it is ready", A_WHILE, is_ready).await;
+
+    is_named(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
+    answers(&internal[0], "/readyz", (503, "unready: 40 connections are 200% above the mean of 3 servers\n")).await;
+    mesh.mesh.kill("balancer-1").await.unwrap();
+    answers(&internal[0], "/readyz", READY).await;
+    mesh.mesh.kill("balancer-2").await.unwrap();
+    stays("nobody is left to be asked", A_WHILE, is_ready).await;
+}
+
+#[tokio::test]
+async fn a_node_says_it_of_clients_only_and_stays_in_the_mesh() {
+    let mesh = TestMesh::with(|options| {
+        (options.nodes, options.balancers) = (2, 0);
+        options.node_args = FLAGS.map(str::to_owned).to_vec();
+    })
+    .await;
+    let nodes = mesh.mesh.state().nodes;
+    let _peers = connect(&nodes[0].public).await;
+
+    let unready = (503, "unready: 40 connections are 100% above the mean of 2 servers\n");
+    answers(&nodes[0].internal, "/readyz/clients", unready).await;
+    assert_eq!(get(&nodes[0].internal, "/readyz").await.status, 200);
+    assert_eq!(get(&nodes[1].internal, "/readyz/clients").await.status, 200);
+}
+
+#[tokio::test]
+async fn how_many_clients_there_are_is_told_to_servers_of_the_mesh_only_and_without_any_flag() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let internal = internals(&mesh);
+    let _peer = Peer::connect(&mesh.url(), "alice").await;
+    let expected = json!({ "id": "balancer-0", "connections": 1, "standing": "ready" });
+    let is_told = || async { (load_of(&mesh, &internal[0]).await == expected).then_some(()) };
+    eventually("one client to be told of", SOON, is_told).await;
+    let refused = get(&internal[0], "/internal/v1/load").await;
+    assert_eq!((refused.status, refused.error_code().as_str()), (401, "unauthorized"));
+}
+
+/// Three balancers that look for their peers in a file.
+async fn balancers() -> TestMesh {
+    TestMesh::with(|options| {
+        (options.nodes, options.balancers) = (1, 3);
+        options.balancer_args = FLAGS.map(str::to_owned).to_vec();
+        options.balancer_args.push(format!("--peers=file:{}", options.dir.join("peers.json").display()));
+    })
+    .await
+}
+
+/// Has the file name these.
+fn is_named(mesh: &TestMesh, ids: &[&str]) {
+    let state = mesh.mesh.state();
+    let named = state.balancers.iter().filter(|balancer| ids.contains(&balancer.id.as_str()));
+    let members: Vec<_> = named
+        .map(|balancer| json!({ "id": balancer.id, "address": balancer.internal.trim_start_matches("http://") }))
+        .collect();
+    let (next, path) = (mesh.dir.path().join("peers.next"), mesh.dir.path().join("peers.json"));
+    std::fs::write(&next, json!(members).to_string()).unwrap();
+    std::fs::rename(next, path).unwrap();
+}
+
+fn internals(mesh: &TestMesh) -> Vec<String> {
+    mesh.mesh.state().balancers.iter().map(|balancer| balancer.internal.clone()).collect()
+}
+
+async fn connect(url: &str) -> Vec<Peer> {
+    let mut peers = Vec::new();
+    for n in 0..CLIENTS {
+        peers.push(Peer::connect(url, &format!("client-{n}")).await);
+    }
+    peers
+}
+
+async fn answers(internal: &str, path: &str, expected: (u16, &str)) {
+    let look = || async {
+        let answer = get(internal, path).await;
+        ((answer.status, answer.body.as_str()) == expected).then_some(())
+    };
+    eventually(&format!("{internal}{path} to answer {expected:?}"), SOON, look).await;
+}
+
+async fn statuses(internal: &[String], path: &str) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for one in internal {
+        statuses.push(get(one, path).await.status);
+    }
+    statuses
+}
+
+async fn load_of(mesh: &TestMesh, internal: &str) -> Value {
+    let head = Head::get("/internal/v1/load").with("Authorization", &format!("Bearer {}", mesh.secret()));
+    let answer = ask(internal.trim_start_matches("http://"), head.with("Connection", "close").text()).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    serde_json::from_str(&answer.body).unwrap()
+}
