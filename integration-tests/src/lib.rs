@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+pub mod babbler;
 pub mod chatter;
 pub mod chromium;
 pub mod crowd;
@@ -18,19 +19,23 @@ pub mod metrics;
 pub mod mint;
 pub mod namespace;
 pub mod network_policies;
+pub mod observability;
 pub mod optional;
 pub mod peer;
 pub mod pods;
+pub mod prometheus;
 pub mod python;
 pub mod raw_socket;
 pub mod rendered;
 pub mod room_times;
+pub mod runbook;
 pub mod slices;
 pub mod store;
 pub mod tls;
 pub mod token_mesh;
 pub mod wait;
 
+pub use babbler::Babblers;
 pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;

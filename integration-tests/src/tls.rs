@@ -26,9 +26,18 @@ impl Certificate {
     /// # Panics
     /// If there is no openssl.
     pub fn new(folder: &Path, name: &str) -> Self {
+        Self::lasting(folder, name, 2)
+    }
+
+    /// The same for one that ends in so many days.
+    ///
+    /// # Panics
+    /// If there is no openssl.
+    pub fn lasting(folder: &Path, name: &str, days: u32) -> Self {
         let (path, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
         let made = Command::new("openssl")
-            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+            .args(["-days", &days.to_string()])
             .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
             .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
             .arg(&key)

@@ -2,28 +2,31 @@
 //! the view drops the node or its address.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
 use signaling_discovery::View;
-use signaling_edge::core::{EdgeCore, LinkKey, Wants};
+use signaling_edge::core::{EdgeCore, FromNode, LinkKey, Wants};
 use signaling_edge::shell::Edge;
 use signaling_protocol::NodeId;
-use signaling_server::trunk::{self, Terminal};
+use signaling_server::trunk::{self, Terminal, TrunkEnd};
 use signaling_server::{Health, Secrets, Wake};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
-use crate::metrics::BalancerMetrics;
+use crate::metrics::{self, BalancerMetrics};
 use crate::trunks::Trunks;
 
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// After the end of a trunk to a node that has said it will stop: longer than it takes to stop then.
+const AFTER_FAREWELL: Duration = Duration::from_millis(500);
 /// A trunk that lasted so long starts the backoff anew.
 const LASTED: Duration = Duration::from_secs(10);
 /// How often time is let pass for the trust in nodes.
@@ -97,7 +100,7 @@ impl Follower {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let view = views.borrow_and_update().clone();
-            info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
+            debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
             openers.follow(&this, &view);
             this.trunks.with(|state| state.placement.set_view(Instant::now(), view));
             this.rearranged();
@@ -112,7 +115,7 @@ impl Follower {
                             info!("a node that failed has answered for a while: it gets its clients back");
                             this.rearranged();
                         }
-                        this.trunks.with(|state| metrics.publish(&state.placement));
+                        this.trunks.with(|state| metrics.publish(state));
                     }
                 }
             }
@@ -121,7 +124,7 @@ impl Follower {
 
     async fn keep_open(self: Rc<Self>, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = FIRST_BACKOFF;
-        while *wanted.borrow_and_update() {
+        while *wanted.borrow_and_update() && !self.trunks.with(|state| state.ends) {
             let secret = self.secrets.shown();
             let opened = tokio::select! {
                 opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &secret, self.id.as_str(), self.internal_port)) => opened,
@@ -132,16 +135,33 @@ impl Follower {
                 Ok(Ok(socket)) => {
                     let link = LinkGuard::new(&self, &node);
                     info!("connected");
-                    tokio::select! {
-                        end = trunk::carry(socket, &link.wake, &link) => warn!(%end, "a trunk has ended"),
+                    let mut carried = pin!(trunk::carry(socket, &link.wake, &link));
+                    let end = tokio::select! {
+                        end = &mut carried => end,
                         () = self.retired(&link, &mut wanted) => {
-                            return info!("closes a trunk that the view does not ask for any more");
+                            info!("closes a trunk that the view does not ask for any more");
+                            link.give_up();
+                            carried.await;
+                            return;
                         }
+                    };
+                    match end {
+                        TrunkEnd::Closed | TrunkEnd::Given => info!(%end, "a trunk has ended"),
+                        _ => warn!(%end, "a trunk has ended"),
                     }
                 }
-                Ok(Err(error)) if backoff == FIRST_BACKOFF => warn!(%error, "cannot open a trunk"),
-                Ok(Err(error)) => debug!(%error, "cannot open a trunk yet"),
-                Err(_) => debug!("opening a trunk took too long"),
+                Ok(Err(error)) => {
+                    metrics::open_failed(true);
+                    if backoff == FIRST_BACKOFF {
+                        warn!(%error, "cannot open a trunk");
+                    } else {
+                        debug!(%error, "cannot open a trunk yet");
+                    }
+                }
+                Err(_) => {
+                    metrics::open_failed(false);
+                    debug!("opening a trunk took too long");
+                }
             }
             if *wanted.borrow() && self.trunks.with(|state| state.placement.failed(Instant::now(), &node)) {
                 warn!(
@@ -151,8 +171,11 @@ impl Follower {
             if started.elapsed() >= LASTED {
                 backoff = FIRST_BACKOFF;
             }
+            // Who has said that it will stop, and has hung up, is not to be asked again at once.
+            let has_left = self.trunks.with(|state| state.placement.has_said_draining(&node));
+            let pause = if has_left { AFTER_FAREWELL } else { rand::rng().random_range(Duration::ZERO..=backoff) };
             tokio::select! {
-                () = sleep(rand::rng().random_range(Duration::ZERO..=backoff)) => {}
+                () = sleep(pause) => {}
                 () = unwanted(&mut wanted) => return,
             }
             backoff = (backoff * 2).min(LONGEST_BACKOFF);
@@ -217,6 +240,12 @@ impl<'a> LinkGuard<'a> {
         guard
     }
 
+    /// Closes it: what it carries has gone elsewhere.
+    fn give_up(&self) {
+        self.follower.edge.with_core(|core| core.link_down(self.link));
+        self.wake.now();
+    }
+
     /// This is the trunk to the node from now on.
     fn announce(&self) {
         self.follower.trunks.with(|state| state.placement.link_up(Instant::now(), self.node.clone(), self.link));
@@ -242,7 +271,7 @@ impl Terminal for LinkGuard<'_> {
     fn take_in(&self, frames: &[u8]) -> Result<(), String> {
         let from_node = self.follower.edge.with_core(|core| {
             if !core.has_link(self.link) {
-                return Err("it was given up here".to_owned());
+                return Ok(FromNode::default());
             }
             core.link_frames(Instant::now(), self.link, frames).map_err(|error| error.to_string())
         })?;

@@ -11,7 +11,7 @@ pub mod config;
 mod drain;
 pub mod flows;
 pub mod follower;
-mod metrics;
+pub mod metrics;
 pub mod moves;
 mod operator;
 mod pages;

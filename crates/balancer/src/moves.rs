@@ -69,6 +69,12 @@ impl Moves {
         Some(Rearranged { clients: released, took: now.saturating_duration_since(since) })
     }
 
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// The trunk to a node is gone, and the placement knows it: counts its clients as gone to their next owners.
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
         for (_, key, _) in core.placed().filter(|(_, _, at)| *at == link) {

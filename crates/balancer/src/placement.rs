@@ -112,6 +112,12 @@ impl Placement {
         node.link.is_none() && !node.said_draining && node.trust.failed(now)
     }
 
+    /// Whether the node has said that it will stop, and has not taken that back.
+    #[must_use]
+    pub fn has_said_draining(&self, id: &NodeId) -> bool {
+        self.node_by_id.get(id).is_some_and(|node| node.said_draining)
+    }
+
     /// The node behind that trunk has said that it will stop.
     pub fn said_draining(&mut self, id: &NodeId, link: LinkKey) {
         self.say_draining(id, link, true);

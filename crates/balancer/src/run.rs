@@ -51,6 +51,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     MemoryBound::of(&config.edge, open_files).announce("clients");
 
     let trunks = Trunks::new(config.common.hash_seed.get());
+    let hang_up = trunks.clone();
     let edge = Edge::new(&config.edge, Box::new(trunks.clone()));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let about = About {
@@ -74,7 +75,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let internal_port = internal.local_addr().port();
     tasks.spawn_local(serve_internal(internal, router));
     tasks.spawn_local(keeping);
-    tasks.spawn_local(telemetry.upkeep());
+    tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
     tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone() }));
     tasks.spawn_local(config.edge.identity.clone().follow());
@@ -116,6 +117,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     edge.drain();
     info!(clients = edge.clients(), "drains");
     send_away(&edge, GOING_AWAY, config.common.drain).await;
+    hang_up.hang_up(&edge).await;
     info!("stops");
     shutdown.stop();
     Ok(())

@@ -9,9 +9,10 @@ use signaling_edge::shell::{Backend, Edge};
 use signaling_server::Wake;
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::info;
 
+use crate::metrics;
 use crate::moves::{Moves, Rearranged};
 use crate::placement::Placement;
 
@@ -20,6 +21,11 @@ use crate::placement::Placement;
 pub const PER_TURN: usize = 100;
 /// How often some are released.
 pub const TURN: Duration = Duration::from_millis(5);
+
+/// How long closing trunks may take.
+const HANG_UP: Duration = Duration::from_millis(200);
+/// How often to look whether they are closed.
+const HANG_UP_LOOK: Duration = Duration::from_millis(5);
 
 /// Where clients go, and who carries for them. A cheap clone shares it.
 #[derive(Clone)]
@@ -34,6 +40,8 @@ struct Shared {
 pub(crate) struct State {
     pub(crate) placement: Placement,
     pub(crate) wakes: SecondaryMap<LinkKey, Rc<Wake>>,
+    /// This balancer ends: no trunk is opened any more.
+    pub(crate) ends: bool,
     pub(crate) moves: Moves,
 }
 
@@ -41,8 +49,12 @@ impl Trunks {
     /// No trunk yet. The seed is the same on all servers.
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
-        let state =
-            State { placement: Placement::new(hash_seed), wakes: SecondaryMap::new(), moves: Moves::new(PER_TURN) };
+        let state = State {
+            placement: Placement::new(hash_seed),
+            wakes: SecondaryMap::new(),
+            ends: false,
+            moves: Moves::new(PER_TURN),
+        };
         Self(Rc::new(Shared { state: RefCell::new(state), planned: Notify::new() }))
     }
 
@@ -57,11 +69,35 @@ impl Trunks {
             let (begins, homeless) = self
                 .with(|State { placement, moves, .. }| (moves.plan(now, placement, core), placement.take_homeless()));
             if let Some(clients) = begins {
-                info!(clients, "clients begin to move to their new owners");
+                info!(clients, of = core.len(), "clients begin to move to their new owners");
             }
             homeless.into_iter().for_each(|client| self.find_place(now, core, client));
         });
         self.0.planned.notify_one();
+    }
+
+    /// Closes all trunks for good and in good order, so that nodes do not take this balancer's end for a failure. Returns once they are
+    /// closed, or have had time for it.
+    pub async fn hang_up(&self, edge: &Edge) {
+        self.with(|state| state.ends = true);
+        edge.with_core(|core| self.give_up(core));
+        let all_closed = async {
+            while self.with(|state| !state.wakes.is_empty()) {
+                sleep(HANG_UP_LOOK).await;
+            }
+        };
+        // Whoever does not take it will see the end of the process.
+        let _ = timeout(HANG_UP, all_closed).await;
+    }
+
+    fn give_up(&self, core: &mut EdgeCore) {
+        self.with(|state| {
+            state.placement.forget_links();
+            for (link, wake) in &state.wakes {
+                core.link_down(link);
+                wake.now();
+            }
+        });
     }
 
     /// The mover: hands clients off to their new owners, some each turn. Ends when dropped.
@@ -76,6 +112,7 @@ impl Trunks {
                     self.with(|State { placement, moves, .. }| moves.turn(Instant::now(), placement, core))
                 });
                 if let Some(Rearranged { clients, took }) = over {
+                    metrics::rearranged(took);
                     info!(clients, ms = took.as_millis(), "clients were handed off to their new owners");
                 }
             }
@@ -111,13 +148,7 @@ impl Backend for Trunks {
     }
 
     fn jumped(&mut self, _: Instant, core: &mut EdgeCore) {
-        self.with(|state| {
-            state.placement.forget_links();
-            for (link, wake) in &state.wakes {
-                core.link_down(link);
-                wake.now();
-            }
-        });
+        self.give_up(core);
     }
 
     fn wake(&mut self, core: &EdgeCore) {

@@ -39,7 +39,7 @@ pub mod dns;
 mod file;
 mod following;
 pub mod kubernetes;
-mod metrics;
+pub mod metrics;
 mod polling;
 mod publisher;
 pub mod settings;

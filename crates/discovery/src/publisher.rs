@@ -13,7 +13,10 @@ use tracing::{info, warn};
 
 use crate::metrics::Metrics;
 use crate::verdict::{Verdict, judge};
-use crate::{Subject, Trouble, View};
+use crate::{Member, Subject, Trouble, View};
+
+/// Nodes that one line of the log names.
+const MOST_NAMES: usize = 5;
 
 /// What the task that follows a source has of the handle that its users have.
 pub(crate) struct Publisher {
@@ -72,9 +75,10 @@ impl Publisher {
         info!(
             source = %self.source,
             nodes = view.len(),
-            joined = diff.joined.len(),
-            left = diff.left.len(),
-            changed = diff.changed.len(),
+            joined = %names(&diff.joined),
+            left = %names(&diff.left),
+            changed = %names(&diff.changed),
+            hash = format!("{:016x}", view.hash()),
             "the view has changed"
         );
         self.metrics.published(&view);
@@ -125,6 +129,19 @@ impl Publisher {
     }
 }
 
+/// Who they are, for the log; of many the first few, and how many more.
+fn names(members: &[Member]) -> String {
+    let mut names: Vec<_> = members
+        .iter()
+        .take(MOST_NAMES)
+        .map(|member| format!("{}{}", member.id, if member.draining { " (draining)" } else { "" }))
+        .collect();
+    if let Some(more @ 1..) = members.len().checked_sub(MOST_NAMES) {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
+}
+
 /// When the source was last read well, shared by the task and the handle.
 #[derive(Clone)]
 pub(crate) struct Freshness {
@@ -149,4 +166,29 @@ impl Freshness {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use signaling_protocol::NodeId;
+
+    use super::*;
+
+    #[test]
+    fn a_line_names_a_few_nodes_and_counts_the_others() {
+        let members = |count: u32| -> Vec<_> {
+            let member = |number| Member {
+                id: NodeId::new(&format!("n{number}")).unwrap(),
+                address: "h:1".parse().unwrap(),
+                draining: number == 1,
+            };
+            (0..count).map(member).collect()
+        };
+        assert_eq!(names(&members(0)), "nobody");
+        assert_eq!(names(&members(2)), "n0, n1 (draining)");
+        assert_eq!(names(&members(5)), "n0, n1 (draining), n2, n3, n4");
+        assert_eq!(names(&members(7)), "n0, n1 (draining), n2, n3, n4, 2 more");
+    }
 }

@@ -115,7 +115,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let refusals = Rc::new(RefCell::default());
     let served = Internal { node: node.clone(), secrets: secrets.clone(), router, refusals };
     tasks.spawn_local(shell::serve(served, internal));
-    tasks.spawn_local(telemetry.upkeep());
+    tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
     let told = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| told.with_core(|core| core.set_ice_servers(ice))));
@@ -172,6 +172,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         Ok(()) => info!("stops: everything is handed over"),
         Err(_) => warn!(sessions = node.with_core(|core| core.sessions()), "stops at the end of --drain-ms"),
     }
+    node.hang_up().await;
     shutdown.stop();
     Ok(())
 }

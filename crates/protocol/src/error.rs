@@ -29,6 +29,19 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 9] = [
+        Self::BadMessage,
+        Self::TooLarge,
+        Self::RateLimited,
+        Self::RecipientUnavailable,
+        Self::NotInRoom,
+        Self::RoomStoreUnavailable,
+        Self::Forbidden,
+        Self::Overloaded,
+        Self::Internal,
+    ];
+
     /// As it stands on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

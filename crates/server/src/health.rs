@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::sync::watch;
 
-use crate::Telemetry;
+use crate::{Telemetry, metrics};
 
 /// Whether this server can take work. A cheap clone shares it; it starts as not ready.
 #[derive(Clone)]
@@ -39,7 +39,10 @@ impl Health {
     #[must_use]
     pub fn new() -> Self {
         let state = State { obstacle: Some("starting"), out_of_service: false, stops: false };
-        Self { state: watch::Sender::new(state), elsewhere: watch::Sender::new(None), is_for_clients: false }
+        let health =
+            Self { state: watch::Sender::new(state), elsewhere: watch::Sender::new(None), is_for_clients: false };
+        health.publish();
+        health
     }
 
     /// The same of a server on which only clients rely: ready means that new ones may come.
@@ -51,17 +54,27 @@ impl Health {
     /// Says whether the server could take work, and if not, why.
     pub fn set_ready(&self, ready: bool, reason: &'static str) {
         let obstacle = if ready { None } else { Some(reason) };
-        self.state.send_modify(|state| state.obstacle = obstacle);
+        self.change(|state| state.obstacle = obstacle);
     }
 
     /// Says whether an operator has taken the server out of service: it is then not ready, whatever else is said.
     pub fn set_out_of_service(&self, out_of_service: bool) {
-        self.state.send_modify(|state| state.out_of_service = out_of_service);
+        self.change(|state| state.out_of_service = out_of_service);
     }
 
     /// The server drains, for good.
     pub fn draining(&self) {
-        self.state.send_modify(|state| state.stops = true);
+        self.change(|state| state.stops = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        self.state.send_modify(change);
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let State { out_of_service, stops, .. } = *self.state.borrow();
+        metrics::health(self.obstacle().is_none(), out_of_service || stops);
     }
 
     /// Nothing if the server can take work, else why not.
@@ -126,7 +139,7 @@ mod tests {
     #[tokio::test]
     async fn readiness_follows_the_state_and_says_why_not() {
         let health = Health::new();
-        let router = router(health.clone(), Telemetry::detached().unwrap());
+        let router = router(health.clone(), Telemetry::detached());
         assert_eq!(ask(&router, "/readyz").await, (503, "starting\n".into()));
         health.set_ready(true, "");
         assert_eq!(ask(&router, "/readyz").await, (200, "ready\n".into()));
@@ -137,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn a_draining_server_never_becomes_ready_again_but_lives() {
         let health = Health::new();
-        let router = router(health.clone(), Telemetry::detached().unwrap());
+        let router = router(health.clone(), Telemetry::detached());
         health.draining();
         health.set_ready(true, "");
         assert_eq!(ask(&router, "/readyz").await, (503, "draining\n".into()));
@@ -173,7 +186,7 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_are_served() {
-        let (status, page) = ask(&router(Health::new(), Telemetry::detached().unwrap()), "/metrics").await;
+        let (status, page) = ask(&router(Health::new(), Telemetry::detached()), "/metrics").await;
         assert_eq!(status, 200);
         assert!(page.contains("process_cpu_seconds_total"), "{page}");
     }

@@ -9,6 +9,7 @@
 //! | [`secret`] | secrets: read from files, compared in constant time, never printed |
 //! | [`secrets`] | the mesh's secrets, and how they are changed while it runs |
 //! | [`telemetry`] | logs, and the page of metrics |
+//! | [`metrics`] | what both servers count |
 //! | [`process`] | what the operating system says of this process |
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
 //! | [`crowding`] | not ready while it has far more clients than its peers |
@@ -35,10 +36,11 @@ pub mod auth;
 pub mod config;
 pub mod crowding;
 pub mod health;
+mod histograms;
 pub mod http;
 pub mod limits;
 pub mod listener;
-mod metrics;
+pub mod metrics;
 pub mod process;
 pub mod pulse;
 pub mod secret;

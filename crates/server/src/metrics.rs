@@ -1,41 +1,160 @@
-//! What this crate counts.
+//! What both servers count.
 
-use metrics::{counter, describe_counter, describe_gauge, gauge};
+use std::time::Duration;
 
-const REFUSED_INTERNAL: &str = "signaling_refused_internal_total";
-const ACCEPT_ERRORS: &str = "signaling_accept_errors_total";
-const SECRETS: &str = "signaling_mesh_secrets";
-const SECRET_LOADS: &str = "signaling_mesh_secret_loads_total";
-const FILES_READ: &str = "signaling_file_reloads_total";
+use ::metrics::{Counter, Gauge, Histogram};
+use signaling_metrics::{Label, Metric};
 
-pub(crate) fn describe() {
-    describe_counter!(REFUSED_INTERNAL, "Requests to the internal listener without the mesh secret.");
-    describe_counter!(ACCEPT_ERRORS, "Errors of accept, most likely a shortage of descriptors.");
-    describe_gauge!(SECRETS, "Mesh secrets that are accepted: two while they are being changed.");
-    describe_counter!(SECRET_LOADS, "Times that a changed mesh secret was read, by what came of it.");
-    describe_counter!(FILES_READ, "Changes of files that are read again while the server runs, by flag and result.");
-    // So that the page has them from the start.
-    counter!(REFUSED_INTERNAL).absolute(0);
-    counter!(ACCEPT_ERRORS).absolute(0);
+use crate::trunk::TrunkEnd;
+
+/// All of it.
+pub const METRICS: &[Metric] = &[
+    BUILD,
+    READY,
+    DRAINING,
+    EVENT_LOOP_DELAY,
+    PAUSES,
+    SUSPECTS,
+    REFUSED_INTERNAL,
+    ACCEPT_ERRORS,
+    SECRETS,
+    SECRET_LOADS,
+    FILES_READ,
+    TRUNKS,
+    TRUNKS_OPENED,
+    TRUNKS_ENDED,
+    TRUNK_BATCHES,
+    TRUNK_BYTES,
+    TRUNK_WRITE,
+];
+
+const BUILD: Metric = Metric::gauge("signaling_build_info", "1, with the version that runs.")
+    .by(&[Label { name: "version", values: &[] }]);
+const READY: Metric = Metric::gauge("signaling_ready", "1 while the server can take work, as `/readyz` says.");
+const DRAINING: Metric =
+    Metric::gauge("signaling_draining", "1 while the server leaves the service, or is kept out of it.");
+pub(crate) const EVENT_LOOP_DELAY: Metric = Metric::times(
+    "signaling_event_loop_delay_seconds",
+    "How late the event loop was, looked at ten times a second: what everything here waits for.",
+);
+pub(crate) const PAUSES: Metric = Metric::counter(
+    "signaling_pauses_total",
+    "Times that the process did nothing for 2 s or more: it was stopped, or starved of CPU.",
+);
+/// Other servers that this one does not rely on; balancers and nodes have a gauge of it each.
+pub const SUSPECTS: Metric = Metric::gauge(
+    "signaling_suspect_nodes",
+    "Nodes that this server does not rely on now, because they did not answer.",
+);
+const REFUSED_INTERNAL: Metric =
+    Metric::counter("signaling_refused_internal_total", "Requests to the internal listener without the mesh secret.");
+const ACCEPT_ERRORS: Metric =
+    Metric::counter("signaling_accept_errors_total", "Errors of accept, most likely a shortage of descriptors.");
+const SECRETS: Metric =
+    Metric::gauge("signaling_mesh_secrets", "Mesh secrets that are accepted: two while they are being changed.");
+const SECRET_LOADS: Metric = Metric::counter(
+    "signaling_mesh_secret_loads_total",
+    "Times that a changed mesh secret was read, by what came of it.",
+)
+.by(&[Label { name: "result", values: &["used", "unusable"] }]);
+
+const FILES_READ: Metric = Metric::counter(
+    "signaling_file_reloads_total",
+    "Changes of files that are read again while the server runs, by the flag that names the file, and what came of it.",
+)
+.by(&[Label { name: "flag", values: &[] }, Label { name: "result", values: &["ok", "failed"] }]);
+
+const TRUNKS: Metric = Metric::gauge("signaling_trunks", "Trunks that are open at this end.");
+const TRUNKS_OPENED: Metric = Metric::counter("signaling_trunks_opened_total", "Trunks opened.");
+const TRUNKS_ENDED: Metric = Metric::counter(
+    "signaling_trunks_ended_total",
+    "Trunks ended: by the other end, by its silence, by an error of the connection, by what was no frame, or given up here.",
+)
+.by(&[Label { name: "reason", values: &["closed", "silent", "failed", "nonsense", "given"] }]);
+const DIRECTION: &[Label] = &[Label { name: "direction", values: &["in", "out"] }];
+const TRUNK_BATCHES: Metric =
+    Metric::counter("signaling_trunk_batches_total", "Batches carried over trunks: each is one WebSocket message.")
+        .by(DIRECTION);
+const TRUNK_BYTES: Metric = Metric::counter("signaling_trunk_bytes_total", "Bytes of these batches.").by(DIRECTION);
+const TRUNK_WRITE: Metric = Metric::times(
+    "signaling_trunk_write_seconds",
+    "How long the system took to take a batch for a trunk: it waits for the other end, or for the network.",
+);
+
+pub(crate) fn announce() {
+    METRICS.iter().for_each(Metric::announce);
+    BUILD.gauge_of(&[env!("CARGO_PKG_VERSION")]).set(1.0);
+}
+
+pub(crate) fn health(ready: bool, draining: bool) {
+    READY.gauge_of(&[]).set(f64::from(u8::from(ready)));
+    DRAINING.gauge_of(&[]).set(f64::from(u8::from(draining)));
 }
 
 pub(crate) fn refused_internal() {
-    counter!(REFUSED_INTERNAL).increment(1);
+    REFUSED_INTERNAL.counter_of(&[]).increment(1);
 }
 
 /// So many are accepted now. `loaded` says whether that was just read, or could not be.
 #[expect(clippy::cast_precision_loss, reason = "one or two")]
 pub(crate) fn mesh_secrets(accepted: usize, loaded: Option<bool>) {
-    gauge!(SECRETS).set(accepted as f64);
-    for (result, is_it) in [("used", loaded == Some(true)), ("unusable", loaded == Some(false))] {
-        counter!(SECRET_LOADS, "result" => result).increment(u64::from(is_it));
+    SECRETS.gauge_of(&[]).set(accepted as f64);
+    if let Some(loaded) = loaded {
+        SECRET_LOADS.counter_of(&[if loaded { "used" } else { "unusable" }]).increment(1);
     }
 }
 
 pub(crate) fn accept_error() {
-    counter!(ACCEPT_ERRORS).increment(1);
+    ACCEPT_ERRORS.counter_of(&[]).increment(1);
+}
+
+/// What one trunk counts, from its opening to its end.
+pub(crate) struct TrunkMetrics {
+    open: Gauge,
+    batches_in: Counter,
+    batches_out: Counter,
+    bytes_in: Counter,
+    bytes_out: Counter,
+    write: Histogram,
+}
+
+impl TrunkMetrics {
+    pub(crate) fn opened() -> Self {
+        TRUNKS_OPENED.counter_of(&[]).increment(1);
+        let open = TRUNKS.gauge_of(&[]);
+        open.increment(1.0);
+        Self {
+            open,
+            batches_in: TRUNK_BATCHES.counter_of(&["in"]),
+            batches_out: TRUNK_BATCHES.counter_of(&["out"]),
+            bytes_in: TRUNK_BYTES.counter_of(&["in"]),
+            bytes_out: TRUNK_BYTES.counter_of(&["out"]),
+            write: TRUNK_WRITE.times_of(&[]),
+        }
+    }
+
+    pub(crate) fn read(&self, bytes: usize) {
+        self.batches_in.increment(1);
+        self.bytes_in.increment(bytes as u64);
+    }
+
+    pub(crate) fn wrote(&self, bytes: usize, took: Duration) {
+        self.batches_out.increment(1);
+        self.bytes_out.increment(bytes as u64);
+        self.write.record(took);
+    }
+
+    pub(crate) fn ended(&self, end: &TrunkEnd) {
+        TRUNKS_ENDED.counter_of(&[end.as_label()]).increment(1);
+    }
+}
+
+impl Drop for TrunkMetrics {
+    fn drop(&mut self) {
+        self.open.decrement(1.0);
+    }
 }
 
 pub(crate) fn file_read(flag: &'static str, well: bool) {
-    counter!(FILES_READ, "flag" => flag, "result" => if well { "ok" } else { "failed" }).increment(1);
+    FILES_READ.counter_of(&[flag, if well { "ok" } else { "failed" }]).increment(1);
 }

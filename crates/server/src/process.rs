@@ -4,25 +4,36 @@ use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
 
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;
+use signaling_metrics::Metric;
 
-/// Appends `process_cpu_seconds_total`, `process_resident_memory_bytes` and `process_open_fds`.
-pub fn render(page: &mut String) {
-    if let Some(cpu) = cpu() {
-        append(page, "process_cpu_seconds_total", "counter", "User and system CPU time.", cpu.as_secs_f64());
-    }
-    if let Some(bytes) = resident_bytes() {
-        append(page, "process_resident_memory_bytes", "gauge", "Resident memory.", bytes as f64);
-    }
-    if let Some(count) = open_descriptors() {
-        append(page, "process_open_fds", "gauge", "Open file descriptors.", count as f64);
-    }
-}
+/// Names and meaning are those that all programs share which Prometheus asks.
+pub const METRICS: &[Metric] = &[CPU, RESIDENT, OPEN_FDS, MAX_FDS, STARTED];
 
-fn append(page: &mut String, name: &str, kind: &str, help: &str, value: f64) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+const CPU: Metric = Metric::counter("process_cpu_seconds_total", "User and system CPU time.");
+const RESIDENT: Metric = Metric::gauge("process_resident_memory_bytes", "Resident memory.");
+const OPEN_FDS: Metric = Metric::gauge("process_open_fds", "Open file descriptors.");
+const MAX_FDS: Metric = Metric::gauge("process_max_fds", "How many there may be.");
+const STARTED: Metric =
+    Metric::gauge("process_start_time_seconds", "When the process was started, in seconds since 1970.");
+
+/// Appends what this process uses. `started` is the time since 1970.
+pub fn render(page: &mut String, started: Duration) {
+    let values = [
+        (CPU, cpu().map(|time| time.as_secs_f64())),
+        (RESIDENT, resident_bytes().map(|bytes| bytes as f64)),
+        (OPEN_FDS, open_descriptors().map(|count| count as f64)),
+        (MAX_FDS, getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(limit, _)| limit as f64)),
+        (STARTED, Some(started.as_secs_f64())),
+    ];
+    for (Metric { name, kind, help, .. }, value) in values {
+        if let Some(value) = value {
+            let kind = kind.as_str();
+            // Writing to a string cannot fail.
+            let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+        }
+    }
 }
 
 /// User and system CPU time that this process has used.
@@ -77,8 +88,8 @@ mod tests {
         let (before, memory) = (open_descriptors().unwrap(), resident_bytes().unwrap());
         assert!(before >= 3 && memory > 100_000, "{before} {memory}");
         let mut page = String::new();
-        render(&mut page);
-        for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {
+        render(&mut page, Duration::from_secs(1));
+        for Metric { name, .. } in METRICS {
             assert!(page.contains(&format!("\n{name} ")), "{page}");
         }
     }

@@ -15,16 +15,19 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
+use crate::metrics::TrunkMetrics;
 use crate::{Secret, Wake};
 
 /// How often silence is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long the last word may take.
+const FAREWELL: Duration = Duration::from_millis(100);
 /// One read takes many frames.
 const READ_BUFFER_BYTES: usize = 32 * 1024;
 
 /// What stands behind a trunk's end.
 pub trait Terminal {
-    /// Takes in a run of frames.
+    /// Takes in a run of frames. If the trunk has been given up here, they are passed over: [`Terminal::give_out`] says so.
     ///
     /// # Errors
     /// If they are none, in the terminal's words: the trunk is then closed.
@@ -52,6 +55,18 @@ pub enum TrunkEnd {
     /// This end has closed it.
     #[error("closed from here")]
     Given,
+}
+
+impl TrunkEnd {
+    pub(crate) fn as_label(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Silent => "silent",
+            Self::Failed(_) => "failed",
+            Self::Nonsense(_) => "nonsense",
+            Self::Given => "given",
+        }
+    }
 }
 
 /// How trunks use WebSocket: bounded, and no write held back.
@@ -101,22 +116,28 @@ pub async fn open(
 pub async fn carry(socket: WebSocketStream<TcpStream>, wake: &Wake, terminal: &impl Terminal) -> TrunkEnd {
     let (sink, stream) = socket.split();
     let heard = Cell::new(Instant::now());
-    let (reading, writing) = (read(stream, &heard, terminal), write(sink, wake, &heard, terminal));
-    tokio::select! {
+    let metrics = TrunkMetrics::opened();
+    let reading = read(stream, &heard, terminal, &metrics);
+    let writing = write(sink, wake, &heard, terminal, &metrics);
+    let end = tokio::select! {
         end = reading => end,
         end = writing => end,
-    }
+    };
+    metrics.ended(&end);
+    end
 }
 
 async fn read(
     mut stream: SplitStream<WebSocketStream<TcpStream>>,
     heard: &Cell<Instant>,
     terminal: &impl Terminal,
+    metrics: &TrunkMetrics,
 ) -> TrunkEnd {
     while let Some(message) = stream.next().await {
         heard.set(Instant::now());
         match message {
             Ok(Message::Binary(frames)) => {
+                metrics.read(frames.len());
                 if let Err(error) = terminal.take_in(&frames) {
                     return TrunkEnd::Nonsense(error);
                 }
@@ -134,6 +155,7 @@ async fn write(
     wake: &Wake,
     heard: &Cell<Instant>,
     terminal: &impl Terminal,
+    metrics: &TrunkMetrics,
 ) -> TrunkEnd {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -141,7 +163,11 @@ async fn write(
     loop {
         let message = tokio::select! {
             () = wake.due() => match terminal.give_out() {
-                None => return TrunkEnd::Given,
+                None => {
+                    // Whoever is told that it is over need not take it for a failure.
+                    let _ = timeout(FAREWELL, sink.send(Message::Close(None))).await;
+                    return TrunkEnd::Given;
+                }
                 Some(batch) if batch.is_empty() => continue,
                 Some(batch) => {
                     wake.again_behind(&batch);
@@ -157,7 +183,9 @@ async fn write(
                 _ => continue,
             },
         };
+        let (begun, bytes) = (Instant::now(), if message.is_binary() { message.len() } else { 0 });
         match timeout(SUSPECT_AFTER, sink.send(message)).await {
+            Ok(Ok(())) if bytes > 0 => metrics.wrote(bytes, begun.elapsed()),
             Ok(Ok(())) => {}
             Ok(Err(error)) => return error.into(),
             Err(_) => return TrunkEnd::Silent,

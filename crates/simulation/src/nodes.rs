@@ -46,7 +46,7 @@ const LONGEST_BACKOFF: Micros = SECOND;
 pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     let counts = core.counts();
     counters.add("nodes: requests", counts.requests);
-    counters.add("nodes: refused", counts.refused);
+    counters.add("nodes: refused", counts.refused.iter().sum());
     counters.add("nodes: delivered", counts.delivered);
     counters.add("nodes: unavailable", counts.unavailable);
     counters.add("nodes: forwarded", counts.forwarded);

@@ -181,6 +181,15 @@ pub struct Counts {
     pub expired_tokens: u64,
 }
 
+/// How things stood at the last sweep, for metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Figures {
+    /// Sessions that no node serves: on their way between two, or without any to go to.
+    pub moving: usize,
+    /// Clients that are not read because their store is full.
+    pub paused: usize,
+}
+
 /// Whether to go on reading a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
@@ -201,6 +210,7 @@ pub struct EdgeCore {
     pool: Pool,
     memory: Memory,
     counts: Counts,
+    figures: Figures,
     delays: Delays,
 }
 
@@ -217,6 +227,7 @@ impl EdgeCore {
             pool: Pool::default(),
             memory: Memory::default(),
             counts: Counts::default(),
+            figures: Figures::default(),
             delays: Delays::default(),
         }
     }
@@ -331,6 +342,12 @@ impl EdgeCore {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// How things stood at the last sweep.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.figures
     }
 
     /// How long it took from reading each message until it was known to be done.

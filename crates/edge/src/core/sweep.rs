@@ -6,8 +6,8 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
 
 use super::inputs::list_output;
-use super::session::Socket;
-use super::{ClientKey, EdgeCore, Effect};
+use super::session::{Place, Socket};
+use super::{ClientKey, EdgeCore, Effect, Figures};
 use crate::ws::encode;
 
 /// How often [`EdgeCore::sweep`] wants to be called: what it looks at is due within seconds.
@@ -31,8 +31,11 @@ impl EdgeCore {
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
         let is_short = memory.total() > settings.memory.bytes;
         let (mut kept, mut unwritten) = (0, Vec::new());
+        let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
+            figures.moving += usize::from(!matches!(session.place, Place::At { .. }));
+            figures.paused += usize::from(session.socket == Socket::Open { paused: true });
             let Socket::Open { paused } = session.socket else { continue };
             if session.proven.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
                 closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
@@ -85,6 +88,7 @@ impl EdgeCore {
             }
         }
         memory.set(kept);
+        self.figures = figures;
         let evicted = memory.evict(settings.memory, unwritten);
         for (client, code, reason) in closing {
             self.counts.expired_tokens += u64::from(code == CloseCode::TOKEN_EXPIRED);

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use metrics::{describe_gauge, gauge};
 use tracing::info;
 
 use super::EdgeConfig;
+use super::metrics::MEMORY_BOUND;
 
-const GAUGE: &str = "signaling_client_memory_bound_bytes";
 /// The process before the first client, with buffers that all clients share.
 const FIXED: usize = 32 * MIB;
 /// A client that is in and says nothing: its session, its task, its places in tables.
@@ -55,8 +54,7 @@ impl MemoryBound {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     pub fn announce(&self, whose: &str) {
         info!("memory for {whose} is at most {self}");
-        describe_gauge!(GAUGE, "Most bytes of memory that this server's clients can make it use, by its settings.");
-        gauge!(GAUGE).set(self.total() as f64);
+        MEMORY_BOUND.gauge_of(&[]).set(self.total() as f64);
     }
 
     /// All of it.

@@ -12,10 +12,10 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{CloseCode, SessionId};
 use signaling_server::http::refusal;
-use tracing::{Instrument as _, debug, info_span};
+use tracing::{debug, info_span};
 
 use super::query::Query;
-use super::{Edge, closing, cors, identity, metrics, socket, wire};
+use super::{Edge, closing, cors, metrics, socket, wire};
 use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use crate::handshake::{self, Accept, Refused};
 use crate::identity::Origins;
@@ -53,14 +53,16 @@ async fn decide(edge: Edge, origins: &Origins, peer: SocketAddr, mut request: Re
         }
     };
     if !origins.admit(request.headers()) {
-        identity::refused_origin();
+        metrics::refused_identity("origin");
         let message = "pages of this origin may not connect here: the operator lists those that may";
         let refused = refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None);
         metrics::refused_status(refused.status);
         return refuse(request, &accept, &refused);
     }
+    let asked = Instant::now();
     match admit(&edge, peer, &request, &accept).await {
         Ok(client) => {
+            edge.with_quietly(|state| state.metrics.let_in(asked.elapsed()));
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(open(edge, client.into_key(), upgrade));
             switching(&accept)
@@ -134,10 +136,13 @@ async fn admit(
         Ok(state.connect(now, newcomer, peer.ip()))
     })?;
     let waiting = Waiting { edge: edge.clone(), key: Some(client) };
-    let decision = tokio::time::timeout(DECISION_TIMEOUT, decided).instrument(span).await;
+    let decision = tokio::time::timeout(DECISION_TIMEOUT, decided).await;
     match decision {
         Ok(Ok(Ok(()))) => Ok(waiting),
-        Ok(Ok(Err(refusal))) => Err(refusal),
+        Ok(Ok(Err(refusal))) => {
+            span.in_scope(|| debug!(status = refusal.status, code = refusal.code, "a node refuses a client"));
+            Err(refusal)
+        }
         Ok(Err(_)) | Err(_) => {
             let message = "no node has answered in time; try again";
             Err(refused(StatusCode::SERVICE_UNAVAILABLE, "no_node", message, Some(RETRY_AFTER)))
@@ -205,14 +210,15 @@ fn switching(accept: &Accept) -> Response<Body> {
 
 async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     let waiting = Waiting { edge: edge.clone(), key: client };
+    let failed = |error: &dyn std::error::Error| edge.with_quietly(|state| state.upgrade_failed(client, error));
     match upgrade.await.map(wire::split) {
         Ok(Ok((reader, writer, early))) => {
             if let Some(client) = waiting.into_key() {
                 socket::start(&edge, client, reader, writer, early);
             }
         }
-        Ok(Err(error)) => debug!(%error, "an upgrade failed"),
-        Err(error) => debug!(%error, "an upgrade failed"),
+        Ok(Err(error)) => failed(&error),
+        Err(error) => failed(&error),
     }
 }
 

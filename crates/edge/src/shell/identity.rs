@@ -1,39 +1,13 @@
-//! Tokens at the door and over open sockets, and what is counted of both.
+//! Tokens at the door and over open sockets.
 
-use metrics::{counter, describe_counter};
 use signaling_protocol::ClientId;
+use tracing::field::display;
 use tracing::info;
 
+use super::metrics;
 use super::state::State;
 use crate::core::{ClientKey, Proven, ShownToken};
 use crate::identity::TokenRefusal;
-
-const REFUSED: &str = "signaling_refused_identities_total";
-const RENEWED: &str = "signaling_tokens_renewed_total";
-const EXPIRED: &str = "signaling_tokens_expired_total";
-const KICKED: &str = "signaling_clients_kicked_total";
-
-/// Describes what is counted here, so that the page has it from the start.
-pub(super) fn describe() {
-    describe_counter!(
-        REFUSED,
-        "Tokens that were refused, at connecting or over open sockets, and origins, by what was wrong."
-    );
-    describe_counter!(RENEWED, "Tokens that took the place of older ones over open sockets.");
-    describe_counter!(EXPIRED, "Sockets closed because their token had expired.");
-    describe_counter!(KICKED, "Clients that an operator has put out.");
-    for name in [RENEWED, EXPIRED, KICKED] {
-        counter!(name).absolute(0);
-    }
-}
-
-pub(super) fn refused_origin() {
-    counter!(REFUSED, "reason" => "origin").increment(1);
-}
-
-pub(super) fn expired(total: u64) {
-    counter!(EXPIRED).absolute(total);
-}
 
 impl State {
     /// An operator puts a client out: its socket is closed with 4411, and its tokens of before do not let it in again. Says
@@ -42,10 +16,11 @@ impl State {
         if let Some(tokens) = &self.identity.tokens {
             tokens.kick(client.clone());
         }
+        let session = self.session_of(client);
         let was_here = self.core.kick(client);
         if was_here {
-            counter!(KICKED).increment(1);
-            info!(%client, "an operator has put a client out");
+            metrics::kicked();
+            info!(%client, session = session.map(display), "an operator has put a client out");
         }
         was_here
     }
@@ -55,7 +30,7 @@ impl State {
         let Some(tokens) = &self.identity.tokens else { return Ok(None) };
         let proven = tokens.verify(client, token);
         if let Err(refusal) = &proven {
-            counter!(REFUSED, "reason" => refusal.as_label()).increment(1);
+            metrics::refused_identity(refusal.as_label());
         }
         proven.map(Some)
     }
@@ -65,7 +40,7 @@ impl State {
         let Some((client, _)) = self.core.identity(key) else { return };
         match self.prove(client, Some(&token.0)) {
             Ok(Some(proven)) => {
-                counter!(RENEWED).increment(1);
+                metrics::token_renewed();
                 self.core.renewed(key, proven);
             }
             // The core asks only where tokens are.

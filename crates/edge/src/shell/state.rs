@@ -15,9 +15,9 @@ use tracing::{debug, trace, warn};
 
 use super::admission::Admission;
 use super::handshakes::Handshakes;
-use super::metrics::{self, EdgeMetrics};
+use super::metrics::{self, EdgeMetrics, ShellCounts};
 use super::wire::WireWriter;
-use super::{Backend, Edge, EdgeConfig, closing, identity};
+use super::{Backend, Edge, EdgeConfig, closing};
 use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Reading, Refusal};
 use crate::identity::IdentityConfig;
 use crate::ws::{Decoder, Event, Limits};
@@ -65,12 +65,13 @@ pub(super) struct State {
     /// Bytes of begun messages, of all clients, and how many there may be.
     unfinished_bytes: usize,
     max_unfinished_bytes: usize,
+    read_bytes: u64,
+    written_bytes: u64,
     scratch: Vec<u8>,
 }
 
 impl State {
     pub(super) fn new(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
-        identity::describe();
         let now = Instant::now();
         Self {
             core,
@@ -78,13 +79,15 @@ impl State {
             admission: Admission::new(config.admission, now),
             handshakes: Handshakes::new(config.handshakes),
             ws_limits: ws_limits(config.max_message_bytes),
-            metrics: EdgeMetrics::new(),
+            metrics: EdgeMetrics::new(config),
             identity: Rc::new(config.identity.clone()),
             draining: false,
             pulse: Pulse::new(now),
             clients: SecondaryMap::new(),
             unfinished_bytes: 0,
             max_unfinished_bytes: config.buffer_bytes,
+            read_bytes: 0,
+            written_bytes: 0,
             scratch: vec![0; SCRATCH_BYTES],
         }
     }
@@ -120,6 +123,18 @@ impl State {
         self.core.socket_opened(now, key);
     }
 
+    /// The session of a client that is in, or on its way in.
+    pub(super) fn session_of(&self, id: &ClientId) -> Option<SessionId> {
+        self.clients.values().find(|client| client.id == *id).map(|client| client.session)
+    }
+
+    /// The client was let in, and did not take the answer.
+    pub(super) fn upgrade_failed(&self, key: Option<ClientKey>, error: &dyn std::error::Error) {
+        if let Some(client) = key.and_then(|key| self.clients.get(key)) {
+            debug!(client = %client.id, session = %client.session, %error, "an upgrade failed");
+        }
+    }
+
     /// The client's socket, or its wait for one, has ended.
     pub(super) fn client_gone(&mut self, key: ClientKey, gone: Gone) {
         if self.forget(key) {
@@ -140,6 +155,7 @@ impl State {
     pub(super) fn client_bytes(&mut self, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> Reading {
         let now = Instant::now();
         self.core.heard(now, key);
+        self.read_bytes += bytes.len() as u64;
         let mut input = decoder.feed(bytes, self.ws_limits);
         let mut finished = false;
         let reading = loop {
@@ -230,6 +246,7 @@ impl State {
                 self.forget(key);
             }
             Effect::Close(key, code, last_words) => {
+                metrics::closes(code);
                 if let Some(client) = self.clients.get_mut(key)
                     && let Some(socket) = client.socket.take()
                 {
@@ -255,7 +272,8 @@ impl State {
 
     /// Writes what a client's socket takes at once; for the rest a task waits.
     pub(super) fn flush(&mut self, now: Instant, edge: &Edge, key: ClientKey) {
-        let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) else { return };
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Some(socket) = client.socket.as_mut() else { return };
         if socket.blocked {
             return;
         }
@@ -267,7 +285,8 @@ impl State {
             }
             match socket.writer.try_write(output) {
                 Ok(count) => {
-                    trace!(count, "wrote to a client");
+                    trace!(client = %client.id, session = %client.session, count, "wrote to a client");
+                    self.written_bytes += count as u64;
                     if count > 0 {
                         self.core.wrote(now, key, count);
                     }
@@ -284,7 +303,7 @@ impl State {
                     return;
                 }
                 Err(error) => {
-                    debug!(%error, "a client's socket broke");
+                    debug!(client = %client.id, session = %client.session, %error, "a client's socket broke");
                     return self.client_gone(key, Gone::Lost);
                 }
             }
@@ -304,8 +323,13 @@ impl State {
             self.core.close(client, CloseCode::POLICY, "a message was begun and not finished in time");
         }
         self.core.sweep(now);
-        self.metrics.publish(&self.core, self.handshakes.len(), self.unfinished_bytes);
-        identity::expired(self.core.counts().expired_tokens);
+        let counts = ShellCounts {
+            handshakes: self.handshakes.len(),
+            unfinished_bytes: self.unfinished_bytes,
+            read_bytes: self.read_bytes,
+            written_bytes: self.written_bytes,
+        };
+        self.metrics.publish(&self.core, counts);
     }
 
     /// Forgets the client's socket and gives its place free. Says whether there was one.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -17,6 +18,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
 use super::metrics;
+use super::not_after::not_after;
 
 /// Browsers speak WebSocket over HTTP/1.1.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -73,11 +75,15 @@ impl Shown {
     fn show(&self, key: CertifiedKey) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
     }
+
+    fn get(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(self.get())
     }
 }
 
@@ -98,6 +104,16 @@ impl Tls {
         Ok(Self { files, shown, acceptor: Arc::new(config).into() })
     }
 
+    /// Until when the shown certificate is good, and those that it was signed by: the earliest of them.
+    pub(super) fn expires(&self) -> Option<SystemTime> {
+        self.shown.get().cert.iter().filter_map(|certificate| not_after(certificate)).min()
+    }
+
+    fn show(&self, key: CertifiedKey) {
+        self.shown.show(key);
+        metrics::certificate_expires(self.expires());
+    }
+
     /// Shakes hands.
     pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
@@ -109,13 +125,13 @@ impl Tls {
         let mut watched = Watched::new([self.files.certificate.clone(), self.files.key.clone()]).await;
         // They may have changed since they were read first.
         if let Ok(key) = self.files.read() {
-            self.shown.show(key);
+            self.show(key);
         }
         loop {
             watched.changed().await;
             match self.files.read() {
                 Ok(key) => {
-                    self.shown.show(key);
+                    self.show(key);
                     metrics::certificate_renewed(true);
                     info!("shows a new certificate");
                 }

@@ -79,15 +79,21 @@ pub(super) struct Holds {
     held: SlotMap<HoldKey, Held>,
     key_by_recipient: HashMap<ClientId, HoldKey>,
     bytes: usize,
+    refused: u64,
 }
 
 impl Holds {
     pub(super) fn new(limits: HoldLimits) -> Self {
-        Self { limits, held: SlotMap::with_key(), key_by_recipient: HashMap::new(), bytes: 0 }
+        Self { limits, held: SlotMap::with_key(), key_by_recipient: HashMap::new(), bytes: 0, refused: 0 }
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Parcels for which there was no room.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// Keeps a parcel in its order; a repeat takes the place of what it repeats. Says whether there was room.
@@ -112,6 +118,7 @@ impl Holds {
         }
         let cost = parcel.cost();
         if held.bytes + cost > self.limits.bytes_per_recipient || self.bytes + cost > self.limits.bytes {
+            self.refused += 1;
             if held.parcels.is_empty() {
                 self.remove(key);
             }
@@ -280,6 +287,7 @@ mod tests {
         assert!(holds.push("carol", parcel(1, soon)));
         assert!(!holds.push("dave", parcel(1, soon)));
         assert_eq!(holds.key_by_recipient.len(), 2, "no trace of those without room");
+        assert_eq!(holds.refused(), 2);
     }
 
     #[test]

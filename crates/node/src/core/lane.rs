@@ -174,6 +174,11 @@ impl Lane {
         }
     }
 
+    /// Bytes that wait here, those under way left out.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.bytes + self.notes.len()
+    }
+
     /// Whether it has nothing to say, but for pings.
     pub(super) fn is_idle(&self) -> bool {
         let says_nothing = |way: &UnderWay| way.envelopes.is_empty() && way.fates.is_empty() && way.notes.is_empty();

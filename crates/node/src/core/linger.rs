@@ -42,7 +42,12 @@ impl NodeCore {
     pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
         let until = now + self.settings.resume;
         let Some(session) = self.sessions.get(key).filter(|session| !session.gone) else { return };
-        if until > now && self.lingering.len() < self.settings.rules.max_lingering {
+        if until <= now {
+            return;
+        }
+        if self.lingering.len() >= self.settings.rules.max_lingering {
+            self.counts.lingering_refused += 1;
+        } else {
             let Session { id, born, seq, ref client_id, .. } = *session;
             let client = client_id.clone();
             self.lingering.insert(client.clone(), Lingering { session: id, born, seq, until });

@@ -17,6 +17,7 @@
 //! | nodes that do not answer | `suspicion` |
 //! | a new set of nodes | `view` |
 //! | whom a session writes to | `recipients` |
+//! | who writes to peers that are not there | `nobody` |
 //! | rooms | `rooms` |
 //! | what operators are told | `report` |
 //! | batches from other nodes, and to them | `batch`, `lane` |
@@ -31,6 +32,7 @@ mod lane;
 mod life;
 mod linger;
 mod location;
+mod nobody;
 mod outbox;
 mod peer;
 mod recipients;
@@ -54,7 +56,7 @@ use signaling_discovery::View;
 use signaling_edge::core::Wants;
 use signaling_protocol::grant::{Grant, SignalScope};
 use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId};
+use signaling_protocol::{ClientId, DecodeError, ErrorCode, Incarnation, NodeId};
 use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
@@ -70,6 +72,7 @@ use self::session::{Session, Trunk};
 use crate::ice::IceServers;
 
 pub use self::hold::HoldLimits;
+pub use self::nobody::WritesToNobody;
 pub use self::peer::LANES;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
@@ -118,10 +121,8 @@ pub struct Settings {
 pub struct Counts {
     /// Requests of clients.
     pub requests: u64,
-    /// Requests that were refused.
-    pub refused: u64,
-    /// Of these, because the client's token, or its scope, does not allow them.
-    pub forbidden: u64,
+    /// Requests that were refused, in the order of [`ErrorCode::ALL`].
+    pub refused: [u64; ErrorCode::ALL.len()],
     /// Messages written to their recipient.
     pub delivered: u64,
     /// Messages given up.
@@ -142,12 +143,22 @@ pub struct Counts {
     pub rejected: u64,
     /// Sessions that went on on another socket.
     pub resumed: u64,
+    /// Sessions without a socket for which there was no room.
+    pub lingering_refused: u64,
     /// Sessions without a socket that came from another node.
     pub lingering_moved: u64,
     /// Messages whose hold time ran out here.
     pub expired: u64,
     /// Copies sent round by another node, because the owner could not be relied on.
     pub detours: u64,
+}
+
+impl Counts {
+    fn refuse(&mut self, code: ErrorCode) {
+        if let Some(count) = self.refused.get_mut(code as usize) {
+            *count += 1;
+        }
+    }
 }
 
 /// The node's state.
@@ -183,6 +194,8 @@ pub struct NodeCore {
     ticket_salt: u64,
     /// Clients have come or gone: messages to them may have to go elsewhere.
     stirred: bool,
+    /// Clients that operators are to be told of.
+    writers_to_nobody: Vec<WritesToNobody>,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
     rooms: Rooms,
@@ -220,6 +233,7 @@ impl NodeCore {
             suspects: 0,
             stirred: false,
             contended: Vec::new(),
+            writers_to_nobody: Vec::new(),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
             ice: IceServers::default(),
             signal_scope: SignalScope::default(),
@@ -401,6 +415,24 @@ impl NodeCore {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.holds.bytes()
+    }
+
+    /// How many bytes may wait for absent recipients in all, and how many sessions for their clients.
+    #[must_use]
+    pub fn limits(&self) -> (usize, usize) {
+        (self.settings.hold_limits.bytes, self.settings.rules.max_lingering)
+    }
+
+    /// Messages for which there was no room to wait in, or none for their recipient.
+    #[must_use]
+    pub fn hold_refused(&self) -> u64 {
+        self.holds.refused()
+    }
+
+    /// Bytes that wait in lanes to other nodes.
+    #[must_use]
+    pub fn lane_bytes(&self) -> usize {
+        self.peers.values().flat_map(|peer| &peer.lanes).map(Lane::waiting_bytes).sum()
     }
 
     /// What happened so far.

@@ -136,6 +136,7 @@ impl NodeCore {
 
     pub(super) fn unavailable(&mut self, session: SessionKey, seq: u64, id: Option<u64>, to: &str) {
         self.counts.unavailable += 1;
+        self.writes_to_nobody(session);
         let (code, message) = (ErrorCode::RecipientUnavailable, "not known to have been delivered");
         let error = ServerMessage::Error { code, message, id, to: Some(to), room: None, retry_after_ms: None };
         self.reply(session, seq, Fate::Unavailable, &error.to_json());
@@ -143,7 +144,7 @@ impl NodeCore {
 
     fn refuse(&mut self, session: SessionKey, seq: u64, refused: &Refused<'_>) {
         let Refused { code, message, id } = *refused;
-        self.counts.refused += 1;
+        self.counts.refuse(code);
         let error = ServerMessage::Error { code, message, id, to: None, room: None, retry_after_ms: None };
         self.reply(session, seq, Fate::Refused, &error.to_json());
     }

@@ -144,6 +144,8 @@ pub(super) struct Session {
     pub(super) broadcasts: BTreeMap<u64, Tally>,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
+    /// Its messages that did not reach their recipients, at this node.
+    pub(super) undelivered: u32,
     last_d: u64,
     /// Sent down and not confirmed, by `d`.
     unconfirmed: VecDeque<(u64, Parcel)>,
@@ -175,6 +177,7 @@ impl Session {
             broadcasts: BTreeMap::new(),
             fates: None,
             contender: None,
+            undelivered: 0,
             last_d: 0,
             unconfirmed: VecDeque::new(),
             unconfirmed_bytes: 0,

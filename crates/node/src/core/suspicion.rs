@@ -55,6 +55,12 @@ impl NodeCore {
         self.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
     }
 
+    /// Whether the view says that the node will stop.
+    #[must_use]
+    pub fn is_leaving(&self, node: &NodeId) -> bool {
+        self.view.get(node.as_str()).is_some_and(|member| member.draining)
+    }
+
     /// A peer does not take connections.
     pub fn refused(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.get_mut(peer).is_some_and(|peer| peer.trust.failed(now)) {
@@ -94,6 +100,11 @@ impl NodeCore {
     /// This server did nothing for so long that others have given it up: what it thinks of them is as old.
     pub fn jumped(&mut self, now: Instant) {
         self.peers.values_mut().for_each(|peer| peer.heard = now);
+        self.hang_up(now);
+    }
+
+    /// Gives all edges' trunks up, but for that of this process.
+    pub fn hang_up(&mut self, now: Instant) {
         let trunks: Vec<_> = self.trunks.iter().filter(|(_, trunk)| !trunk.local).map(|(key, _)| key).collect();
         trunks.into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }

@@ -14,8 +14,9 @@ use signaling_protocol::{forward, limits};
 use signaling_server::{Secrets, Wake};
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tracing::{Instrument as _, debug, info, info_span, warn};
+use tracing::{Instrument as _, debug, info_span, warn};
 
+use super::metrics::ANSWERED;
 use super::{Lanes, Node};
 use crate::core::{LANES, PeerKey};
 
@@ -46,7 +47,7 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
 pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     loop {
         let view = views.borrow_and_update().clone();
-        info!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
+        debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
         node.with_core(|core| core.set_view(Instant::now(), view));
         renew_carriers(&node, &http, &secrets);
         if views.changed().await.is_err() {
@@ -115,6 +116,18 @@ enum Failure {
     Never(String),
 }
 
+impl Failure {
+    /// What became of a batch, for metrics.
+    fn label_of(answered: &Result<Bytes, Self>) -> &'static str {
+        match answered {
+            Ok(_) => ANSWERED,
+            Err(Self::Refused(_)) => "refused",
+            Err(Self::Again(_)) => "again",
+            Err(Self::Never(_)) => "never",
+        }
+    }
+}
+
 impl Carrier {
     async fn carry(self, wake: Rc<Wake>) {
         loop {
@@ -132,10 +145,13 @@ impl Carrier {
         let mut pause = FIRST_PAUSE;
         loop {
             let bytes = batch.len();
-            match self.post(batch).await {
+            let asked = Instant::now();
+            let answered = self.post(batch).await;
+            self.node.0.borrow().metrics.forwarded(bytes, asked.elapsed(), Failure::label_of(&answered));
+            match answered {
                 Ok(answer) => {
                     if pause > FIRST_PAUSE {
-                        info!("the peer answers again");
+                        debug!("the peer answers again");
                     }
                     let taken =
                         self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
@@ -155,11 +171,8 @@ impl Carrier {
                         self.node.with_core(|core| core.refused(Instant::now(), self.peer));
                     }
                     let (Failure::Refused(why) | Failure::Again(why) | Failure::Never(why)) = failure;
-                    if pause == FIRST_PAUSE {
-                        warn!(why, "the peer does not answer");
-                    } else {
-                        debug!(why, "the peer does not answer yet");
-                    }
+                    // That the peer is suspect is said once, and not for each lane.
+                    debug!(why, "the peer does not answer");
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     let again = self.node.with_core(|core| core.lane_batch_again(Instant::now(), self.peer, self.lane));

@@ -5,7 +5,7 @@
 mod direct;
 mod internal;
 mod lanes;
-mod metrics;
+pub mod metrics;
 mod operator;
 mod registry;
 mod report;
@@ -22,12 +22,12 @@ use signaling_protocol::NodeId;
 use signaling_server::{Pulse, Wake};
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval};
-use tracing::{info, warn};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tracing::{debug, info, warn};
 
 use self::metrics::NodeMetrics;
 use self::report::EdgeName;
-use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency};
+use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
 
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
@@ -40,8 +40,15 @@ pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
+/// How long closing trunks may take.
+const HANG_UP: Duration = Duration::from_millis(200);
+/// How often to look whether they are closed.
+const HANG_UP_LOOK: Duration = Duration::from_millis(5);
 /// After a pause of this process, so long requests are refused: they may have waited for its end.
 const REFUSE_FOR: Duration = Duration::from_millis(200);
+
+/// How often one of those who write to nobody is named in the log.
+const BETWEEN_WRITERS: Duration = Duration::from_secs(10);
 
 struct State {
     core: NodeCore,
@@ -50,6 +57,8 @@ struct State {
     refuse_until: Option<Instant>,
     /// Whom the log knows to be suspect.
     suspects: Vec<NodeId>,
+    /// Until then nobody is named in the log who writes to nobody.
+    quiet_until: Option<Instant>,
     trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
     /// Who is behind the trunks of other processes.
     edges: SecondaryMap<TrunkKey, EdgeName>,
@@ -72,12 +81,13 @@ impl Node {
     /// A node around its core.
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
-        let metrics = NodeMetrics::new();
+        let metrics = NodeMetrics::new(core.limits());
         Self(Rc::new(RefCell::new(State {
             core,
             pulse: Pulse::new(Instant::now()),
             refuse_until: None,
             suspects: Vec::new(),
+            quiet_until: None,
             trunks: SecondaryMap::new(),
             edges: SecondaryMap::new(),
             lanes: SecondaryMap::new(),
@@ -114,6 +124,7 @@ impl Node {
             let mut state = self.0.borrow_mut();
             state.metrics.publish(&state.core);
             state.tell_suspects();
+            state.tell_writers_to_nobody(Instant::now());
         }
     }
 
@@ -125,6 +136,20 @@ impl Node {
         state.trunks.insert(trunk, Rc::clone(&wake));
         state.wake();
         (trunk, wake)
+    }
+
+    /// Closes all trunks in good order, so that edges do not take this node's end for a failure. Returns once they are closed, or have had
+    /// time for it.
+    pub async fn hang_up(&self) {
+        self.with_core(|core| core.hang_up(Instant::now()));
+        self.0.borrow().trunks.values().for_each(|wake| wake.now());
+        let all_closed = async {
+            while self.0.borrow().trunks.keys().any(|trunk| !self.0.borrow().core.has_trunk(trunk)) {
+                sleep(HANG_UP_LOOK).await;
+            }
+        };
+        // Whoever does not take it will see the end of the process.
+        let _ = timeout(HANG_UP, all_closed).await;
     }
 
     /// An edge that says who it is has connected.
@@ -156,11 +181,26 @@ impl State {
         self.trunks.values().for_each(|wake| wake.now());
     }
 
+    /// Names those in the log who write to nobody, of many only some.
+    fn tell_writers_to_nobody(&mut self, now: Instant) {
+        let writers = self.core.take_writers_to_nobody();
+        if let Some(WritesToNobody { client, session, messages }) = writers.into_iter().next()
+            && self.quiet_until.is_none_or(|until| now >= until)
+        {
+            info!(%client, %session, messages, "a client writes to peers that are not there");
+            self.quiet_until = Some(now + BETWEEN_WRITERS);
+        }
+    }
+
     /// Says in the log whom the core has come to suspect, and whom to trust again.
     fn tell_suspects(&mut self) {
         let suspects: Vec<_> = self.core.suspects().cloned().collect();
         for node in suspects.iter().filter(|node| !self.suspects.contains(node)) {
-            warn!(%node, "a node does not answer: others stand in for it");
+            if self.core.is_leaving(node) {
+                debug!(%node, "a node that drains does not answer any more");
+            } else {
+                warn!(%node, "a node does not answer: others stand in for it");
+            }
         }
         for node in self.suspects.iter().filter(|node| !suspects.contains(node)) {
             info!(%node, "a node that did not answer is relied on again, or gone");

@@ -58,7 +58,9 @@ async fn beat(node: &Node, own: &NodeId, registry: &RedisRegistry) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        match registry.beat(own).await {
+        let beat = registry.beat(own).await;
+        node.store_is_up(beat.is_ok());
+        match beat {
             Ok(true) => {}
             Ok(false) => node.with_core(NodeCore::register_all_again),
             Err(error) => debug!(%error, "the registry does not answer"),

@@ -31,6 +31,7 @@ pub async fn carry_tasks(node: Node, store: Store, urgency: Urgency) {
         let asked = Instant::now();
         let answers = store.apply(tasks.iter().map(|task| task.request().clone()).collect()).await;
         node.store_answered(asked.elapsed());
+        node.store_is_up(answers.iter().all(Result::is_ok));
         report(&mut away, &answers);
         node.with_core(|core| answer(core, tasks, answers));
     }
@@ -82,5 +83,10 @@ impl Node {
 
     fn store_answered(&self, after: std::time::Duration) {
         self.0.borrow().metrics.store_answered(after);
+    }
+
+    /// What the last that was asked of the store says of it.
+    pub(super) fn store_is_up(&self, is_up: bool) {
+        self.0.borrow().metrics.store_is_up(is_up);
     }
 }

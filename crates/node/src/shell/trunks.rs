@@ -72,7 +72,7 @@ impl Terminal for NodeEnd<'_> {
     fn take_in(&self, frames: &[u8]) -> Result<(), String> {
         self.node.with_core(|core| {
             if !core.has_trunk(self.trunk) {
-                return Err("it was given up here".to_owned());
+                return Ok(());
             }
             core.trunk_frames(Instant::now(), self.trunk, frames).map_err(|error| error.to_string())
         })

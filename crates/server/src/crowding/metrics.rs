@@ -1,8 +1,21 @@
 //! What is counted of the readiness by load.
 
-use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use ::metrics::{Counter, Gauge};
+use signaling_metrics::Metric;
 
 use super::core::{Decision, Standing};
+
+/// All of it.
+pub const METRICS: &[Metric] = &[CROWDED, TIMES, HEARD, MEAN];
+
+const CROWDED: Metric = Metric::gauge(
+    "signaling_crowded",
+    "1 while this server says unready because it has more clients than its peers (`--ready-above`).",
+);
+const TIMES: Metric = Metric::counter("signaling_crowded_total", "Times that it began to.");
+const HEARD: Metric = Metric::gauge("signaling_peers_heard", "Peers that have lately said how many clients they have.");
+const MEAN: Metric =
+    Metric::gauge("signaling_peers_mean_clients", "Mean number of clients of this server and its peers.");
 
 /// Handles, made once.
 pub(super) struct CrowdingMetrics {
@@ -14,20 +27,12 @@ pub(super) struct CrowdingMetrics {
 
 impl CrowdingMetrics {
     pub(super) fn new() -> Self {
-        describe_gauge!(
-            "signaling_crowded",
-            "1 while this server says unready because it has more clients than its peers."
-        );
-        describe_counter!("signaling_crowded_total", "Times that it began to.");
-        describe_gauge!("signaling_peers_heard", "Peers that have lately said how many clients they have.");
-        describe_gauge!("signaling_peers_mean_clients", "Mean number of clients of this server and its peers.");
-        let times = counter!("signaling_crowded_total");
-        times.absolute(0);
+        METRICS.iter().for_each(Metric::announce);
         Self {
-            crowded: gauge!("signaling_crowded"),
-            times,
-            heard: gauge!("signaling_peers_heard"),
-            mean: gauge!("signaling_peers_mean_clients"),
+            crowded: CROWDED.gauge_of(&[]),
+            times: TIMES.counter_of(&[]),
+            heard: HEARD.gauge_of(&[]),
+            mean: MEAN.gauge_of(&[]),
         }
     }
 

@@ -13,5 +13,6 @@ mod report;
 
 pub use self::args::CrowdingArgs;
 pub use self::core::{Crowding, Settings};
+pub use self::metrics::METRICS;
 pub use self::peers::Peers;
 pub use self::report::{Desk, PATH, Report};

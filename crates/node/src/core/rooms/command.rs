@@ -272,8 +272,7 @@ impl NodeCore {
                 self.reply_in_order(at, seq, Fate::Done, &ack);
             }
             Some(&Refusal { code, message, retry_after_ms }) => {
-                self.counts.refused += 1;
-                self.counts.forbidden += u64::from(code == ErrorCode::Forbidden);
+                self.counts.refuse(code);
                 let to = if let Ask::Signal { to, .. } = &ask { Some(to.as_str()) } else { None };
                 let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
                 let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms };

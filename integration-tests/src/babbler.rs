@@ -1,0 +1,70 @@
+//! A client that writes at an even pace, whatever it is told, and one that only listens.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::Peer;
+
+/// Clients that go on until they are closed, or this is dropped.
+#[derive(Default)]
+pub struct Babblers(JoinSet<()>);
+
+impl Babblers {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One that writes so many messages of so many bytes a second to another client. `ttl_ms` says how long they may wait for it.
+    pub async fn writes(&mut self, url: &str, id: &str, to: &str, (rate, bytes): (u32, usize), ttl_ms: Option<u64>) {
+        let (mut sink, mut stream) = Peer::connect(url, id).await.socket.split();
+        let mut message = json!({ "type": "signal", "to": to, "data": "x".repeat(bytes) });
+        if let Some(ttl_ms) = ttl_ms {
+            message["ttl_ms"] = Value::from(ttl_ms);
+        }
+        let text = message.to_string();
+        self.0.spawn(async move {
+            let mut ticks = interval(Duration::from_secs(1) / rate);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let writing = async {
+                loop {
+                    ticks.tick().await;
+                    if sink.send(Message::text(text.clone())).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                () = writing => {}
+                () = async { while let Some(Ok(_)) = stream.next().await {} } => {}
+            }
+        });
+    }
+
+    /// One that takes what it is sent.
+    pub async fn listens(&mut self, url: &str, id: &str) {
+        let mut peer = Peer::connect(url, id).await;
+        self.0.spawn(async move { while let Some(Ok(_)) = peer.socket.next().await {} });
+    }
+
+    /// One that comes in and goes, again and again, and takes no for an answer.
+    pub fn knocks(&mut self, url: &str, id: &str, every: Duration) {
+        let (url, id) = (url.to_owned(), id.to_owned());
+        self.0.spawn(async move {
+            let mut ticks = interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                if let Ok(peer) = Peer::try_connect(&url, &id).await {
+                    peer.close().await;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,333 @@
+//! A drill for each alert: a fault on real processes has it fire in a real Prometheus, and the command of its runbook entry ends it.
+//!
+//! The rules are the committed ones with all durations divided by [`HASTE`](signaling_integration_tests::prometheus::HASTE); commands
+//! run as they stand in the runbook, with a stand-in for kubectl that does to processes what the real one would do to pods.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use signaling_integration_tests::http::admin;
+use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::optional::in_path;
+use signaling_integration_tests::prometheus::Prometheus;
+use signaling_integration_tests::runbook::{Entry, alerts};
+use signaling_integration_tests::tls::Certificate;
+use signaling_integration_tests::{Babblers, TestMesh, eventually};
+use signaling_rendezvous::{KeyHash, Ranking};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+const STAND_IN: &str = include_str!("../src/stand_in_kubectl");
+/// Longer than any of the rules takes to see, at this haste.
+const SEEN_WITHIN: Duration = Duration::from_secs(20);
+/// An alert is over that has not fired for so long: longer than the rules' own `for:`, but for that of a few minutes.
+const CALM: Duration = Duration::from_millis(1_500);
+
+#[tokio::test]
+async fn every_alert_fires_on_its_fault_and_its_runbook_ends_it() {
+    let Some(program) = Prometheus::program() else { return };
+    assert!(in_path(&["curl"]).is_some(), "the runbook's commands need curl");
+    let (Some(main), second) = (with_little_room().await, Secure::start().await) else { return };
+    let servers = [servers(&main, ""), servers(&second.mesh, "second-")].concat();
+    let prometheus = Prometheus::start(&program, &servers).await;
+    let (ward, outskirts) = (Desk::new(&prometheus, &main), Desk::new(&prometheus, &second.mesh));
+    let _control = main.serve_control();
+    ward.can_act().await;
+
+    tokio::join!(
+        async {
+            tokio::join!(room_store_is_down(&ward), async {
+                clients_write_to_nobody(&ward).await;
+                tokio::join!(a_balancer_is_full(&ward), a_drained_balancer_is_still_asked(&ward));
+            });
+            all_nodes_are_drained(&ward).await;
+            a_node_stalls(&ward).await;
+            servers_hang(&ward).await;
+        },
+        async {
+            certificate_ends(&outskirts, &second).await;
+            discovery_breaks(&outskirts).await;
+        }
+    );
+
+    let drilled: BTreeSet<_> = ward.drilled.borrow().union(&outskirts.drilled.borrow()).cloned().collect();
+    let all: BTreeSet<_> = alerts().into_iter().map(|alert| alert.alert).collect();
+    assert_eq!(drilled, all, "each alert has its drill");
+}
+
+/// A mesh with two balancers and Redis that is soon full.
+async fn with_little_room() -> Option<TestMesh> {
+    TestMesh::with_redis(|options| {
+        options.balancers = 2;
+        options.notice = Duration::from_millis(200);
+        options.node_args.extend(["--hold-ms=3000", "--hold-bytes=262144"].map(str::to_owned));
+        let flags = ["--max-sockets=40", "--buffer-bytes=1048576", "--drain-ms=1500"];
+        options.balancer_args.extend(flags.map(str::to_owned));
+    })
+    .await
+}
+
+/// A mesh whose balancer shows a certificate that ends tomorrow.
+struct Secure {
+    mesh: TestMesh,
+    certificate: Certificate,
+    folder: TempDir,
+}
+
+impl Secure {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = Certificate::lasting(folder.path(), "first", 1);
+        let flags = certificate.flags();
+        let mesh = TestMesh::with(|options| (options.nodes, options.balancer_args) = (1, flags)).await;
+        Self { mesh, certificate, folder }
+    }
+}
+
+/// The servers of a mesh, for Prometheus.
+fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {
+    let state = mesh.mesh.state();
+    let nodes = state.nodes.into_iter().map(|node| (node.id, node.internal));
+    let balancers = state.balancers.into_iter().map(|balancer| (balancer.id, balancer.internal));
+    nodes.chain(balancers).map(|(id, internal)| (format!("{prefix}{id}"), internal)).collect()
+}
+
+/// Where whoever is on call sits.
+struct Desk<'a> {
+    prometheus: &'a Prometheus,
+    mesh: &'a TestMesh,
+    dir: TempDir,
+    drilled: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(prometheus: &'a Prometheus, mesh: &'a TestMesh) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let kubectl = dir.path().join("kubectl");
+        fs::write(&kubectl, STAND_IN).unwrap();
+        fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { prometheus, mesh, dir, drilled: RefCell::default() }
+    }
+
+    /// Waits until the alert fires, runs the runbook's command, and waits until it is over.
+    async fn drill(&self, alert: &str, variables: &[(&str, String)]) {
+        self.prometheus.fires(alert, SEEN_WITHIN).await;
+        self.end(alert, variables).await;
+        self.is_over(alert).await;
+    }
+
+    async fn end(&self, alert: &str, variables: &[(&str, String)]) {
+        let path = format!("{}:{}", self.dir.path().display(), std::env::var("PATH").unwrap());
+        let state = self.mesh.mesh.state();
+        let nodes: Vec<_> = state.nodes.iter().map(|node| node.id.clone()).collect();
+        let shown = |path: PathBuf| path.display().to_string();
+        let mut all = vec![
+            ("CALLS", shown(self.dir.path().join("calls"))),
+            ("MESH_DEV", shown(binaries().join("mesh-dev"))),
+            ("MESH_DIR", shown(self.mesh.dir.path().to_owned())),
+            ("NODES", nodes.join(" ")),
+            ("ADMIN_TOKEN", "none-is-asked-for".to_owned()),
+        ];
+        all.extend_from_slice(variables);
+        Entry::of(alert).run(&path, &all).await;
+    }
+
+    async fn is_over(&self, alert: &str) {
+        self.prometheus.are_over(&[alert], CALM, SEEN_WITHIN).await;
+        self.drilled.borrow_mut().insert(alert.to_owned());
+    }
+}
+
+impl Desk<'_> {
+    async fn can_act(&self) {
+        let socket = self.mesh.dir.path().join("control.sock");
+        eventually("the control socket", SEEN_WITHIN, || async { socket.exists().then_some(()) }).await;
+    }
+
+    fn internal(&self, id: &str) -> String {
+        let servers = servers(self.mesh, "");
+        servers.into_iter().find(|(server, _)| server == id).map(|(_, internal)| internal).unwrap()
+    }
+
+    fn pid(&self, node: &str) -> Option<u32> {
+        self.mesh.mesh.state().nodes.into_iter().find(|other| other.id == node).map(|node| node.pid)
+    }
+
+    fn url(&self, balancer: usize) -> String {
+        self.mesh.mesh.state().balancers[balancer].url.clone()
+    }
+
+    fn server(&self, id: &str) -> [(&'static str, String); 1] {
+        [("SERVER", self.internal(id))]
+    }
+}
+
+async fn clients_write_to_nobody(ward: &Desk<'_>) {
+    let url = ward.url(0);
+    let mut nagger = Babblers::new();
+    nagger.writes(&url, "nagger", "nobody", (50, 10), Some(0)).await;
+    let named = || async { logs(ward.mesh).contains("client=nagger").then_some(()) };
+    eventually("the log to name who writes to nobody", SEEN_WITHIN, named).await;
+
+    // All for one of three nodes; of five, others own half of them.
+    let ranking = |nodes: u32| Ranking::new(0, (0..nodes).map(|node| format!("node-{node}")));
+    let (three, five) = (ranking(3), ranking(5));
+    let owner = |ranking: &Ranking, id: &str| ranking.id(ranking.owner(KeyHash::of(id)).unwrap()).to_owned();
+    let absent = |stays: bool| {
+        let (three, five) = (&three, &five);
+        let fits = move |id: &String| owner(three, id) == "node-0" && (owner(five, id) == "node-0") == stays;
+        (0..).map(|n| format!("absent-{n}")).filter(fits).take(2)
+    };
+    let mut askers = Babblers::new();
+    for (number, recipient) in absent(true).chain(absent(false)).enumerate() {
+        askers.writes(&url, &format!("asker-{number}"), &recipient, (20, 900), None).await;
+    }
+    ward.drill("SignalingHoldFull", &[("REPLICAS", "5".to_owned())]).await;
+    drop(askers);
+    let kick = [("CLIENT", "nagger".to_owned()), ward.server("balancer-0")[0].clone()];
+    ward.drill("SignalingMessagesUndelivered", &kick).await;
+}
+
+async fn a_balancer_is_full(ward: &Desk<'_>) {
+    let mut crowd = Babblers::new();
+    for number in 0..34 {
+        crowd.writes(&ward.url(1), &format!("crowd-{number}"), &format!("gone-{number}"), (7, 900), None).await;
+    }
+    ward.prometheus.fires("SignalingSocketsNearLimit", SEEN_WITHIN).await;
+    ward.prometheus.fires("SignalingMemoryShort", SEEN_WITHIN).await;
+    assert_eq!(Entry::of("SignalingMemoryShort").command, Entry::of("SignalingSocketsNearLimit").command);
+    ward.end("SignalingMemoryShort", &ward.server("balancer-1")).await;
+    ward.is_over("SignalingMemoryShort").await;
+    ward.is_over("SignalingSocketsNearLimit").await;
+    admin(&ward.internal("balancer-1"), "undrain").await;
+}
+
+async fn a_drained_balancer_is_still_asked(ward: &Desk<'_>) {
+    let mut knocking = Babblers::new();
+    knocking.knocks(&ward.url(0), "knocking", Duration::from_millis(50));
+    admin(&ward.internal("balancer-0"), "drain").await;
+    ward.drill("SignalingRefusals", &ward.server("balancer-0")).await;
+}
+
+async fn room_store_is_down(ward: &Desk<'_>) {
+    ward.mesh.mesh.kill("redis").await.unwrap();
+    ward.drill("SignalingRoomStoreDown", &[]).await;
+}
+
+async fn all_nodes_are_drained(ward: &Desk<'_>) {
+    let mut clients = Babblers::new();
+    for number in 0..20 {
+        clients.listens(&ward.url(0), &format!("quiet-{number}")).await;
+    }
+    let nodes: Vec<_> = ward.mesh.mesh.state().nodes.into_iter().map(|node| node.internal).collect();
+    for node in &nodes {
+        admin(node, "drain").await;
+    }
+    ward.prometheus.fires("SignalingDrainStuck", SEEN_WITHIN).await;
+    for node in nodes {
+        ward.end("SignalingDrainStuck", &[("SERVER", node)]).await;
+    }
+    ward.is_over("SignalingDrainStuck").await;
+}
+
+async fn a_node_stalls(ward: &Desk<'_>) {
+    let mut talk = Babblers::new();
+    for number in 0..10 {
+        let id = |node, name: &str| ward.mesh.id_owned_by(node, &format!("{name}-{number}"));
+        let (from, to) = (id("node-2", "from"), id("node-1", "to"));
+        talk.listens(&ward.url(0), &to).await;
+        talk.writes(&ward.url(0), &from, &to, (10, 100), None).await;
+    }
+    // Too short for the others to give it up.
+    tokio::select! {
+        () = stalls(ward, Duration::from_millis(1_500)) => {}
+        () = async {
+            ward.prometheus.fires(SICK[0], SEEN_WITHIN).await;
+            ward.drill("SignalingDeliverySlow", &[("INSTANCE", "node-1".to_owned())]).await;
+        } => {}
+    }
+    // Long enough.
+    tokio::select! {
+        () = stalls(ward, Duration::from_millis(2_500)) => {}
+        () = async {
+            // Of who stands still for so long, too little is heard for the first.
+            for alert in &SICK[1..] {
+                ward.prometheus.fires(alert, SEEN_WITHIN).await;
+            }
+        } => {}
+    }
+}
+
+/// What a node brings about that stands still again and again.
+const SICK: [&str; 3] = ["SignalingEventLoopStalls", "SignalingNodeSuspect", "SignalingTrunkLoop"];
+
+/// Has the process that is node-1 now stand still for so long, again and again. Whoever takes its place is well.
+async fn stalls(ward: &Desk<'_>, still: Duration) {
+    let sick = ward.pid("node-1");
+    while ward.pid("node-1") == sick {
+        // It may be killed meanwhile.
+        let _ = ward.mesh.mesh.pause("node-1").await;
+        sleep(still).await;
+        let _ = ward.mesh.mesh.resume("node-1").await;
+        sleep(Duration::from_millis(600)).await;
+    }
+    std::future::pending().await
+}
+
+async fn servers_hang(ward: &Desk<'_>) {
+    // The sick node of before is replaced first.
+    let replaced = |alert: &str| Entry::of(alert).command.replace("$NODE", "$INSTANCE");
+    assert!(SICK.iter().all(|alert| replaced(alert) == replaced(SICK[0])), "one command ends all three");
+    let node = [("NODE", "node-1".to_owned()), ("INSTANCE", "node-1".to_owned())];
+    ward.end(SICK[0], &node).await;
+
+    ward.mesh.mesh.pause("balancer-1").await.unwrap();
+    ward.drill("SignalingServerDown", &[("INSTANCE", "balancer-1".to_owned())]).await;
+    for alert in SICK {
+        ward.is_over(alert).await;
+    }
+
+    let mut clients = Babblers::new();
+    clients.listens(&ward.url(0), "waiting").await;
+    for node in ward.mesh.mesh.state().nodes {
+        ward.mesh.mesh.pause(&node.id).await.unwrap();
+    }
+    ward.prometheus.fires("SignalingNoNodes", SEEN_WITHIN).await;
+    ward.prometheus.fires("SignalingSessionsStuck", SEEN_WITHIN).await;
+    assert_eq!(Entry::of("SignalingNoNodes").command, Entry::of("SignalingSessionsStuck").command);
+    ward.end("SignalingNoNodes", &[]).await;
+    ward.is_over("SignalingNoNodes").await;
+    ward.is_over("SignalingSessionsStuck").await;
+}
+
+async fn certificate_ends(outskirts: &Desk<'_>, second: &Secure) {
+    let new = Certificate::lasting(second.folder.path(), "second", 90);
+    let shown = |path: &std::path::Path| path.display().to_string();
+    let files = [
+        ("CERT", shown(&new.path)),
+        ("KEY", shown(&new.key)),
+        ("SECRET", shown(outskirts.dir.path())),
+        ("MOUNTED_CERTIFICATE", shown(&second.certificate.path)),
+        ("MOUNTED_KEY", shown(&second.certificate.key)),
+    ];
+    outskirts.drill("SignalingCertificateExpires", &files).await;
+}
+
+async fn discovery_breaks(outskirts: &Desk<'_>) {
+    let list = outskirts.mesh.dir.path().join("nodes.json");
+    let good = outskirts.dir.path().join("good.json");
+    fs::copy(&list, &good).unwrap();
+    fs::write(&list, "broken").unwrap();
+    outskirts.drill("SignalingDiscoveryStale", &[("GOOD_LIST", good.display().to_string())]).await;
+}
+
+fn logs(mesh: &TestMesh) -> String {
+    let files = fs::read_dir(mesh.dir.path().join("logs")).unwrap();
+    files.map(|file| String::from_utf8_lossy(&fs::read(file.unwrap().path()).unwrap()).into_owned()).collect()
+}

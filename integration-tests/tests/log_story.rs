@@ -1,0 +1,152 @@
+//! What servers say in their logs: a rescale reads as a story, lines about a client name it and its session, and messages leave no line.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::{Peer, TestMesh, eventually};
+
+const CLIENTS: usize = 60;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
+    let mesh = TestMesh::start().await;
+    let mut clients = Vec::new();
+    for number in 0..CLIENTS {
+        clients.push(Peer::connect(&mesh.url(), &format!("client-{number}")).await);
+    }
+
+    let up = told_by(&mesh, async || {
+        mesh.mesh.scale(5).await.unwrap();
+        settled(&mesh, 5).await;
+    })
+    .await;
+    let balancer = &up["balancer-0"];
+    tells(balancer, &["the view has changed", "nodes=5", "joined=node-3, node-4", "left=nobody"]);
+    tells(balancer, &["node=node-3", "connected"]);
+    tells(balancer, &["clients begin to move", "clients=", "of=60"]);
+    tells(balancer, &["clients were handed off", "clients=", "ms="]);
+    tells(&up["node-0"], &["the view has changed", "joined=node-3, node-4"]);
+    tells(&up["node-3"], &["starts", "id=node-3"]);
+    tells(&up["node-3"], &["an edge has connected", "edge=balancer-0"]);
+
+    let down = told_by(&mesh, async || {
+        mesh.mesh.scale(3).await.unwrap();
+        settled(&mesh, 3).await;
+    })
+    .await;
+    let balancer = &down["balancer-0"];
+    tells(balancer, &["the node drains: its clients move", "node=node-4"]);
+    tells(balancer, &["clients were handed off", "clients="]);
+    tells(balancer, &["the view has changed", "nodes=3"]);
+    tells(&down["node-4"], &["drains", "sessions="]);
+    tells(&down["node-4"], &["stops: everything is handed over"]);
+
+    for (what, story) in [("up", &up), ("down", &down)] {
+        for (server, lines) in story {
+            // A node that comes says what it was told, too; two come or go, and each has a trunk.
+            assert!(lines.len() <= 12, "{server}, {what}: {} lines\n{}", lines.len(), lines.join("\n"));
+            let alarm = lines.iter().find(|line| line.contains(" WARN ") && !line.contains("ANONYMOUS"));
+            assert_eq!(alarm, None, "{server}, {what}: nothing is wrong when nodes come and go");
+        }
+    }
+    let told: usize = up.values().chain(down.values()).flatten().filter(|line| line.contains("client=")).count();
+    assert_eq!(told, 0, "clients that move are counted, not named");
+}
+
+#[tokio::test]
+async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_leave_no_line() {
+    let mesh = TestMesh::with(|options| {
+        options.node_args.push("--log=debug".to_owned());
+        options.balancer_args.push("--log=debug".to_owned());
+    })
+    .await;
+    let ids = ["node-0", "node-1"].map(|node| mesh.id_owned_by(node, "debug"));
+    let mut ada = Peer::connect(&mesh.url(), &ids[0]).await;
+    let mut bob = Peer::connect(&mesh.url(), &ids[1]).await;
+    let exchange = async |ada: &mut Peer, bob: &mut Peer, count: u64| {
+        for id in 1..=count {
+            ada.signal(&ids[1], json!("hello"), Some(id)).await;
+            bob.recv_type("signal").await;
+            ada.recv_type("ack").await;
+        }
+    };
+    exchange(&mut ada, &mut bob, 10).await;
+    let quiet = told_by(&mesh, async || exchange(&mut ada, &mut bob, 1_000).await).await;
+    for (server, lines) in &quiet {
+        assert!(
+            lines.len() < 50,
+            "{server}: {} lines for 1,000 messages, such as\n{}",
+            lines.len(),
+            lines[..20].join("\n")
+        );
+    }
+
+    ada.close().await;
+    bob.close().await;
+    let gone = async || all(&mesh).values().flatten().filter(|line| line.contains("closes a client's socket")).count();
+    eventually("both to be gone", PATIENCE, || async { (gone().await >= 2).then_some(()) }).await;
+    let lines = all(&mesh);
+    let about: Vec<_> = lines.values().flatten().filter(|line| line.contains("client=")).collect();
+    assert!(about.len() >= 4, "{about:?}");
+    for line in about {
+        assert!(line.contains("session="), "{line}");
+        assert!(ids.iter().any(|id| line.contains(&format!("client={id}"))), "{line}");
+    }
+}
+
+/// Waits until every server knows of so many nodes, and every client is where it belongs.
+async fn settled(mesh: &TestMesh, nodes: usize) {
+    mesh.agrees().await;
+    let state = mesh.mesh.state();
+    assert_eq!(state.nodes.len(), nodes);
+    let balancer = &state.balancers[0].internal;
+    becomes(balancer, "signaling_misplaced_sessions", 0).await;
+    becomes(balancer, "signaling_moving_sessions", 0).await;
+    let sum = async || {
+        let mut sum = 0.0;
+        for node in &state.nodes {
+            sum += metric(&node.internal, "signaling_sessions", "").await;
+        }
+        sum
+    };
+    eventually("all sessions to be served", PATIENCE, || async { (sum().await == CLIENTS as f64).then_some(()) }).await;
+    let said = async || {
+        let lines = all(mesh).remove("balancer-0").unwrap();
+        let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
+        (last("were handed off") > last("begin to move")).then_some(())
+    };
+    eventually("the end of the story", PATIENCE, said).await;
+}
+
+/// What each server said meanwhile.
+async fn told_by(mesh: &TestMesh, act: impl AsyncFnOnce()) -> BTreeMap<String, Vec<String>> {
+    let before = all(mesh);
+    act().await;
+    let mut told = all(mesh);
+    for (server, lines) in &mut told {
+        lines.drain(..before.get(server).map_or(0, Vec::len));
+    }
+    told
+}
+
+/// All lines of all servers.
+fn all(mesh: &TestMesh) -> BTreeMap<String, Vec<String>> {
+    let files = fs::read_dir(mesh.dir.path().join("logs")).unwrap().map(|file| file.unwrap().path());
+    files
+        .map(|file| {
+            let server = file.file_stem().unwrap().to_str().unwrap().to_owned();
+            (server, fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect())
+        })
+        .collect()
+}
+
+fn tells(lines: &[String], words: &[&str]) {
+    let tells = |line: &&String| words.iter().all(|word| line.contains(word));
+    assert!(lines.iter().any(|line| tells(&line)), "no line says {words:?}:\n{}", lines.join("\n"));
+}
