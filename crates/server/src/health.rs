@@ -172,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn who_sends_clients_elsewhere_is_not_ready_for_them_and_only_where_nobody_else_relies_on_it_not_at_all() {
         for (health, relied_on) in [(Health::new(), true), (Health::for_clients(), false)] {
-            let router = router(health.clone(), Telemetry::detached().unwrap());
+            let router = router(health.clone(), Telemetry::detached());
             health.set_ready(true, "");
             assert_eq!(ask(&router, "/readyz/clients").await, (200, "ready\n".into()));
             health.send_elsewhere(Some("has enough".into()));

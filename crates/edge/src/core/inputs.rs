@@ -26,14 +26,6 @@ struct Down<'a> {
     payload: &'a [u8],
 }
 
-/// A run of like fates of a client's frames.
-struct Fates<'a> {
-    first: u64,
-    count: u32,
-    fate: Fate,
-    reply: &'a [u8],
-}
-
 impl EdgeCore {
     /// The client's upgrade has been answered: its socket may be written and read.
     pub fn socket_opened(&mut self, now: Instant, client: ClientKey) {

@@ -1,7 +1,6 @@
 //! Tokens at the door and over open sockets.
 
 use signaling_protocol::ClientId;
-use tracing::field::display;
 use tracing::info;
 
 use super::metrics;

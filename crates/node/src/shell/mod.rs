@@ -138,8 +138,8 @@ impl Node {
         (trunk, wake)
     }
 
-    /// Closes all trunks in good order, so that edges do not take this node's end for a failure. Returns once they are closed, or have had
-    /// time for it.
+    /// Closes all trunks in good order, so that edges do not take this node's end for a failure. Returns once they are closed,
+    /// or have had time for it.
     pub async fn hang_up(&self) {
         self.with_core(|core| core.hang_up(Instant::now()));
         self.0.borrow().trunks.values().for_each(|wake| wake.now());
@@ -156,7 +156,9 @@ impl Node {
     fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
         let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
         if let Some(name) = name {
-            self.0.borrow_mut().edges.insert(trunk, name);
+            let mut state = self.0.borrow_mut();
+            state.core.name_edge(trunk, name.id.as_str());
+            state.edges.insert(trunk, name);
         }
         (trunk, wake)
     }

@@ -13,7 +13,7 @@ use super::{Direct, Node};
 /// An edge that has opened a trunk, as it named itself.
 #[derive(Debug, Clone)]
 pub(super) struct EdgeName {
-    id: NodeId,
+    pub(super) id: NodeId,
     /// Where its internal listener should be; unknown of an edge that did not say.
     internal: Option<SocketAddr>,
 }
@@ -55,7 +55,7 @@ impl Node {
                 messages: counts.requests,
                 delivered: counts.delivered,
                 unavailable: counts.unavailable,
-                refused: counts.refused,
+                refused: counts.refused.iter().sum(),
                 handoffs: 0,
             },
             delays,

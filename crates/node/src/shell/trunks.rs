@@ -35,14 +35,13 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
     let edge = request.headers().get(EDGE_HEADER).and_then(|id| id.to_str().ok()).unwrap_or("unnamed").to_owned();
     let name = EdgeName::read(request.headers(), peer.ip());
     let upgrade = hyper::upgrade::on(&mut request);
-    let (node, id) = (node.clone(), edge.clone());
+    let node = node.clone();
     let span = info_span!("trunk", %edge, %peer);
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
                 let socket = accepted(stream, early).await;
                 let (key, wake) = node.edge_up(name);
-                node.with_core(|core| core.name_edge(key, &id));
                 info!("an edge has connected");
                 let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
