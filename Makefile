@@ -156,7 +156,7 @@ load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200")
 
 test-image: deps-test ## Build that archive, start its content as pods would be, and have two clients signal; takes root, and minutes
 	archive=$$(deploy/bin/image-archive) && SIGNALING_IMAGE_ARCHIVE=$$archive \
-		cargo test -p $(INTEGRATION) --test image -- --ignored --nocapture
+		cargo test -p $(INTEGRATION) --test promises image:: -- --ignored --nocapture
 
 ##@ Prepare (the targets above call these; they install only what is missing)
 .PHONY: deps-run deps-redis deps-test deps-check deps-bench deps-manifests deps-fuzz

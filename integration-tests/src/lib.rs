@@ -1,7 +1,8 @@
-//! What the tests in `tests/` share: a mesh of real processes, and a plain WebSocket client. One promise per file there.
+//! What the tests in `tests/promises` share: a mesh of real processes, and a plain WebSocket client. One promise per file there.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
+mod again;
 pub mod babbler;
 pub mod chatter;
 pub mod chromium;

@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 
 use signaling_devmesh::{BalancerEntry, MeshOptions, NodeEntry};
 
+use crate::again::again;
+
 /// Set in the process that runs inside.
 const INSIDE: &str = "DRILL_INSIDE_NAMESPACE";
 /// Set by those who want relays instead, to try them.
@@ -30,7 +32,7 @@ pub enum Place {
     Impossible(String),
 }
 
-/// Runs the test of this name again in a new namespace, unless this is that run.
+/// Runs the test with this path (`file::function`) again in a new namespace, unless this is that run.
 pub fn enter(test: &str) -> Place {
     if std::env::var_os(INSIDE).is_some() {
         return Place::Inside;
@@ -46,8 +48,7 @@ pub fn enter(test: &str) -> Place {
     }
     let run = Command::new("unshare")
         .args(["--net", "--", "sh", "-c", &format!("{PREPARE} && exec \"$@\""), "sh"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
+        .args(again(test))
         .env(INSIDE, "1")
         .status();
     Place::Ran(run.unwrap().success())

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command as Spawned};
 
+use crate::again::again;
 use crate::rendered::{Pod, list};
 
 /// Set in the process that runs inside.
@@ -20,7 +21,7 @@ pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const PREPARE: &str = "mount --make-rprivate / && mkdir -p /run/netns && mount -t tmpfs pods /run/netns && ip link set lo up && \
                        ip link add pods type bridge && ip address add 10.77.0.1/24 dev pods && ip link set pods up";
 
-/// Runs the test of this name again in a network of its own, unless this is that run. Says whether to go on here.
+/// Runs the test with this path (`file::function`) again in a network of its own, unless this is that run. Says whether to go on here.
 ///
 /// # Panics
 /// If such a network cannot be made (that takes root), or the test fails inside.
@@ -31,8 +32,7 @@ pub fn enter(test: &str) -> bool {
     }
     let run = Command::new("unshare")
         .args(["--net", "--mount", "--", "sh", "-c", &format!("{PREPARE} && exec \"$@\""), "sh"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--include-ignored"])
+        .args(again(test))
         .env(INSIDE, "1")
         .status();
     assert!(run.unwrap().success());

@@ -23,7 +23,7 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-const STAND_IN: &str = include_str!("../src/stand_in_kubectl");
+const STAND_IN: &str = include_str!("../../src/stand_in_kubectl");
 /// Longer than any of the rules takes to see, at this haste.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 /// An alert is over that has not fired for so long: longer than the rules' own `for:`, but for that of a few minutes.

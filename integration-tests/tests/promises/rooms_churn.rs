@@ -1,5 +1,5 @@
 //! What joins and leaves without end leave behind: nothing, in nodes and in the store. `ROOMS_CHURN_SECONDS=290 cargo test --test
-//! rooms_churn` makes a hundred thousand of them.
+//! promises rooms_churn` makes a hundred thousand of them.
 
 #![allow(clippy::unwrap_used)]
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use signaling_integration_tests::rendered::{Rendered, list};
 
 #[allow(dead_code, reason = "shared with the example")]
-#[path = "../../crates/balancer/examples/day/autoscaler.rs"]
+#[path = "../../../crates/balancer/examples/day/autoscaler.rs"]
 mod autoscaler;
 
 use autoscaler::{Autoscaler, Pace, Policy};

@@ -29,7 +29,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 #[ignore = "needs an archive of the image, and root: make test-image"]
 async fn two_clients_signal_through_the_pods_of_the_image() {
     let archive = std::env::var_os(ARCHIVE).map_or_else(|| panic!("{ARCHIVE} names no archive"), PathBuf::from);
-    if !enter("two_clients_signal_through_the_pods_of_the_image") {
+    if !enter("image::two_clients_signal_through_the_pods_of_the_image") {
         return;
     }
     let image = Image::unpack(&archive);

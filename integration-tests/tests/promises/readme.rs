@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 #[allow(dead_code)]
-#[path = "../../crates/client/examples/two_peers.rs"]
+#[path = "../../../crates/client/examples/two_peers.rs"]
 mod two_peers;
 
 const MAX_LINES: usize = 19;

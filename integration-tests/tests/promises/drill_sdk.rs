@@ -27,7 +27,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn every_message_of_sdk_clients_arrives_once_and_in_order_through_kills_cuts_and_reloads() {
-    match enter("every_message_of_sdk_clients_arrives_once_and_in_order_through_kills_cuts_and_reloads") {
+    match enter("drill_sdk::every_message_of_sdk_clients_arrives_once_and_in_order_through_kills_cuts_and_reloads") {
         Place::Ran(passed) => assert!(passed, "see above"),
         Place::Inside => drill(true).await,
         Place::Impossible(why) => {

@@ -1,6 +1,6 @@
 //! The table of metrics in `docs/METRICS.md` is what the code describes, and what servers serve.
 //!
-//! `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test metrics_table` writes the table anew.
+//! `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table` writes the table anew.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use signaling_metrics::{Kind, Metric, write_tables};
 const HEAD: &str = "# Metrics
 
 What servers serve on `/metrics` of their internal listener, in Prometheus' text format. This page is written from the code that counts \
-(`WRITE_METRICS=1 cargo test -p signaling-integration-tests --test metrics_table`), and a test compares it with what real servers serve.
+(`WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table`), and a test compares it with what real servers serve.
 
 Every series is there from the start, at 0, with all that its labels can be. Histograms are of seconds, with buckets from 0.1 ms to 30 s. \
 Where there is a limit, its metric has the same name and `_limit`. [RUNBOOK.md](RUNBOOK.md) says what to do when they are bad, \

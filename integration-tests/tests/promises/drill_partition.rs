@@ -15,7 +15,7 @@ const PARTED: Duration = Duration::from_secs(8);
 
 #[tokio::test]
 async fn two_nodes_are_parted_and_no_message_is_lost_and_no_socket_closed() {
-    match enter("two_nodes_are_parted_and_no_message_is_lost_and_no_socket_closed") {
+    match enter("drill_partition::two_nodes_are_parted_and_no_message_is_lost_and_no_socket_closed") {
         Place::Ran(passed) => assert!(passed, "see above"),
         Place::Inside => {
             println!("partition: by a packet filter in a network namespace");

@@ -1,0 +1,78 @@
+//! One promise per file, over real processes. One program, since to link one for each of them takes longer than many of them.
+
+#![allow(clippy::unwrap_used)]
+
+mod admin_api;
+mod admin_drain;
+mod alerts_documented;
+mod autoscaling;
+mod backlog;
+mod bad_messages;
+mod browsers;
+mod compare;
+mod config;
+mod dashboard;
+mod direct_clients;
+mod drill_absent;
+mod drill_alerts;
+mod drill_balancer;
+mod drill_discovery;
+mod drill_kill;
+mod drill_kubernetes;
+mod drill_partition;
+mod drill_pause;
+mod drill_redis;
+mod drill_rolling;
+mod drill_rooms;
+mod drill_scale;
+mod drill_sdk;
+mod drill_versions;
+mod exchange;
+mod front_proxies;
+mod growth;
+mod hostile;
+mod image;
+mod internal_listener;
+mod load_calls;
+mod load_churn;
+mod load_crew;
+mod load_herd;
+mod load_hostile;
+mod load_rooms;
+mod log_story;
+mod make_deploy;
+mod manifest_rules;
+mod manifest_types;
+mod metrics_table;
+mod moved_node;
+mod origins;
+mod python_client;
+mod quick_leaver;
+mod quiet_logs;
+mod readiness_by_load;
+mod readme;
+mod refusals;
+mod reliable_clients;
+mod rooms;
+mod rooms_churn;
+mod secret_rotation;
+mod silent_sockets;
+mod spread;
+mod steady;
+mod suspects;
+mod tls;
+mod tokens;
+mod tokens_in_browsers;
+mod turn;
+mod unnamed_node;
+
+#[test]
+fn every_file_here_takes_part() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/promises");
+    let here = include_str!("main.rs");
+    for file in folder.read_dir().unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(name == "main" || here.contains(&format!("\nmod {name};\n")), "main.rs does not name {name}");
+    }
+}
