@@ -45,7 +45,8 @@ impl Coturn {
         let file = |name: &str| dir.path().join(name).display().to_string();
         let child = Command::new(program)
             .args(["-n", "--listening-ip=127.0.0.1", "--relay-ip=127.0.0.1", "--realm=mesh.test", "--use-auth-secret"])
-            .args(["--no-tls", "--no-dtls", "--no-cli", "--allow-loopback-peers", "--log-file=stdout", "--simple-log"])
+            .args(["--no-tcp", "--no-tls", "--no-dtls", "--no-cli", "--allow-loopback-peers"])
+            .args(["--log-file=stdout", "--simple-log"])
             .args([format!("--listening-port={port}"), format!("--static-auth-secret={SECRET}")])
             .args([format!("--userdb={}", file("turndb")), format!("--pidfile={}", file("pid"))])
             .stdin(Stdio::null())
