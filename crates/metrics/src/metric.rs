@@ -92,19 +92,16 @@ impl Metric {
     }
 
     /// The counter for these values of its labels, in their order.
-    #[must_use]
     pub fn counter_of(&self, values: &[&'static str]) -> Counter {
         counter!(self.name, &self.pairs(values))
     }
 
     /// The gauge for these values of its labels.
-    #[must_use]
     pub fn gauge_of(&self, values: &[&'static str]) -> Gauge {
         gauge!(self.name, &self.pairs(values))
     }
 
     /// The histogram for these values of its labels.
-    #[must_use]
     pub fn times_of(&self, values: &[&'static str]) -> Histogram {
         histogram!(self.name, &self.pairs(values))
     }

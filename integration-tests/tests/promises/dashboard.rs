@@ -163,10 +163,11 @@ async fn log_tells(page: &Page<'_>, text: &str) {
 }
 
 async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
+    let http = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
     let state = mesh.mesh.state();
     let nodes = state.nodes.iter().map(|node| &node.internal);
     for internal in nodes.chain(state.balancers.iter().map(|balancer| &balancer.internal)) {
-        let status = reqwest::get(format!("{internal}/dashboard/status")).await.unwrap();
+        let status = http.get(format!("{internal}/dashboard/status")).send().await.unwrap();
         let status: Value = status.json().await.unwrap();
         if status["view"]["nodes"].as_array().unwrap().iter().any(|viewed| viewed["id"] == node) {
             return false;

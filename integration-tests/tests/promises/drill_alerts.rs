@@ -277,7 +277,7 @@ async fn stalls(ward: &Desk<'_>, still: Duration) {
         let _ = ward.mesh.mesh.resume("node-1").await;
         sleep(Duration::from_millis(600)).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn servers_hang(ward: &Desk<'_>) {

@@ -1,21 +1,18 @@
-//! What strangers try at the public listener: odd paths, requests hidden behind others, forged addresses, floods. Each gets the
+//! What strangers try at the public listener: odd paths, requests hidden behind others, forged addresses. Each gets the
 //! answer that is written down for it, moves its metric, and harms nobody.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use signaling_integration_tests::http::{Head, ask, ends, read_answer};
 use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::raw_socket::{PING, TEXT, connect_from, frame};
-use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::raw_socket::{TEXT, connect_from, frame};
+use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::timeout;
 
-const REFUSED: &str = "signaling_refused_connects_total";
-const RATE_LIMITED: &str = "signaling_rate_limited_total";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn with_flags(flags: &[&str]) -> TestMesh {
@@ -23,8 +20,8 @@ async fn with_flags(flags: &[&str]) -> TestMesh {
     TestMesh::with(|options| (options.nodes, options.balancer_args) = (2, flags)).await
 }
 
-async fn counted(mesh: &TestMesh, name: &str, label: &str) -> f64 {
-    metric(&mesh.mesh.state().balancers[0].internal, name, label).await
+async fn refused(mesh: &TestMesh, reason: &str) -> f64 {
+    metric(&mesh.mesh.state().balancers[0].internal, "signaling_refused_connects_total", reason).await
 }
 
 /// A request line, and the answer to it: a status and the code in the body, if it has one.
@@ -86,7 +83,7 @@ async fn odd_targets_lead_nowhere_and_are_counted() {
         assert!(answer.header("set-cookie").is_none() && answer.header("access-control-allow-origin").is_none());
         expected += 1.0;
     }
-    let all = || async { (counted(&mesh, REFUSED, "").await == expected).then_some(()) };
+    let all = || async { (refused(&mesh, "").await == expected).then_some(()) };
     eventually("all to be counted", PATIENCE, all).await;
     assert_eq!(counted(&mesh, "signaling_client_sockets_opened_total", "").await, 0.0);
 }
@@ -265,34 +262,6 @@ async fn line_breaks_in_names_tokens_and_requests_get_into_no_answer_and_no_log(
 }
 
 #[tokio::test]
-async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_allowed() {
-    const PER_SECOND: f64 = 40.0;
-    const SECONDS: f64 = 5.0;
-    let mesh = with_flags(&["--message-rate=40", "--message-burst=40"]).await;
-    let mut eager = Peer::connect(&mesh.url(), "eager").await;
-    // How many passed, from the first that did not: until then it was the burst.
-    let (mut start, mut passed, mut took) = (None, 0.0, 0.0);
-    while took < SECONDS {
-        eager.send(&json!({ "type": "ice_servers" })).await;
-        let answer = eager.recv().await;
-        if answer["type"] == "ice_servers" {
-            if let Some(start) = start {
-                passed += 1.0;
-                took = Instant::elapsed(&start).as_secs_f64();
-            }
-            continue;
-        }
-        assert_eq!(answer["code"], "rate_limited", "{answer}");
-        start.get_or_insert_with(Instant::now);
-        tokio::time::sleep(Duration::from_millis(answer["retry_after_ms"].as_u64().unwrap())).await;
-    }
-    let rate = passed / took;
-    println!("{passed} in {took:.2} s are {rate:.2} a second");
-    assert!((rate / PER_SECOND - 1.0).abs() <= 0.02, "{rate:.2} a second, not {PER_SECOND}");
-    eager.close().await;
-}
-
-#[tokio::test]
 async fn data_that_is_nested_deeply_is_carried_as_it_stands_and_harms_nobody() {
     let mesh = with_flags(&[]).await;
     let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
@@ -308,98 +277,9 @@ async fn data_that_is_nested_deeply_is_carried_as_it_stands_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn floods_are_refused_by_name_then_closed_and_others_do_not_notice() {
-    let mesh = with_flags(&[
-        "--message-rate=20",
-        "--message-burst=150",
-        "--byte-rate=20000",
-        "--byte-burst=70000",
-        "--ping-rate=5",
-    ])
-    .await;
-    let talk = Chatter::slow(&mesh).await;
-    let messages = async {
-        let text = r#"{"type":"signal","to":"flood-1","data":1,"id":7}"#;
-        flood(&mesh, "flood-1", text.as_bytes(), Duration::from_millis(2), "too many messages").await
-    };
-    let bytes = async {
-        let text = format!(r#"{{"type":"broadcast","room":"r","data":"{}","id":8}}"#, "x".repeat(5_000));
-        flood(&mesh, "flood-2", text.as_bytes(), Duration::from_millis(60), "too many bytes").await
-    };
-    let pings = async {
-        for kind in [PING, TEXT] {
-            let mut socket = RawSocket::connect(&mesh.address(), &format!("flood-{kind}")).await;
-            socket.send(&frame(kind, br#"{"type":"ping"}"#).repeat(51)).await;
-            let (code, reason) = socket.closed().await;
-            assert_eq!((code, reason.as_str()), (1008, "you ping too often"));
-        }
-    };
-    let (error, of_bytes, ()) = tokio::join!(messages, bytes, pings);
-    assert_eq!((&error["id"], &error["to"]), (&json!(7), &json!("flood-1")), "{error}");
-    assert_eq!((&of_bytes["id"], &of_bytes["room"]), (&json!(8), &json!("r")), "{of_bytes}");
-    let all = || async { (counted(&mesh, RATE_LIMITED, "sockets").await == 4.0).then_some(()) };
-    eventually("four closed sockets to be counted", PATIENCE, all).await;
-    assert!(counted(&mesh, RATE_LIMITED, "messages").await > 100.0);
-    assert!(counted(&mesh, RATE_LIMITED, "bytes").await > 10.0);
-    let talk = talk.stop().await;
-    assert!(talk.p99() < Duration::from_millis(250), "{:?}", talk.p99());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_on_writing_behind_a_broken_frame_holds_up_nobody() {
-    let mesh = with_flags(&[]).await;
-    let talk = Chatter::start(&mesh).await;
-    let end = Instant::now() + Duration::from_secs(3);
-    let nonsense = [frame(0x83, b""), vec![0; 256 * 1024]].concat();
-    let mut eves = tokio::task::JoinSet::new();
-    for number in 0..4 {
-        let (address, nonsense) = (mesh.address(), nonsense.clone());
-        eves.spawn(async move {
-            while Instant::now() < end {
-                let mut eve = RawSocket::connect(&address, &format!("eve-{number}")).await;
-                while Instant::now() < end && eve.stream.write_all(&nonsense).await.is_ok() {}
-            }
-        });
-    }
-    eves.join_all().await;
-    let talk = talk.stop().await;
-    println!("{} messages meanwhile, p99 {:?}, slowest {:?}", talk.times.len(), talk.p99(), talk.slowest());
-    assert!(talk.times.len() > 20, "{}", talk.times.len());
-    assert!(talk.slowest() < Duration::from_millis(1_500), "{:?}", talk.slowest());
-}
-
-/// Sends a message again and again until the socket is closed with 4029, after about 5 s of refusals. Gives back the first of these.
-async fn flood(mesh: &TestMesh, name: &str, text: &[u8], pace: Duration, why: &str) -> Value {
-    let socket = RawSocket::connect(&mesh.address(), name).await;
-    let (mut reader, mut writer) = socket.stream.into_split();
-    let start = Instant::now();
-    let flood = tokio::spawn({
-        let text = frame(TEXT, text);
-        async move {
-            let mut ticks = interval(pace);
-            while writer.write_all(&text).await.is_ok() {
-                ticks.tick().await;
-            }
-        }
-    });
-    let mut all = Vec::new();
-    let _ = timeout(PATIENCE, reader.read_to_end(&mut all)).await.expect("the flood goes on and on");
-    flood.abort();
-    assert!(start.elapsed() > Duration::from_secs(5), "after {:?}", start.elapsed());
-    let code = 4029_u16.to_be_bytes();
-    assert!(all.windows(2).any(|bytes| bytes == code), "{name}: no close with 4029");
-    let text = String::from_utf8_lossy(&all);
-    let at = text.find(&format!(r#"{{"type":"error","code":"rate_limited","message":"{why}""#)).expect(why);
-    let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-    let error = values.next().unwrap().unwrap();
-    assert!(error["retry_after_ms"].as_u64().unwrap() >= 1, "{error}");
-    error
-}
-
-#[tokio::test]
 async fn a_connection_that_asks_for_nothing_makes_room_for_a_newer_one() {
     let mesh = with_flags(&["--max-handshakes=3"]).await;
-    let before = counted(&mesh, REFUSED, "handshakes").await;
+    let before = refused(&mesh, "handshakes").await;
     let mut silent = Vec::new();
     for _ in 0..5 {
         silent.push(TcpStream::connect(mesh.address()).await.unwrap());
@@ -407,7 +287,7 @@ async fn a_connection_that_asks_for_nothing_makes_room_for_a_newer_one() {
     for (n, stream) in silent.iter_mut().enumerate() {
         assert_eq!(ends(stream, Duration::from_millis(if n < 2 { 2_000 } else { 50 })).await, n < 2, "the oldest two");
     }
-    assert_eq!(counted(&mesh, REFUSED, "handshakes").await, before + 2.0);
+    assert_eq!(refused(&mesh, "handshakes").await, before + 2.0);
     // Who asks is none of them any more, however many there are.
     let peers = [Peer::connect(&mesh.url(), "alice").await, Peer::connect(&mesh.url(), "bob").await];
     for _ in 0..5 {

@@ -28,6 +28,7 @@ mod drill_scale;
 mod drill_sdk;
 mod drill_versions;
 mod exchange;
+mod floods;
 mod front_proxies;
 mod growth;
 mod hostile;

@@ -10,6 +10,7 @@
 //!
 //! | what else | where |
 //! |---|---|
+//! | connections of edges | `trunk` |
 //! | sessions come, move and go | `attach`, `session` |
 //! | two sockets want one id | `takeover` |
 //! | sessions without a socket, and clients who come back to them | `linger`, `expected` |
@@ -45,6 +46,7 @@ mod session;
 mod suspicion;
 mod sweep;
 mod takeover;
+mod trunk;
 mod view;
 
 use std::collections::HashMap;
@@ -54,9 +56,9 @@ use std::time::{Duration, Instant, SystemTime};
 use rustc_hash::FxHashMap;
 use signaling_discovery::View;
 use signaling_edge::core::Wants;
-use signaling_protocol::grant::{Grant, SignalScope};
-use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, DecodeError, ErrorCode, Incarnation, NodeId};
+use signaling_protocol::grant::SignalScope;
+use signaling_protocol::trunk::{Slot, ToEdge};
+use signaling_protocol::{ClientId, ErrorCode, Incarnation, NodeId};
 use signaling_rendezvous::Ranking;
 use slotmap::{SlotMap, new_key_type};
 
@@ -68,7 +70,8 @@ use self::location::Location;
 use self::outbox::Chain;
 use self::peer::{Peer, Received, Sender};
 use self::rooms::Rooms;
-use self::session::{Session, Trunk};
+use self::session::Session;
+use self::trunk::Trunk;
 use crate::ice::IceServers;
 
 pub use self::hold::HoldLimits;
@@ -268,97 +271,6 @@ impl NodeCore {
     fn wall(&self, now: Instant) -> SystemTime {
         let (instant, wall) = self.settings.epoch;
         wall + now.saturating_duration_since(instant)
-    }
-
-    /// An edge has connected.
-    pub fn trunk_up(&mut self) -> TrunkKey {
-        self.add_trunk(Trunk::default())
-    }
-
-    /// The edge of this process has connected: its connection cannot be lost.
-    pub fn local_trunk_up(&mut self) -> TrunkKey {
-        self.add_trunk(Trunk { local: true, ..Trunk::default() })
-    }
-
-    /// Whether the trunk is up, for all that this node knows.
-    #[must_use]
-    pub fn has_trunk(&self, trunk: TrunkKey) -> bool {
-        self.trunks.contains_key(trunk)
-    }
-
-    fn add_trunk(&mut self, mut trunk: Trunk) -> TrunkKey {
-        if self.draining {
-            trunk.send(&ToEdge::Draining);
-        }
-        self.trunks.insert(trunk)
-    }
-
-    /// An edge's connection is gone: its clients count as absent until they attach again.
-    pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
-        let Some(lost) = self.trunks.remove(trunk) else { return };
-        self.newcomers_are_gone(trunk);
-        let mut sessions: Vec<_> = lost.session_by_slot.into_values().collect();
-        sessions.sort_unstable();
-        for key in sessions {
-            if let Some(session) = self.sessions.get_mut(key) {
-                session.detached = true;
-                session.fates = None;
-            }
-            self.lose(now, key, Gone::Lost);
-        }
-    }
-
-    /// A run of frames from an edge.
-    ///
-    /// # Errors
-    /// If the bytes are no frames; those in front of the fault have been carried out.
-    pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
-        while !frames.is_empty() {
-            match ToNode::take(&mut frames)? {
-                ToNode::Attach(attach) => self.attach(now, trunk, &attach, None),
-                ToNode::AttachProven { attach, grant } => self.attach(now, trunk, &attach, Some(Grant::read(grant)?)),
-                ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
-                ToNode::Up { slot, seq, left, payload } => {
-                    if let Some(trunk) = self.trunks.get_mut(trunk) {
-                        trunk.ups += 1;
-                    }
-                    self.up(now, (trunk, slot), seq, left, payload);
-                }
-                ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
-                ToNode::Detach { slot, gone } => self.detach(now, (trunk, slot), gone),
-                ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
-                ToNode::Alive { slot } => self.alive((trunk, slot)),
-            }
-        }
-        Ok(())
-    }
-
-    /// The sessions of an edge's connection, and the messages that came by it.
-    #[must_use]
-    pub fn trunk_figures(&self, trunk: TrunkKey) -> (usize, u64) {
-        self.trunks.get(trunk).map_or((0, 0), |trunk| (trunk.session_by_slot.len(), trunk.ups))
-    }
-
-    /// Whether the trunk has anything to carry, and whether it must not wait.
-    #[must_use]
-    pub fn trunk_wants(&self, trunk: TrunkKey) -> Wants {
-        match self.trunks.get(trunk) {
-            Some(trunk) if !trunk.out.is_empty() => Wants::Now,
-            Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_fates.is_empty() => Wants::Soon,
-            _ => Wants::Nothing,
-        }
-    }
-
-    /// Takes what the trunk has to carry, fates last: of each all of it, or a batch.
-    pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
-        let Some(trunk) = self.trunks.get_mut(key) else { return Vec::new() };
-        for session in std::mem::take(&mut trunk.with_fates) {
-            self.write_fates(key, session);
-        }
-        let Some(trunk) = self.trunks.get_mut(key) else { return Vec::new() };
-        let mut batch = trunk.out.take();
-        batch.append(&mut trunk.lazy.take());
-        batch
     }
 
     /// How urgently a lane wants to send.

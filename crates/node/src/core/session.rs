@@ -1,47 +1,19 @@
-//! What a node knows of one client, and of the trunks that clients come on.
+//! What a node knows of one client.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
-use rustc_hash::FxHashMap;
 use signaling_protocol::grant::Grant;
 use signaling_protocol::seats::SessionState;
-use signaling_protocol::trunk::{Attach, Fate, Slot, ToEdge};
-use signaling_protocol::{Batches, ClientId, SessionId};
+use signaling_protocol::trunk::{Attach, Fate, Slot};
+use signaling_protocol::{ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
 use super::recipients::Recipients;
 use super::rooms::Tally;
 use super::{PeerKey, Rules, SessionKey, TrunkKey};
-
-/// An edge's connection.
-#[derive(Debug, Default)]
-pub(super) struct Trunk {
-    /// Its edge is in this process: it cannot be lost.
-    pub(super) local: bool,
-    /// The edge's name; none: this node's own, or it has not said.
-    pub(super) edge: Option<Box<str>>,
-    pub(super) out: Batches,
-    /// Fates and their replies: they wait for company, a little, and ride behind each batch.
-    pub(super) lazy: Batches,
-    pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
-    /// Frames of clients that came by it.
-    pub(super) ups: u64,
-    /// Sessions with a run of fates to write.
-    pub(super) with_fates: Vec<SessionKey>,
-}
-
-impl Trunk {
-    pub(super) fn send(&mut self, frame: &ToEdge<'_>) {
-        self.out.add(|out| frame.append(out));
-    }
-
-    pub(super) fn send_lazily(&mut self, frame: &ToEdge<'_>) {
-        self.lazy.add(|out| frame.append(out));
-    }
-}
 
 /// Like fates in a row.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,140 @@
+//! Who sends more than it may is told so, then closed; who sends just as much as it may goes on. Others do not notice.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::raw_socket::{PING, TEXT, frame};
+use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Instant, interval, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn with_flags(flags: &[&str]) -> TestMesh {
+    let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    TestMesh::with(|options| (options.nodes, options.balancer_args) = (2, flags)).await
+}
+
+async fn limited(mesh: &TestMesh, what: &str) -> f64 {
+    metric(&mesh.mesh.state().balancers[0].internal, "signaling_rate_limited_total", what).await
+}
+
+#[tokio::test]
+async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_allowed() {
+    const PER_SECOND: f64 = 40.0;
+    const SECONDS: f64 = 5.0;
+    let mesh = with_flags(&["--message-rate=40", "--message-burst=40"]).await;
+    let mut eager = Peer::connect(&mesh.url(), "eager").await;
+    // How many passed, from the first that did not: until then it was the burst.
+    let (mut start, mut passed, mut took) = (None, 0.0, 0.0);
+    while took < SECONDS {
+        eager.send(&json!({ "type": "ice_servers" })).await;
+        let answer = eager.recv().await;
+        if answer["type"] == "ice_servers" {
+            if let Some(start) = start {
+                passed += 1.0;
+                took = Instant::elapsed(&start).as_secs_f64();
+            }
+            continue;
+        }
+        assert_eq!(answer["code"], "rate_limited", "{answer}");
+        start.get_or_insert_with(Instant::now);
+        tokio::time::sleep(Duration::from_millis(answer["retry_after_ms"].as_u64().unwrap())).await;
+    }
+    let rate = passed / took;
+    println!("{passed} in {took:.2} s are {rate:.2} a second");
+    assert!((rate / PER_SECOND - 1.0).abs() <= 0.02, "{rate:.2} a second, not {PER_SECOND}");
+    eager.close().await;
+}
+
+#[tokio::test]
+async fn floods_are_refused_by_name_then_closed_and_others_do_not_notice() {
+    let mesh = with_flags(&[
+        "--message-rate=20",
+        "--message-burst=150",
+        "--byte-rate=20000",
+        "--byte-burst=70000",
+        "--ping-rate=5",
+    ])
+    .await;
+    let talk = Chatter::slow(&mesh).await;
+    let messages = async {
+        let text = r#"{"type":"signal","to":"flood-1","data":1,"id":7}"#;
+        flood(&mesh, "flood-1", text.as_bytes(), Duration::from_millis(2), "too many messages").await
+    };
+    let bytes = async {
+        let text = format!(r#"{{"type":"broadcast","room":"r","data":"{}","id":8}}"#, "x".repeat(5_000));
+        flood(&mesh, "flood-2", text.as_bytes(), Duration::from_millis(60), "too many bytes").await
+    };
+    let pings = async {
+        for kind in [PING, TEXT] {
+            let mut socket = RawSocket::connect(&mesh.address(), &format!("flood-{kind}")).await;
+            socket.send(&frame(kind, br#"{"type":"ping"}"#).repeat(51)).await;
+            let (code, reason) = socket.closed().await;
+            assert_eq!((code, reason.as_str()), (1008, "you ping too often"));
+        }
+    };
+    let (error, of_bytes, ()) = tokio::join!(messages, bytes, pings);
+    assert_eq!((&error["id"], &error["to"]), (&json!(7), &json!("flood-1")), "{error}");
+    assert_eq!((&of_bytes["id"], &of_bytes["room"]), (&json!(8), &json!("r")), "{of_bytes}");
+    let all = || async { (limited(&mesh, "sockets").await == 4.0).then_some(()) };
+    eventually("four closed sockets to be counted", PATIENCE, all).await;
+    assert!(limited(&mesh, "messages").await > 100.0);
+    assert!(limited(&mesh, "bytes").await > 10.0);
+    let talk = talk.stop().await;
+    assert!(talk.p99() < Duration::from_millis(250), "{:?}", talk.p99());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_goes_on_writing_behind_a_broken_frame_holds_up_nobody() {
+    let mesh = with_flags(&[]).await;
+    let talk = Chatter::start(&mesh).await;
+    let end = Instant::now() + Duration::from_secs(3);
+    let nonsense = [frame(0x83, b""), vec![0; 256 * 1024]].concat();
+    let mut eves = tokio::task::JoinSet::new();
+    for number in 0..4 {
+        let (address, nonsense) = (mesh.address(), nonsense.clone());
+        eves.spawn(async move {
+            while Instant::now() < end {
+                let mut eve = RawSocket::connect(&address, &format!("eve-{number}")).await;
+                while Instant::now() < end && eve.stream.write_all(&nonsense).await.is_ok() {}
+            }
+        });
+    }
+    eves.join_all().await;
+    let talk = talk.stop().await;
+    println!("{} messages meanwhile, p99 {:?}, slowest {:?}", talk.times.len(), talk.p99(), talk.slowest());
+    assert!(talk.times.len() > 20, "{}", talk.times.len());
+    assert!(talk.slowest() < Duration::from_millis(1_500), "{:?}", talk.slowest());
+}
+
+/// Sends a message again and again until the socket is closed with 4029, after about 5 s of refusals. Gives back the first of these.
+async fn flood(mesh: &TestMesh, name: &str, text: &[u8], pace: Duration, why: &str) -> Value {
+    let socket = RawSocket::connect(&mesh.address(), name).await;
+    let (mut reader, mut writer) = socket.stream.into_split();
+    let start = Instant::now();
+    let flood = tokio::spawn({
+        let text = frame(TEXT, text);
+        async move {
+            let mut ticks = interval(pace);
+            while writer.write_all(&text).await.is_ok() {
+                ticks.tick().await;
+            }
+        }
+    });
+    let mut all = Vec::new();
+    let _ = timeout(PATIENCE, reader.read_to_end(&mut all)).await.expect("the flood goes on and on");
+    flood.abort();
+    assert!(start.elapsed() > Duration::from_secs(5), "after {:?}", start.elapsed());
+    let code = 4029_u16.to_be_bytes();
+    assert!(all.windows(2).any(|bytes| bytes == code), "{name}: no close with 4029");
+    let text = String::from_utf8_lossy(&all);
+    let at = text.find(&format!(r#"{{"type":"error","code":"rate_limited","message":"{why}""#)).expect(why);
+    let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+    let error = values.next().unwrap().unwrap();
+    assert!(error["retry_after_ms"].as_u64().unwrap() >= 1, "{error}");
+    error
+}
