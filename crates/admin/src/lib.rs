@@ -19,6 +19,7 @@ pub mod clients;
 pub mod explain;
 pub mod openapi;
 pub mod page;
+pub mod placement;
 pub mod preview;
 pub mod rooms;
 pub mod servers;

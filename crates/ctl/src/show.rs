@@ -2,7 +2,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
-use signaling_admin::explain::{BalancerExplanation, ClientAt, Explanation, PlaceState, SeatAt, SocketState, Standing};
+use signaling_admin::explain::{ClientAt, Explanation, SeatAt, Standing};
+use signaling_admin::placement::{BalancerExplanation, PlaceState, SocketState};
 use signaling_admin::preview::{Kind, Preview};
 use signaling_admin::rooms::{Room, Rooms};
 use signaling_admin::servers::{Draining, Node, Nodes};

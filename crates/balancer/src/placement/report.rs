@@ -1,6 +1,7 @@
 //! Why a client is where it is, for operators.
 
-use signaling_admin::explain::{BalancerExplanation, EdgeSession, PlaceState, PlacementCandidate, scores};
+use signaling_admin::explain::scores;
+use signaling_admin::placement::{BalancerExplanation, EdgeSession, PlaceState, PlacementCandidate};
 use signaling_admin::servers::ViewName;
 use signaling_edge::core::LinkKey;
 use signaling_protocol::{ClientId, NodeId};

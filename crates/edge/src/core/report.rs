@@ -1,6 +1,7 @@
 //! What an operator may know of a client here.
 
-use signaling_admin::explain::{EdgeSession, PlaceState, Queue, SocketState};
+use signaling_admin::explain::Queue;
+use signaling_admin::placement::{EdgeSession, PlaceState, SocketState};
 use signaling_protocol::ClientId;
 
 use super::session::{Place, Session, Socket};

@@ -1,0 +1,166 @@
+//! Why a balancer has a client at the node where it has it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::explain::Queue;
+use crate::servers::ViewName;
+
+/// `GET /admin/explain/CLIENT` of a balancer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BalancerExplanation {
+    /// The client.
+    pub client_id: String,
+    /// The balancer that was asked.
+    pub asked: String,
+    /// What it sees of the mesh.
+    pub view: ViewName,
+    /// In a sentence.
+    pub why: String,
+    /// Where it places the client now; none: no node takes clients.
+    pub owner: Option<String>,
+    /// All nodes of the view, the highest score first.
+    pub ranking: Vec<PlacementCandidate>,
+    /// The client's sessions here: one, for a moment more, or none.
+    pub sessions: Vec<EdgeSession>,
+}
+
+/// A node, as placement sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementCandidate {
+    /// Its name.
+    pub node: String,
+    /// The rendezvous hash's score, 16 hexadecimal digits.
+    pub score: String,
+    /// Whether clients are placed there: a trunk leads there, and no better kind of node is left.
+    pub eligible: bool,
+    /// Whether it takes no clients any more, by discovery or its own word.
+    pub draining: bool,
+    /// Whether this balancer does not rely on it now.
+    pub suspect: bool,
+    /// Whether a trunk leads there.
+    pub trunk: bool,
+}
+
+/// A session at an edge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeSession {
+    /// Its name, in hexadecimal digits.
+    pub session: String,
+    /// Of two sessions of one client the one with the higher number stays.
+    pub generation: u64,
+    /// Since when it has this socket, milliseconds since 1970.
+    pub since_ms: u64,
+    /// Whether it takes part in custody.
+    pub reliable: bool,
+    /// Its socket.
+    pub socket: SocketState,
+    /// Whether a node serves it.
+    pub place: PlaceState,
+    /// The node at the other end of its trunk.
+    pub node: Option<String>,
+    /// The node that it moves to, or will as soon as it is its turn.
+    pub moving_to: Option<String>,
+    /// Messages of it whose fate is not known here.
+    pub unfated: Queue,
+    /// Bytes that its socket has not taken.
+    pub unwritten_bytes: usize,
+}
+
+/// How a client's socket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SocketState {
+    /// It waits for a node to let it in.
+    Waiting,
+    /// Open.
+    Open,
+    /// Open, and not read: too much of it waits for its fate.
+    Paused,
+    /// Closed: the session ends once all that it sent has its fate.
+    Closed,
+}
+
+/// How a session at an edge stands with nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceState {
+    /// No node serves it: what it sends waits.
+    Nowhere,
+    /// A node does, or was asked to.
+    At,
+    /// Its node was told to hand it off, and has not let go yet.
+    Leaving,
+}
+
+impl BalancerExplanation {
+    /// How it all hangs together, in a sentence or two.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Some(owner) = &self.owner else {
+            return "No node takes clients: none is in the view, or no trunk leads to any.".to_owned();
+        };
+        let passed_over = self.ranking.iter().take_while(|candidate| candidate.node != *owner);
+        let reasons: Vec<_> = passed_over.map(PlacementCandidate::reason).collect();
+        let by = if reasons.is_empty() {
+            format!("It belongs to {owner}: the highest score")
+        } else {
+            format!("It belongs to {owner}: the highest score but for {}", reasons.join(", "))
+        };
+        let Some(session) = self.sessions.iter().max_by_key(|session| session.generation) else {
+            return format!("{by}. It has no session at this balancer.");
+        };
+        match (session.place, &session.node, &session.moving_to) {
+            (PlaceState::At, Some(node), None) if node == owner => format!("{by}, and is there."),
+            (PlaceState::At, Some(node), _) => format!("{by}; it is at {node} still, and waits for its turn to move."),
+            (PlaceState::Leaving, Some(node), _) => format!("{by}; {node} was told to hand it off."),
+            _ => format!("{by}; no node serves it at this moment."),
+        }
+    }
+}
+
+impl PlacementCandidate {
+    fn reason(&self) -> String {
+        let why = match self {
+            Self { trunk: false, .. } => "no trunk leads there",
+            Self { draining: true, .. } => "draining",
+            Self { suspect: true, .. } => "suspect",
+            _ => "not used",
+        };
+        format!("{} ({why})", self.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_balancer_says_why_better_nodes_are_passed_over() {
+        let candidate = |node: &str, trunk: bool, suspect: bool| PlacementCandidate {
+            node: node.into(),
+            score: String::new(),
+            eligible: trunk && !suspect,
+            draining: false,
+            suspect,
+            trunk,
+        };
+        let explanation = BalancerExplanation {
+            client_id: "alice".into(),
+            asked: "balancer-0".into(),
+            view: ViewName { hash: String::new(), nodes: 3 },
+            why: String::new(),
+            owner: Some("node-2".into()),
+            ranking: vec![
+                candidate("node-0", false, true),
+                candidate("node-1", true, true),
+                candidate("node-2", true, false),
+            ],
+            sessions: Vec::new(),
+        };
+        assert_eq!(
+            explanation.sentence(),
+            "It belongs to node-2: the highest score but for node-0 (no trunk leads there), node-1 (suspect). \
+             It has no session at this balancer."
+        );
+    }
+}
