@@ -29,7 +29,7 @@ pub struct ClientRow {
 /// `GET /admin/clients`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clients {
-    /// By id. A client on its way from one node to another stands here once.
+    /// By id. Nodes answer at different moments: a client on its way from one to another stands here once, or is left out.
     pub clients: Vec<ClientRow>,
     /// `after` of the next page; none: this is the last one.
     pub next: Option<String>,

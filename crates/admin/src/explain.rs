@@ -161,6 +161,18 @@ impl Explanation {
         sessions.max_by_key(|(_, session)| session.generation)
     }
 
+    /// Whether all nodes have answered, and none has anything of the client's session.
+    #[must_use]
+    pub fn is_nowhere(&self) -> bool {
+        self.missing.is_empty() && !self.is_known()
+    }
+
+    /// Whether a node has a session of the client, with a socket or waiting for it.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some())
+    }
+
     /// How it all hangs together, in a sentence or two.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -186,7 +198,9 @@ impl Explanation {
                 }
             }
             (None, Some(at)) => format!("{by}. It has no socket; its session waits for it at {}.", at.node),
-            (None, None) if self.missing.is_empty() => format!("{by}. It is not connected to the mesh."),
+            (None, None) if self.missing.is_empty() => {
+                format!("{by}. No node has it: it is not connected to the mesh.")
+            }
             (None, None) => format!("{by}. No node that answers has it."),
         }
     }
@@ -239,7 +253,7 @@ mod tests {
         assert!(both.contains("node-2 serves it"), "the newer session counts: {both}");
         let stand_in = explanation(Some("node-2"), vec![at("node-2", 2)]);
         assert!(stand_in.contains("suspect here: node-2 stands in for it, and it serves it"), "{stand_in}");
-        assert!(explanation(None, vec![]).ends_with("It is not connected to the mesh."));
+        assert!(explanation(None, vec![]).ends_with("No node has it: it is not connected to the mesh."));
     }
 
     #[test]

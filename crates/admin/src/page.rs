@@ -1,7 +1,7 @@
 //! Lists by name, a page at a time. Pure.
 //!
 //! Each node gives the first names behind the cursor that it has, sorted; the first of all these together are the page. Nothing
-//! is left out: a name among the first N of all is among the first N of every node that has it.
+//! that stays where it is is left out: a name among the first N of all is among the first N of every node that has it.
 
 use std::collections::BinaryHeap;
 

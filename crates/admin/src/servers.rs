@@ -53,6 +53,9 @@ pub struct Server {
 pub struct EdgeAt {
     /// Its name; none: the node's own listener.
     pub edge: Option<String>,
+    /// Its internal listener, as far as the node can tell.
+    #[serde(default)]
+    pub address: Option<String>,
     /// How many of its clients this node serves.
     pub clients: usize,
 }
@@ -77,6 +80,9 @@ pub struct Node {
 pub struct Balancer {
     /// Its name.
     pub balancer: String,
+    /// Its internal listener, where it is drained, as far as a node can tell.
+    #[serde(default)]
+    pub address: Option<String>,
     /// Its clients, as far as nodes say.
     pub clients: usize,
     /// How many nodes have a trunk from it.
@@ -109,14 +115,17 @@ pub struct Draining {
 #[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut known: Vec<Balancer> = Vec::new();
-    for EdgeAt { edge, clients } in nodes.flat_map(|node| &node.edges) {
+    for EdgeAt { edge, address, clients } in nodes.flat_map(|node| &node.edges) {
         let Some(name) = edge else { continue };
         match known.iter_mut().find(|balancer| balancer.balancer == *name) {
             Some(balancer) => {
                 balancer.clients += clients;
+                balancer.address = balancer.address.take().or_else(|| address.clone());
                 balancer.trunks += 1;
             }
-            None => known.push(Balancer { balancer: name.clone(), clients: *clients, trunks: 1 }),
+            None => {
+                known.push(Balancer { balancer: name.clone(), address: address.clone(), clients: *clients, trunks: 1 });
+            }
         }
     }
     known.sort_by(|a, b| a.balancer.cmp(&b.balancer));

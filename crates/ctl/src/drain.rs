@@ -6,27 +6,39 @@ use tokio::time::{Instant, sleep};
 use crate::Ending;
 use crate::api::{Api, Failure};
 
-/// How often to look.
+/// When to look again, at first; then later and later: a node has to count its clients each time.
 const LOOK: Duration = Duration::from_millis(250);
+/// At least so often.
+const LATEST_LOOK: Duration = Duration::from_secs(2);
 
 /// Waits until a server has no clients any more; which one, and for how long at most, as on the command line.
 pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
     let start = Instant::now();
-    let mut told = None;
+    let (mut told, mut pause) = (None, LOOK);
     loop {
-        let clients = clients_of(api, node).await?;
+        let is_over = start.elapsed() >= Duration::from_secs(seconds);
+        let clients = match clients_of(api, node).await {
+            Ok(clients) => clients,
+            Err(failure) if is_over => return Err(failure),
+            Err(failure) => {
+                eprintln!("mesh-ctl: {failure}; asking again");
+                sleep(pause).await;
+                continue;
+            }
+        };
         if clients == 0 {
             eprintln!("mesh-ctl: it has no clients any more, after {:.1} s", start.elapsed().as_secs_f64());
             return Ok(Ending::Done);
         }
-        if start.elapsed() >= Duration::from_secs(seconds) {
+        if is_over {
             eprintln!("mesh-ctl: after {seconds} s it still has {clients} clients");
             return Ok(Ending::No);
         }
         if told.replace(clients) != Some(clients) {
             eprintln!("mesh-ctl: {clients} clients are left");
         }
-        sleep(LOOK).await;
+        sleep(pause).await;
+        pause = (pause * 2).min(LATEST_LOOK);
     }
 }
 

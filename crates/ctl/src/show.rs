@@ -33,10 +33,10 @@ pub(crate) fn nodes(nodes: &Nodes, width: Width) -> String {
     }
     let mut text = table.render(width);
     if !nodes.balancers.is_empty() {
-        let mut table = Table::new(&["BALANCER", "CLIENTS#", "TRUNKS#"]);
+        let mut table = Table::new(&["BALANCER", "CLIENTS#", "TRUNKS#", "ADDRESS"]);
         for balancer in &nodes.balancers {
-            let name = balancer.balancer.clone();
-            table.row([name, balancer.clients.to_string(), balancer.trunks.to_string()]);
+            let (name, address) = (balancer.balancer.clone(), or_none(balancer.address.clone()));
+            table.row([name, balancer.clients.to_string(), balancer.trunks.to_string(), address]);
         }
         text = text + "\n" + &table.render(width);
     }

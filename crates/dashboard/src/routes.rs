@@ -14,6 +14,7 @@ use http::header::{CACHE_CONTROL, HeaderName};
 use http::{HeaderValue, StatusCode};
 use signaling_server::http::files::{self, Audience, File};
 use signaling_server::http::refusal;
+use signaling_server::metrics::{InternalRefusal, refused_internal};
 
 use crate::collector::{STATUS, client, collect};
 use crate::keeper::Keeper;
@@ -72,6 +73,7 @@ async fn status(State(desk): State<Desk>) -> Response {
 
 async fn events(State(desk): State<Desk>) -> Response {
     let Some((watcher, collector)) = desk.watchers.join() else {
+        refused_internal(InternalRefusal::Watchers);
         let message = format!("{MOST} watch already, which is all that may; close one, or watch another server");
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "too_many_watchers", &message, Some(TRY_LATER));
     };

@@ -38,7 +38,7 @@ pub struct Sum {
     pub delivered_per_s: Option<f64>,
     /// Messages a second that were given up.
     pub unavailable_per_s: Option<f64>,
-    /// The p99 of the time from an edge's reading a message until its fate was known there, in microseconds, over the last ten
+    /// The p99 of the time from an edge's reading a message until it was known there that it was delivered, in microseconds, over the last ten
     /// seconds; none if nothing was sent.
     pub p99_us: Option<u64>,
 }

@@ -109,7 +109,7 @@ pub struct Figures {
     pub waiting: u64,
     /// Counts that only grow while the process lives.
     pub totals: Totals,
-    /// How long messages took from the edge that read them until their fate was known there: pairs of an upper bound in
+    /// How long messages that were delivered took from the edge that read them until that was known there: pairs of an upper bound in
     /// microseconds and how many took less, and no less than the bound before. They only grow.
     pub delays: Vec<(u64, u64)>,
     /// At a node: the balancers whose trunks come here.

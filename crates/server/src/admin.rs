@@ -11,6 +11,7 @@ use axum::routing::{MethodFilter, on};
 use crate::Secret;
 use crate::auth::authorized;
 use crate::http::{not_found, refusal};
+use crate::metrics::{InternalRefusal, refused_internal};
 
 /// Where every route begins.
 const PREFIX: &str = "/admin";
@@ -120,6 +121,7 @@ async fn check(State(token): State<Secret>, request: Request, next: Next) -> Res
     if authorized(request.headers(), &token) {
         next.run(request).await
     } else {
+        refused_internal(InternalRefusal::AdminToken);
         refusal(StatusCode::UNAUTHORIZED, "unauthorized", "send the admin token as Authorization: Bearer", None)
     }
 }

@@ -7,7 +7,8 @@ use ::http::HeaderMap;
 use ::http::header::AUTHORIZATION;
 use tracing::warn;
 
-use crate::{Secret, metrics};
+use crate::Secret;
+use crate::metrics::{InternalRefusal, refused_internal};
 
 /// How many refused sources are remembered, so that a flood of them costs no memory.
 const MAX_SOURCES: usize = 1_024;
@@ -41,7 +42,7 @@ enum Sighting {
 impl RefusalLog {
     /// A request from this source did not show the mesh secret.
     pub fn refused(&mut self, source: IpAddr) {
-        metrics::refused_internal();
+        refused_internal(InternalRefusal::Secret);
         match self.see(source) {
             Sighting::First => {
                 warn!(%source, "refused a request without the mesh secret; is --mesh-secret-file the same?");

@@ -46,8 +46,12 @@ pub const SUSPECTS: Metric = Metric::gauge(
     "signaling_suspect_nodes",
     "Nodes that this server does not rely on now, because they did not answer.",
 );
-const REFUSED_INTERNAL: Metric =
-    Metric::counter("signaling_refused_internal_total", "Requests to the internal listener without the mesh secret.");
+const REFUSED_INTERNAL: Metric = Metric::counter(
+    "signaling_refused_internal_total",
+    "Requests to the internal listener that were refused: without the mesh secret, without the admin token, or for one more live \
+     dashboard than may be open.",
+)
+.by(&[Label { name: "reason", values: &["secret", "admin_token", "watchers"] }]);
 const ACCEPT_ERRORS: Metric =
     Metric::counter("signaling_accept_errors_total", "Errors of accept, most likely a shortage of descriptors.");
 const SECRETS: Metric =
@@ -91,8 +95,25 @@ pub(crate) fn health(ready: bool, draining: bool) {
     DRAINING.gauge_of(&[]).set(f64::from(u8::from(draining)));
 }
 
-pub(crate) fn refused_internal() {
-    REFUSED_INTERNAL.counter_of(&[]).increment(1);
+/// Why a request to the internal listener is refused.
+#[derive(Debug, Clone, Copy)]
+pub enum InternalRefusal {
+    /// It does not show the mesh secret.
+    Secret,
+    /// It does not show the operators' token.
+    AdminToken,
+    /// As many watch the dashboard here as may.
+    Watchers,
+}
+
+/// Counts it.
+pub fn refused_internal(refusal: InternalRefusal) {
+    let reason = match refusal {
+        InternalRefusal::Secret => "secret",
+        InternalRefusal::AdminToken => "admin_token",
+        InternalRefusal::Watchers => "watchers",
+    };
+    REFUSED_INTERNAL.counter_of(&[reason]).increment(1);
 }
 
 /// So many are accepted now. `loaded` says whether that was just read, or could not be.

@@ -119,7 +119,10 @@ mod tests {
         let recorder = Recorder::new(PrometheusBuilder::new().build_recorder());
         with_local_recorder(&recorder, metrics::announce);
         let page = Telemetry::of(&recorder).render();
-        for line in ["signaling_refused_internal_total 0", "signaling_trunks_ended_total{reason=\"silent\"} 0"] {
+        for line in [
+            "signaling_refused_internal_total{reason=\"secret\"} 0",
+            "signaling_trunks_ended_total{reason=\"silent\"} 0",
+        ] {
             assert!(page.contains(line), "{page}");
         }
     }

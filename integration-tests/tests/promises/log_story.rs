@@ -87,13 +87,18 @@ async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_
         );
     }
 
+    let node = &mesh.mesh.state().nodes[0].internal;
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+    let kicked = http.post(format!("{node}/admin/clients/{}/kick", ids[1])).send().await.unwrap();
+    assert_eq!(kicked.status(), 200);
     ada.close().await;
-    bob.close().await;
     let gone = async || all(&mesh).values().flatten().filter(|line| line.contains("closes a client's socket")).count();
     eventually("both to be gone", PATIENCE, || async { (gone().await >= 2).then_some(()) }).await;
     let lines = all(&mesh);
-    let about: Vec<_> = lines.values().flatten().filter(|line| line.contains("client=")).collect();
+    let named = |line: &&String| line.contains("client=") || ids.iter().any(|id| line.contains(id));
+    let about: Vec<_> = lines.values().flatten().filter(named).collect();
     assert!(about.len() >= 4, "{about:?}");
+    assert!(about.iter().any(|line| line.contains("an operator has a client put out")), "{about:?}");
     for line in about {
         assert!(line.contains("session="), "{line}");
         assert!(ids.iter().any(|id| line.contains(&format!("client={id}"))), "{line}");

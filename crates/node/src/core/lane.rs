@@ -13,7 +13,7 @@ use super::life::Life;
 use super::peer::Sender;
 
 /// Most bytes that wait in a lane; past this envelopes are left to their senders' repeats.
-const MAX_WAITING: usize = 8 * 1024 * 1024;
+pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
 /// A batch unanswered for so long means that the lane stands: repeats into it would only pile up.
 const STANDS_AFTER: Duration = Duration::from_secs(1);
 /// What an envelope costs beside its payload.

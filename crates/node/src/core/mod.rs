@@ -347,6 +347,12 @@ impl NodeCore {
         self.peers.values().flat_map(|peer| &peer.lanes).map(Lane::waiting_bytes).sum()
     }
 
+    /// How many may.
+    #[must_use]
+    pub fn lane_bytes_limit(&self) -> usize {
+        self.peers.len() * LANES * lane::MAX_WAITING
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn counts(&self) -> Counts {

@@ -148,7 +148,7 @@ impl NodeCore {
             let clients = clients.count();
             match edges.iter_mut().find(|known| known.edge == edge) {
                 Some(known) => known.clients += clients,
-                None => edges.push(EdgeAt { edge, clients }),
+                None => edges.push(EdgeAt { edge, address: None, clients }),
             }
         }
         edges.sort_by(|a, b| a.edge.cmp(&b.edge));

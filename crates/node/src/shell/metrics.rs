@@ -32,6 +32,7 @@ pub const METRICS: &[Metric] = &[
     FORWARD_BYTES,
     FORWARD_TIMES,
     LANE_BYTES,
+    LANE_BYTES_LIMIT,
     PASSED_ON,
     DETOURS,
     RESENDS,
@@ -106,6 +107,10 @@ const LANE_BYTES: Metric = Metric::gauge(
     "signaling_lane_waiting_bytes",
     "Bytes that wait until the batch in front of them is answered by another node.",
 );
+const LANE_BYTES_LIMIT: Metric = Metric::gauge(
+    "signaling_lane_waiting_bytes_limit",
+    "How many may, to all nodes together; past its share a lane takes no more, and senders repeat.",
+);
 const PASSED_ON: Metric = Metric::counter("signaling_passed_on_total", "Envelopes of other nodes sent on to a third.");
 const DETOURS: Metric =
     Metric::counter("signaling_detours_total", "Copies sent round by another node while an owner was suspect.");
@@ -166,6 +171,7 @@ pub(super) struct NodeMetrics {
     forward_bytes: Counter,
     forward_times: Histogram,
     lane_bytes: Gauge,
+    lane_bytes_limit: Gauge,
     passed_on: Counter,
     resends: Counter,
     dropped: Counter,
@@ -230,6 +236,7 @@ impl NodeMetrics {
             forward_bytes: FORWARD_BYTES.counter_of(&[]),
             forward_times: FORWARD_TIMES.times_of(&[]),
             lane_bytes: LANE_BYTES.gauge_of(&[]),
+            lane_bytes_limit: LANE_BYTES_LIMIT.gauge_of(&[]),
             passed_on: PASSED_ON.counter_of(&[]),
             resends: RESENDS.counter_of(&[]),
             dropped: DROPPED.counter_of(&[]),
@@ -244,6 +251,7 @@ impl NodeMetrics {
         self.suspects.set(core.suspects().count() as f64);
         self.lingering.set(core.lingering() as f64);
         self.lane_bytes.set(core.lane_bytes() as f64);
+        self.lane_bytes_limit.set(core.lane_bytes_limit() as f64);
         let counts = core.counts();
         self.lingering_moved.absolute(counts.lingering_moved);
         self.lingering_refused.absolute(counts.lingering_refused);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
+use signaling_admin::servers::EdgeAt;
 use signaling_dashboard::{EdgeFigures, Figures, Report, Totals};
 use signaling_protocol::NodeId;
 use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
@@ -29,6 +30,16 @@ impl EdgeName {
 }
 
 impl Node {
+    /// Adds where the internal listeners of these edges should be.
+    pub(super) fn add_addresses(&self, edges: &mut [EdgeAt]) {
+        let state = self.0.borrow();
+        for edge in edges {
+            let mut names = state.edges.values();
+            let name = names.find(|name| Some(name.id.as_str()) == edge.edge.as_deref());
+            edge.address = name.and_then(|name| name.internal).map(|address| address.to_string());
+        }
+    }
+
     /// How things stand here, with what the node's own edge knows, if it has one.
     #[must_use]
     pub fn report(&self, direct: Option<&Direct>) -> Report {

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::core::Standing;
+use crate::Secrets;
 use crate::http::refusal;
-use crate::{Secrets, metrics};
+use crate::metrics::{InternalRefusal, refused_internal};
 
 /// Where it is told.
 pub const PATH: &str = "/internal/v1/load";
@@ -53,7 +54,7 @@ impl Desk {
 
 async fn tell(State((desk, secrets)): State<(Desk, Secrets)>, headers: ::http::HeaderMap) -> Response {
     if !secrets.authorize(&headers) {
-        metrics::refused_internal();
+        refused_internal(InternalRefusal::Secret);
         let message = "this needs the mesh secret as bearer token";
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
     }

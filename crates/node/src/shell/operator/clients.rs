@@ -1,5 +1,7 @@
 //! Who is connected, where somebody is, and how somebody is put out.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
@@ -9,9 +11,13 @@ use signaling_admin::{Missing, PageQuery};
 use signaling_protocol::ClientId;
 use signaling_rooms::Registry as _;
 use signaling_server::http::Refused;
+use tokio::time::timeout;
 use tracing::info;
 
 use super::{Asked, Desk, Here, client, explain, page, query};
+
+/// A node that hangs must not keep a client in for longer.
+const LOOK_FIRST: Duration = Duration::from_millis(750);
 
 pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> Result<Json<Clients>, Refused> {
     let (page, here) = page(asked, MOST)?;
@@ -71,11 +77,12 @@ pub(super) async fn kick(
         return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));
     }
     // Whichever node is the first to tell an edge ends the session at the others before they are asked.
-    let before = explain::everywhere(&desk, &client).await?;
-    let known = before.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some());
+    let before = timeout(LOOK_FIRST, explain::everywhere(&desk, &client)).await.ok().transpose()?;
+    let session = before.as_ref().and_then(|it| Some(it.serving()?.1.session.clone()));
+    let known = before.is_some_and(|before| before.is_known());
     let path = format!("clients/{client_id}/kick?here=true");
     let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Kicked>(http::Method::POST, &path));
     let was_here = known | own? | others.iter().any(|(_, kicked)| kicked.was_here);
-    info!(%client, was_here, "an operator has a client put out");
+    info!(%client, session, was_here, "an operator has a client put out");
     Ok(Json(Kicked { client_id, was_here, missing }))
 }

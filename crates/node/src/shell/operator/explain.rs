@@ -1,6 +1,6 @@
 //! Why a client is where it is.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -8,8 +8,12 @@ use signaling_admin::explain::Explanation;
 use signaling_protocol::ClientId;
 use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
+use tokio::time::sleep;
 
 use super::{Asked, Desk, Here, client, query};
+
+/// Longer than a client is on its way from one node to another.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(super) async fn explain(
     State(desk): State<Desk>,
@@ -24,8 +28,18 @@ async fn here_alone(desk: &Desk, client: ClientId) -> Result<Explanation, Stoppe
     desk.core(move |core| core.explain(Instant::now(), &client)).await
 }
 
-/// By the view of this node, with what all nodes have of the client.
+/// By the view of this node, with what all nodes have of the client. Nodes answer at different moments, so that a client on its
+/// way may be nowhere: where nobody has it, all are asked once more.
 pub(super) async fn everywhere(desk: &Desk, client: &ClientId) -> Result<Explanation, Stopped> {
+    let first = look(desk, client).await?;
+    if !first.is_nowhere() {
+        return Ok(first);
+    }
+    sleep(LOOK_AGAIN).await;
+    look(desk, client).await
+}
+
+async fn look(desk: &Desk, client: &ClientId) -> Result<Explanation, Stopped> {
     let path = format!("explain/{}?here=true", client.as_str());
     let (own, (others, missing)) =
         tokio::join!(here_alone(desk, client.clone()), desk.others.ask::<Explanation>(http::Method::GET, &path));

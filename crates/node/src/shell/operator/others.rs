@@ -53,7 +53,14 @@ impl Others {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        let view = self.view();
+        self.ask_those(&self.view(), method, path).await
+    }
+
+    /// Asks all other nodes of a view.
+    pub(super) async fn ask_those<T>(&self, view: &View, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
         let mut waiting = view.members().iter().filter(|member| member.id != self.own).cloned();
         let mut asked = JoinSet::new();
         let (mut answers, mut missing) = (Vec::new(), Vec::new());

@@ -12,6 +12,7 @@ use signaling_protocol::NodeId;
 use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
 
+use super::super::Node;
 use super::others::Answer;
 use super::{Desk, bad_name};
 
@@ -36,13 +37,19 @@ async fn of_this(desk: &Desk) -> Result<Server, Stopped> {
         rooms: core.room_figures().rooms,
         edges: core.edges(),
     };
-    desk.core(tell).await
+    let tell = |node: &Node| {
+        let mut server = node.look(tell);
+        node.add_addresses(&mut server.edges);
+        server
+    };
+    desk.node.ask(tell).await
 }
 
 pub(super) async fn nodes(State(desk): State<Desk>) -> Result<Json<Nodes>, Refused> {
+    let those = desk.others.view();
     let suspects = desk.core(|core| core.suspects().cloned().collect::<Vec<_>>());
     let (own, suspects, (mut others, missing)) =
-        tokio::join!(of_this(&desk), suspects, desk.others.ask::<Server>(http::Method::GET, "server"));
+        tokio::join!(of_this(&desk), suspects, desk.others.ask_those::<Server>(&those, http::Method::GET, "server"));
     let (own, suspects) = (own?, suspects?);
     let (asked, view) = (own.id.clone(), own.view.clone());
     others.push((desk.own().clone(), own));
@@ -57,7 +64,7 @@ pub(super) async fn nodes(State(desk): State<Desk>) -> Result<Json<Nodes>, Refus
             server,
         }
     };
-    let nodes = desk.others.view().members().iter().map(node).collect();
+    let nodes = those.members().iter().map(node).collect();
     let balancers = servers::balancers(others.iter().map(|(_, server)| server));
     Ok(Json(Nodes { asked, view, nodes, balancers, missing }))
 }
