@@ -44,15 +44,24 @@ need_docker_daemon() {
         fail "$DOCKER is there, but its daemon does not answer: start it (systemctl start docker), or add yourself to the group docker"
 }
 
+# Everything of this checkout that an image is made of and no commit has: changes, and files that git does not know yet.
+uncommitted() {
+    local file here=(. ':!deploy/overlays')
+    git diff HEAD -- "${here[@]}"
+    git ls-files --others --exclude-standard -z -- "${here[@]}" | while IFS= read -r -d '' file; do
+        printf '%s\n' "$file"
+        [[ ! -f $file ]] || cat -- "$file"
+    done
+}
+
 # What is deployed: the commit, and a mark of its own for each change that is not committed.
 tag() {
-    local changes
+    local changes=''
     if [[ -n ${TAG:-} ]]; then
         echo "$TAG"
         return
     fi
-    changes=$(git diff HEAD -- . ':!deploy/overlays' | sha1sum | cut -c1-8)
-    git diff HEAD --quiet -- . ':!deploy/overlays' && changes=''
+    [[ -z $(uncommitted | tr -d '\0') ]] || changes=$(uncommitted | sha1sum | cut -c1-8)
     echo "$(git rev-parse --short=12 HEAD)${changes:+-$changes}"
 }
 
@@ -87,5 +96,6 @@ render() {
         printf 'images:\n  - name: signaling-mesh\n    newName: %s\n    newTag: %s\n' "${name%:*}" "${name##*:}"
         cat
     } >"$into/kustomization.yaml"
-    "$KUBECTL" kustomize "$into"
+    "$KUBECTL" kustomize "$into" ||
+        fail "$KUBECTL cannot render the manifests: it must be 1.27 or newer (components, labels), and is $("$KUBECTL" version --client | tr '\n' ' ')"
 }

@@ -153,8 +153,11 @@ pub fn hastened(rules: &str) -> String {
         }
         while let Some((head, tail)) = rest.split_once('[') {
             let (inside, tail) = tail.split_once(']').unwrap();
-            let inside = if inside.ends_with(['s', 'm', 'h']) { faster(inside) } else { inside.to_owned() };
-            hastened.push_str(&format!("{head}[{inside}]"));
+            // Of a subquery that is its length and its step.
+            let parts = inside
+                .split(':')
+                .map(|part| if part.ends_with(['s', 'm', 'h']) { faster(part) } else { part.to_owned() });
+            hastened.push_str(&format!("{head}[{}]", parts.collect::<Vec<_>>().join(":")));
             rest = tail;
         }
         hastened.push_str(rest);
@@ -180,8 +183,8 @@ mod tests {
 
     #[test]
     fn durations_shrink_and_all_else_stays() {
-        let rules = "for: 5m\nexpr: rate(a{b=~\"[x]\"}[10m]) > 14 * 86400 # 30s\n      for: 30s\n";
-        let expected = "for: 3000ms\nexpr: rate(a{b=~\"[x]\"}[6000ms]) > 14 * 86400 # 30s\n      for: 300ms\n";
+        let rules = "for: 5m\nexpr: rate(a{b=~\"[x]\"}[10m]) > 14 * 86400 # 30s\nchanges(a[15m:15s])\n      for: 30s\n";
+        let expected = "for: 3000ms\nexpr: rate(a{b=~\"[x]\"}[6000ms]) > 14 * 86400 # 30s\nchanges(a[9000ms:150ms])\n      for: 300ms\n";
         assert_eq!(hastened(rules), expected);
     }
 }

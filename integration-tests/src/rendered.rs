@@ -35,7 +35,12 @@ pub struct Rendered {
 }
 
 /// The overlays, and one as somebody might write it who wants all components.
-const MESHES: [&str; 3] = ["overlays/kind", "overlays/production", "../integration-tests/manifests/with-components"];
+const MESHES: [&str; 4] = [
+    "overlays/kind",
+    "overlays/production",
+    "overlays/production-tls",
+    "../integration-tests/manifests/with-components",
+];
 /// The harness.
 const LOAD: &str = "load";
 

@@ -111,6 +111,16 @@ fn the_dashboard_asks_for_metrics_that_exist_and_leaves_the_data_source_open() {
 }
 
 #[test]
+fn pods_that_have_ended_for_good_are_not_asked() {
+    let text = fs::read_to_string(repository().join("deploy/observability/scrape.yaml")).unwrap();
+    let config: Value = serde_saphyr::from_str(&text).unwrap();
+    let rules = config["scrape_configs"][0]["relabel_configs"].as_array().unwrap();
+    let by_phase = |rule: &&Value| rule["source_labels"][0] == "__meta_kubernetes_pod_phase";
+    let rule = rules.iter().find(by_phase).unwrap();
+    assert_eq!((&rule["regex"], &rule["action"]), (&"Failed|Succeeded".into(), &"drop".into()));
+}
+
+#[test]
 fn prometheus_takes_the_rules_and_they_pass_their_own_tests() {
     let Some(promtool) = in_path(&["promtool"]) else { return missing("promtool", "prometheus") };
     for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "rules_test.yaml"]] {

@@ -18,7 +18,7 @@ use signaling_integration_tests::optional::in_path;
 use signaling_integration_tests::prometheus::Prometheus;
 use signaling_integration_tests::runbook::{Entry, alerts};
 use signaling_integration_tests::tls::Certificate;
-use signaling_integration_tests::{Babblers, TestMesh, eventually};
+use signaling_integration_tests::{Babblers, Peer, TestMesh, eventually};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -130,6 +130,7 @@ impl<'a> Desk<'a> {
         let mut all = vec![
             ("CALLS", shown(self.dir.path().join("calls"))),
             ("MESH_DEV", shown(binaries().join("mesh-dev"))),
+            ("MESH_CTL", shown(binaries().join("mesh-ctl"))),
             ("MESH_DIR", shown(self.mesh.dir.path().to_owned())),
             ("NODES", nodes.join(" ")),
             ("ADMIN_TOKEN", "none-is-asked-for".to_owned()),
@@ -190,7 +191,8 @@ async fn clients_write_to_nobody(ward: &Desk<'_>) {
     }
     ward.drill("SignalingHoldFull", &[("REPLICAS", "5".to_owned())]).await;
     drop(askers);
-    let kick = [("CLIENT", "nagger".to_owned()), ward.server("balancer-0")[0].clone()];
+    // Any node will do: its socket is at balancer-0.
+    let kick = [("CLIENT", "nagger".to_owned()), ward.server("node-1")[0].clone()];
     ward.drill("SignalingMessagesUndelivered", &kick).await;
 }
 
@@ -202,17 +204,19 @@ async fn a_balancer_is_full(ward: &Desk<'_>) {
     ward.prometheus.fires("SignalingSocketsNearLimit", SEEN_WITHIN).await;
     ward.prometheus.fires("SignalingMemoryShort", SEEN_WITHIN).await;
     assert_eq!(Entry::of("SignalingMemoryShort").command, Entry::of("SignalingSocketsNearLimit").command);
-    ward.end("SignalingMemoryShort", &ward.server("balancer-1")).await;
+    let full = [("INSTANCE", "balancer-1".to_owned()), ward.server("balancer-1")[0].clone()];
+    ward.end("SignalingMemoryShort", &full).await;
     ward.is_over("SignalingMemoryShort").await;
     ward.is_over("SignalingSocketsNearLimit").await;
-    admin(&ward.internal("balancer-1"), "undrain").await;
+    Peer::connect(&ward.url(1), "who-comes-afterwards").await.close().await;
 }
 
 async fn a_drained_balancer_is_still_asked(ward: &Desk<'_>) {
     let mut knocking = Babblers::new();
     knocking.knocks(&ward.url(0), "knocking", Duration::from_millis(50));
     admin(&ward.internal("balancer-0"), "drain").await;
-    ward.drill("SignalingRefusals", &ward.server("balancer-0")).await;
+    let refuses = [("REASON", "503".to_owned()), ward.server("balancer-0")[0].clone()];
+    ward.drill("SignalingRefusals", &refuses).await;
 }
 
 async fn room_store_is_down(ward: &Desk<'_>) {

@@ -1,5 +1,5 @@
 //! nginx and HAProxy in front of several balancers, by the configurations of `deploy/front`: clients find each other, go where
-//! the fewest are, and never to a balancer that drains.
+//! the fewest are, never to a balancer that drains, and count by the address that the front sees.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,16 +10,21 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_devmesh::{BalancerEntry, find_in_path};
+use signaling_integration_tests::http::{Head, read_answer};
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::optional::missing;
+use signaling_integration_tests::raw_socket::connect_from;
 use signaling_integration_tests::rendered::repository;
 use signaling_integration_tests::{Peer, TestMesh, eventually};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command as Spawned};
 
 const SOON: Duration = Duration::from_secs(10);
 const CLIENTS: usize = 8;
+/// At one balancer; more than come to one here in all.
+const MOST_PER_ADDRESS: usize = 20;
 
 #[tokio::test]
 async fn nginx_with_least_conn_takes_clients_to_the_balancer_with_the_fewest() {
@@ -61,6 +66,9 @@ async fn haproxy_with_leastconn_takes_clients_to_the_balancer_with_the_fewest() 
 async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     let mesh = TestMesh::with(|options| {
         options.balancers = 2;
+        let addresses = ["--client-address=x-forwarded-for", "--trusted-proxies=127.0.0.1/32"];
+        options.balancer_args.extend(addresses.map(str::to_owned));
+        options.balancer_args.push(format!("--max-per-address={MOST_PER_ADDRESS}"));
         options.balancer_args.push("--drain-ms=200".to_owned());
     })
     .await;
@@ -110,6 +118,28 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     }
     // It had the fewest; by turns it would have got half.
     becomes(&balancers[0].internal, "signaling_client_sockets", CLIENTS).await;
+
+    who_says_to_be_somebody_else_is_not_believed(listen).await;
+}
+
+/// Many of one address who each name another one are soon too many; nobody else is.
+async fn who_says_to_be_somebody_else_is_not_believed(listen: u16) {
+    let mut open = Vec::new();
+    let mut ask = async |from: u8, n: usize| {
+        let mut stream = connect_from([127, 0, 0, from], &format!("127.0.0.1:{listen}")).await.unwrap();
+        let head = Head::connect(&format!("forger-{from}-{n}")).with("X-Forwarded-For", &format!("203.0.113.{n}"));
+        stream.write_all(head.text().as_bytes()).await.unwrap();
+        let status = read_answer(&mut stream).await.status;
+        open.push(stream);
+        status
+    };
+    let mut let_in = 0;
+    while ask(2, let_in).await == 101 {
+        let_in += 1;
+        assert!(let_in <= 2 * MOST_PER_ADDRESS, "each is counted by the address that it names itself");
+    }
+    assert!(let_in >= MOST_PER_ADDRESS, "{let_in}");
+    assert_eq!(ask(3, 0).await, 101, "another address is another client");
 }
 
 /// One of `deploy/front`, for these balancers, and on this port.

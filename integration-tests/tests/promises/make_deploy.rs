@@ -24,9 +24,11 @@ name=$(basename "$0")
 echo "$name $*" >>"$STAND_IN_DIR/calls"
 case "$name $*" in
 "docker info"*) exit "$(cat "$STAND_IN_DIR/docker-info" 2>/dev/null || echo 0)" ;;
+"kubectl version --client") echo "Client Version: v1.20.2" ;;
 "kind get clusters") cat "$STAND_IN_DIR/clusters" ;;
-"kubectl kustomize "*) cat "$2/kustomization.yaml" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
+"kubectl kustomize "*) [[ ! -e $STAND_IN_DIR/too-old ]] || exit 1; cat "$2/kustomization.yaml" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
 *" get secret signaling-tokens "*) cat "$STAND_IN_DIR/tokens" 2>/dev/null || true ;;
+*" get secret signaling-tls "*) cat "$STAND_IN_DIR/certificate" 2>/dev/null || true ;;
 *" get secret "*) cat "$STAND_IN_DIR/secret" 2>/dev/null || true ;;
 *" create secret "*) folder=${!#}; cd "${folder#--from-file=}" && wc -c * >>"$STAND_IN_DIR/secret-files" ;;
 *" get job "*) echo 1/ ;;
@@ -196,6 +198,59 @@ fn a_mesh_that_asks_for_tokens_is_not_brought_up_before_there_are_keys() {
     let complaint = desk.fails("deploy");
     assert!(complaint.contains("create secret generic signaling-tokens --from-file=keys=FILE"), "{complaint}");
     assert!(!desk.calls().iter().any(|call| call.ends_with("rendered.yaml")), "{:?}", desk.calls());
+}
+
+#[test]
+fn balancers_that_speak_tls_are_not_brought_up_before_there_is_a_certificate() {
+    let desk = Desk::with(&["docker", "kubectl"]).having("CONTEXT", "prod").having("REGISTRY", "registry.test/team");
+    let desk = desk.having("OVERLAY", "production-tls");
+    desk.says("rendered", "          secretName: signaling-tokens\n          secretName: signaling-tls\n");
+    desk.says("tokens", "secret/signaling-tokens\n");
+    let complaint = desk.fails("deploy");
+    assert!(complaint.contains("create secret tls signaling-tls --cert=FILE --key=FILE"), "{complaint}");
+    assert!(!desk.calls().iter().any(|call| call.ends_with("rendered.yaml")), "{:?}", desk.calls());
+    desk.says("certificate", "secret/signaling-tls\n");
+    desk.makes("deploy");
+    assert!(desk.calls().contains(&"kubectl --context prod apply -f @/rendered.yaml".to_owned()));
+}
+
+#[test]
+fn a_kubectl_that_is_too_old_to_render_is_named() {
+    let desk = Desk::with(&ALL);
+    desk.says("too-old", "");
+    let complaint = desk.fails("manifests");
+    assert!(complaint.contains("must be 1.27 or newer") && complaint.contains("v1.20.2"), "{complaint}");
+}
+
+/// In a checkout of its own, with the scripts as they are here.
+#[test]
+fn whatever_is_not_committed_gives_the_image_another_tag() {
+    let checkout = tempfile::tempdir().unwrap();
+    let run = |script: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-euo", "pipefail", "-c", script]).current_dir(checkout.path()).env_remove("TAG");
+        bash.env("CARGO_TARGET_DIR", checkout.path().join("ignored"));
+        let end = bash.output().unwrap();
+        assert!(end.status.success(), "{script}: {}", String::from_utf8_lossy(&end.stderr));
+        String::from_utf8(end.stdout).unwrap().trim().to_owned()
+    };
+    let tag = || run("source deploy/bin/common.sh && tag");
+    fs::create_dir_all(checkout.path().join("deploy/bin")).unwrap();
+    fs::copy(repository().join("deploy/bin/common.sh"), checkout.path().join("deploy/bin/common.sh")).unwrap();
+    run("git init -q && echo ignored >.gitignore && git add . && \
+         git -c user.name=a -c user.email=a@example.com -c commit.gpgsign=false commit -qm first");
+    let committed = tag();
+    assert_eq!(committed, run("git rev-parse --short=12 HEAD"));
+    run("echo ignored >ignored/file");
+    assert_eq!(tag(), committed);
+    let mut tags = BTreeSet::from([committed.clone()]);
+    let changes = ["touch new", "echo one >new", "echo two >new", "mv new renamed", "echo more >>.gitignore"];
+    for change in changes {
+        run(change);
+        assert!(tags.insert(tag()), "after `{change}` the tag is one of before");
+    }
+    run("rm renamed && git checkout -q .gitignore");
+    assert_eq!(tag(), committed);
 }
 
 #[test]

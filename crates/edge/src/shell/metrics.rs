@@ -82,8 +82,9 @@ const CONNECT: Metric = Metric::times(
 );
 const MESSAGE: Metric = Metric::times(
     "signaling_message_seconds",
-    "From a client's message to the word that it was delivered, at the sender's edge: the whole way there and back. Up to 0.2 s \
-     of it is a reliable recipient's own, who need not say at once that it has it.",
+    "From a client's message to the word that it was delivered, at the sender's edge: the whole way there and back, and with \
+     it the time that the message waited for a recipient who was away. Up to 0.2 s of it is a reliable recipient's own, who need \
+     not say at once that it has it.",
 );
 const UPS: Metric = Metric::counter("signaling_uplink_frames_total", "Messages taken from clients for a node.");
 const DOWNS: Metric = Metric::counter("signaling_downlink_frames_total", "Messages of peers written to clients.");
