@@ -92,6 +92,16 @@ impl Rendered {
         let makers = self.kind("Deployment").chain(self.kind("Job"));
         makers.map(|owner| Pod { owner, template: &owner["spec"]["template"] }).collect()
     }
+
+    /// The pods of one Deployment or Job.
+    ///
+    /// # Panics
+    /// If it is not there.
+    #[must_use]
+    pub fn pod(&self, name: &str) -> Pod<'_> {
+        let found = self.pods().into_iter().find(|pod| pod.name() == name);
+        found.unwrap_or_else(|| panic!("{}: no pods {name}", self.folder))
+    }
 }
 
 /// A pod with its one container.
@@ -157,6 +167,14 @@ impl<'a> Pod<'a> {
     #[must_use]
     pub fn variable(self, name: &str) -> Option<&'a str> {
         self.variables().find(|(other, _)| *other == name)?.1
+    }
+
+    /// What Kubernetes makes of `$(NAME)` in its words, with a password of rooms for the one that is in a Secret.
+    #[must_use]
+    pub fn expanded(self, text: &str) -> String {
+        text.replace("$(POD_NAME)", self.name())
+            .replace("$(POD_NAMESPACE)", "signaling")
+            .replace("$(ROOM_STORE_PASSWORD)", "a-password")
     }
 
     /// Its ports by name.

@@ -38,13 +38,13 @@ fn every_value_is_one_that_the_program_takes() {
                 let mut server = Command::new(binaries().join(program));
                 server.args(arguments).env_clear();
                 for (name, value) in pod.variables() {
-                    server.env(name, expanded(value.unwrap_or("a-password"), pod));
+                    server.env(name, pod.expanded(value.unwrap_or("a-password")));
                 }
                 let end = server.output().unwrap();
                 assert!(!end.status.success());
                 String::from_utf8(end.stderr).unwrap()
             };
-            let arguments: Vec<String> = pod.arguments().into_iter().map(|word| expanded(word, pod)).collect();
+            let arguments: Vec<String> = pod.arguments().into_iter().map(|word| pod.expanded(word)).collect();
             // Flags are read first, and then the secrets, which are not here.
             let complaint = run(&arguments);
             assert!(
@@ -289,13 +289,6 @@ fn help(pod: Pod<'_>, program: &str) -> String {
     // The harness has its flags behind the name of a scenario.
     asked.args(pod.arguments().first().filter(|word| !word.starts_with("--")));
     String::from_utf8(asked.arg("--help").output().unwrap().stdout).unwrap()
-}
-
-/// What Kubernetes makes of `$(NAME)`.
-fn expanded(text: &str, pod: Pod<'_>) -> String {
-    text.replace("$(POD_NAME)", pod.name())
-        .replace("$(POD_NAMESPACE)", "signaling")
-        .replace("$(ROOM_STORE_PASSWORD)", "a-password")
 }
 
 fn port_of(address: &str) -> Option<u64> {
