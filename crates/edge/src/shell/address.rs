@@ -79,7 +79,8 @@ impl ClientAddresses {
         }
         // From the nearest hop to the farthest. What is no address was not written by a proxy that may be believed.
         let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
-        let hops = lines.iter().rev().filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
+        // A line that cannot be read is such a hop: what stands before it was not written by them either.
+        let hops = lines.iter().rev().flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
         let mut nearest = peer;
         for hop in hops {
             let Some(address) = read_hop(hop) else { break };
@@ -139,9 +140,10 @@ mod tests {
         ClientAddresses::new(source, trusted.iter().map(|range| range.parse().unwrap()).collect::<Vec<_>>())
     }
 
-    fn of_request(peer: &str, lines: &[&'static str]) -> String {
+    fn of_request(peer: &str, lines: &[&str]) -> String {
         let addresses = addresses(AddressSource::XForwardedFor, &["10.0.0.0/8", "fd00::/8"]);
-        let headers = lines.iter().map(|&line| (FORWARDED_FOR, HeaderValue::from_static(line))).collect();
+        let value = |line: &str| HeaderValue::from_bytes(line.as_bytes()).unwrap();
+        let headers = lines.iter().map(|line| (FORWARDED_FOR, value(line))).collect();
         addresses.of_request(SocketAddr::new(peer.parse().unwrap(), 5), &headers).ip().to_string()
     }
 
@@ -161,6 +163,8 @@ mod tests {
             (&["unknown"], "10.0.0.1"),
             (&["192.0.2.1, nonsense, 10.2.3.4"], "10.2.3.4"),
             (&["192.0.2.1, "], "10.0.0.1"),
+            (&["203.0.113.9", "näher", "10.2.3.4"], "10.2.3.4"),
+            (&["203.0.113.9", "192.0.2.1, näher"], "10.0.0.1"),
         ] {
             assert_eq!(of_request("10.0.0.1", lines), client, "{lines:?}");
         }
