@@ -1,6 +1,7 @@
 //! Flags of a node into a checked [`Config`].
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
@@ -8,10 +9,10 @@ use clap::{Parser, ValueEnum};
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_protocol::grant::SignalScope;
 use signaling_server::crowding::{self, CrowdingArgs};
-use signaling_server::{Common, CommonArgs, ConfigError};
+use signaling_server::{Common, CommonArgs, ConfigError, WatchedFile};
 
 use crate::ice::{IceArgs, IceConfig};
-use crate::room_store::{RoomConfig, RoomStoreAt};
+use crate::room_store::{RoomConfig, RoomStoreAt, RoomStoreText};
 
 /// A signaling node: holds sessions, delivers messages, forwards those for clients of other nodes.
 #[derive(Debug, Parser)]
@@ -41,8 +42,12 @@ pub struct Args {
 
     /// Where rooms are kept: memory (one node alone), `redis://[user:password@]host:port[/database]`, or
     /// `redis-cluster://host:port,host:port`
-    #[arg(long, env = "SIGNALING_ROOM_STORE", value_name = "STORE", default_value = "memory")]
-    pub room_store: RoomStoreAt,
+    #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "memory")]
+    pub room_store: RoomStoreText,
+
+    /// File with the password of that Redis, or of all servers of the cluster
+    #[arg(long, env = "SIGNALING_ROOM_STORE_PASSWORD_FILE", value_name = "PATH")]
+    pub room_store_password_file: Option<PathBuf>,
 
     /// Most members of a room that has no capacity of its own, 0 for no limit; the same on all nodes
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 0)]
@@ -163,7 +168,7 @@ impl Args {
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
             rooms: RoomConfig {
-                store: self.room_store,
+                store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
                 line: Some(self.room_line).filter(|&line| line > 0),
                 grace: Duration::from_millis(self.grace_ms),
@@ -179,5 +184,14 @@ impl Args {
             },
             ice: self.ice.check()?,
         })
+    }
+}
+
+fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<RoomStoreAt, ConfigError> {
+    const FLAG: &str = "--room-store-password-file";
+    let store = text.parse().map_err(|why| ConfigError::Invalid { flag: "--room-store", why })?;
+    match password_file {
+        None => Ok(store),
+        Some(path) => WatchedFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),
     }
 }

@@ -1,13 +1,14 @@
 //! Where rooms are kept, from the flag to the stores.
 
-use std::fmt;
+use std::convert::Infallible;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
 use signaling_rooms::{Clock, MemoryStore, RedisRegistry, RedisStore, Rules, Store, StoreError};
 
-/// What `--room-store` says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What `--room-store` says. Prints without passwords.
+#[derive(Clone, PartialEq, Eq)]
 pub enum RoomStoreAt {
     /// In this process.
     Memory,
@@ -69,32 +70,112 @@ const SLACK: Duration = Duration::from_secs(2);
 impl FromStr for RoomStoreAt {
     type Err = String;
 
+    /// No error quotes the text: it may have a password.
     fn from_str(text: &str) -> Result<Self, String> {
+        let why =
+            "is `memory`, `redis://[user:password@]host:port[/database]` or `redis-cluster://host:port,host:port`";
         match text {
             "memory" => Ok(Self::Memory),
-            url if ["redis://", "redis-cluster://"].iter().any(|scheme| url.starts_with(scheme)) => {
-                RedisStore::check_url(url).map_err(|error| error.to_string())?;
-                Ok(Self::Redis(url.into()))
-            }
-            _ => Err(
-                "is `memory`, `redis://[user:password@]host:port[/database]` or `redis-cluster://host:port,host:port`"
-                    .into(),
-            ),
+            url if [SINGLE, CLUSTER].iter().any(|scheme| url.starts_with(scheme)) => match RedisStore::check_url(url) {
+                Ok(()) => Ok(Self::Redis(url.into())),
+                Err(_) => Err(why.into()),
+            },
+            _ => Err(why.into()),
         }
     }
 }
 
+impl RoomStoreAt {
+    /// The same, where each server is shown the password that a file holds.
+    ///
+    /// # Errors
+    /// If there is none to show it to, if another stands in the address, or if the file does not hold one line. Never quotes it.
+    pub fn with_password(self, content: &[u8]) -> Result<Self, &'static str> {
+        let Self::Redis(url) = &self else { return Err("is for a Redis: --room-store is `memory`") };
+        let password = content.trim_ascii();
+        if password.is_empty() || password.iter().any(u8::is_ascii_control) {
+            return Err("must hold a password in one line");
+        }
+        let password = percent_encoded(password);
+        let (scheme, servers) = servers_of(url);
+        let with = |server: &str| match server.rsplit_once('@') {
+            None => Ok(format!(":{password}@{server}")),
+            Some((user, place)) if !user.contains(':') => Ok(format!("{user}:{password}@{place}")),
+            Some(_) => Err("has a password, and so has --room-store: take that one out"),
+        };
+        let servers = servers.into_iter().map(with).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::Redis(format!("{scheme}{}", servers.join(",")).into()))
+    }
+}
+
+const SINGLE: &str = "redis://";
+const CLUSTER: &str = "redis-cluster://";
+
+/// The scheme of an address, and what follows it for each server.
+fn servers_of(url: &str) -> (&'static str, Vec<&str>) {
+    match url.strip_prefix(CLUSTER) {
+        Some(servers) => (CLUSTER, servers.split(',').collect()),
+        None => (SINGLE, vec![url.strip_prefix(SINGLE).unwrap_or(url)]),
+    }
+}
+
+/// Any bytes as they may stand in front of a host (RFC 3986 section 3.2.1).
+fn percent_encoded(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, &byte| {
+        // Writing to a string cannot fail.
+        let _ = match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => write!(text, "{}", char::from(byte)),
+            _ => write!(text, "%{byte:02X}"),
+        };
+        text
+    })
+}
+
 impl fmt::Display for RoomStoreAt {
-    /// Without user and password.
+    /// Without users and passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory"),
             Self::Redis(url) => {
-                let (scheme, rest) = url.split_once("://").unwrap_or(("redis", url));
-                let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-                write!(f, "{scheme}://{place}")
+                let (scheme, servers) = servers_of(url);
+                let place = |server: &str| server.rsplit_once('@').map_or(server, |(_, place)| place).to_owned();
+                write!(f, "{scheme}{}", servers.into_iter().map(place).collect::<Vec<_>>().join(","))
             }
         }
+    }
+}
+
+impl fmt::Debug for RoomStoreAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// What the flag was given, which is looked at only where an error does not quote it.
+#[derive(Clone)]
+pub struct RoomStoreText(Box<str>);
+
+impl RoomStoreText {
+    /// What it says.
+    ///
+    /// # Errors
+    /// If it makes no sense. Does not quote it.
+    pub fn parse(&self) -> Result<RoomStoreAt, String> {
+        self.0.parse()
+    }
+}
+
+impl FromStr for RoomStoreText {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Debug for RoomStoreText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
     }
 }
 
@@ -106,9 +187,47 @@ mod tests {
     #[test]
     fn an_address_is_shown_without_its_password() {
         let at: RoomStoreAt = "redis://:secret@127.0.0.1:6379/2".parse().unwrap();
-        assert_eq!(at.to_string(), "redis://127.0.0.1:6379/2");
+        assert_eq!(format!("{at} {at:?}"), "redis://127.0.0.1:6379/2 redis://127.0.0.1:6379/2");
+        let cluster: RoomStoreAt = "redis-cluster://:secret@10.0.0.1:1,u:secret@10.0.0.2:2".parse().unwrap();
+        assert_eq!(cluster.to_string(), "redis-cluster://10.0.0.1:1,10.0.0.2:2");
+        assert_eq!(format!("{:?}", "redis://:secret@h".parse::<RoomStoreText>().unwrap()), "***");
         assert_eq!("memory".parse::<RoomStoreAt>().unwrap(), RoomStoreAt::Memory);
         assert!("http://127.0.0.1".parse::<RoomStoreAt>().is_err());
+    }
+
+    #[test]
+    fn an_address_that_makes_no_sense_is_not_quoted() {
+        for bad in [
+            "http://:secret@127.0.0.1",
+            "redis://:secret@",
+            "redis://:secret@127.0.0.1/two",
+            "redis-cluster://:se,cret@h",
+        ] {
+            let why = bad.parse::<RoomStoreAt>().unwrap_err();
+            assert!(!why.contains("cret") && !why.contains("two"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_password_comes_from_a_file() {
+        let with = |url: &str, content: &str| url.parse::<RoomStoreAt>().unwrap().with_password(content.as_bytes());
+        let redis = |url: &str| Ok(RoomStoreAt::Redis(url.into()));
+        assert_eq!(with("redis://h:1/2", "secret\n"), redis("redis://:secret@h:1/2"));
+        assert_eq!(with("redis://me@h:1", "a/b:c@d,e%"), redis("redis://me:a%2Fb%3Ac%40d%2Ce%25@h:1"));
+        assert_eq!(with("redis-cluster://h:1,me@h:2", "p"), redis("redis-cluster://:p@h:1,me:p@h:2"));
+        let shown = with("redis://h:1", "a/b:c@d,e%").unwrap();
+        assert!(
+            RedisStore::check_url("redis://:a%2Fb%3Ac%40d%2Ce%25@h:1").is_ok() && shown.to_string() == "redis://h:1"
+        );
+        for (url, content, part) in [
+            ("memory", "secret", "memory"),
+            ("redis://:other@h:1", "secret", "take that one out"),
+            ("redis://h:1", " \n", "one line"),
+            ("redis://h:1", "secret\nsecret", "one line"),
+        ] {
+            let why = with(url, content).unwrap_err();
+            assert!(why.contains(part) && !why.contains("secret"), "{why}");
+        }
     }
 
     #[test]

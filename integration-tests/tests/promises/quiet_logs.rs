@@ -6,13 +6,16 @@ use std::path::Path;
 
 use serde_json::json;
 use signaling_integration_tests::http::{Head, ask};
+use signaling_integration_tests::metrics::becomes;
 use signaling_integration_tests::mint::{Signer, claims, claims_with};
+use signaling_integration_tests::store::Store;
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
 
 const OFFERS: &str = "Sec-WebSocket-Protocol";
 const ADMIN: &str = "the-token-of-the-admin";
 const TURN: &str = "the-secret-of-the-turn-server";
+const STORE: &str = "the/password:of@the,room-store";
 const SAID: &str = "v=0-an-offer-that-nobody-else-may-read";
 
 #[tokio::test]
@@ -23,7 +26,7 @@ async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clie
         std::fs::write(files.path().join(name), content).unwrap();
         files.path().join(name).display().to_string()
     };
-    let (admin, turn) = (file("admin", ADMIN), file("turn", TURN));
+    let (admin, turn, store) = (file("admin", ADMIN), file("turn", TURN), file("store", STORE));
     let list = file("ice", r#"[{"urls":"turn:a.example","username":"u","credential":"a-listed-credential"}]"#);
     let mesh = TestMesh::with_redis(|options| {
         for flags in [&mut options.node_args, &mut options.balancer_args] {
@@ -33,16 +36,24 @@ async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clie
             format!("--turn-secret-file={turn}"),
             "--turn-urls=turn:b.example".into(),
             format!("--ice-servers-file={list}"),
+            format!("--room-store-password-file={store}"),
         ];
         options.node_args.extend(ice);
         ask_for_tokens(options, &signer);
     })
     .await;
     let Some(mesh) = mesh else { return };
+    // Until then it refuses whoever shows one.
+    Store::of(&mesh).await.ask::<String>(&["CONFIG", "SET", "requirepass", STORE]).await;
+    for node in mesh.mesh.state().nodes {
+        becomes(&node.internal, "signaling_room_store_up", 1).await;
+    }
     let mut secrets = vec![
         mesh.secret(),
         ADMIN.to_owned(),
         TURN.to_owned(),
+        STORE.to_owned(),
+        "the%2Fpassword".to_owned(),
         SAID.to_owned(),
         "a-listed-credential".to_owned(),
         String::from_utf8(signer.key_file()).unwrap(),
