@@ -175,6 +175,64 @@ async fn an_outsider_finds_the_documented_endpoints_alone() {
     }
 }
 
+/// Somebody has got hold of the mesh secret, and reaches the public listeners alone.
+#[tokio::test]
+async fn what_servers_ask_each_other_nobody_asks_on_a_public_listener_even_with_the_mesh_secret() {
+    let admin = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(admin.path(), "the-token-of-the-admin").unwrap();
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 2;
+        for flags in [&mut options.node_args, &mut options.balancer_args] {
+            flags.push(format!("--admin-token-file={}", admin.path().display()));
+        }
+    })
+    .await;
+    let state = mesh.mesh.state();
+    let at = |url: &str| url.split_once("://").unwrap().1.to_owned();
+    let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
+    for bearer in [mesh.secret(), "the-token-of-the-admin".to_owned()] {
+        let knows = |head: Head| head.with("Authorization", &format!("Bearer {bearer}"));
+        let asks = |path: &str, method: &str| {
+            knows(Head::get(path).method(method).with("Content-Length", "0").with("Connection", "close"))
+        };
+        let trunk = knows(Head::upgrade("/internal/v1/trunk").with("Sec-WebSocket-Protocol", "signaling-trunk.v1"));
+        let mut heads = vec![trunk.clone(), knows(Head::upgrade("/v1/connect/../../internal/v1/trunk"))];
+        heads.extend(
+            [
+                ("/internal/v1/forward", "POST"),
+                ("/internal/v1/admin/clients?here=true", "GET"),
+                ("/internal/v1/admin/clients/alice/kick?here=true", "POST"),
+                ("/admin/clients/alice/kick", "POST"),
+                ("/admin/clients", "GET"),
+                ("/admin/drain", "POST"),
+                ("/metrics", "GET"),
+                ("/readyz", "GET"),
+            ]
+            .map(|(path, method)| asks(path, method)),
+        );
+        for address in [at(&balancer.url), at(&node.public)] {
+            for head in &heads {
+                let answer = ask(&address, head.text()).await;
+                assert_eq!(
+                    (answer.status, answer.error_code().as_str()),
+                    (404, "not_found"),
+                    "{}: {answer:?}",
+                    head.text()
+                );
+            }
+        }
+        // The same opens what it is meant for: so it is the listener that refuses.
+        let answer = if bearer == mesh.secret() {
+            let mut stream = TcpStream::connect(at(&node.internal)).await.unwrap();
+            stream.write_all(trunk.text().as_bytes()).await.unwrap();
+            read_answer(&mut stream).await.status
+        } else {
+            ask(&at(&node.internal), asks("/admin/clients", "GET").text()).await.status
+        };
+        assert_eq!(answer, if bearer == mesh.secret() { 101 } else { 200 });
+    }
+}
+
 #[tokio::test]
 async fn what_comes_behind_a_request_is_never_taken_for_another() {
     let mesh = with_flags(&[]).await;
@@ -201,6 +259,14 @@ async fn what_comes_behind_a_request_is_never_taken_for_another() {
     assert_eq!(socket.closed().await.0, 1002);
     let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
     stream.write_all((Head::connect("eve").text() + &hidden).as_bytes()).await.unwrap();
+    assert_eq!(read_answer(&mut stream).await.status, 101);
+    let mut rest = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
+    assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1"));
+    // Bare line feeds end the lines of one and the same request (RFC 9112 section 2.2), whoever counts them otherwise.
+    let lines = Head::connect("lines").text().replace("\r\n", "\n") + &hidden.replace("\r\n", "\n");
+    let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
+    stream.write_all(lines.as_bytes()).await.unwrap();
     assert_eq!(read_answer(&mut stream).await.status, 101);
     let mut rest = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
