@@ -122,6 +122,11 @@ impl Peer {
         }
     }
 
+    /// Reads and forgets until the socket is closed, so that pings are answered meanwhile.
+    pub async fn stay(&mut self) {
+        while let Some(Ok(_)) = self.socket.next().await {}
+    }
+
     /// Closes in good order.
     pub async fn close(mut self) {
         let _ = self.socket.close(None).await;
