@@ -40,6 +40,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether the same question may be answered later: nobody was there, or could answer then.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Refused { status: 500.., .. })
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Address(_) | Self::Secret { .. } | Self::BadSecret(_) => 2,
@@ -118,9 +123,13 @@ impl Api {
                 return Err(Failure::Nonsense { server, why: "it never ends".to_owned() });
             }
         }
-        let answer = serde_json::from_slice(&answer)
-            .map_err(|error| Failure::Nonsense { server: server.clone(), why: format!("{status}, {error}") })?;
-        if status.is_success() { Ok(answer) } else { Err(refused(server, status, &answer)) }
+        match serde_json::from_slice(&answer) {
+            Ok(answer) if status.is_success() => Ok(answer),
+            Ok(answer) => Err(refused(server, status, &answer)),
+            // A proxy in between speaks in its own words.
+            Err(_) if status.is_server_error() => Err(refused(server, status, &Value::Null)),
+            Err(error) => Err(Failure::Nonsense { server, why: format!("{status}, {error}") }),
+        }
     }
 
     /// Reads an answer as what it should be.
@@ -138,6 +147,9 @@ fn refused(server: String, status: StatusCode, answer: &Value) -> Failure {
     match (status, code.as_str()) {
         (StatusCode::UNAUTHORIZED, _) => Failure::Unauthorized(server),
         (StatusCode::NOT_FOUND, "not_found") => Failure::NoSuchRoute(server),
+        _ if message.is_empty() && status.is_server_error() => {
+            Failure::Refused { status: status.as_u16(), code, message: format!("{server} answers {status}") }
+        }
         _ if message.is_empty() => Failure::Nonsense { server, why: status.to_string() },
         _ => Failure::Refused { status: status.as_u16(), code, message },
     }
@@ -185,5 +197,16 @@ mod tests {
             refused("http://h:1".into(), StatusCode::from_u16(status).unwrap(), &answer).exit_code()
         };
         assert_eq!([400, 401, 404, 409, 502, 503].map(refused), [2, 3, 1, 1, 3, 3]);
+    }
+
+    #[test]
+    fn only_what_may_pass_is_asked_again() {
+        let answered = |status, answer: &Value| refused("h".into(), StatusCode::from_u16(status).unwrap(), answer);
+        let unreachable = Failure::Unreachable { server: "h".into(), why: "it takes no connections".into() };
+        assert!(unreachable.may_pass() && answered(503, &Value::Null).may_pass(), "also without words of ours");
+        for (status, code) in [(401, ""), (404, "not_found"), (404, "no_such_node"), (418, "")] {
+            let answer = serde_json::json!({ "error": { "code": code, "message": "words" } });
+            assert!(!answered(status, &answer).may_pass(), "{status} {code}");
+        }
     }
 }

@@ -17,25 +17,22 @@ pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> 
     let (mut told, mut pause) = (None, LOOK);
     loop {
         let is_over = start.elapsed() >= Duration::from_secs(seconds);
-        let clients = match clients_of(api, node).await {
-            Ok(clients) => clients,
-            Err(failure) if is_over => return Err(failure),
-            Err(failure) => {
-                eprintln!("mesh-ctl: {failure}; asking again");
-                sleep(pause).await;
-                continue;
+        match clients_of(api, node).await {
+            Ok(0) => {
+                eprintln!("mesh-ctl: it has no clients any more, after {:.1} s", start.elapsed().as_secs_f64());
+                return Ok(Ending::Done);
             }
-        };
-        if clients == 0 {
-            eprintln!("mesh-ctl: it has no clients any more, after {:.1} s", start.elapsed().as_secs_f64());
-            return Ok(Ending::Done);
-        }
-        if is_over {
-            eprintln!("mesh-ctl: after {seconds} s it still has {clients} clients");
-            return Ok(Ending::No);
-        }
-        if told.replace(clients) != Some(clients) {
-            eprintln!("mesh-ctl: {clients} clients are left");
+            Ok(clients) if is_over => {
+                eprintln!("mesh-ctl: after {seconds} s it still has {clients} clients");
+                return Ok(Ending::No);
+            }
+            Ok(clients) => {
+                if told.replace(clients) != Some(clients) {
+                    eprintln!("mesh-ctl: {clients} clients are left");
+                }
+            }
+            Err(failure) if is_over || !failure.may_pass() => return Err(failure),
+            Err(failure) => eprintln!("mesh-ctl: {failure}; asking again"),
         }
         sleep(pause).await;
         pause = (pause * 2).min(LATEST_LOOK);
