@@ -169,12 +169,10 @@ impl<'a> Pod<'a> {
         self.variables().find(|(other, _)| *other == name)?.1
     }
 
-    /// What Kubernetes makes of `$(NAME)` in its words, with a password of rooms for the one that is in a Secret.
+    /// What Kubernetes makes of `$(NAME)` in its words.
     #[must_use]
     pub fn expanded(self, text: &str) -> String {
-        text.replace("$(POD_NAME)", self.name())
-            .replace("$(POD_NAMESPACE)", "signaling")
-            .replace("$(ROOM_STORE_PASSWORD)", "a-password")
+        text.replace("$(POD_NAME)", self.name()).replace("$(POD_NAMESPACE)", "signaling")
     }
 
     /// Its ports by name.

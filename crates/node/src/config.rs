@@ -147,6 +147,17 @@ pub struct Config {
     pub edge: EdgeConfig,
 }
 
+/// A session without a socket: its places in tables, and two names.
+const LINGERING_BYTES: usize = 512;
+
+impl Config {
+    /// Most memory that clients who are not there can take: what waits for them, and their sessions.
+    #[must_use]
+    pub fn absent_bytes(&self) -> usize {
+        self.hold_bytes.saturating_add(self.max_lingering.saturating_mul(LINGERING_BYTES))
+    }
+}
+
 impl Args {
     /// Checks what clap could not, and reads the files that flags name.
     ///

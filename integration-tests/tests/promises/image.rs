@@ -50,15 +50,12 @@ async fn two_clients_signal_through_the_pods_of_the_image() {
             ("/run/secrets/signaling/mesh-secret", b"a-mesh-secret-for-pods"),
             ("/run/secrets/signaling/hash-seed", b"0x1234"),
             ("/run/secrets/signaling/admin-token", b"an-admin-token-for-pods"),
+            ("/run/secrets/signaling/room-store-password", PASSWORD.as_bytes()),
             (&format!("{account}/token"), b"token-of-the-account"),
             (&format!("{account}/ca.crt"), ca.as_bytes()),
             (&format!("{account}/namespace"), b"signaling"),
         ],
-        variables: &[
-            ("KUBERNETES_SERVICE_HOST", "localhost"),
-            ("KUBERNETES_SERVICE_PORT", &port),
-            ("ROOM_STORE_PASSWORD", PASSWORD),
-        ],
+        variables: &[("KUBERNETES_SERVICE_HOST", "localhost"), ("KUBERNETES_SERVICE_PORT", &port)],
     };
     let mut pods: Vec<RunningPod> = (0..NODES).map(|n| RunningPod::start(&image, node, n, &around)).collect();
     pods.push(RunningPod::start(&image, balancer, NODES, &around));

@@ -17,8 +17,6 @@ use tempfile::TempDir;
 const KERNEL: usize = 5 * 1024;
 /// The least that is left beside what a server's clients can take: one part in so many of that.
 const SPARE: usize = 4;
-/// What a node keeps of a session whose client is away.
-const LINGERING: usize = 512;
 /// Of so many percent of the sockets' limit an alert tells.
 const NEARLY_FULL: usize = 80;
 
@@ -31,8 +29,7 @@ fn a_crowd_that_takes_what_it_can_stays_within_the_memory_limit() {
         fits(&rendered, balancer, 0, Some(MemoryBound::of(&config.edge, u64::MAX)));
 
         let config = mounted.read::<signaling_node::config::Args>(node).check().unwrap();
-        let absent = config.hold_bytes + config.max_lingering * LINGERING;
-        fits(&rendered, node, absent, config.public.map(|_| MemoryBound::of(&config.edge, u64::MAX)));
+        fits(&rendered, node, config.absent_bytes(), config.public.map(|_| MemoryBound::of(&config.edge, u64::MAX)));
     }
 }
 
@@ -98,6 +95,7 @@ impl Mounted {
         write("signaling/mesh-secret", b"a-mesh-secret-of-pods");
         write("signaling/hash-seed", b"0x1234");
         write("signaling/admin-token", b"an-admin-token-of-pods");
+        write("signaling/room-store-password", b"a-password-of-rooms");
         write("tokens/keys", &Signer::eddsa().key_file());
         let made = Certificate::new(dir.path(), "made");
         let read = |path: &Path| fs::read(path).unwrap();
