@@ -37,6 +37,12 @@ impl TestMesh {
         mesh
     }
 
+    /// So many nodes, and a balancer with these flags.
+    pub async fn with_flags(nodes: u32, flags: &[&str]) -> Self {
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        Self::with(|options| (options.nodes, options.balancer_args) = (nodes, flags)).await
+    }
+
     /// Nodes and balancers whose rooms are in a Redis of their own, with short times, and other options still. `None` where no Redis is
     /// installed.
     pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {

@@ -14,6 +14,8 @@ use crate::http::{Answer, Head, ends, read_answer};
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Text, the whole of it.
 pub const TEXT: u8 = 0x81;
+/// Binary, the whole of it.
+pub const BINARY: u8 = 0x82;
 /// The close frame.
 pub const CLOSE: u8 = 0x88;
 /// The ping frame.

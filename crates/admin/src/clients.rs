@@ -101,6 +101,22 @@ pub struct Kicked {
     pub missing: Vec<Missing>,
 }
 
+/// `GET /admin/kicks`: the clients whose tokens of before are refused, as one node remembers them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kicks {
+    /// The longest ago first.
+    pub kicks: Vec<Kick>,
+}
+
+/// A client that was put out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kick {
+    /// Whom.
+    pub client_id: String,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ use signaling_discovery::View;
 use signaling_edge::core::{EdgeCore, FromNode, LinkKey, Wants};
 use signaling_edge::shell::Edge;
 use signaling_protocol::NodeId;
+use signaling_protocol::trunk::Version;
 use signaling_server::trunk::{self, Terminal, TrunkEnd};
 use signaling_server::{Health, Secrets, Wake};
 use tokio::sync::watch;
@@ -132,8 +133,8 @@ impl Follower {
             };
             let started = Instant::now();
             match opened {
-                Ok(Ok(socket)) => {
-                    let link = LinkGuard::new(&self, &node);
+                Ok(Ok((socket, version))) => {
+                    let link = LinkGuard::new(&self, &node, version);
                     info!("connected");
                     let mut carried = pin!(trunk::carry(socket, &link.wake, &link));
                     let end = tokio::select! {
@@ -231,9 +232,12 @@ struct LinkGuard<'a> {
 }
 
 impl<'a> LinkGuard<'a> {
-    fn new(follower: &'a Follower, node: &NodeId) -> Self {
+    fn new(follower: &'a Follower, node: &NodeId, version: Version) -> Self {
         let wake = Rc::new(Wake::default());
         let link = follower.edge.with_core(EdgeCore::link_up);
+        if version >= Version::V2 {
+            follower.edge.with_core(|core| core.share_kicks(link));
+        }
         follower.trunks.with(|state| state.wakes.insert(link, Rc::clone(&wake)));
         let guard = Self { follower, node: node.clone(), link, wake };
         guard.announce();

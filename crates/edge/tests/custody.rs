@@ -102,6 +102,7 @@ impl Edge {
                 ToNode::Detach { slot, .. } => format!("detach {slot}"),
                 ToNode::Release { slot, .. } => format!("release {slot}"),
                 ToNode::Alive { slot } => format!("alive {slot}"),
+                ToNode::Kicked { client_id, at } => format!("kicked {client_id} {at}"),
             });
         }
         said

@@ -195,7 +195,7 @@ fn whoever_is_of_a_class_may_send_as_its_class_and_a_name_that_nobody_has_given_
     });
     for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
         let client = edge.open(false);
-        let proven = Proven { grant: [].into(), expires: None, rate_class: rate_class.map(class) };
+        let proven = Proven { grant: [].into(), issued: 0, expires: None, rate_class: rate_class.map(class) };
         edge.core.renewed(client, proven);
         edge.ups();
         for id in 0..20 {

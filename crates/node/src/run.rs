@@ -30,9 +30,6 @@ const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// How long a draining node stays at least, so that whoever does not know yet still reaches it.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// A session without a socket: its places in tables, and two names.
-const LINGERING_BYTES: usize = 512;
-
 /// Runs a node until it is told to stop and has handed everything over. Call it within a current-thread runtime.
 ///
 /// # Errors
@@ -71,7 +68,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
 
     info!(
         "memory for absent clients is at most {} MiB (--hold-bytes, --max-lingering)",
-        config.hold_bytes.saturating_add(config.max_lingering.saturating_mul(LINGERING_BYTES)).div_ceil(1024 * 1024)
+        config.absent_bytes().div_ceil(1024 * 1024)
     );
 
     let direct = public.as_ref().map(|_| Direct::new(&node, &config.edge));
@@ -86,14 +83,16 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
     let secrets = config.common.mesh_secrets.clone();
     let (asker, questions) = questions();
+    let others = Others {
+        own: config.common.id.clone(),
+        http: shell::client().context("cannot ask other nodes")?,
+        views: discovery.subscribe(),
+        secrets: secrets.clone(),
+    };
+    tasks.spawn_local(shell::learn_kicks(node.clone(), others.clone()));
     let operators = shell::operators(Desk {
         node: asker,
-        others: Others {
-            own: config.common.id.clone(),
-            http: shell::client().context("cannot ask other nodes")?,
-            views: discovery.subscribe(),
-            secrets: secrets.clone(),
-        },
+        others,
         errands: errand,
         registry: registry.clone(),
         health: health.clone(),

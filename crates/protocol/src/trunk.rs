@@ -14,12 +14,39 @@ use crate::{Left, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
-/// WebSocket subprotocol: the version of these frames.
-pub const SUBPROTOCOL: &str = "signaling-trunk.v1";
+/// What an edge offers as WebSocket subprotocols: the versions that this release speaks, best first.
+pub const OFFER: &str = "signaling-trunk.v2, signaling-trunk.v1";
 /// Request header that names the edge which opens the trunk.
 pub const EDGE_HEADER: &str = "signaling-edge";
 /// Request header with the port of that edge's internal listener, at the address that the trunk comes from.
 pub const INTERNAL_PORT_HEADER: &str = "signaling-internal-port";
+
+/// Which frames a trunk may carry: the best version that both ends speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// All but those of later versions.
+    V1,
+    /// [`ToNode::Kicked`] and [`ToEdge::Kicked`] too.
+    V2,
+}
+
+impl Version {
+    /// As a WebSocket subprotocol.
+    #[must_use]
+    pub fn subprotocol(self) -> &'static str {
+        match self {
+            Self::V1 => "signaling-trunk.v1",
+            Self::V2 => "signaling-trunk.v2",
+        }
+    }
+
+    /// The best one that a list of subprotocols, as in `Sec-WebSocket-Protocol`, has.
+    #[must_use]
+    pub fn best_of(subprotocols: &str) -> Option<Self> {
+        let offers = |version: &Self| subprotocols.split(',').any(|offer| offer.trim() == version.subprotocol());
+        [Self::V2, Self::V1].into_iter().find(offers)
+    }
+}
 
 /// Names a session on one trunk connection; never used again on it.
 pub type Slot = u32;
@@ -173,6 +200,14 @@ pub enum ToNode<'a> {
         /// As in `AttachProven`.
         grant: &'a [u8],
     },
+    /// An operator has put this client out. An edge says so of all that it remembers when the trunk is new, and of each that is
+    /// put out at this edge. From version 2 on.
+    Kicked {
+        /// Whom.
+        client_id: &'a str,
+        /// When, in seconds since 1970: tokens made up to then are good no more.
+        at: u64,
+    },
 }
 
 /// From node to edge.
@@ -269,10 +304,20 @@ pub enum ToEdge<'a> {
     /// The node takes sessions again after `Draining`.
     Serving,
     /// An operator puts a client out, wherever its socket is: the edge closes it if it has it, and lets no token in that was
-    /// made before. Sent to every edge.
+    /// made before. Sent to every edge with a trunk of version 1.
     Kick {
         /// Whom.
         client_id: &'a str,
+    },
+    /// An operator has put this client out. A node says so of all that it remembers when the trunk is new, and of each of which
+    /// it hears. From version 2 on.
+    Kicked {
+        /// Whom.
+        client_id: &'a str,
+        /// When, in seconds since 1970: tokens made up to then are good no more.
+        at: u64,
+        /// Whether an operator does so at this moment: else the client's socket is closed only if what it has shown is as old.
+        at_once: bool,
     },
 }
 
@@ -297,3 +342,23 @@ macro_rules! wire {
 
 wire!(ToNode);
 wire!(ToEdge);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_version_that_both_speak_is_taken() {
+        for (offer, best) in [
+            (OFFER, Some(Version::V2)),
+            ("signaling-trunk.v1", Some(Version::V1)),
+            ("signaling-trunk.v1,signaling-trunk.v2", Some(Version::V2)),
+            ("signaling-trunk.v9, signaling-trunk.v1", Some(Version::V1)),
+            ("signaling-trunk.v22", None),
+            ("", None),
+        ] {
+            assert_eq!(Version::best_of(offer), best, "{offer}");
+        }
+        assert!([Version::V1, Version::V2].iter().all(|version| OFFER.contains(version.subprotocol())));
+    }
+}

@@ -24,6 +24,7 @@
 //! | [`limits`] | the limit of open files |
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
+//! | [`since_1970`] | the time of day |
 //! | [`Watched`] | noticing that files have changed |
 //! | [`WatchedFile`] | a file that is read again when it changes |
 //!
@@ -46,6 +47,7 @@ pub mod pulse;
 pub mod secret;
 pub mod secrets;
 pub mod shutdown;
+mod since_1970;
 pub mod switch;
 pub mod telemetry;
 pub mod trunk;
@@ -60,6 +62,7 @@ pub use pulse::Pulse;
 pub use secret::Secret;
 pub use secrets::Secrets;
 pub use shutdown::{Phase, Shutdown};
+pub use since_1970::since_1970;
 pub use switch::DrainSwitch;
 pub use telemetry::Telemetry;
 pub use wake::Wake;

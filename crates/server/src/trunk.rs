@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use signaling_protocol::limits::{self, PING_AFTER, SUSPECT_AFTER};
+use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, OFFER, PATH, Version};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -88,7 +89,8 @@ pub async fn accepted(stream: TcpStream, early: Bytes) -> WebSocketStream<TcpStr
     WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Server, Some(config())).await
 }
 
-/// The opening end: connects and asks for a trunk. It says who it is, and at which port its own internal listener is.
+/// The opening end: connects and asks for a trunk. It says who it is, and at which port its own internal listener is. The answer
+/// says which frames the trunk may carry.
 ///
 /// # Errors
 /// If the node cannot be reached, or refuses.
@@ -97,19 +99,19 @@ pub async fn open(
     secret: &Secret,
     own_id: &str,
     own_internal_port: u16,
-) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
-    use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
+) -> Result<(WebSocketStream<TcpStream>, Version), tungstenite::Error> {
     use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
     let mut request = format!("ws://{address}{PATH}").into_client_request()?;
     let headers = request.headers_mut();
     headers.insert(::http::header::AUTHORIZATION, secret.bearer());
-    headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(OFFER));
     headers.insert(EDGE_HEADER, HeaderValue::from_str(own_id).map_err(::http::Error::from)?);
     headers.insert(INTERNAL_PORT_HEADER, HeaderValue::from(own_internal_port));
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    let (socket, _) = tokio_tungstenite::client_async_with_config(request, stream, Some(config())).await?;
-    Ok(socket)
+    let (socket, answer) = tokio_tungstenite::client_async_with_config(request, stream, Some(config())).await?;
+    let agreed = answer.headers().get(::http::header::SEC_WEBSOCKET_PROTOCOL).and_then(|version| version.to_str().ok());
+    Ok((socket, agreed.and_then(Version::best_of).unwrap_or(Version::V1)))
 }
 
 /// Carries until the trunk ends. Says why it did.

@@ -45,6 +45,7 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     cases.extend(["-1", "3600001", "1s"].map(|ms| ("--drain-ms", ms.into())));
     cases.extend(["0", "-1", "1000001", "many"].map(|rate| ("--accept-rate", rate.into())));
     cases.extend(["0", "-1", "many"].map(|count| ("--max-sockets", count.into())));
+    cases.extend(["-1", "1000001", "many"].map(|rate| ("--accept-rate-per-address", rate.into())));
     cases.extend(["-1", "many"].map(|count| ("--max-per-address", count.into())));
     for flag in ["--max-handshakes", "--message-burst", "--max-headers", "--max-head-bytes", "--buffer-bytes"] {
         cases.extend(["0", "-1", "many"].map(|count| (flag, count.into())));

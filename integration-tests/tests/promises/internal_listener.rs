@@ -4,18 +4,19 @@
 
 use std::time::Duration;
 
-use signaling_integration_tests::http::{Answer, Head, ask, read_answer};
+use signaling_integration_tests::http::{Answer, Head, admin, ask, read_answer};
 use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::raw_socket::{connect_from, frame};
+use signaling_integration_tests::raw_socket::{BINARY, connect_from, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_protocol::trunk::{OFFER, ToEdge};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 const TRUNK: &str = "/internal/v1/trunk";
 const FORWARD: &str = "/internal/v1/forward";
 const REFUSED: &str = "signaling_refused_internal_total";
 const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
-const BINARY: u8 = 0x82;
 
 #[tokio::test]
 async fn without_the_mesh_secret_nobody_opens_a_trunk_or_forwards_and_each_source_is_logged_once() {
@@ -160,8 +161,44 @@ async fn health_and_metrics_answer_and_admin_asks_for_its_token() {
     assert!(why.contains("node"), "{why}");
 }
 
+#[tokio::test]
+async fn an_edge_of_the_release_before_gets_a_trunk_that_carries_what_it_reads() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let internal = mesh.mesh.state().nodes[0].internal.clone();
+    let open = async |offer: &str| {
+        let head = Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", offer);
+        let head = head.with("Authorization", &format!("Bearer {}", mesh.secret()));
+        let socket = RawSocket::open(&node(&mesh), &head).await;
+        let version = socket.answer.header("sec-websocket-protocol").unwrap().to_owned();
+        (socket, version)
+    };
+    let (mut old, version) = open("signaling-trunk.v1").await;
+    assert_eq!(version, "signaling-trunk.v1");
+    let (mut new, version) = open(OFFER).await;
+    assert_eq!(version, "signaling-trunk.v2");
+    admin(&internal, "clients/mallory/kick").await;
+    assert_eq!(first_frame(&mut old).await, "Kick { client_id: \"mallory\" }");
+    let told = first_frame(&mut new).await;
+    assert!(told.starts_with("Kicked { client_id: \"mallory\", at: ") && told.ends_with("at_once: true }"), "{told}");
+
+    let (mut later, _) = open(OFFER).await;
+    let told = first_frame(&mut later).await;
+    assert!(told.starts_with("Kicked { client_id: \"mallory\", at: ") && told.ends_with("at_once: false }"), "{told}");
+    let (mut old, _) = open("signaling-trunk.v1").await;
+    assert!(timeout(Duration::from_millis(300), first_frame(&mut old)).await.is_err(), "it could not read of it");
+}
+
+/// The first frame that a node sends on a trunk.
+async fn first_frame(trunk: &mut RawSocket) -> String {
+    loop {
+        if let (BINARY, frames) = trunk.frame().await {
+            return format!("{:?}", ToEdge::take(&mut &frames[..]).unwrap());
+        }
+    }
+}
+
 fn trunk() -> Head {
-    Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", "signaling-trunk.v1")
+    Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", OFFER)
 }
 
 /// `HOST:PORT` of the first node's internal listener.

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use signaling_integration_tests::http::{Answer, Head, ask, read_answer};
 use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::mint::{Signer, claims};
 use signaling_integration_tests::raw_socket::{PING, connect_from};
+use signaling_integration_tests::token_mesh::ask_for_tokens;
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
@@ -253,7 +255,7 @@ async fn a_balancer_that_goes_away_refuses_newcomers_while_it_sends_its_clients_
 
 #[tokio::test]
 async fn more_sockets_than_allowed_are_refused_until_one_is_free() {
-    let mesh = with_flags(&["--max-sockets=2"]).await;
+    let mesh = TestMesh::with_flags(1, &["--max-sockets=2"]).await;
     let (alice, _bob) = (Peer::connect(&mesh.url(), "alice").await, Peer::connect(&mesh.url(), "bob").await);
     too_many(&mesh, "sockets").await;
     alice.close().await;
@@ -263,7 +265,7 @@ async fn more_sockets_than_allowed_are_refused_until_one_is_free() {
 
 #[tokio::test]
 async fn more_sockets_of_one_address_than_allowed_are_refused_but_not_those_of_another() {
-    let mesh = with_flags(&["--max-per-address=1"]).await;
+    let mesh = TestMesh::with_flags(1, &["--max-per-address=1"]).await;
     let _alice = Peer::connect(&mesh.url(), "alice").await;
     too_many(&mesh, "address").await;
     let mut stream = connect_from([127, 0, 0, 2], &mesh.address()).await.unwrap();
@@ -273,16 +275,39 @@ async fn more_sockets_of_one_address_than_allowed_are_refused_but_not_those_of_a
 
 #[tokio::test]
 async fn clients_that_come_faster_than_allowed_are_refused_until_a_second_has_passed() {
-    let mesh = with_flags(&["--accept-rate=1"]).await;
+    let mesh = TestMesh::with_flags(1, &["--accept-rate=1"]).await;
     let _alice = Peer::connect(&mesh.url(), "alice").await;
     too_many(&mesh, "rate").await;
     let enter = || async { Peer::try_connect(&mesh.url(), "bob").await.ok() };
     eventually("the next second", Duration::from_secs(5), enter).await;
 }
 
-async fn with_flags(flags: &[&str]) -> TestMesh {
-    let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-    TestMesh::with(|options| (options.nodes, options.balancer_args) = (1, flags)).await
+#[tokio::test]
+async fn an_address_that_asks_too_often_is_refused_but_not_another() {
+    let mesh = TestMesh::with_flags(1, &["--accept-rate-per-address=1"]).await;
+    let _alice = Peer::connect(&mesh.url(), "alice").await;
+    too_many(&mesh, "address_rate").await;
+    let mut stream = connect_from([127, 0, 0, 2], &mesh.address()).await.unwrap();
+    stream.write_all(Head::connect("bob").text().as_bytes()).await.unwrap();
+    assert_eq!(read_answer(&mut stream).await.status, 101);
+    let enter = || async { Peer::try_connect(&mesh.url(), "carol").await.ok() };
+    eventually("the next second", Duration::from_secs(5), enter).await;
+}
+
+#[tokio::test]
+async fn strangers_without_a_good_token_do_not_use_up_the_rate_of_those_who_have_one() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 1;
+        ask_for_tokens(options, &signer);
+        options.balancer_args.push("--accept-rate=1".to_owned());
+    })
+    .await;
+    for _ in 0..20 {
+        assert_eq!(ask(&mesh.address(), Head::connect("alice").text()).await.status, 401);
+    }
+    let _alice = Peer::connect_with(&mesh.url(), "alice", &signer.token(&claims("alice"))).await;
+    assert_eq!(refused(&mesh, "reason=\"rate\"").await, 0.0);
 }
 
 /// Floods are refused by status alone, whatever subprotocol they offer.

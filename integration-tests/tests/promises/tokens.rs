@@ -198,13 +198,13 @@ async fn a_socket_whose_token_expires_is_closed_and_one_that_shows_a_new_one_sta
 async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
     let signer = Signer::rs256();
     let mesh = mesh_of(&signer, 1).await;
-    for Door { address, internal } in doors(&mesh) {
-        let token = signer.token(&claims("mallory"));
-        let head = Head::connect("mallory").with("Authorization", &format!("Bearer {token}"));
+    for (Door { address, internal }, name) in doors(&mesh).into_iter().zip(["mallory", "malvolio"]) {
+        let token = signer.token(&claims(name));
+        let head = Head::connect(name).with("Authorization", &format!("Bearer {token}"));
         let mut socket = RawSocket::open(&address, &head).await;
         let welcome = socket.message().await;
-        let kicked = admin(&internal, "clients/mallory/kick").await;
-        assert_eq!(kicked, json!({ "client_id": "mallory", "was_here": true }));
+        let kicked = admin(&internal, &format!("clients/{name}/kick")).await;
+        assert_eq!(kicked, json!({ "client_id": name, "was_here": true }));
         assert_eq!(socket.closed().await.0, 4411);
 
         let resume = welcome["resume"].as_str().unwrap();
@@ -214,8 +214,8 @@ async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
         }
         assert_eq!(metric(&internal, "signaling_refused_identities_total", "reason=\"kicked\"").await, 2.0);
         assert_eq!(metric(&internal, "signaling_clients_kicked_total", "").await, 1.0);
-        let later = signer.token(&claims_with("mallory", &json!({ "iat": now() + 2 })));
-        let head = Head::connect("mallory").with("Authorization", &format!("Bearer {later}"));
+        let later = signer.token(&claims_with(name, &json!({ "iat": now() + 2 })));
+        let head = Head::connect(name).with("Authorization", &format!("Bearer {later}"));
         let mut back = RawSocket::open(&address, &head).await;
         let welcome = back.message().await;
         assert_eq!(
@@ -225,6 +225,52 @@ async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
         );
         assert_eq!(admin(&internal, "clients/nobody/kick").await["was_here"], false);
     }
+}
+
+#[tokio::test]
+async fn who_is_put_out_stays_out_though_every_server_is_restarted_one_after_the_other() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 2;
+        options.balancers = 2;
+        ask_for_tokens(options, &signer);
+    })
+    .await;
+    let old = signer.token(&claims("mallory"));
+    let head = Head::connect("mallory").with("Authorization", &format!("Bearer {old}"));
+    admin(&mesh.mesh.state().nodes[0].internal, "clients/mallory/kick").await;
+    for server in ["balancer-1", "node-0", "balancer-0", "node-1", "balancer-1"] {
+        mesh.mesh.restart(server).await.unwrap();
+        mesh.agrees().await;
+        let state = mesh.mesh.state();
+        let nodes = state.nodes.iter().map(|node| (&node.id, &node.public, &node.internal));
+        let balancers = state.balancers.iter().map(|balancer| (&balancer.id, &balancer.url, &balancer.internal));
+        for (id, url, internal) in nodes.chain(balancers) {
+            becomes(internal, "signaling_kicks_remembered", 1).await;
+            let answer = ask(url.trim_start_matches("ws://"), head.text()).await;
+            assert_eq!(answer.error_code(), "bad_token", "{id} after {server} was restarted: {answer:?}");
+        }
+    }
+    let later = signer.token(&claims_with("mallory", &json!({ "iat": now() + 2 })));
+    let head = Head::connect("mallory").with("Authorization", &format!("Bearer {later}"));
+    assert_eq!(RawSocket::open(&mesh.address(), &head).await.message().await["type"], "welcome");
+}
+
+#[tokio::test]
+async fn a_node_without_a_balancer_asks_the_others_whom_operators_have_put_out() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with(|options| {
+        (options.nodes, options.balancers) = (2, 0);
+        ask_for_tokens(options, &signer);
+    })
+    .await;
+    let old = signer.token(&claims("mallory"));
+    admin(&mesh.mesh.state().nodes[1].internal, "clients/mallory/kick").await;
+    mesh.mesh.restart("node-0").await.unwrap();
+    let node = mesh.mesh.state().nodes[0].clone();
+    becomes(&node.internal, "signaling_kicks_remembered", 1).await;
+    let head = Head::connect("mallory").with("Authorization", &format!("Bearer {old}"));
+    assert_eq!(ask(node.public.trim_start_matches("ws://"), head.text()).await.error_code(), "bad_token");
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! How sockets and sessions end.
 
+use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Gone, ToNode};
-use signaling_protocol::{ClientId, CloseCode};
 
 use super::filter::Filter;
 use super::output::Output;
@@ -32,29 +32,27 @@ impl EdgeCore {
         self.end(client, code, "", gone);
     }
 
-    /// An operator puts a client out: its session ends with its socket. Says whether it was here.
-    pub fn kick(&mut self, client_id: &ClientId) -> bool {
-        let of_client =
-            |session: &Session| session.client_id == *client_id && !matches!(session.socket, Socket::Closed(_));
-        let clients: Vec<_> =
-            self.sessions.iter().filter(|(_, session)| of_client(session)).map(|(key, _)| key).collect();
-        for &client in &clients {
-            self.end(client, CloseCode::KICKED, "an operator has closed your session", Gone::Left);
-        }
-        !clients.is_empty()
-    }
-
-    fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {
+    pub(super) fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         match session.socket {
             Socket::Waiting => {
+                if let Some((link, slot)) = session.at()
+                    && let Some(link) = self.links.get_mut(link)
+                {
+                    link.send(&ToNode::Detach { slot, gone });
+                }
                 let message = reason.to_owned();
-                let code = "unavailable".to_owned();
-                self.refuse(client, Refusal { status: 503, code, message, retry_after_ms: Some(1000) });
+                let refusal = match code {
+                    CloseCode::KICKED => {
+                        Refusal { status: 403, code: "forbidden".to_owned(), message, retry_after_ms: None }
+                    }
+                    _ => Refusal { status: 503, code: "unavailable".to_owned(), message, retry_after_ms: Some(1_000) },
+                };
+                self.refuse(client, refusal);
             }
             // The answer to its upgrade is on its way: what is said now is said once that has gone.
             Socket::Accepted => {
-                session.last_words.get_or_insert((code, reason.into()));
+                session.last_words.get_or_insert((code, reason.into(), gone));
             }
             Socket::Open { .. } => {
                 // A message that is not written goes to the client's next socket; a reliable client would know it again.

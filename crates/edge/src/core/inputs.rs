@@ -5,7 +5,7 @@ use std::time::Instant;
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, CloseCode, ErrorCode, Left};
+use signaling_protocol::{CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
 use super::filter::Verdict;
@@ -36,8 +36,8 @@ impl EdgeCore {
         session.socket = Socket::Open { paused: false };
         session.heard = now;
         list_output(&mut self.clients_with_output, client, session);
-        if let Some((code, reason)) = session.last_words.take() {
-            self.close(client, code, &reason);
+        if let Some((code, reason, gone)) = session.last_words.take() {
+            self.end(client, code, &reason, gone);
         }
     }
 
@@ -165,10 +165,8 @@ impl EdgeCore {
                 *from_node = FromNode { draining: false, serving: true };
                 return;
             }
-            ToEdge::Kick { client_id } => {
-                self.effects.extend(ClientId::new(client_id).map(Effect::Kick));
-                return;
-            }
+            ToEdge::Kick { client_id } => return self.hear_of_kick(client_id, None, true),
+            ToEdge::Kicked { client_id, at, at_once } => return self.hear_of_kick(client_id, Some(at), at_once),
             ToEdge::Attached { slot, .. }
             | ToEdge::Rejected { slot, .. }
             | ToEdge::Fates { slot, .. }
@@ -225,7 +223,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));
                 list_output(&mut self.clients_with_output, client, session);
             }
-            ToEdge::Draining | ToEdge::Serving | ToEdge::Kick { .. } => {}
+            ToEdge::Draining | ToEdge::Serving | ToEdge::Kick { .. } | ToEdge::Kicked { .. } => {}
         }
     }
 

@@ -13,6 +13,8 @@ mod endings;
 mod filter;
 mod floods;
 mod inputs;
+mod kicking;
+mod kicks;
 mod link;
 mod memory;
 mod output;
@@ -43,6 +45,8 @@ use crate::rate_class::RateClass;
 pub use self::delays::Delays;
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
+pub use self::kicking::Kick;
+pub use self::kicks::Kicks;
 pub use self::memory::MemoryLimits;
 pub use self::pace::{PaceLimits, Rate};
 pub use self::proven::{Proven, ShownToken};
@@ -146,8 +150,8 @@ pub enum Effect {
     Read(ClientKey),
     /// The client shows a new token: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`] answers.
     Verify(ClientKey, ShownToken),
-    /// An operator puts this client out: [`EdgeCore::kick`], and let no older token of it in.
-    Kick(ClientId),
+    /// A node says that a client is put out: [`EdgeCore::kick`] does so.
+    Kick(Kick),
 }
 
 /// What happened so far, for metrics.
@@ -212,6 +216,7 @@ pub struct EdgeCore {
     counts: Counts,
     figures: Figures,
     delays: Delays,
+    kicks: Kicks,
 }
 
 impl EdgeCore {
@@ -229,6 +234,7 @@ impl EdgeCore {
             counts: Counts::default(),
             figures: Figures::default(),
             delays: Delays::default(),
+            kicks: Kicks::default(),
         }
     }
 

@@ -16,6 +16,8 @@ use crate::ws::encode;
 pub struct Proven {
     /// What nodes are told: a [`Grant`](signaling_protocol::grant::Grant).
     pub grant: Box<[u8]>,
+    /// When the token was made, in seconds since 1970; 0 if it does not say.
+    pub issued: u64,
     /// When the socket is closed unless a newer token is shown; none: later than this process can count.
     pub expires: Option<Instant>,
     /// How fast the client may be, by the name that the operator gave that.
@@ -65,13 +67,14 @@ impl EdgeCore {
 mod tests {
     use std::time::Duration;
 
-    use signaling_protocol::trunk::ToEdge;
+    use signaling_protocol::trunk::{Gone, ToEdge};
     use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
 
-    use super::super::{ConnectRequest, Effect, LinkKey, Newcomer, Settings};
+    use super::super::{ConnectRequest, Effect, Kick, LinkKey, Newcomer, Settings};
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const ISSUED: u64 = 1_000;
 
     struct Stage {
         core: EdgeCore,
@@ -81,12 +84,20 @@ mod tests {
     }
 
     fn proven(grant: &[u8], expires: Option<Instant>) -> Proven {
-        Proven { grant: grant.into(), expires, rate_class: None }
+        Proven { grant: grant.into(), issued: ISSUED, expires, rate_class: None }
     }
 
     impl Stage {
         /// A client with an open socket that has proven this.
         fn new(proven: impl FnOnce(Instant) -> Option<Proven>) -> Self {
+            let mut stage = Self::waiting(proven);
+            stage.core.socket_opened(stage.now, stage.client);
+            stage.effects();
+            stage
+        }
+
+        /// A client that the node has let in, and that does not know it yet.
+        fn waiting(proven: impl FnOnce(Instant) -> Option<Proven>) -> Self {
             let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
             let (client_id, session) = (ClientId::new("alice").unwrap(), SessionId([1; 16]));
             let request = ConnectRequest { proven: proven(now), ..ConnectRequest::default() };
@@ -94,7 +105,6 @@ mod tests {
             let link = core.link_up();
             let mut stage = Self { core, link, client, now };
             stage.comes_to(link);
-            stage.core.socket_opened(now, client);
             stage.effects();
             stage
         }
@@ -208,8 +218,8 @@ mod tests {
     fn who_is_put_out_has_left_for_good() {
         let mut stage = Stage::new(|_| Some(proven(b"old", None)));
         stage.said();
-        assert!(!stage.core.kick(&ClientId::new("bob").unwrap()));
-        assert!(stage.core.kick(&ClientId::new("alice").unwrap()));
+        assert!(!stage.core.kick(&ClientId::new("bob").unwrap(), ISSUED - 1, true));
+        assert!(stage.core.kick(&ClientId::new("alice").unwrap(), ISSUED - 1, true));
         assert!(matches!(stage.effects()[..], [Effect::Close(_, CloseCode::KICKED, _)]));
         assert_eq!(stage.said(), ["detach Left"]);
     }
@@ -221,7 +231,79 @@ mod tests {
         for client_id in ["alice", "no client"] {
             ToEdge::Kick { client_id }.append(&mut bytes);
         }
+        ToEdge::Kicked { client_id: "alice", at: 7, at_once: false }.append(&mut bytes);
         stage.core.link_frames(stage.now, other, &bytes).unwrap();
-        assert_eq!(stage.effects(), [Effect::Kick(ClientId::new("alice").unwrap())]);
+        let kick = |at, at_once| Effect::Kick(Kick { client_id: ClientId::new("alice").unwrap(), at, at_once });
+        assert_eq!(stage.effects(), [kick(None, true), kick(Some(7), false)]);
+    }
+
+    #[test]
+    fn who_was_put_out_elsewhere_stays_if_it_has_come_back_with_a_newer_token() {
+        let alice = ClientId::new("alice").unwrap();
+        let mut stage = Stage::new(|_| Some(proven(b"grant", None)));
+        assert!(!stage.core.kick(&alice, ISSUED - 1, false));
+        assert!(!stage.core.is_kicked(&alice, &proven(b"", None)));
+        assert!(stage.core.kick(&alice, ISSUED, false), "its token may be from before");
+        assert!(stage.core.is_kicked(&alice, &proven(b"", None)));
+        let mut stage = Stage::new(|_| Some(proven(b"grant", None)));
+        stage.core.kick(&alice, ISSUED - 1, false);
+        assert!(!stage.core.kick(&alice, ISSUED - 1, true), "of a kick that is known by now each node tells");
+        assert!(stage.core.kick(&alice, ISSUED, true), "and of this one nobody has told");
+        assert!(!stage.core.is_kicked(&ClientId::new("bob").unwrap(), &proven(b"", None)));
+
+        let mut stage = Stage::new(|_| None);
+        assert!(!stage.core.kick(&alice, ISSUED, false), "nobody has to show anything here");
+    }
+
+    #[test]
+    fn who_is_put_out_before_the_node_has_decided_is_taken_back_from_it() {
+        let alice = ClientId::new("alice").unwrap();
+        let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
+        let newcomer = Newcomer {
+            client_id: alice.clone(),
+            session: SessionId([1; 16]),
+            born: 1,
+            reliable: false,
+            request: ConnectRequest::default(),
+        };
+        let client = core.connect(now, newcomer);
+        let link = core.link_up();
+        core.attach(now, client, link);
+        assert!(core.kick(&alice, ISSUED, true));
+        let batch = core.take_batch(link);
+        let mut rest = &batch[..];
+        assert!(matches!(ToNode::take(&mut rest).unwrap(), ToNode::Attach(_)));
+        assert_eq!(ToNode::take(&mut rest).unwrap(), ToNode::Detach { slot: 0, gone: Gone::Left });
+        let refused = std::iter::from_fn(|| core.next_effect()).find_map(|effect| match effect {
+            Effect::Refuse(_, refusal) => Some(refusal.status),
+            _ => None,
+        });
+        assert_eq!(refused, Some(403));
+    }
+
+    #[test]
+    fn who_is_put_out_while_the_answer_to_its_upgrade_is_on_its_way_has_left_for_good_too() {
+        let mut stage = Stage::waiting(|_| None);
+        assert!(stage.core.kick(&ClientId::new("alice").unwrap(), ISSUED, true));
+        assert!(!stage.core.kick(&ClientId::new("alice").unwrap(), ISSUED, true), "once is enough");
+        stage.core.socket_opened(stage.now, stage.client);
+        assert_eq!(stage.said(), ["attach", "detach Left"]);
+    }
+
+    #[test]
+    fn a_node_hears_of_the_kicks_that_an_edge_remembers_if_it_can_read_of_them() {
+        let mut stage = Stage::new(|_| None);
+        let [alice, bob] = ["alice", "bob"].map(|name| ClientId::new(name).unwrap());
+        stage.core.kick(&bob, 8, false);
+        stage.core.kick(&alice, 7, false);
+        let (old, new) = (stage.core.link_up(), stage.core.link_up());
+        stage.core.share_kicks(new);
+        stage.core.spread_kick(&bob, 9);
+        let batch = stage.core.take_batch(new);
+        let mut rest = &batch[..];
+        for (client_id, at) in [("alice", 7), ("bob", 8), ("bob", 9)] {
+            assert_eq!(ToNode::take(&mut rest).unwrap(), ToNode::Kicked { client_id, at });
+        }
+        assert!(rest.is_empty() && stage.core.take_batch(old).is_empty());
     }
 }

@@ -138,7 +138,7 @@ pub(super) struct Session {
     /// The socket has ended between two nodes: the next one must hear of it, so that the client can come back.
     pub(super) unsettled: bool,
     /// What ends the socket as soon as it is open.
-    pub(super) last_words: Option<(CloseCode, Box<str>)>,
+    pub(super) last_words: Option<(CloseCode, Box<str>, Gone)>,
 }
 
 impl Session {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,10 +10,10 @@ use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Validation, decode};
 use serde::Deserialize;
 use signaling_protocol::{ClientId, limits};
+use signaling_server::since_1970;
 
 use super::claims::Claims;
 use super::keys::{KeyError, Keys, TokenAlgorithm};
-use super::kicks::Kicks;
 use super::provider;
 use super::refusal::TokenRefusal;
 use crate::core::Proven;
@@ -37,7 +37,6 @@ pub struct Tokens {
     leeway: Duration,
     validation: Validation,
     keys: RefCell<Keys>,
-    kicks: RefCell<Kicks>,
 }
 
 impl fmt::Debug for Tokens {
@@ -80,8 +79,7 @@ impl Tokens {
         validation.set_audience(&[audience]);
         validation.set_issuer(&[issuer]);
         validation.set_required_spec_claims(&["exp", "sub", "aud", "iss"]);
-        let (keys, kicks) = (RefCell::new(Keys::parse(algorithm, key_file)?), RefCell::default());
-        Ok(Self { algorithm, leeway, validation, keys, kicks })
+        Ok(Self { algorithm, leeway, validation, keys: RefCell::new(Keys::parse(algorithm, key_file)?) })
     }
 
     /// Goes by the keys that a file has come to hold. What was proven by others goes on counting until it expires.
@@ -91,11 +89,6 @@ impl Tokens {
     pub fn change_keys(&self, key_file: &[u8]) -> Result<(), KeyError> {
         *self.keys.borrow_mut() = Keys::parse(self.algorithm, key_file)?;
         Ok(())
-    }
-
-    /// Refuses from now on what tokens the client has. One made later, which says so by `iat`, is good again.
-    pub fn kick(&self, client: ClientId) {
-        self.kicks.borrow_mut().add(client, since_1970().as_secs());
     }
 
     /// What a token proves of the client who shows it.
@@ -127,12 +120,15 @@ impl Tokens {
         if claims.sub.as_deref() != Some(client.as_str()) {
             return Err(TokenRefusal::Subject);
         }
-        if self.kicks.borrow().bars(client, claims.iat) {
-            return Err(TokenRefusal::Kicked);
-        }
         let left = claims.exp.unwrap_or_default() + self.leeway.as_secs_f64() - since_1970().as_secs_f64();
         let expires = Duration::try_from_secs_f64(left.max(0.0)).ok().and_then(|left| Instant::now().checked_add(left));
-        Ok(Proven { grant: claims.grant()?.to_bytes().into(), expires, rate_class: claims.rate_class()? })
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "what is below 0 is old, and above 2^64 new"
+        )]
+        let issued = claims.iat.map_or(0, |iat| iat as u64);
+        Ok(Proven { grant: claims.grant()?.to_bytes().into(), issued, expires, rate_class: claims.rate_class()? })
     }
 }
 
@@ -146,8 +142,4 @@ fn refusal_of(error: &ErrorKind) -> TokenRefusal {
         ErrorKind::InvalidAlgorithm => TokenRefusal::Algorithm,
         _ => TokenRefusal::Malformed,
     }
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

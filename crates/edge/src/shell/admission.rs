@@ -4,39 +4,50 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+/// Most addresses whose rates are known at a time: past that no further one may ask in this second.
+const MOST_ADDRESSES: usize = 100_000;
+
+/// How often those are forgotten that ask no more.
+const TIDY_EVERY: Duration = Duration::from_secs(1);
+
 /// What an edge takes.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionLimits {
     /// Client sockets in all.
     pub sockets: usize,
-    /// Client sockets of one address; none: no limit.
+    /// Client sockets of one address, or of one IPv6 network of 64 bits; none: no limit.
     pub per_address: Option<usize>,
-    /// New clients a second; as many may come at once after a quiet second.
+    /// New clients a second, of those that have shown what they must; as many may come at once after a quiet second.
     pub rate: u32,
+    /// Requests a second of one address, or IPv6 network, whatever they show; none: no limit.
+    pub rate_per_address: Option<u32>,
 }
 
 /// Why a client is not taken now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooMany {
     Sockets,
-    PerAddress,
+    OfAddress,
     Rate,
+    RateOfAddress,
 }
 
 impl TooMany {
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::Sockets => "this server has as many clients as it may; try again later",
-            Self::PerAddress => "your address has as many clients as it may",
+            Self::OfAddress => "your address has as many clients as it may",
             Self::Rate => "clients come faster than this server takes them; try again after the given time",
+            Self::RateOfAddress => "your address asks more often than it may; try again after the given time",
         }
     }
 
     pub(super) fn as_label(self) -> &'static str {
         match self {
             Self::Sockets => "sockets",
-            Self::PerAddress => "address",
+            Self::OfAddress => "address",
             Self::Rate => "rate",
+            Self::RateOfAddress => "address_rate",
         }
     }
 }
@@ -48,34 +59,75 @@ pub(super) struct Admission {
     sockets: usize,
     /// Empty unless there is a limit per address.
     sockets_by_address: HashMap<IpAddr, usize>,
-    /// When the bucket would be full again: a token each `1 / rate` seconds.
+    arrivals: Bucket,
+    /// Of those that have asked in the last seconds. Empty unless there is a rate per address.
+    arrivals_by_address: HashMap<IpAddr, Bucket>,
+    /// When those that ask no more were forgotten last.
+    tidied: Instant,
+}
+
+/// So many a second, and as many at once after a quiet second.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    /// When it would be full again: a token each `1 / rate` seconds.
     full_at: Instant,
+}
+
+impl Bucket {
+    fn take(&mut self, now: Instant, rate: u32) -> bool {
+        let token = Duration::from_secs(1) / rate.max(1);
+        let full_at = self.full_at.max(now) + token;
+        let has_one = full_at <= now + Duration::from_secs(1).max(token);
+        if has_one {
+            self.full_at = full_at;
+        }
+        has_one
+    }
+}
+
+/// What is one for limits per address: of IPv6 the /64, which is what one subscriber or machine has at the least (RFC 6177).
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
+    }
 }
 
 impl Admission {
     pub(super) fn new(limits: AdmissionLimits, now: Instant) -> Self {
-        Self { limits, sockets: 0, sockets_by_address: HashMap::new(), full_at: now }
+        let arrivals = Bucket { full_at: now };
+        let (sockets_by_address, arrivals_by_address) = (HashMap::new(), HashMap::new());
+        Self { limits, sockets: 0, sockets_by_address, arrivals, arrivals_by_address, tidied: now }
     }
 
     pub(super) fn sockets(&self) -> usize {
         self.sockets
     }
 
-    /// Lets one in, who must then be let [out](Self::leave).
+    /// Whether somebody from this address may ask to be let in. What it shows is looked at only then: a signature costs more than
+    /// all else here.
+    pub(super) fn knock(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
+        let address = network(address);
+        self.has_room(address)?;
+        let Some(rate) = self.limits.rate_per_address else { return Ok(()) };
+        if now >= self.tidied + TIDY_EVERY {
+            self.tidied = now;
+            self.arrivals_by_address.retain(|_, bucket| bucket.full_at > now);
+        }
+        if self.arrivals_by_address.len() >= MOST_ADDRESSES && !self.arrivals_by_address.contains_key(&address) {
+            return Err(TooMany::RateOfAddress);
+        }
+        let bucket = self.arrivals_by_address.entry(address).or_insert(Bucket { full_at: now });
+        if bucket.take(now, rate) { Ok(()) } else { Err(TooMany::RateOfAddress) }
+    }
+
+    /// Lets one in that has shown what it must, and must then be let [out](Self::leave).
     pub(super) fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
-        if self.sockets >= self.limits.sockets {
-            return Err(TooMany::Sockets);
-        }
-        let of_address = self.sockets_by_address.get(&address).copied().unwrap_or_default();
-        if self.limits.per_address.is_some_and(|limit| of_address >= limit) {
-            return Err(TooMany::PerAddress);
-        }
-        let token = Duration::from_secs(1) / self.limits.rate.max(1);
-        let full_at = self.full_at.max(now) + token;
-        if full_at > now + Duration::from_secs(1).max(token) {
+        let address = network(address);
+        self.has_room(address)?;
+        if !self.arrivals.take(now, self.limits.rate) {
             return Err(TooMany::Rate);
         }
-        self.full_at = full_at;
         self.sockets += 1;
         if self.limits.per_address.is_some() {
             *self.sockets_by_address.entry(address).or_default() += 1;
@@ -83,8 +135,20 @@ impl Admission {
         Ok(())
     }
 
+    fn has_room(&self, network: IpAddr) -> Result<(), TooMany> {
+        if self.sockets >= self.limits.sockets {
+            return Err(TooMany::Sockets);
+        }
+        let of_address = self.sockets_by_address.get(&network).copied().unwrap_or_default();
+        match self.limits.per_address.is_some_and(|limit| of_address >= limit) {
+            true => Err(TooMany::OfAddress),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn leave(&mut self, address: IpAddr) {
         self.sockets -= 1;
+        let address = network(address);
         if let Some(count) = self.sockets_by_address.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
@@ -95,6 +159,7 @@ impl Admission {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::Ipv4Addr;
 
@@ -102,7 +167,8 @@ mod tests {
 
     const A: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
     const B: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-    const WIDE: AdmissionLimits = AdmissionLimits { sockets: 10_000, per_address: None, rate: 2_000 };
+    const WIDE: AdmissionLimits =
+        AdmissionLimits { sockets: 10_000, per_address: None, rate: 2_000, rate_per_address: None };
 
     #[test]
     fn the_sustained_rate_holds_after_the_burst() {
@@ -126,7 +192,7 @@ mod tests {
         let mut admission = Admission::new(AdmissionLimits { sockets: 3, per_address: Some(2), ..WIDE }, now);
         assert_eq!(admission.enter(now, A), Ok(()));
         assert_eq!(admission.enter(now, A), Ok(()));
-        assert_eq!(admission.enter(now, A), Err(TooMany::PerAddress));
+        assert_eq!(admission.enter(now, A), Err(TooMany::OfAddress));
         assert_eq!(admission.enter(now, B), Ok(()));
         assert_eq!(admission.enter(now, B), Err(TooMany::Sockets));
         admission.leave(A);
@@ -144,5 +210,51 @@ mod tests {
         assert_eq!(admission.enter(now, A), Ok(()));
         assert_eq!(admission.enter(now, A), Err(TooMany::Rate));
         assert_eq!(admission.enter(now + Duration::from_secs(1), A), Ok(()));
+    }
+
+    #[test]
+    fn an_address_asks_no_faster_than_it_may_whatever_others_do() {
+        let start = Instant::now();
+        let mut admission = Admission::new(AdmissionLimits { rate_per_address: Some(10), ..WIDE }, start);
+        let mut taken = [0, 0];
+        for step in 0..2_000_u32 {
+            let now = start + Duration::from_millis(u64::from(step));
+            taken[0] += u32::from(admission.knock(now, A).is_ok());
+            if step % 200 == 0 {
+                assert_eq!(admission.knock(now, B), Ok(()), "five a second are few");
+                taken[1] += 1;
+            }
+        }
+        assert!((29..=30).contains(&taken[0]), "a burst of one second, then the rate: {taken:?}");
+        assert_eq!(admission.knock(start, A), Err(TooMany::RateOfAddress));
+    }
+
+    #[test]
+    fn of_a_network_that_one_machine_has_all_addresses_are_one() {
+        let now = Instant::now();
+        let limits = AdmissionLimits { per_address: Some(1), rate_per_address: Some(1), ..WIDE };
+        let mut admission = Admission::new(limits, now);
+        let [one, another, elsewhere]: [IpAddr; 3] =
+            ["2001:db8::1", "2001:db8::ffff:0:1", "2001:db8:0:1::1"].map(|address| address.parse().unwrap());
+        assert_eq!(admission.knock(now, one), Ok(()));
+        assert_eq!(admission.knock(now, another), Err(TooMany::RateOfAddress));
+        assert_eq!(admission.enter(now, one), Ok(()));
+        assert_eq!(admission.enter(now, another), Err(TooMany::OfAddress));
+        assert_eq!(admission.knock(now, another), Err(TooMany::OfAddress), "before anything is looked at");
+        assert_eq!((admission.knock(now, elsewhere), admission.enter(now, elsewhere)), (Ok(()), Ok(())));
+        admission.leave(another);
+        assert_eq!(admission.enter(now, one), Ok(()));
+    }
+
+    #[test]
+    fn addresses_that_ask_no_more_are_forgotten_and_too_many_are_not_let_ask() {
+        let now = Instant::now();
+        let mut admission = Admission::new(AdmissionLimits { rate_per_address: Some(1), ..WIDE }, now);
+        let address = |n: usize| IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));
+        assert!((0..MOST_ADDRESSES).all(|n| admission.knock(now, address(n)).is_ok()));
+        assert_eq!(admission.knock(now, address(MOST_ADDRESSES)), Err(TooMany::RateOfAddress));
+        let later = now + Duration::from_secs(1);
+        assert_eq!(admission.knock(later, address(MOST_ADDRESSES)), Ok(()));
+        assert_eq!(admission.arrivals_by_address.len(), 1);
     }
 }

@@ -26,14 +26,19 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_sockets: usize,
 
-    /// Most client sockets of one address, 0 for no limit
+    /// Most client sockets of one address, or one IPv6 network of 64 bits, 0 for no limit
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
     pub max_per_address: usize,
 
-    /// Most new clients a second
+    /// Most new clients a second, not counting those whose tokens are refused
     #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub accept_rate: u32,
+
+    /// Most times a second that one address, or one IPv6 network of 64 bits, may ask to be let in, 0 for no limit
+    #[arg(long, env = "SIGNALING_ACCEPT_RATE_PER_ADDRESS", value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub accept_rate_per_address: u32,
 
     /// Most connections that have not asked for anything yet; for one more the oldest is closed
     #[arg(long, env = "SIGNALING_MAX_HANDSHAKES", value_name = "N", default_value_t = 10_000,
@@ -153,6 +158,7 @@ impl EdgeArgs {
                 sockets: self.max_sockets,
                 per_address: Some(self.max_per_address).filter(|&limit| limit > 0),
                 rate: self.accept_rate,
+                rate_per_address: Some(self.accept_rate_per_address).filter(|&limit| limit > 0),
             },
             max_message_bytes: common.max_message_bytes,
             handshakes: self.max_handshakes,

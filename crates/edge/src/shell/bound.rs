@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_bound_is_the_sum_of_its_parts_and_counts_with_the_descriptors_there_are() {
         let config = EdgeConfig {
-            admission: AdmissionLimits { sockets: 1_000_000, per_address: None, rate: 2_000 },
+            admission: AdmissionLimits { sockets: 1_000_000, per_address: None, rate: 2_000, rate_per_address: None },
             max_message_bytes: 65_536,
             handshakes: 1_024,
             http: HttpLimits::PUBLIC,

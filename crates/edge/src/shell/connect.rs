@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
@@ -12,8 +12,10 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{CloseCode, SessionId};
 use signaling_server::http::refusal;
+use signaling_server::since_1970;
 use tracing::{debug, info_span};
 
+use super::admission::TooMany;
 use super::query::Query;
 use super::{Edge, closing, cors, metrics, socket, wire};
 use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
@@ -121,18 +123,15 @@ async fn admit(
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER)));
         }
         let now = Instant::now();
-        state.admission.enter(now, peer.ip()).map_err(|limit| {
+        let too_many = |limit: TooMany| {
             metrics::refused_limit(limit);
             refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
-        })?;
-        // Not before it was counted: a signature costs more than all else here.
-        match state.prove(&newcomer.client_id, token.as_deref()) {
-            Ok(proven) => newcomer.request.proven = proven,
-            Err(refusal) => {
-                state.admission.leave(peer.ip());
-                return Err(refused(refusal.status(), refusal.code(), &refusal.to_string(), None));
-            }
-        }
+        };
+        state.admission.knock(now, peer.ip()).map_err(too_many)?;
+        // Before it counts among those that come: strangers must not use up what all clients together have.
+        let proven = state.prove(&newcomer.client_id, token.as_deref());
+        newcomer.request.proven = proven.map_err(|why| refused(why.status(), why.code(), &why.to_string(), None))?;
+        state.admission.enter(now, peer.ip()).map_err(too_many)?;
         Ok(state.connect(now, newcomer, peer.ip()))
     })?;
     let waiting = Waiting { edge: edge.clone(), key: Some(client) };
@@ -156,12 +155,11 @@ fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept:
         let message = format!("no random numbers to be had: {error}");
         refused(StatusCode::SERVICE_UNAVAILABLE, "internal", &message, Some(RETRY_AFTER))
     })?;
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let headers = request.headers();
     Ok(Newcomer {
         client_id: query.client_id,
         session: SessionId::new(session, query.reliable),
-        born: u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX),
+        born: u64::try_from(since_1970().as_micros()).unwrap_or(u64::MAX),
         reliable: query.reliable,
         request: ConnectRequest {
             path: request.uri().path().to_owned(),

@@ -1,22 +1,30 @@
 //! Tokens at the door and over open sockets.
 
 use signaling_protocol::ClientId;
-use tracing::info;
+use signaling_server::since_1970;
+use tracing::{info, warn};
 
 use super::metrics;
 use super::state::State;
-use crate::core::{ClientKey, Proven, ShownToken};
+use crate::core::{ClientKey, Kick, Proven, ShownToken};
 use crate::identity::TokenRefusal;
 
+/// Who says that a client was put out later than so many seconds from now has a clock that is wrong: believed, it would keep out tokens
+/// that are made until then.
+const CLOCKS_DIFFER_S: u64 = 60;
+
 impl State {
-    /// An operator puts a client out: its socket is closed with 4411, and its tokens of before do not let it in again. Says
-    /// whether it was here.
-    pub(super) fn put_out(&mut self, client: &ClientId) -> bool {
-        if let Some(tokens) = &self.identity.tokens {
-            tokens.kick(client.clone());
+    /// A client is put out: its socket is closed with 4411, and its tokens of before do not let it in again. Says whether it
+    /// was here.
+    pub(super) fn put_out(&mut self, kick: &Kick) -> bool {
+        let client = &kick.client_id;
+        let (now, told) = (since_1970().as_secs(), kick.at);
+        if told.is_some_and(|at| !kick.at_once && at > now + CLOCKS_DIFFER_S) {
+            warn!(%client, at = told, "a node says that a client was put out, and when will only be: its clock, or this one, is wrong");
+            return false;
         }
         let session = self.session_of(client);
-        let was_here = self.core.kick(client);
+        let was_here = self.core.kick(client, told.unwrap_or(now).min(now + CLOCKS_DIFFER_S), kick.at_once);
         if was_here {
             metrics::kicked();
             info!(%client, session = session.map(display), "an operator has put a client out");
@@ -27,7 +35,11 @@ impl State {
     /// What a client proves by the token that it shows, where tokens are asked for.
     pub(super) fn prove(&self, client: &ClientId, token: Option<&str>) -> Result<Option<Proven>, TokenRefusal> {
         let Some(tokens) = &self.identity.tokens else { return Ok(None) };
-        let proven = tokens.verify(client, token);
+        let verified = tokens.verify(client, token);
+        let proven = verified.and_then(|proven| match self.core.is_kicked(client, &proven) {
+            true => Err(TokenRefusal::Kicked),
+            false => Ok(proven),
+        });
         if let Err(refusal) = &proven {
             metrics::refused_identity(refusal.as_label());
         }

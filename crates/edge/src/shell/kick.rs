@@ -1,14 +1,20 @@
 //! An operator puts a client out.
 
 use signaling_protocol::ClientId;
+use signaling_server::since_1970;
 
 use super::Edge;
+use crate::core::Kick;
 
 impl Edge {
-    /// Closes the client's socket with 4411 and ends its session; tokens that it got before do not let it in again. Says whether
-    /// it was here.
+    /// Closes the client's socket with 4411 and ends its session; tokens that it got before do not let it in again, here or at any
+    /// edge that has a way here. Says whether it was here.
     #[must_use]
     pub fn put_out(&self, client: &ClientId) -> bool {
-        self.with(|state, _| state.put_out(client))
+        self.with(|state, _| {
+            let at = since_1970().as_secs();
+            state.core.spread_kick(client, at);
+            state.put_out(&Kick { client_id: client.clone(), at: Some(at), at_once: true })
+        })
     }
 }

@@ -10,7 +10,7 @@ use signaling_server::http::BadHead;
 
 use super::EdgeConfig;
 use super::admission::TooMany;
-use crate::core::EdgeCore;
+use crate::core::{EdgeCore, Kicks};
 
 /// All of it.
 pub const METRICS: &[Metric] = &[
@@ -40,6 +40,9 @@ pub const METRICS: &[Metric] = &[
     TOKENS_RENEWED,
     TOKENS_EXPIRED,
     KICKED,
+    KICKS,
+    KICKS_LIMIT,
+    KICKS_FORGOTTEN,
     HANDSHAKES,
     HANDSHAKES_LIMIT,
     BUFFERED,
@@ -119,6 +122,7 @@ const REFUSED: Metric = Metric::counter(
         "sockets",
         "address",
         "rate",
+        "address_rate",
         "handshakes",
         "timeout",
         "proxy_header",
@@ -172,6 +176,16 @@ pub(super) const MEMORY_BOUND: Metric = Metric::gauge(
     "Most bytes of memory that this server's clients can make it use, by its settings.",
 );
 const KICKED: Metric = Metric::counter("signaling_clients_kicked_total", "Clients that an operator has put out.");
+const KICKS: Metric = Metric::gauge(
+    "signaling_kicks_remembered",
+    "Clients that an operator has put out, here or anywhere, and that are remembered for it: where tokens are asked for, theirs of before \
+     are refused.",
+);
+const KICKS_LIMIT: Metric = Metric::gauge("signaling_kicks_remembered_limit", "How many there may be.");
+const KICKS_FORGOTTEN: Metric = Metric::counter(
+    "signaling_kicks_forgotten_total",
+    "Of these, the ones that were forgotten for later ones: their old tokens are good again until they expire.",
+);
 const HANDSHAKES: Metric =
     Metric::gauge("signaling_handshakes", "Connections of clients that have not asked for a WebSocket yet.");
 const HANDSHAKES_LIMIT: Metric =
@@ -222,6 +236,8 @@ pub(super) struct EdgeMetrics {
     rate_abuses: Counter,
     evicted_unread: Counter,
     tokens_expired: Counter,
+    kicks: Gauge,
+    kicks_forgotten: Counter,
 }
 
 /// What the shell itself keeps count of, beside the core.
@@ -240,6 +256,7 @@ impl EdgeMetrics {
         SOCKETS_LIMIT.gauge_of(&[]).set(config.admission.sockets as f64);
         HANDSHAKES_LIMIT.gauge_of(&[]).set(config.handshakes as f64);
         BUFFERED_LIMIT.gauge_of(&[]).set(config.buffer_bytes as f64);
+        KICKS_LIMIT.gauge_of(&[]).set(Kicks::MOST as f64);
         if let Some(tls) = &config.tls {
             certificate_expires(tls.expires());
         }
@@ -270,6 +287,8 @@ impl EdgeMetrics {
             rate_abuses: RATE_LIMITED.counter_of(&["sockets"]),
             evicted_unread: EVICTED.counter_of(&["unread"]),
             tokens_expired: TOKENS_EXPIRED.counter_of(&[]),
+            kicks: KICKS.gauge_of(&[]),
+            kicks_forgotten: KICKS_FORGOTTEN.counter_of(&[]),
         }
     }
 
@@ -310,6 +329,9 @@ impl EdgeMetrics {
         self.rate_abuses.absolute(counts.rate_abuses);
         self.evicted_unread.absolute(counts.evicted);
         self.tokens_expired.absolute(counts.expired_tokens);
+        let (kicks, forgotten) = core.kicks();
+        self.kicks.set(kicks as f64);
+        self.kicks_forgotten.absolute(forgotten);
         self.ups.absolute(counts.ups);
         self.downs.absolute(counts.downs);
         self.filtered.absolute(counts.filtered_repeats);

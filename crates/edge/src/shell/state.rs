@@ -259,8 +259,8 @@ impl State {
                 self.forget(key);
             }
             Effect::Verify(key, token) => self.renew(key, &token),
-            Effect::Kick(client) => {
-                self.put_out(&client);
+            Effect::Kick(kick) => {
+                self.put_out(&kick);
             }
             Effect::Read(key) => {
                 if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {

@@ -29,6 +29,7 @@ mod batch;
 mod expected;
 mod fate;
 mod hold;
+mod kicking;
 mod lane;
 mod life;
 mod linger;
@@ -55,7 +56,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustc_hash::FxHashMap;
 use signaling_discovery::View;
-use signaling_edge::core::Wants;
+use signaling_edge::core::{Kicks, Wants};
 use signaling_protocol::grant::SignalScope;
 use signaling_protocol::trunk::{Slot, ToEdge};
 use signaling_protocol::{ClientId, ErrorCode, Incarnation, NodeId};
@@ -202,6 +203,7 @@ pub struct NodeCore {
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
     rooms: Rooms,
+    kicks: Kicks,
     ice: IceServers,
     /// Whom clients may signal whose tokens do not say.
     signal_scope: SignalScope,
@@ -238,6 +240,7 @@ impl NodeCore {
             contended: Vec::new(),
             writers_to_nobody: Vec::new(),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
+            kicks: Kicks::default(),
             ice: IceServers::default(),
             signal_scope: SignalScope::default(),
             scratch: Vec::new(),

@@ -1,4 +1,4 @@
-//! What operators are told of clients and nodes, and a client that they put out.
+//! What operators are told of clients and nodes.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,6 @@ use signaling_admin::explain::{Candidate, ClientAt, Explanation, Held, Lingering
 use signaling_admin::preview::{Change, NoChange, Preview, Rankings};
 use signaling_admin::servers::{EdgeAt, ViewName};
 use signaling_protocol::ClientId;
-use signaling_protocol::trunk::ToEdge;
 use signaling_rendezvous::KeyHash;
 
 use super::session::Session;
@@ -165,14 +164,6 @@ impl NodeCore {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining
-    }
-
-    /// An operator puts a client out: all edges hear of it, and what is left of a session without a socket is forgotten. Says
-    /// whether there was anything here.
-    pub fn kick(&mut self, client: &ClientId) -> bool {
-        let client_id = client.as_str();
-        self.trunks.values_mut().for_each(|trunk| trunk.send(&ToEdge::Kick { client_id }));
-        self.lingering.remove(client).is_some() | self.session_by_client.contains_key(client)
     }
 
     fn edge_of(&self, session: &Session) -> Option<String> {

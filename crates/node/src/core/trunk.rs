@@ -23,6 +23,8 @@ pub(super) struct Trunk {
     pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
     /// Frames of clients that came by it.
     pub(super) ups: u64,
+    /// Whether its edge is told when somebody was put out, not only that.
+    pub(super) shares_kicks: bool,
     /// Sessions with a run of fates to write.
     pub(super) with_fates: Vec<SessionKey>,
 }
@@ -96,6 +98,7 @@ impl NodeCore {
                 ToNode::Detach { slot, gone } => self.detach(now, (trunk, slot), gone),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
+                ToNode::Kicked { client_id, at } => self.hear_of_kick(now, trunk, client_id, at),
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
 use super::Node;
-use crate::core::{NodeCore, TrunkKey};
+use crate::core::TrunkKey;
 use crate::reassign::Reassignments;
 
 /// How often to look whose moment to go has come.
@@ -60,9 +60,14 @@ impl Direct {
     /// An edge for the node's direct clients.
     #[must_use]
     pub fn new(node: &Node, config: &EdgeConfig) -> Self {
-        let (trunk, wake) = node.trunk_up(NodeCore::local_trunk_up);
+        let (trunk, wake) = node.trunk_up(|core| {
+            let trunk = core.local_trunk_up();
+            core.share_kicks(trunk);
+            trunk
+        });
         let mut core = EdgeCore::new(config.settings());
         let link = core.link_up();
+        core.share_kicks(link);
         let backend = OneLink { link, wake: Rc::clone(&wake) };
         Self { edge: Edge::around(core, config, Box::new(backend)), node: node.clone(), link, trunk, wake }
     }

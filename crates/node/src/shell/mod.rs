@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use reqwest::Url;
 use signaling_edge::core::Wants;
 use signaling_protocol::NodeId;
+use signaling_protocol::trunk::Version;
 use signaling_server::{Pulse, Wake};
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
@@ -32,7 +33,7 @@ use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, W
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{client, follow};
-pub use self::operator::{Desk, Others, operators};
+pub use self::operator::{Desk, Others, learn_kicks, operators};
 pub use self::registry::{register, watch_over};
 pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 
@@ -152,9 +153,15 @@ impl Node {
         let _ = timeout(HANG_UP, all_closed).await;
     }
 
-    /// An edge that says who it is has connected.
-    fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
-        let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
+    /// An edge has connected, and perhaps says who it is.
+    fn edge_up(&self, version: Version, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
+        let (trunk, wake) = self.trunk_up(|core| {
+            let trunk = core.trunk_up();
+            if version >= Version::V2 {
+                core.share_kicks(trunk);
+            }
+            trunk
+        });
         if let Some(name) = name {
             let mut state = self.0.borrow_mut();
             state.core.name_edge(trunk, name.id.as_str());

@@ -2,6 +2,7 @@
 
 use signaling_admin::Page;
 use signaling_admin::explain::{ClientAt, Explanation};
+use signaling_node::core::TrunkKey;
 use signaling_protocol::ClientId;
 use signaling_protocol::trunk::{Gone, ToEdge, ToNode};
 
@@ -67,17 +68,60 @@ fn who_is_put_out_is_named_to_every_edge_and_cannot_come_back_to_a_session() {
         node.said(trunk);
     }
 
-    assert!(node.core.kick(&anna));
+    assert!(node.core.kick(&anna, 1_000));
     for trunk in trunks {
         let batch = node.core.take_trunk_batch(trunk);
         assert_eq!(ToEdge::take(&mut &batch[..]).unwrap(), ToEdge::Kick { client_id: "anna" });
     }
-    assert!(!node.core.kick(&ClientId::new("bert").unwrap()));
+    assert!(!node.core.kick(&ClientId::new("bert").unwrap(), 1_000));
 
     node.tell(trunks[0], &ToNode::Detach { slot: 0, gone: Gone::Lost });
     assert_eq!(node.core.lingering(), 1);
-    assert!(node.core.kick(&anna), "its session was still there");
+    assert!(node.core.kick(&anna, 1_001), "its session was still there");
     assert_eq!(node.core.lingering(), 0);
     node.tell(trunks[0], &ToNode::Attach(newcomer(1, "anna", 2)));
     assert!(node.core.sessions() == 1, "with tokens off anybody may come anew");
+}
+
+/// What a node says of clients that were put out.
+fn kicked(node: &mut Node, trunk: TrunkKey) -> Vec<(String, u64, bool)> {
+    let batch = node.core.take_trunk_batch(trunk);
+    let (mut rest, mut said) = (&batch[..], Vec::new());
+    while !rest.is_empty() {
+        if let ToEdge::Kicked { client_id, at, at_once } = ToEdge::take(&mut rest).unwrap() {
+            said.push((client_id.to_owned(), at, at_once));
+        }
+    }
+    said
+}
+
+#[test]
+fn an_edge_that_comes_later_hears_whom_an_operator_has_put_out() {
+    let mut node = Node::new("a");
+    node.sees(&["a"]);
+    let [first, later, old] = [(); 3].map(|()| node.core.trunk_up());
+    node.core.share_kicks(first);
+    node.core.kick(&ClientId::new("anna").unwrap(), 1_000);
+    assert_eq!(kicked(&mut node, first), [("anna".to_owned(), 1_000, true)]);
+
+    node.core.share_kicks(later);
+    assert_eq!(kicked(&mut node, later), [("anna".to_owned(), 1_000, false)]);
+
+    let batch = node.core.take_trunk_batch(old);
+    assert_eq!(ToEdge::take(&mut &batch[..]).unwrap(), ToEdge::Kick { client_id: "anna" }, "of the release before");
+}
+
+#[test]
+fn what_an_edge_remembers_of_kicks_the_node_passes_on_once() {
+    let mut node = Node::new("a");
+    node.sees(&["a"]);
+    let [knows, others] = [(); 2].map(|()| node.core.trunk_up());
+    node.core.share_kicks(knows);
+    node.core.share_kicks(others);
+    for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true)] {
+        node.tell(knows, &ToNode::Kicked { client_id: "anna", at });
+        let expected = Vec::from_iter(told.then(|| ("anna".to_owned(), at, false)));
+        assert_eq!(kicked(&mut node, others), expected, "{at}");
+        assert_eq!(kicked(&mut node, knows), [], "it said so itself");
+    }
 }

@@ -60,6 +60,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode<'static>)> {
         ("alive", ToNode::Alive { slot: SLOT }),
         ("attach_proven", ToNode::AttachProven { attach: Attach { request: Request::default(), ..new }, grant: GRANT }),
         ("grant", ToNode::Grant { slot: SLOT, grant: GRANT }),
+        ("kicked", ToNode::Kicked { client_id: "bob", at: 1_800_000_000 }),
     ]
 }
 
@@ -98,6 +99,7 @@ pub(crate) fn to_edge() -> Vec<(&'static str, ToEdge<'static>)> {
         ("probe", ToEdge::Probe { slot: SLOT }),
         ("serving", ToEdge::Serving),
         ("kick", ToEdge::Kick { client_id: "bob" }),
+        ("kicked", ToEdge::Kicked { client_id: "bob", at: 1_800_000_000, at_once: false }),
     ]
 }
 

@@ -68,6 +68,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
         slot().prop_map(|slot| ToNode::Alive { slot }),
         (attach(), bytes()).prop_map(|(attach, grant)| ToNode::AttachProven { attach, grant }),
         (slot(), bytes()).prop_map(|(slot, grant)| ToNode::Grant { slot, grant }),
+        (text(), any::<u64>()).prop_map(|(client_id, at)| ToNode::Kicked { client_id, at }),
     ]
 }
 
@@ -102,6 +103,11 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
         slot().prop_map(|slot| ToEdge::Probe { slot }),
         Just(ToEdge::Serving),
         text().prop_map(|client_id| ToEdge::Kick { client_id }),
+        (text(), any::<u64>(), any::<bool>()).prop_map(|(client_id, at, at_once)| ToEdge::Kicked {
+            client_id,
+            at,
+            at_once
+        }),
     ]
 }
 

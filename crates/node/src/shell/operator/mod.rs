@@ -2,6 +2,7 @@
 
 mod clients;
 mod explain;
+mod kicks;
 mod others;
 mod preview;
 mod rooms;
@@ -24,6 +25,7 @@ use super::Node;
 use super::rooms::Errand;
 use crate::core::NodeCore;
 
+pub use self::kicks::learn_kicks;
 pub use self::others::Others;
 
 /// What operators' routes work with.
@@ -60,6 +62,7 @@ fn routes() -> Routes<Desk> {
         .with(Method::Get, "/clients", clients::list)
         .with(Method::Get, "/clients/{client}", clients::find)
         .with(Method::Post, "/clients/{client}/kick", clients::kick)
+        .with(Method::Get, "/kicks", kicks::list)
         .with(Method::Get, "/rooms", rooms::list)
         .with(Method::Get, "/rooms/{room}", rooms::show)
         .with(Method::Put, "/rooms/{room}/capacity", rooms::set_capacity)

@@ -1,0 +1,45 @@
+//! Whom operators have put out: what this node remembers, and what it learns of the others when it starts.
+
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use http::Method;
+use signaling_admin::clients::Kicks;
+use signaling_protocol::ClientId;
+use signaling_server::http::Refused;
+use tokio::time::sleep;
+use tracing::debug;
+
+use super::{Desk, Others};
+use crate::core::NodeCore;
+use crate::shell::Node;
+
+/// Nodes of the release before do not know, and others may be starting too.
+const TRIES: u32 = 10;
+const BETWEEN: Duration = Duration::from_secs(1);
+
+pub(super) async fn list(State(desk): State<Desk>) -> Result<Json<Kicks>, Refused> {
+    Ok(Json(desk.core(NodeCore::kicks).await?))
+}
+
+/// Asks the other nodes until all have answered, or for ten seconds: edges tell it too, but a node for direct clients alone has none.
+pub async fn learn_kicks(node: Node, others: Others) {
+    for _ in 0..TRIES {
+        let (answers, missing) = others.ask::<Kicks>(Method::GET, "kicks").await;
+        let are_all = !answers.is_empty() && missing.is_empty();
+        let now = Instant::now();
+        node.with_core(|core| {
+            for kick in answers.into_iter().flat_map(|(_, answer)| answer.kicks) {
+                if let Ok(client) = ClientId::new(&kick.client_id) {
+                    core.learn_kick(now, &client, kick.at);
+                }
+            }
+        });
+        if are_all {
+            return;
+        }
+        sleep(BETWEEN).await;
+    }
+    debug!("not all other nodes have said whom operators have put out");
+}
