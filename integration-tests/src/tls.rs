@@ -1,4 +1,4 @@
-//! Certificates made by openssl, and clients that trust one of them.
+//! Certificates made by openssl, clients that trust one of them, and a mesh that shows one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,9 +8,12 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use crate::TestMesh;
 
 /// The files of a certificate for `localhost` that nobody but itself has signed.
 pub struct Certificate {
@@ -83,5 +86,30 @@ impl Certificate {
         socket.set_recv_buffer_size(8 * 1024)?;
         let stream = socket.connect(address.parse().unwrap()).await?;
         TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
+    }
+}
+
+/// A mesh whose balancer shows a certificate.
+pub struct SecureMesh {
+    /// The mesh.
+    pub mesh: TestMesh,
+    /// What is shown.
+    pub certificate: Certificate,
+    /// Where its files are, and further ones may be.
+    pub folder: TempDir,
+}
+
+impl SecureMesh {
+    /// Starts one with so many nodes, and a certificate that ends in so many days.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start(nodes: u32, days: u32, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = Certificate::lasting(folder.path(), "first", days);
+        let shown = certificate.flags();
+        let flags: Vec<_> = shown.iter().map(String::as_str).chain(flags.iter().copied()).collect();
+        let mesh = TestMesh::with_flags(nodes, &flags).await;
+        Self { mesh, certificate, folder }
     }
 }

@@ -91,6 +91,30 @@ async fn in_a_browser_it_is_told_that_the_server_itself_is_gone_and_the_page_goe
 }
 
 #[tokio::test]
+async fn in_a_browser_a_node_that_hangs_and_discovery_that_breaks_show_until_they_are_mended() {
+    let Some(browser) = Chromium::start().await else { return };
+    let mesh = TestMesh::start().await;
+    let page = open(&browser, &mesh, "node-0").await;
+
+    mesh.mesh.pause("node-2").await.unwrap();
+    needs_a_look(&page, "node-2 has not answered for").await;
+    needs_a_look(&page, "node-2 is not relied on by").await;
+    mesh.mesh.resume("node-2").await.unwrap();
+    badge_shows(&page, "node-2", "● serving").await;
+    page.comes_to("document.querySelector('#troubles').hidden", SOON).await;
+
+    let list = mesh.dir.path().join("nodes.json");
+    let good = std::fs::read(&list).unwrap();
+    std::fs::write(&list, "broken").unwrap();
+    needs_a_look(&page, "Discovery is stale at").await;
+    badge_shows(&page, "node-0", "◔ stale view").await;
+    std::fs::write(&list, good).unwrap();
+    badge_shows(&page, "node-0", "● serving").await;
+    page.comes_to("document.querySelector('#troubles').hidden", SOON).await;
+    assert_eq!(page.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn every_server_shows_all_others_and_what_they_do() {
     let mesh = TestMesh::with(two_balancers).await;
     let mut clients = connect(&mesh).await;
@@ -160,6 +184,11 @@ async fn badge_shows(page: &Page<'_>, id: &str, badge: &str) {
 
 async fn log_tells(page: &Page<'_>, text: &str) {
     page.comes_to(&format!("document.querySelector('#log').textContent.includes({})", json!(text)), SOON).await;
+}
+
+async fn needs_a_look(page: &Page<'_>, text: &str) {
+    let said = format!("document.querySelector('#troubles-list').textContent.includes({})", json!(text));
+    page.comes_to(&said, SOON).await;
 }
 
 async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {

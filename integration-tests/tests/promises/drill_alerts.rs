@@ -17,7 +17,7 @@ use signaling_integration_tests::mesh::binaries;
 use signaling_integration_tests::optional::in_path;
 use signaling_integration_tests::prometheus::Prometheus;
 use signaling_integration_tests::runbook::{Entry, alerts};
-use signaling_integration_tests::tls::Certificate;
+use signaling_integration_tests::tls::{Certificate, SecureMesh};
 use signaling_integration_tests::{Babblers, Peer, TestMesh, eventually};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
@@ -33,7 +33,7 @@ const CALM: Duration = Duration::from_millis(1_500);
 async fn every_alert_fires_on_its_fault_and_its_runbook_ends_it() {
     let Some(program) = Prometheus::program() else { return };
     assert!(in_path(&["curl"]).is_some(), "the runbook's commands need curl");
-    let (Some(main), second) = (with_little_room().await, Secure::start().await) else { return };
+    let (Some(main), second) = (with_little_room().await, SecureMesh::start(1, 1, &[]).await) else { return };
     let servers = [servers(&main, ""), servers(&second.mesh, "second-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
     let (ward, outskirts) = (Desk::new(&prometheus, &main), Desk::new(&prometheus, &second.mesh));
@@ -71,23 +71,6 @@ async fn with_little_room() -> Option<TestMesh> {
         options.balancer_args.extend(flags.map(str::to_owned));
     })
     .await
-}
-
-/// A mesh whose balancer shows a certificate that ends tomorrow.
-struct Secure {
-    mesh: TestMesh,
-    certificate: Certificate,
-    folder: TempDir,
-}
-
-impl Secure {
-    async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let certificate = Certificate::lasting(folder.path(), "first", 1);
-        let flags = certificate.flags();
-        let mesh = TestMesh::with(|options| (options.nodes, options.balancer_args) = (1, flags)).await;
-        Self { mesh, certificate, folder }
-    }
 }
 
 /// The servers of a mesh, for Prometheus.
@@ -310,7 +293,7 @@ async fn servers_hang(ward: &Desk<'_>) {
     ward.is_over("SignalingSessionsStuck").await;
 }
 
-async fn certificate_ends(outskirts: &Desk<'_>, second: &Secure) {
+async fn certificate_ends(outskirts: &Desk<'_>, second: &SecureMesh) {
     let new = Certificate::lasting(second.folder.path(), "second", 90);
     let shown = |path: &std::path::Path| path.display().to_string();
     let files = [

@@ -13,11 +13,6 @@ use tokio::time::{Instant, interval, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-async fn with_flags(flags: &[&str]) -> TestMesh {
-    let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-    TestMesh::with(|options| (options.nodes, options.balancer_args) = (2, flags)).await
-}
-
 async fn limited(mesh: &TestMesh, what: &str) -> f64 {
     metric(&mesh.mesh.state().balancers[0].internal, "signaling_rate_limited_total", what).await
 }
@@ -26,7 +21,7 @@ async fn limited(mesh: &TestMesh, what: &str) -> f64 {
 async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_allowed() {
     const PER_SECOND: f64 = 40.0;
     const SECONDS: f64 = 5.0;
-    let mesh = with_flags(&["--message-rate=40", "--message-burst=40"]).await;
+    let mesh = TestMesh::with_flags(2, &["--message-rate=40", "--message-burst=40"]).await;
     let mut eager = Peer::connect(&mesh.url(), "eager").await;
     // How many passed, from the first that did not: until then it was the burst.
     let (mut start, mut passed, mut took) = (None, 0.0, 0.0);
@@ -52,13 +47,10 @@ async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_al
 
 #[tokio::test]
 async fn floods_are_refused_by_name_then_closed_and_others_do_not_notice() {
-    let mesh = with_flags(&[
-        "--message-rate=20",
-        "--message-burst=150",
-        "--byte-rate=20000",
-        "--byte-burst=70000",
-        "--ping-rate=5",
-    ])
+    let mesh = TestMesh::with_flags(
+        2,
+        &["--message-rate=20", "--message-burst=150", "--byte-rate=20000", "--byte-burst=70000", "--ping-rate=5"],
+    )
     .await;
     let talk = Chatter::slow(&mesh).await;
     let messages = async {
@@ -90,7 +82,7 @@ async fn floods_are_refused_by_name_then_closed_and_others_do_not_notice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_goes_on_writing_behind_a_broken_frame_holds_up_nobody() {
-    let mesh = with_flags(&[]).await;
+    let mesh = TestMesh::with_flags(2, &[]).await;
     let talk = Chatter::start(&mesh).await;
     let end = Instant::now() + Duration::from_secs(3);
     let nonsense = [frame(0x83, b""), vec![0; 256 * 1024]].concat();

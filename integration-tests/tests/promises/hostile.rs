@@ -7,18 +7,14 @@ use std::time::Duration;
 
 use signaling_integration_tests::http::{Head, ask, ends, read_answer};
 use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::raw_socket::{TEXT, connect_from, frame};
+use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_protocol::trunk::OFFER;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-
-async fn with_flags(flags: &[&str]) -> TestMesh {
-    let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-    TestMesh::with(|options| (options.nodes, options.balancer_args) = (2, flags)).await
-}
 
 async fn refused(mesh: &TestMesh, reason: &str) -> f64 {
     metric(&mesh.mesh.state().balancers[0].internal, "signaling_refused_connects_total", reason).await
@@ -69,7 +65,7 @@ fn odd_targets() -> Vec<(String, u16, &'static str)> {
 
 #[tokio::test]
 async fn odd_targets_lead_nowhere_and_are_counted() {
-    let mesh = with_flags(&[]).await;
+    let mesh = TestMesh::with_flags(2, &[]).await;
     let mut expected = 0.0;
     for (request, status, code) in odd_targets() {
         let answer = ask(&mesh.address(), &request).await;
@@ -94,7 +90,7 @@ async fn odd_targets_lead_nowhere_and_are_counted() {
 /// All that an outsider finds, on whichever listener is public.
 #[tokio::test]
 async fn an_outsider_finds_the_documented_endpoints_alone() {
-    let mesh = with_flags(&[]).await;
+    let mesh = TestMesh::with_flags(2, &[]).await;
     let node = mesh.mesh.state().nodes[0].public.trim_start_matches("ws://").to_owned();
     let names = [
         "",
@@ -195,7 +191,7 @@ async fn what_servers_ask_each_other_nobody_asks_on_a_public_listener_even_with_
         let asks = |path: &str, method: &str| {
             knows(Head::get(path).method(method).with("Content-Length", "0").with("Connection", "close"))
         };
-        let trunk = knows(Head::upgrade("/internal/v1/trunk").with("Sec-WebSocket-Protocol", "signaling-trunk.v1"));
+        let trunk = knows(Head::upgrade("/internal/v1/trunk").with("Sec-WebSocket-Protocol", OFFER));
         let mut heads = vec![trunk.clone(), knows(Head::upgrade("/v1/connect/../../internal/v1/trunk"))];
         heads.extend(
             [
@@ -235,7 +231,7 @@ async fn what_servers_ask_each_other_nobody_asks_on_a_public_listener_even_with_
 
 #[tokio::test]
 async fn what_comes_behind_a_request_is_never_taken_for_another() {
-    let mesh = with_flags(&[]).await;
+    let mesh = TestMesh::with_flags(2, &[]).await;
     let second = Head::get("/client.js").text();
     let hidden = format!("POST /internal/v1/forward HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n{second}");
     // Behind a refusal: the connection ends with it.
@@ -285,7 +281,7 @@ const BREAK: (&str, &str) = ("\\r\\nInjected: yes", "%0d%0aInjected:%20yes");
 
 #[tokio::test]
 async fn line_breaks_in_names_tokens_and_requests_get_into_no_answer_and_no_log() {
-    let mesh = with_flags(&["--log=debug"]).await;
+    let mesh = TestMesh::with_flags(2, &["--log=debug"]).await;
     let (json, query) = BREAK;
     for target in [
         format!("/v1/connect?client_id=a{query}"),
@@ -332,7 +328,7 @@ async fn line_breaks_in_names_tokens_and_requests_get_into_no_answer_and_no_log(
 
 #[tokio::test]
 async fn data_that_is_nested_deeply_is_carried_as_it_stands_and_harms_nobody() {
-    let mesh = with_flags(&[]).await;
+    let mesh = TestMesh::with_flags(2, &[]).await;
     let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
     let mut bob = RawSocket::connect(&mesh.address(), "bob").await;
     for depth in [100, 1_000, 30_000] {
@@ -347,7 +343,7 @@ async fn data_that_is_nested_deeply_is_carried_as_it_stands_and_harms_nobody() {
 
 #[tokio::test]
 async fn a_connection_that_asks_for_nothing_makes_room_for_a_newer_one() {
-    let mesh = with_flags(&["--max-handshakes=3"]).await;
+    let mesh = TestMesh::with_flags(2, &["--max-handshakes=3"]).await;
     let before = refused(&mesh, "handshakes").await;
     let mut silent = Vec::new();
     for _ in 0..5 {
@@ -366,42 +362,4 @@ async fn a_connection_that_asks_for_nothing_makes_room_for_a_newer_one() {
     for peer in peers {
         peer.close().await;
     }
-}
-
-#[tokio::test]
-async fn an_address_is_taken_from_a_proxy_that_is_trusted_and_from_nobody_else() {
-    let flags = ["--max-per-address=1", "--trusted-proxies=127.0.0.2/32,10.0.0.0/8"];
-    let forwarded = with_flags(&[&flags[..], &["--client-address=x-forwarded-for"]].concat()).await;
-    let status = async |mesh: &TestMesh, from: [u8; 4], front: &[u8], id: &str, client: &str| {
-        let mut stream = connect_from(from, &mesh.address()).await.unwrap();
-        let head = Head::connect(id).with("X-Forwarded-For", client);
-        stream.write_all(&[front, head.text().as_bytes()].concat()).await.unwrap();
-        (read_answer(&mut stream).await.status, stream)
-    };
-    let proxy = [127, 0, 0, 2];
-    let (first, _one) = status(&forwarded, proxy, b"", "a", "192.0.2.1").await;
-    let (other, _two) = status(&forwarded, proxy, b"", "b", "198.51.100.1, 192.0.2.2, 10.1.1.1").await;
-    let (again, _) = status(&forwarded, proxy, b"", "c", "203.0.113.7, 192.0.2.2").await;
-    assert_eq!((first, other, again), (101, 101, 429), "the nearest that is no proxy counts");
-    let (stranger, _three) = status(&forwarded, [127, 0, 0, 3], b"", "d", "192.0.2.9").await;
-    let (forger, _) = status(&forwarded, [127, 0, 0, 3], b"", "e", "192.0.2.10").await;
-    assert_eq!((stranger, forger), (101, 429), "a stranger is who he is");
-
-    let proxied = with_flags(&[&flags[..], &["--client-address=proxy-v2"]].concat()).await;
-    let front = |last: u8| {
-        let ends = [192, 0, 2, last, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
-        [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &ends].concat()
-    };
-    let (first, _one) = status(&proxied, proxy, &front(1), "a", "").await;
-    let (other, _two) = status(&proxied, proxy, &front(2), "b", "").await;
-    let (again, _) = status(&proxied, proxy, &front(2), "c", "").await;
-    assert_eq!((first, other, again), (101, 101, 429));
-    let (forger, _) = status(&proxied, [127, 0, 0, 3], &front(9), "d", "").await;
-    assert_eq!(forger, 400, "from a stranger it is no HTTP");
-    let mut bare = connect_from(proxy, &proxied.address()).await.unwrap();
-    bare.write_all(Head::connect("e").text().as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = timeout(PATIENCE, bare.read_to_end(&mut answer)).await.unwrap();
-    assert!(answer.is_empty(), "a trusted proxy that does not say whose connection it is");
-    assert_eq!(refused(&proxied, "proxy_header").await, 1.0);
 }

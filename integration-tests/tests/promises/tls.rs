@@ -8,11 +8,10 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use signaling_client::{Event, Options};
+use signaling_integration_tests::eventually;
 use signaling_integration_tests::http::{Head, ask};
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::tls::Certificate;
-use signaling_integration_tests::{TestMesh, eventually};
-use tempfile::TempDir;
+use signaling_integration_tests::metrics;
+use signaling_integration_tests::tls::{Certificate, SecureMesh};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -22,35 +21,23 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-struct Secure {
-    mesh: TestMesh,
-    certificate: Certificate,
-    folder: TempDir,
+async fn start() -> SecureMesh {
+    // A silent connection must not cost the test five seconds.
+    SecureMesh::start(2, 2, &["--handshake-ms=1000"]).await
 }
 
-impl Secure {
-    async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let certificate = Certificate::new(folder.path(), "first");
-        // A silent connection must not cost the test five seconds.
-        let flags = [certificate.flags(), vec!["--handshake-ms=1000".to_owned()]].concat();
-        let mesh = TestMesh::with(|options| (options.nodes, options.balancer_args) = (2, flags)).await;
-        Self { mesh, certificate, folder }
-    }
+async fn client(secure: &SecureMesh, id: &str) -> Client {
+    let stream = secure.certificate.connect(&secure.mesh.address(), &["h2", "http/1.1"]).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    let url = format!("wss://localhost/v1/connect?client_id={id}");
+    let (socket, _) = client_async(url, stream).await.unwrap();
+    let mut client = Client(socket);
+    assert_eq!(client.recv().await["type"], "welcome");
+    client
+}
 
-    async fn client(&self, id: &str) -> Client {
-        let stream = self.certificate.connect(&self.mesh.address(), &["h2", "http/1.1"]).await.unwrap();
-        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
-        let url = format!("wss://localhost/v1/connect?client_id={id}");
-        let (socket, _) = client_async(url, stream).await.unwrap();
-        let mut client = Client(socket);
-        assert_eq!(client.recv().await["type"], "welcome");
-        client
-    }
-
-    async fn metric(&self, name: &str, label: &str) -> f64 {
-        metric(&self.mesh.mesh.state().balancers[0].internal, name, label).await
-    }
+async fn metric(secure: &SecureMesh, name: &str, label: &str) -> f64 {
+    metrics::metric(&secure.mesh.mesh.state().balancers[0].internal, name, label).await
 }
 
 struct Client(WebSocketStream<TlsStream<TcpStream>>);
@@ -80,8 +67,8 @@ impl Client {
 
 #[tokio::test]
 async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_disturbs_nobody() {
-    let secure = Secure::start().await;
-    let (mut alice, mut bob) = (secure.client("alice").await, secure.client("bob").await);
+    let secure = start().await;
+    let (mut alice, mut bob) = (client(&secure, "alice").await, client(&secure, "bob").await);
     for (id, bytes) in (1..).zip([0, 1, 125, 126, 4_000, 16_383, 16_384, 16_385, 40_000, 60_000]) {
         alice.exchange(&mut bob, "bob", id, bytes).await;
     }
@@ -91,13 +78,13 @@ async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_
     secure.certificate.becomes(&second);
     let shown = || async { second.connect(&secure.mesh.address(), &[]).await.ok() };
     eventually("the second certificate to be shown", PATIENCE, shown).await;
-    assert_eq!(secure.metric("signaling_tls_certificate_loads_total", "shown").await, 1.0);
+    assert_eq!(metric(&secure, "signaling_tls_certificate_loads_total", "shown").await, 1.0);
     alice.exchange(&mut bob, "bob", 20, 100).await;
 
     // Half a file serves nobody: the one before stays.
     std::fs::write(&secure.certificate.path, "-----BEGIN CERTIFICATE-----\nnonsense").unwrap();
     let tried =
-        || async { (secure.metric("signaling_tls_certificate_loads_total", "unusable").await > 0.0).then_some(()) };
+        || async { (metric(&secure, "signaling_tls_certificate_loads_total", "unusable").await > 0.0).then_some(()) };
     eventually("the half file to be passed over", PATIENCE, tried).await;
     second.connect(&secure.mesh.address(), &[]).await.unwrap();
     bob.exchange(&mut alice, "alice", 1, 100).await;
@@ -105,7 +92,7 @@ async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_
 
 #[tokio::test]
 async fn the_sdk_comes_over_tls_and_not_to_a_server_that_it_does_not_trust() {
-    let secure = Secure::start().await;
+    let secure = start().await;
     let url = format!("wss://localhost:{}/v1/connect", secure.mesh.address().rsplit_once(':').unwrap().1);
     let options =
         |id: &str, certificate: &Certificate| Options::new(id, [&url]).unwrap().tls(Arc::new(certificate.trusted()));
@@ -130,8 +117,8 @@ async fn the_sdk_comes_over_tls_and_not_to_a_server_that_it_does_not_trust() {
 
 #[tokio::test]
 async fn more_than_the_buffers_take_at_once_arrives_whole_and_in_order() {
-    let secure = Secure::start().await;
-    let (mut alice, mut bob) = (secure.client("alice").await, secure.client("bob").await);
+    let secure = start().await;
+    let (mut alice, mut bob) = (client(&secure, "alice").await, client(&secure, "bob").await);
     const MESSAGES: u64 = 60;
     let send = async {
         for id in 1..=MESSAGES {
@@ -151,7 +138,7 @@ async fn more_than_the_buffers_take_at_once_arrives_whole_and_in_order() {
 
 #[tokio::test]
 async fn a_close_is_answered_and_the_end_of_tls_is_told() {
-    let secure = Secure::start().await;
+    let secure = start().await;
     let mut stream = secure.certificate.connect(&secure.mesh.address(), &[]).await.unwrap();
     stream
         .write_all(Head::connect("alice").with("Sec-WebSocket-Protocol", "signaling.v1").text().as_bytes())
@@ -168,8 +155,8 @@ async fn a_close_is_answered_and_the_end_of_tls_is_told() {
 
 #[tokio::test]
 async fn who_speaks_no_tls_gets_no_answer_and_is_counted() {
-    let secure = Secure::start().await;
-    let before = secure.metric("signaling_refused_connects_total", "reason=\"tls\"").await;
+    let secure = start().await;
+    let before = metric(&secure, "signaling_refused_connects_total", "reason=\"tls\"").await;
     for bytes in [Head::connect("alice").text().into_bytes(), vec![0; 100], b"\x16\x03\x01\0\x05hello".to_vec()] {
         let mut stream = TcpStream::connect(secure.mesh.address()).await.unwrap();
         stream.write_all(&bytes).await.unwrap();
@@ -177,7 +164,7 @@ async fn who_speaks_no_tls_gets_no_answer_and_is_counted() {
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap();
         assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     }
-    assert_eq!(secure.metric("signaling_refused_connects_total", "reason=\"tls\"").await, before + 3.0);
+    assert_eq!(metric(&secure, "signaling_refused_connects_total", "reason=\"tls\"").await, before + 3.0);
     let mut silent = TcpStream::connect(secure.mesh.address()).await.unwrap();
     assert!(signaling_integration_tests::http::ends(&mut silent, Duration::from_secs(3)).await);
 

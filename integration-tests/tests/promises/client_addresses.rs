@@ -1,0 +1,53 @@
+//! Limits by address count clients by their own addresses, also behind a proxy, and nobody forges one.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use signaling_integration_tests::TestMesh;
+use signaling_integration_tests::http::{Head, read_answer};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::raw_socket::connect_from;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn an_address_is_taken_from_a_proxy_that_is_trusted_and_from_nobody_else() {
+    let flags = ["--max-per-address=1", "--trusted-proxies=127.0.0.2/32,10.0.0.0/8"];
+    let forwarded = TestMesh::with_flags(1, &[&flags[..], &["--client-address=x-forwarded-for"]].concat()).await;
+    let status = async |mesh: &TestMesh, from: [u8; 4], front: &[u8], id: &str, client: &str| {
+        let mut stream = connect_from(from, &mesh.address()).await.unwrap();
+        let head = Head::connect(id).with("X-Forwarded-For", client);
+        stream.write_all(&[front, head.text().as_bytes()].concat()).await.unwrap();
+        (read_answer(&mut stream).await.status, stream)
+    };
+    let proxy = [127, 0, 0, 2];
+    let (first, _one) = status(&forwarded, proxy, b"", "a", "192.0.2.1").await;
+    let (other, _two) = status(&forwarded, proxy, b"", "b", "198.51.100.1, 192.0.2.2, 10.1.1.1").await;
+    let (again, _) = status(&forwarded, proxy, b"", "c", "203.0.113.7, 192.0.2.2").await;
+    assert_eq!((first, other, again), (101, 101, 429), "the nearest that is no proxy counts");
+    let (stranger, _three) = status(&forwarded, [127, 0, 0, 3], b"", "d", "192.0.2.9").await;
+    let (forger, _) = status(&forwarded, [127, 0, 0, 3], b"", "e", "192.0.2.10").await;
+    assert_eq!((stranger, forger), (101, 429), "a stranger is who he is");
+
+    let proxied = TestMesh::with_flags(1, &[&flags[..], &["--client-address=proxy-v2"]].concat()).await;
+    let front = |last: u8| {
+        let ends = [192, 0, 2, last, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
+        [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &ends].concat()
+    };
+    let (first, _one) = status(&proxied, proxy, &front(1), "a", "").await;
+    let (other, _two) = status(&proxied, proxy, &front(2), "b", "").await;
+    let (again, _) = status(&proxied, proxy, &front(2), "c", "").await;
+    assert_eq!((first, other, again), (101, 101, 429));
+    let (forger, _) = status(&proxied, [127, 0, 0, 3], &front(9), "d", "").await;
+    assert_eq!(forger, 400, "from a stranger it is no HTTP");
+    let mut bare = connect_from(proxy, &proxied.address()).await.unwrap();
+    bare.write_all(Head::connect("e").text().as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = timeout(PATIENCE, bare.read_to_end(&mut answer)).await.unwrap();
+    assert!(answer.is_empty(), "a trusted proxy that does not say whose connection it is");
+    let internal = &proxied.mesh.state().balancers[0].internal;
+    assert_eq!(metric(internal, "signaling_refused_connects_total", "reason=\"proxy_header\"").await, 1.0);
+}

@@ -1,0 +1,75 @@
+//! A plain client that reads nothing is closed as too slow, and what was not written to it waits for it to come back.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use serde_json::json;
+use signaling_integration_tests::http::{Head, read_answer};
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpSocket;
+use tokio::time::{Instant, timeout};
+
+/// A socket that takes nothing is closed after 10 s; the rest is for the look that notices.
+const CLOSED_AFTER: std::ops::Range<u64> = 9_500..13_000;
+/// An ack that takes so long will not come.
+const UNWRITTEN: Duration = Duration::from_secs(2);
+/// More than the buffers of two sockets hold.
+const MOST: u64 = 1_000;
+/// What waits for whoever does not read: no more than its sender may have without a fate.
+const BEHIND: u64 = 3;
+
+#[tokio::test]
+async fn who_reads_nothing_is_closed_as_too_slow_and_finds_the_rest_when_it_comes_back() {
+    let mesh = TestMesh::with_flags(2, &["--byte-rate=0"]).await;
+    let balancer = mesh.mesh.state().balancers[0].internal.clone();
+    let closes = async || metric(&balancer, "signaling_client_closes_total", "code=\"4002\"").await;
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut bob = reads_little(&mesh, "bob").await;
+    let resume = bob.message().await["resume"].as_str().unwrap().to_owned();
+
+    let mut first_unwritten = 0;
+    for id in 1..=MOST {
+        send(&mut alice, id).await;
+        let Ok(answer) = timeout(UNWRITTEN, alice.recv()).await else {
+            first_unwritten = id;
+            break;
+        };
+        assert_eq!(answer, json!({ "type": "ack", "id": id }));
+    }
+    assert!(first_unwritten > 1, "the kernel takes some for a client that does not read, and not everything");
+    let (full, last) = (Instant::now() - UNWRITTEN, first_unwritten + BEHIND);
+    for id in first_unwritten + 1..=last {
+        send(&mut alice, id).await;
+    }
+    assert!(alice.has_nothing().await);
+    let is_closed = || async { (closes().await == 1.0).then_some(()) };
+    eventually("bob to be closed as too slow", Duration::from_secs(20), is_closed).await;
+    let after = full.elapsed();
+    assert!(CLOSED_AFTER.contains(&(after.as_millis() as u64)), "after {after:?}");
+    drop(bob);
+
+    let mut bob = Peer::resume(&mesh.url(), "bob", &resume).await;
+    assert_eq!(bob.welcome["resumed"], true);
+    for id in first_unwritten..=last {
+        assert_eq!(bob.recv().await["id"], id);
+        assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
+    }
+}
+
+async fn send(alice: &mut Peer, id: u64) {
+    alice.signal("bob", json!("x".repeat(60_000)), Some(id)).await;
+}
+
+/// A client whose socket holds little.
+async fn reads_little(mesh: &TestMesh, id: &str) -> RawSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 * 1024).unwrap();
+    let mut stream = socket.connect(mesh.address().parse().unwrap()).await.unwrap();
+    stream.write_all(Head::connect(id).text().as_bytes()).await.unwrap();
+    let answer = read_answer(&mut stream).await;
+    assert_eq!(answer.status, 101, "{answer:?}");
+    RawSocket { stream, answer }
+}
