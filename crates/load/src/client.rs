@@ -169,8 +169,9 @@ impl Client {
 
     /// Tries again to write what waits. `true` when nothing does, or there is nobody to write to any more.
     pub(crate) fn flush(&self, context: &mut TaskContext<'_>) -> bool {
-        // Ready at once, without a system call, unless the last write was cut short.
-        !self.is_open.get() || self.socket.borrow_mut().poll_ready_unpin(context).is_ready()
+        // Ready at once, without a system call, unless the last write was cut short. TLS keeps what the socket did not take, and tells
+        // only who flushes.
+        !self.is_open.get() || self.socket.borrow_mut().poll_flush_unpin(context).is_ready()
     }
 
     /// Reads until the socket ends, and says how it did.
@@ -255,9 +256,15 @@ pub(crate) async fn connect_from(source: Option<IpAddr>, address: SocketAddr) ->
 mod tests {
     #![allow(clippy::unwrap_used)]
     use tokio::net::TcpListener;
+    use tokio::task::yield_now;
     use tokio_tungstenite::accept_async;
 
     use super::*;
+    use crate::testing::tls_server;
+
+    const WELCOME: &str = r#"{"type":"welcome","resume":"t","resumed":false}"#;
+    /// More than tokio lets a task write in one turn.
+    const AT_ONCE: usize = 500;
 
     /// A server that says welcome and resets the connection.
     async fn connected_to_one_that_breaks() -> Client {
@@ -265,7 +272,7 @@ mod tests {
         let url = format!("ws://{}/", listener.local_addr().unwrap());
         let serving = async {
             let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
-            socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
+            socket.send(Message::text(WELCOME)).await.unwrap();
             socket.get_ref().set_zero_linger().unwrap();
         };
         let way = Way::default();
@@ -286,5 +293,33 @@ mod tests {
 
         let unanswered = client.unanswered.unwrap().into_inner();
         assert!(unanswered.last_key_value().is_some_and(|(id, last)| Some(*id) == broken && !last.is_sent));
+    }
+
+    #[tokio::test]
+    async fn over_tls_too_what_is_sent_in_one_turn_waits_for_no_later_message() {
+        let dir = tempfile::tempdir().unwrap();
+        let (acceptor, certificate) = tls_server(dir.path());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("wss://{}/", listener.local_addr().unwrap());
+        let serving = async {
+            let stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+            let mut socket = accept_async(stream).await.unwrap();
+            socket.send(Message::text(WELCOME)).await.unwrap();
+            socket
+        };
+        let way = Way { trust: Some(Trust::of(&certificate).unwrap()), ..Way::default() };
+        let (client, mut socket) = tokio::join!(Client::connect(&url, &way), serving);
+        let client = client.unwrap();
+
+        let mut context = TaskContext::from_waker(Waker::noop());
+        let sent = (0..AT_ONCE).map(|_| client.send("hello".to_owned(), None, &mut context)).last();
+        assert_eq!(sent, Some(Sent::Waits), "a task may not go on for ever");
+        while !client.flush(&mut context) {
+            yield_now().await;
+        }
+        for _ in 0..AT_ONCE {
+            let arrived = timeout(Duration::from_secs(5), socket.next()).await;
+            assert_eq!(arrived.expect("nothing in time").unwrap().unwrap(), Message::text("hello"));
+        }
     }
 }

@@ -38,6 +38,8 @@ mod stats;
 mod steady;
 mod table;
 
+#[cfg(test)]
+pub(crate) use certificate::Certificate;
 pub use contestant::Contestant;
 pub use options::Options;
 pub(crate) use stats::median;

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use signaling_integration_tests::Drill;
+use signaling_api_standin::{Expiry, Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
 use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::{Drill, TestMesh, eventually, http};
 
 /// Less than the hold time for each act.
 const ALL: Duration = Duration::from_secs(40);
+/// An API server that is away shows by the age of the last reading.
+const AWAY: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn from_three_nodes_to_five_to_two_and_all_replaced_in_turn_no_message_is_lost_and_no_socket_closed() {
@@ -34,6 +38,56 @@ async fn from_three_nodes_to_five_to_two_and_all_replaced_in_turn_no_message_is_
 
     outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL);
     assert_asked_by_all(&kubernetes).await;
+}
+
+#[tokio::test]
+async fn watches_fail_in_their_ways_and_the_api_server_altogether_while_nodes_come_and_go_and_no_message_is_lost() {
+    let mut kubernetes = KubernetesMesh::start().await;
+    let api = Arc::clone(&kubernetes.api);
+    let faults = [Fault::Cut, Fault::Truncated, Fault::EndsAtOnce, Fault::Status(410), Fault::Status(500)];
+
+    let outcome = Drill::new("EndpointSlices by an API server that fails")
+        .run(&mut kubernetes.mesh, async |mesh| {
+            let mut sizes = [4, 3].into_iter().cycle();
+            let mut scales = async || {
+                mesh.mesh.scale(sizes.next().unwrap()).await.unwrap();
+                mesh.agrees().await;
+            };
+            for fault in faults {
+                api.fails(Faults::of_watches(fault));
+                if matches!(fault, Fault::EndsAtOnce | Fault::Status(_)) {
+                    api.ends_watches();
+                }
+                scales().await;
+                api.fails(Faults::NONE);
+            }
+            for expiry in [Expiry::Event, Expiry::Status] {
+                api.expires(expiry);
+                scales().await;
+            }
+            api.fails(Faults::of_both(Fault::Status(503)));
+            api.ends_watches();
+            every_server_keeps_its_view_and_is_ready(mesh, 4).await;
+            api.fails(Faults::NONE);
+            scales().await;
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved();
+    let balancer = &kubernetes.mesh.mesh.state().balancers[0].internal;
+    assert!(metric(balancer, "signaling_discovery_failures_total", "").await >= 1.0, "what was broken was noticed");
+}
+
+/// For as long as an API server that answers nothing is worth a look.
+async fn every_server_keeps_its_view_and_is_ready(mesh: &TestMesh, nodes: usize) {
+    let state = mesh.mesh.state();
+    let internals = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|it| &it.internal));
+    for internal in internals {
+        let is_old = || async { (metric(internal, "signaling_discovery_age_seconds", "").await > 5.0).then_some(()) };
+        eventually("its view to be old", AWAY, is_old).await;
+        assert_eq!(metric(internal, "signaling_view_nodes", "").await, nodes as f64);
+        assert_eq!(http::get(internal, "/readyz").await.status, 200);
+    }
 }
 
 /// The servers have it all from the API server, and nothing failed.

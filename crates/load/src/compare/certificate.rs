@@ -6,16 +6,16 @@ use anyhow::{Context, Result, bail};
 use crate::wire::SERVER_NAME;
 
 /// A certificate that all contestants show: ECDSA on P-256, which nobody but itself has signed.
-pub(super) struct Certificate {
-    pub(super) path: PathBuf,
-    pub(super) key: PathBuf,
+pub(crate) struct Certificate {
+    pub(crate) path: PathBuf,
+    pub(crate) key: PathBuf,
     /// Both in one file.
-    pub(super) both: PathBuf,
+    pub(crate) both: PathBuf,
 }
 
 impl Certificate {
     /// Makes one in `dir` by openssl.
-    pub(super) fn new(dir: &Path) -> Result<Self> {
+    pub(crate) fn new(dir: &Path) -> Result<Self> {
         let [path, key, both] = ["certificate.pem", "key.pem", "both.pem"].map(|name| dir.join(name));
         let mut openssl = Command::new("openssl");
         openssl.args([
@@ -43,7 +43,7 @@ impl Certificate {
     }
 
     /// What our servers are told.
-    pub(super) fn flags(&self) -> [String; 2] {
+    pub(crate) fn flags(&self) -> [String; 2] {
         [format!("--tls-cert={}", self.path.display()), format!("--tls-key={}", self.key.display())]
     }
 }

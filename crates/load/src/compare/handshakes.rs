@@ -137,41 +137,26 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::net::SocketAddr;
     use std::path::Path;
-    use std::sync::Arc;
 
-    use rustls::ServerConfig;
-    use rustls::crypto::ring;
-    use rustls::pki_types::pem::PemObject as _;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpListener;
     use tokio::task::{LocalSet, spawn_local};
-    use tokio_rustls::TlsAcceptor;
 
-    use super::super::certificate::Certificate;
     use super::*;
+    use crate::testing::tls_server;
 
     /// A server that gives tickets.
     async fn serve(dir: &Path) -> Secure {
-        let Certificate { path, key, .. } = Certificate::new(dir).unwrap();
-        let chain = vec![CertificateDer::from_pem_file(&path).unwrap()];
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, PrivateKeyDer::from_pem_file(&key).unwrap())
-            .unwrap();
-        config.ticketer = ring::Ticketer::new().unwrap();
+        let (acceptor, certificate) = tls_server(dir);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         spawn_local(async move {
             loop {
                 let (stream, acceptor) = (listener.accept().await.unwrap().0, acceptor.clone());
                 spawn_local(async move { acceptor.accept(stream).await.unwrap().read(&mut [0; 1]).await });
             }
         });
-        Secure { address, certificate: path }
+        Secure { address, certificate }
     }
 
     #[tokio::test]
