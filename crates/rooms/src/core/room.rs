@@ -153,7 +153,7 @@ impl Step<'_> {
     fn lose(&mut self, who: &Who, keep: i64) {
         let Some(known) = self.room.records.get(&who.client).cloned() else { return };
         if known.session == who.session && known.node == who.node && known.place != Place::Gone {
-            let sign = known.sign.min(self.now - self.rules.stale_ms() + keep);
+            let sign = self.now - self.rules.stale_ms() + keep;
             self.room.records.put(&who.client, Record { sign, ..known });
         }
     }

@@ -3,6 +3,6 @@ local client, who, keep = ARGV[9], who_at(9), tonumber(ARGV[14])
 local known = read(client)
 local place = known and known.session == who.session and known.node == who.node and place_of(client)
 if place then
-  redis.call('ZADD', place == 'm' and members or checkin, 'LT', now - stale + keep, client)
+  redis.call('ZADD', place == 'm' and members or checkin, 'XX', now - stale + keep, client)
 end
 local asked_of, list_after = { { client, who.session } }, nil

@@ -90,6 +90,23 @@ async fn the_seat_of_who_dropped_out_is_not_given_to_the_line_while_it_is_kept()
 }
 
 #[tokio::test]
+async fn a_seat_is_kept_for_as_long_as_is_said_however_long_ago_its_last_sign_of_life_was() {
+    on_both(rules(1), async |mut house| {
+        house.join("alice").await;
+        house.join("bob").await;
+        house.pass(STALE - Duration::from_secs(2));
+        house.refresh(&["bob"]).await;
+        let keep = STALE - Duration::from_secs(1);
+        house.lose("alice", keep).await;
+        house.pass(keep - Duration::from_secs(1));
+        assert_eq!(ahead(&house.refresh(&["bob"]).await), 0);
+        house.pass(Duration::from_secs(1));
+        assert_eq!(told(&house.refresh(&["bob"]).await), ["!alice", "+bob"]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_room_may_have_a_capacity_of_its_own_and_a_smaller_one_puts_nobody_out() {
     on_both(rules(1), async |mut house| {
         for name in ["alice", "bob", "carol", "dave"] {
