@@ -181,7 +181,7 @@ deps-check: deps-run ## What `make check` needs: rustfmt, clippy, cargo-deny and
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@command -v cargo-deny >/dev/null || cargo install --locked --debug $(CARGO_DENY)
-	@command -v cargo-machete >/dev/null || cargo install --locked --debug $(CARGO_MACHETE)
+	@command -v cargo-machete >/dev/null || cargo install --locked $(CARGO_MACHETE)
 
 deps-bench: deps-run ## What comparing with other proxies needs: nginx and HAProxy, and openssl for a certificate
 	@.ci/deps --optional nginx haproxy openssl
