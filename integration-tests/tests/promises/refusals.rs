@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_integration_tests::http::{Answer, Head, ask, read_answer};
-use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::mint::{Signer, claims};
 use signaling_integration_tests::raw_socket::{PING, connect_from};
 use signaling_integration_tests::token_mesh::ask_for_tokens;
@@ -308,6 +308,29 @@ async fn strangers_without_a_good_token_do_not_use_up_the_rate_of_those_who_have
     }
     let _alice = Peer::connect_with(&mesh.url(), "alice", &signer.token(&claims("alice"))).await;
     assert_eq!(refused(&mesh, "reason=\"rate\"").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_join_past_the_limits_is_refused_and_counted() {
+    const REFUSED_JOINS: &str = "signaling_refused_joins_total";
+    let flags = ["--max-rooms-per-client=1", "--room-capacity=1", "--room-line=1"].map(str::to_owned);
+    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags.to_vec())).await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let refused = async |what: &str| metric(&node, REFUSED_JOINS, &format!("what=\"{what}\"")).await;
+    let mut peers = Vec::new();
+    for (name, answer) in [("alice", "joined"), ("bob", "waiting"), ("carol", "error")] {
+        let mut peer = Peer::connect(&mesh.url(), name).await;
+        peer.send(&json!({ "type": "join", "room": "full", "id": 1 })).await;
+        let told = peer.recv_type(answer).await;
+        assert!(answer != "error" || (told["code"] == "overloaded" && told["retry_after_ms"].is_u64()), "{told}");
+        peers.push(peer);
+    }
+    becomes(&node, REFUSED_JOINS, 1).await;
+    assert_eq!(refused("line").await, 1.0);
+    peers[0].send(&json!({ "type": "join", "room": "another", "id": 2 })).await;
+    assert_eq!(peers[0].recv_type("error").await["code"], "overloaded");
+    becomes(&node, REFUSED_JOINS, 2).await;
+    assert_eq!(refused("rooms").await, 1.0);
 }
 
 /// Floods are refused by status alone, whatever subprotocol they offer.

@@ -195,6 +195,18 @@ async fn a_socket_whose_token_expires_is_closed_and_one_that_shows_a_new_one_sta
 }
 
 #[tokio::test]
+async fn a_mesh_that_asks_for_none_says_so_loudly_at_its_start() {
+    let warned = |mesh: &TestMesh, id: &str| {
+        let log = std::fs::read_to_string(mesh.dir.path().join(format!("logs/{id}.log"))).unwrap();
+        log.lines().filter(|line| line.contains("WARN") && line.contains("ANONYMOUS")).count()
+    };
+    let (open, closed) = (TestMesh::start().await, mesh_of(&Signer::hs256(), 1).await);
+    for id in ["balancer-0", "node-0"] {
+        assert_eq!((warned(&open, id), warned(&closed, id)), (1, 0), "{id}");
+    }
+}
+
+#[tokio::test]
 async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
     let signer = Signer::rs256();
     let mesh = mesh_of(&signer, 1).await;
