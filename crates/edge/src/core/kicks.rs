@@ -4,6 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use signaling_protocol::ClientId;
 
+/// By how much servers' clocks may differ.
+const CLOCKS_DIFFER_S: u64 = 60;
+
 /// When each client was put out, in seconds since 1970. Edges judge tokens by it; nodes keep it for edges that did not hear of it.
 #[derive(Debug, Default)]
 pub struct Kicks {
@@ -15,6 +18,13 @@ pub struct Kicks {
 impl Kicks {
     /// Most clients that are remembered. Past that the one that was put out longest ago is forgotten.
     pub const MOST: usize = 10_000;
+
+    /// The latest moment at which somebody may have been put out, for who says so now, both in seconds since 1970. Later ones come of
+    /// a clock that is wrong: believed, it would keep out tokens that are made until then.
+    #[must_use]
+    pub fn latest_believable(now: u64) -> u64 {
+        now + CLOCKS_DIFFER_S
+    }
 
     /// Remembers that a client was put out. Says whether that is news: nothing as late was known of it, and there is room.
     pub fn add(&mut self, client: &ClientId, at: u64) -> bool {

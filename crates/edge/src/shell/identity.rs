@@ -6,12 +6,8 @@ use tracing::{info, warn};
 
 use super::metrics;
 use super::state::State;
-use crate::core::{ClientKey, Kick, Proven, ShownToken};
+use crate::core::{ClientKey, Kick, Kicks, Proven, ShownToken};
 use crate::identity::TokenRefusal;
-
-/// Who says that a client was put out later than so many seconds from now has a clock that is wrong: believed, it would keep out tokens
-/// that are made until then.
-const CLOCKS_DIFFER_S: u64 = 60;
 
 impl State {
     /// A client is put out: its socket is closed with 4411, and its tokens of before do not let it in again. Says whether it
@@ -19,12 +15,13 @@ impl State {
     pub(super) fn put_out(&mut self, kick: &Kick) -> bool {
         let client = &kick.client_id;
         let (now, told) = (since_1970().as_secs(), kick.at);
-        if told.is_some_and(|at| !kick.at_once && at > now + CLOCKS_DIFFER_S) {
+        let latest = Kicks::latest_believable(now);
+        if told.is_some_and(|at| !kick.at_once && at > latest) {
             warn!(%client, at = told, "a node says that a client was put out, and when will only be: its clock, or this one, is wrong");
             return false;
         }
         let session = self.session_of(client);
-        let was_here = self.core.kick(client, told.unwrap_or(now).min(now + CLOCKS_DIFFER_S), kick.at_once);
+        let was_here = self.core.kick(client, told.unwrap_or(now).min(latest), kick.at_once);
         if was_here {
             metrics::kicked();
             info!(%client, session = session.map(display), "an operator has put a client out");

@@ -1,17 +1,14 @@
 //! Clients that an operator puts out: nodes know clients, and edges have their sockets and judge their tokens. So nodes tell edges, and
 //! remember it for those that come later.
 
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_admin::clients::{Kick, Kicks};
+use signaling_edge::core as edge;
 use signaling_protocol::ClientId;
 use signaling_protocol::trunk::ToEdge;
 
 use super::{NodeCore, TrunkKey};
-
-/// Who says that a client was put out later than so long from now has a clock that is wrong: believed, it would keep out tokens that
-/// are made until then.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
 impl NodeCore {
     /// The edge at the other end of a trunk reads [`ToEdge::Kicked`]: it is told of all whom this node remembers, and of those to
@@ -59,8 +56,8 @@ impl NodeCore {
 
     /// What is news here may be news to the other edges.
     fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
-        let today = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default();
-        if at > (today + CLOCKS_DIFFER).as_secs() || !self.kicks.add(client, at) {
+        let today = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if at > edge::Kicks::latest_believable(today) || !self.kicks.add(client, at) {
             return;
         }
         if self.lingering.get(client).is_some_and(|session| session.born / 1_000_000 <= at) {

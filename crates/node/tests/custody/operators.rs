@@ -118,7 +118,8 @@ fn what_an_edge_remembers_of_kicks_the_node_passes_on_once() {
     let [knows, others] = [(); 2].map(|()| node.core.trunk_up());
     node.core.share_kicks(knows);
     node.core.share_kicks(others);
-    for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true)] {
+    // The last of these is years ahead of this node's clock.
+    for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true), (u64::MAX / 2, false)] {
         node.tell(knows, &ToNode::Kicked { client_id: "anna", at });
         let expected = Vec::from_iter(told.then(|| ("anna".to_owned(), at, false)));
         assert_eq!(kicked(&mut node, others), expected, "{at}");
