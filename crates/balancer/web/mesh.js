@@ -110,7 +110,7 @@ function fillCard(card, { state, members }, hasButtons) {
   badge.hidden = state === '';
   badge.dataset.tone = isUp ? 'good' : text === 'down' || text === 'being killed' ? 'bad' : 'busy';
   card.querySelector('.row').hidden = !hasButtons;
-  for (const button of card.querySelectorAll('button')) button.disabled = !isUp;
+  for (const button of card.querySelectorAll('button')) button.disabled = !(isUp && hasButtons);
   const served = card.querySelector('.served');
   const wanted = JSON.stringify(members.map(({ id, name }) => [id, name]));
   if (served.dataset.members === wanted) return;

@@ -118,14 +118,16 @@ impl<'a> Page<'a> {
     /// Presses and releases the mouse over an element.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is none, or something else is where it ought to be.
     pub async fn click(&self, selector: &str) {
         let centre = format!(
             "(() => {{
                 const element = document.querySelector({});
                 element.scrollIntoView({{ block: 'center', behavior: 'instant' }});
                 const {{ x, y, width, height }} = element.getBoundingClientRect();
-                return {{ x: x + width / 2, y: y + height / 2 }};
+                const centre = {{ x: x + width / 2, y: y + height / 2 }};
+                const hit = document.elementFromPoint(centre.x, centre.y);
+                return {{ ...centre, isHit: width > 0 && element.contains(hit) }};
             }})()",
             json!(selector)
         );
@@ -138,6 +140,7 @@ impl<'a> Page<'a> {
                 break;
             }
         }
+        assert_eq!(at["isHit"], true, "{}: {selector} is hidden, or something is before it", self.name);
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": at["x"], "y": at["y"], "button": "left", "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", event).await;
