@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 use signaling_discovery::{Member, View};
+use signaling_edge::core::Rate;
 use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
 use signaling_protocol::trunk::{Attach, Request, Slot, ToEdge, ToNode};
 use signaling_protocol::{Incarnation, Left, NodeId, RoomName, SessionId};
@@ -69,7 +70,8 @@ struct Stage {
 impl Stage {
     fn new() -> Option<Self> {
         let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
-        let rooms = RoomSettings { per_client: PER_CLIENT, line: Some(1), ..RoomSettings::default() };
+        let copies = Some(Rate { per_second: 2, burst: 3 });
+        let rooms = RoomSettings { per_client: PER_CLIENT, line: Some(1), copies, ..RoomSettings::default() };
         let mut node = NodeCore::new(Settings {
             id: id.clone(),
             incarnation: Incarnation([7; 8]),

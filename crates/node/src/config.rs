@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, ValueEnum};
+use signaling_edge::core::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_protocol::grant::SignalScope;
 use signaling_server::crowding::{self, CrowdingArgs};
@@ -50,8 +51,16 @@ pub struct Args {
     pub room_store_password_file: Option<PathBuf>,
 
     /// Most members of a room that has no capacity of its own, 0 for no limit; the same on all nodes
-    #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 0)]
+    #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000)]
     pub room_capacity: u32,
+
+    /// How many members one client's broadcasts may reach, a second, 0 for no limit: each counts for as many as it is sent to
+    #[arg(long, env = "SIGNALING_BROADCAST_RATE", value_name = "MEMBERS", default_value_t = 5_000)]
+    pub broadcast_rate: u32,
+
+    /// How many at once, after a quiet time; one broadcast to more passes then
+    #[arg(long, env = "SIGNALING_BROADCAST_BURST", value_name = "MEMBERS", default_value_t = 25_000)]
+    pub broadcast_burst: u32,
 
     /// How long a room keeps the seat of a client that dropped out, in milliseconds, at most 5 minutes; --resume-ms if that is
     /// longer
@@ -181,6 +190,8 @@ impl Args {
             rooms: RoomConfig {
                 store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
+                copies: (self.broadcast_rate > 0)
+                    .then_some(Rate { per_second: self.broadcast_rate, burst: self.broadcast_burst }),
                 line: Some(self.room_line).filter(|&line| line > 0),
                 grace: Duration::from_millis(self.grace_ms),
                 presence: Duration::from_millis(self.presence_ms),

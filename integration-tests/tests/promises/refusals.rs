@@ -333,6 +333,35 @@ async fn a_join_past_the_limits_is_refused_and_counted() {
     assert_eq!(refused("rooms").await, 1.0);
 }
 
+#[tokio::test]
+async fn a_broadcast_to_more_members_than_its_sender_may_reach_is_refused_and_counted() {
+    let flags = ["--broadcast-rate=1", "--broadcast-burst=2"].map(str::to_owned);
+    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags.to_vec())).await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let [mut alice, mut bob, mut carol] = [
+        Peer::connect(&mesh.url(), "alice").await,
+        Peer::connect(&mesh.url(), "bob").await,
+        Peer::connect(&mesh.url(), "carol").await,
+    ];
+    for peer in [&mut alice, &mut bob, &mut carol] {
+        peer.send(&json!({ "type": "join", "room": "hall", "id": 1 })).await;
+        peer.recv_type("ack").await;
+    }
+    let broadcast = |id: u64| json!({ "type": "broadcast", "room": "hall", "data": id, "id": id });
+    for (id, answer) in [(2, "ack"), (3, "error")] {
+        alice.send(&broadcast(id)).await;
+        let told = alice.recv_type(answer).await;
+        assert!(answer == "ack" || (told["code"] == "rate_limited" && told["room"] == "hall"), "{told}");
+        assert!(answer == "ack" || (1..=2_000).contains(&told["retry_after_ms"].as_u64().unwrap()), "{told}");
+    }
+    bob.send(&broadcast(2)).await;
+    assert_eq!(bob.recv_type("ack").await["delivered"], 2);
+    assert_eq!(carol.recv_type("broadcast").await["from"], "alice");
+    assert_eq!(carol.recv_type("broadcast").await["from"], "bob");
+    becomes(&node, "signaling_requests_refused_total", 1).await;
+    assert_eq!(metric(&node, "signaling_requests_refused_total", "code=\"rate_limited\"").await, 1.0);
+}
+
 /// Floods are refused by status alone, whatever subprotocol they offer.
 async fn too_many(mesh: &TestMesh, reason: &str) {
     let reason = format!("reason=\"{reason}\"");

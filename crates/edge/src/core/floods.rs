@@ -6,6 +6,7 @@ use signaling_protocol::client::{self, EdgeMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 
+use super::bucket::whole_ms;
 use super::pace::{Exceeded, PaceLimits, Pacing};
 use super::{ClientKey, EdgeCore, Proven, Reading, Settings};
 use crate::ws::encode;
@@ -63,8 +64,7 @@ impl EdgeCore {
         };
         *count += 1;
         let client::Names { id, to, room } = client::names(text);
-        // Rounded up: who waits so long must not come too early.
-        let retry_after_ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).ok();
+        let retry_after_ms = Some(whole_ms(wait));
         let code = ErrorCode::RateLimited;
         let error =
             ServerMessage::Error { code, message, id, to: to.as_deref(), room: room.as_deref(), retry_after_ms };

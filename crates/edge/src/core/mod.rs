@@ -7,6 +7,7 @@
 //! once [`EdgeCore::wrote`] says that the socket took it, or a reliable client has said `received`, a `Confirm` rides
 //! along with the next batch.
 
+mod bucket;
 mod confirms;
 mod delays;
 mod endings;
@@ -42,13 +43,14 @@ use self::output::Pool;
 use self::session::{Session, Socket};
 use crate::rate_class::RateClass;
 
+pub use self::bucket::{Bucket, Rate, whole_ms};
 pub use self::delays::Delays;
 pub use self::filter::{Filter, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::kicking::Kick;
 pub use self::kicks::Kicks;
 pub use self::memory::MemoryLimits;
-pub use self::pace::{PaceLimits, Rate};
+pub use self::pace::PaceLimits;
 pub use self::proven::{Proven, ShownToken};
 pub use self::session::{ConnectRequest, Newcomer};
 pub use self::store::{Store, StoreLimits};

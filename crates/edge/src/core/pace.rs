@@ -2,14 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A rate that holds in the long run, and how far a client may run ahead of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Units a second.
-    pub per_second: u32,
-    /// Units at once, after a quiet time. A single thing that is larger passes when nothing was before it.
-    pub burst: u32,
-}
+use super::bucket::{Bucket, Rate};
 
 /// What a client may send. None: any amount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,7 +60,7 @@ struct Refused {
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Self {
-        let full = Bucket { full_at: now };
+        let full = Bucket::full(now);
         Self { messages: full, bytes: full, pings: full, refused: None }
     }
 
@@ -94,12 +87,7 @@ impl Pace {
 
     /// A ping has come. Says whether it may be answered; the socket is to be closed if not.
     pub(super) fn ping(&mut self, limits: &PaceLimits, now: Instant) -> bool {
-        let Some(rate) = limits.pings else { return true };
-        let passes = self.pings.wait(now, rate, 1).is_none();
-        if passes {
-            self.pings.pay(now, rate, 1);
-        }
-        passes
+        limits.pings.is_none_or(|rate| self.pings.take(now, rate, 1))
     }
 
     fn refuse(&mut self, now: Instant, limit: Exceeded, wait: Duration) -> Pacing {
@@ -116,31 +104,6 @@ impl Pace {
         *last = now;
         if now.saturating_duration_since(*first) >= ABUSE { Pacing::Abuse } else { Pacing::Wait(limit, wait) }
     }
-}
-
-/// A token bucket as one moment: when it would be full again.
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    full_at: Instant,
-}
-
-impl Bucket {
-    /// How long until so much may be taken; none: now.
-    fn wait(&self, now: Instant, rate: Rate, amount: u32) -> Option<Duration> {
-        // More than a full bucket holds is taken from a full one.
-        let room = cost(rate, rate.burst.max(1)).saturating_sub(cost(rate, amount));
-        let debt = self.full_at.saturating_duration_since(now);
-        debt.checked_sub(room).filter(|wait| !wait.is_zero())
-    }
-
-    fn pay(&mut self, now: Instant, rate: Rate, amount: u32) {
-        self.full_at = self.full_at.max(now) + cost(rate, amount);
-    }
-}
-
-/// How long the rate takes for so much.
-fn cost(rate: Rate, amount: u32) -> Duration {
-    Duration::from_nanos(u64::from(amount) * 1_000_000_000 / u64::from(rate.per_second.max(1)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use crate::core::{Bucket, Rate};
+
 /// Most addresses whose rates are known at a time: past that no further one may ask in this second.
 const MOST_ADDRESSES: usize = 100_000;
 
@@ -67,22 +69,8 @@ pub(super) struct Admission {
 }
 
 /// So many a second, and as many at once after a quiet second.
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    /// When it would be full again: a token each `1 / rate` seconds.
-    full_at: Instant,
-}
-
-impl Bucket {
-    fn take(&mut self, now: Instant, rate: u32) -> bool {
-        let token = Duration::from_secs(1) / rate.max(1);
-        let full_at = self.full_at.max(now) + token;
-        let has_one = full_at <= now + Duration::from_secs(1).max(token);
-        if has_one {
-            self.full_at = full_at;
-        }
-        has_one
-    }
+fn each_second(rate: u32) -> Rate {
+    Rate { per_second: rate.max(1), burst: rate.max(1) }
 }
 
 /// What is one for limits per address: of IPv6 the /64, which is what one subscriber or machine has at the least (RFC 6177).
@@ -95,7 +83,7 @@ fn network(address: IpAddr) -> IpAddr {
 
 impl Admission {
     pub(super) fn new(limits: AdmissionLimits, now: Instant) -> Self {
-        let arrivals = Bucket { full_at: now };
+        let arrivals = Bucket::full(now);
         let (sockets_by_address, arrivals_by_address) = (HashMap::new(), HashMap::new());
         Self { limits, sockets: 0, sockets_by_address, arrivals, arrivals_by_address, tidied: now }
     }
@@ -112,20 +100,20 @@ impl Admission {
         let Some(rate) = self.limits.rate_per_address else { return Ok(()) };
         if now >= self.tidied + TIDY_EVERY {
             self.tidied = now;
-            self.arrivals_by_address.retain(|_, bucket| bucket.full_at > now);
+            self.arrivals_by_address.retain(|_, bucket| !bucket.is_full(now));
         }
         if self.arrivals_by_address.len() >= MOST_ADDRESSES && !self.arrivals_by_address.contains_key(&address) {
             return Err(TooMany::RateOfAddress);
         }
-        let bucket = self.arrivals_by_address.entry(address).or_insert(Bucket { full_at: now });
-        if bucket.take(now, rate) { Ok(()) } else { Err(TooMany::RateOfAddress) }
+        let bucket = self.arrivals_by_address.entry(address).or_insert(Bucket::full(now));
+        if bucket.take(now, each_second(rate), 1) { Ok(()) } else { Err(TooMany::RateOfAddress) }
     }
 
     /// Lets one in that has shown what it must, and must then be let [out](Self::leave).
     pub(super) fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
         self.has_room(address)?;
-        if !self.arrivals.take(now, self.limits.rate) {
+        if !self.arrivals.take(now, each_second(self.limits.rate), 1) {
             return Err(TooMany::Rate);
         }
         self.sockets += 1;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
+use signaling_edge::core::Bucket;
 use signaling_protocol::grant::Grant;
 use signaling_protocol::seats::SessionState;
 use signaling_protocol::trunk::{Attach, Fate, Slot};
@@ -114,6 +115,8 @@ pub(super) struct Session {
     pub(super) commands: usize,
     /// Messages to all in a room, by number, whose members have not all got their fates.
     pub(super) broadcasts: BTreeMap<u64, Tally>,
+    /// What it may have sent of their copies.
+    pub(super) copies: Option<Bucket>,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
     /// Its messages that did not reach their recipients, at this node.
@@ -147,6 +150,7 @@ impl Session {
             recipients: Recipients::default(),
             commands: 0,
             broadcasts: BTreeMap::new(),
+            copies: None,
             fates: None,
             contender: None,
             undelivered: 0,

@@ -1,5 +1,7 @@
 //! Messages to all in a room.
 
+use signaling_edge::core::Rate;
+use signaling_node::core::RoomSettings;
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, NodeId, SessionId};
 use signaling_rooms::{Op, Who};
@@ -65,6 +67,95 @@ fn one_that_waits_for_a_seat_may_not_broadcast() {
 }
 
 const NAMES: [&str; 5] = ["b", "c", "d", "e", "f"];
+
+/// One that is refused with this time to wait.
+fn too_fast(id: u64, retry_after_ms: u64) -> String {
+    let message = "you send to more members of rooms than you may: wait, or send to fewer";
+    format!(
+        r#"{{"type":"error","code":"rate_limited","message":"{message}","id":{id},"room":"r","retry_after_ms":{retry_after_ms}}}"#
+    )
+}
+
+fn numbered(id: u64) -> String {
+    format!(r#"{{"type":"broadcast","room":"r","data":{id},"id":{id}}}"#)
+}
+
+#[test]
+fn one_counts_for_as_many_as_it_is_sent_to() {
+    let copies = Some(Rate { per_second: 2, burst: 5 });
+    let mut stage = Stage::with(&["n0"], 0, RoomSettings { copies, ..RoomSettings::default() });
+    for name in ["a", "b", "c"] {
+        stage.comes(name, "n0");
+        stage.joins(name, "r");
+    }
+    stage.passes(SECOND);
+    ["a", "b", "c"].into_iter().for_each(|name| drop(stage.heard(name)));
+
+    (1..=3).for_each(|id| stage.says("a", &numbered(id)));
+    stage.settle();
+    assert_eq!(stage.heard("b").len(), 2, "two of two each are within five");
+    let heard = stage.heard("a");
+    assert!(heard.len() == 3 && heard.contains(&too_fast(3, 500)), "{heard:?}");
+    stage.says("b", &numbered(1));
+    stage.settle();
+    assert_eq!(stage.heard("a").len(), 1, "others are not held up");
+    drop(stage.heard("b"));
+
+    stage.passes(SECOND / 2);
+    stage.says("a", &numbered(4));
+    stage.says("a", &numbered(5));
+    stage.settle();
+    assert_eq!(stage.heard("b").len(), 1, "who waits as told is heard");
+    assert_eq!(stage.heard("a").iter().filter(|text| text.contains("rate_limited")).count(), 1);
+}
+
+#[test]
+fn one_that_is_on_its_way_is_said_again_freely() {
+    let copies = Some(Rate { per_second: 1, burst: 2 });
+    let mut stage = Stage::with(&["n0"], 0, RoomSettings { copies, ..RoomSettings::default() });
+    for name in ["a", "b", "c"] {
+        stage.comes(name, "n0");
+        stage.joins(name, "r");
+    }
+    stage.passes(SECOND);
+    stage.goes("b", Gone::Lost);
+    ["a", "c"].into_iter().for_each(|name| drop(stage.heard(name)));
+    stage.says("a", BROADCAST);
+    stage.settle();
+    (0..3).for_each(|_| stage.repeats("a", BROADCAST));
+    stage.settle();
+    assert_eq!((stage.heard("a"), stage.heard("c")), (vec![], vec![HEARD.to_owned()]));
+}
+
+#[test]
+fn those_that_go_on_at_another_node_are_not_weighed_there() {
+    let copies = Some(Rate { per_second: 1, burst: 4 });
+    let mut stage = Stage::with(&["n0", "n1"], 0, RoomSettings { shared: true, copies, ..RoomSettings::default() });
+    for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n1")] {
+        stage.comes(name, node);
+        stage.joins(name, "r");
+    }
+    stage.passes(SECOND);
+    ["a", "b"].into_iter().for_each(|name| drop(stage.heard(name)));
+    let [one, two, three] = [1, 2, 3].map(numbered);
+    stage.is_cut = true;
+    [&one, &two].into_iter().for_each(|text| stage.says("a", text));
+    stage.settle();
+    stage.passes(2 * SECOND);
+    stage.says("a", &three);
+    stage.settle();
+    stage.dies("n0");
+    stage.is_cut = false;
+    stage.appears("a", "n1");
+    stage.repeats_all("a", &[&one, &two, &three]);
+    stage.settle();
+    assert_eq!(stage.heard("b").len(), 3);
+    let heard = stage.heard("a");
+    assert!(heard.iter().all(|text| !text.contains("rate_limited")), "{heard:?}");
+    stage.says("a", &numbered(4));
+    stage.settle();
+    assert!(stage.heard("a")[0].contains("rate_limited"), "but they count");
+}
 
 /// A room of many pages, with these and others who are not here.
 fn large_room() -> Stage {

@@ -184,8 +184,13 @@ impl Stage {
 
     /// A client says again what it has said last, as its edge does that has no fate for it.
     pub(crate) fn repeats(&mut self, name: &'static str, text: &str) {
-        self.clients.get_mut(name).unwrap().seq -= 1;
-        self.says(name, text);
+        self.repeats_all(name, &[text]);
+    }
+
+    /// The same of the last few.
+    pub(crate) fn repeats_all(&mut self, name: &'static str, texts: &[&str]) {
+        self.clients.get_mut(name).unwrap().seq -= texts.len() as u64;
+        texts.iter().for_each(|text| self.says(name, text));
     }
 
     pub(crate) fn joins(&mut self, name: &'static str, room: &str) -> Vec<String> {

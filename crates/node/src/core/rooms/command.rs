@@ -185,23 +185,7 @@ impl NodeCore {
                 self.finish(session, &[words::joined(room, &outcome)], None);
                 self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
             }
-            (Ask::Broadcast { payload, life, fresh }, Ok(outcome)) => {
-                let Outcome { version, changes, line_moved, members, more, .. } = outcome;
-                if let Some(guest) = self.rooms.guests.get_mut(&session) {
-                    guest.found.extend(members.into_iter().map(|member| member.client));
-                    if more && let Some(last) = guest.found.last() {
-                        let op = Op::List { after: Some(last.clone()) };
-                        self.rooms.ask(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
-                    } else {
-                        let found = std::mem::take(&mut guest.found);
-                        guest.commands.pop_front();
-                        self.fan_out(now, &command, &payload, life, fresh, found);
-                        self.command_done(command.at);
-                        self.next_command(session);
-                    }
-                }
-                self.room_changed(now, room, version, changes, line_moved);
-            }
+            (Ask::Broadcast { .. }, Ok(outcome)) => self.members_found(now, session, room, &command, outcome),
         }
     }
 

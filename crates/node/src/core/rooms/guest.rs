@@ -48,6 +48,8 @@ pub(in crate::core) enum Ask {
         payload: Rc<[u8]>,
         life: Life,
         fresh: bool,
+        /// Its frame has been at a node before: it may be on its way to some, and is not weighed again.
+        again: bool,
     },
     /// To be sent if the recipient is in a room with the sender.
     Signal {

@@ -36,6 +36,7 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use signaling_edge::core::Rate;
 use signaling_protocol::{RoomName, SessionId};
 
 use self::guest::Guest;
@@ -62,13 +63,15 @@ pub struct RoomSettings {
     pub per_client: usize,
     /// Most clients in line for a room, as the store has it; none: no limit.
     pub line: Option<u32>,
+    /// How many copies of its broadcasts one client may have sent; none: any number.
+    pub copies: Option<Rate>,
 }
 
 impl Default for RoomSettings {
     /// Rooms of this node alone, by the usual times.
     fn default() -> Self {
         let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
-        Self { shared: false, presence, grace, registered: false, per_client: 256, line: None }
+        Self { shared: false, presence, grace, registered: false, per_client: 256, line: None, copies: None }
     }
 }
 
