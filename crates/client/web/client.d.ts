@@ -92,7 +92,7 @@ export class Client extends EventTarget {
   signal(to: string, data: unknown, options?: { ttlMs?: number }): Promise<{ members: undefined }>;
   join(room: string, data?: unknown): Promise<{ members: undefined }>;
   leave(room: string): Promise<{ members: undefined }>;
-  /** Resolves to how many members have it. */
+  /** Resolves to how many members have it. Rejects with `rate_limited` if it would reach more members than the server allows lately. */
   broadcast(room: string, data: unknown): Promise<{ members: number }>;
   /** Answered by a `joined` event. Throws a SendError without a connection. */
   members(room: string, after?: string): void;

@@ -70,8 +70,8 @@ struct Stage {
 impl Stage {
     fn new() -> Option<Self> {
         let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
-        let copies = Some(Rate { per_second: 2, burst: 3 });
-        let rooms = RoomSettings { per_client: PER_CLIENT, line: Some(1), copies, ..RoomSettings::default() };
+        let reach = Some(Rate { per_second: 2, burst: 3 });
+        let rooms = RoomSettings { per_client: PER_CLIENT, line: Some(1), reach, ..RoomSettings::default() };
         let mut node = NodeCore::new(Settings {
             id: id.clone(),
             incarnation: Incarnation([7; 8]),

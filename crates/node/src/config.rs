@@ -59,7 +59,8 @@ pub struct Args {
     pub broadcast_rate: u32,
 
     /// How many at once, after a quiet time; one broadcast to more passes then
-    #[arg(long, env = "SIGNALING_BROADCAST_BURST", value_name = "MEMBERS", default_value_t = 25_000)]
+    #[arg(long, env = "SIGNALING_BROADCAST_BURST", value_name = "MEMBERS", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub broadcast_burst: u32,
 
     /// How long a room keeps the seat of a client that dropped out, in milliseconds, at most 5 minutes; --resume-ms if that is
@@ -190,7 +191,7 @@ impl Args {
             rooms: RoomConfig {
                 store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
-                copies: (self.broadcast_rate > 0)
+                reach: (self.broadcast_rate > 0)
                     .then_some(Rate { per_second: self.broadcast_rate, burst: self.broadcast_burst }),
                 line: Some(self.room_line).filter(|&line| line > 0),
                 grace: Duration::from_millis(self.grace_ms),

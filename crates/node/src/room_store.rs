@@ -26,8 +26,8 @@ pub struct RoomConfig {
     pub capacity: Option<u32>,
     /// Most clients in line for a room; none: no limit.
     pub line: Option<u32>,
-    /// How many copies of its broadcasts one client may have sent; none: any number.
-    pub copies: Option<Rate>,
+    /// How many members one client's broadcasts may reach; none: any number.
+    pub reach: Option<Rate>,
     /// How long the seat of somebody is kept whose session has ended without a goodbye.
     pub grace: Duration,
     /// How often seats are refreshed.
@@ -237,7 +237,7 @@ mod tests {
     fn the_bounds_follow_from_the_settings() {
         let (grace, presence) = (Duration::from_secs(20), Duration::from_secs(20));
         let config =
-            RoomConfig { store: RoomStoreAt::Memory, capacity: None, line: None, copies: None, grace, presence };
+            RoomConfig { store: RoomStoreAt::Memory, capacity: None, line: None, reach: None, grace, presence };
         let seconds = |seconds| Duration::from_secs(seconds);
         assert_eq!(config.bounds(seconds(30)), (seconds(32), seconds(67)));
         assert_eq!(config.bounds(seconds(5)), (seconds(42), seconds(67)));

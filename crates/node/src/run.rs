@@ -240,7 +240,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             grace: config.rooms.grace,
             per_client: config.max_rooms_per_client,
             line: config.rooms.line,
-            copies: config.rooms.copies,
+            reach: config.rooms.reach,
             registered: config.rooms.store != RoomStoreAt::Memory,
         },
         mesh_secret: Arc::from(config.common.mesh_secrets.shown().as_bytes()),

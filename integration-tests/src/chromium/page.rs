@@ -136,7 +136,7 @@ impl<'a> Page<'a> {
         for _ in 0..STILL_WITHIN {
             sleep(STILL_FOR).await;
             let now = self.evaluate(&centre).await;
-            if std::mem::replace(&mut at, now.clone()) == now {
+            if std::mem::replace(&mut at, now.clone()) == now && now["isHit"] == true {
                 break;
             }
         }

@@ -31,7 +31,7 @@ impl NodeCore {
         let Some(session) = self.sessions.get_mut(key) else { return };
         self.counts.requests += 1;
         let refuse = |code, message, id| Refused { code, message, id };
-        let again = seq <= session.seq;
+        let repeated = seq <= session.seq;
         let message = client::parse(payload);
         let (number, fresh) = session.number(seq, message.as_ref().ok().and_then(ClientMessage::id));
         match message {
@@ -65,8 +65,13 @@ impl NodeCore {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
                 let life = Life::new(now, left, self.settings.hold, None);
-                let broadcast = Ask::Broadcast { payload: Rc::from(payload), life, fresh, again };
-                self.ask(key, (seq, number, id), &room, broadcast);
+                match self.may_broadcast(now, key, number, repeated) {
+                    Ok(again) => {
+                        let broadcast = Ask::Broadcast { payload: Rc::from(payload), life, fresh, again };
+                        self.ask(key, (seq, number, id), &room, broadcast);
+                    }
+                    Err(refusal) => self.refuse_in_room(key, (seq, id), &room, &refusal),
+                }
             }
             Ok(ClientMessage::Token { .. }) => {
                 self.refuse(key, seq, &refuse(ErrorCode::Forbidden, "this mesh takes no tokens", None));

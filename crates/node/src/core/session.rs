@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_edge::core::Bucket;
 use signaling_protocol::grant::Grant;
 use signaling_protocol::seats::SessionState;
 use signaling_protocol::trunk::{Attach, Fate, Slot};
@@ -13,7 +12,7 @@ use signaling_rendezvous::KeyHash;
 
 use super::hold::Parcel;
 use super::recipients::Recipients;
-use super::rooms::Tally;
+use super::rooms::{Reach, Tally};
 use super::{PeerKey, Rules, SessionKey, TrunkKey};
 
 /// Like fates in a row.
@@ -115,8 +114,7 @@ pub(super) struct Session {
     pub(super) commands: usize,
     /// Messages to all in a room, by number, whose members have not all got their fates.
     pub(super) broadcasts: BTreeMap<u64, Tally>,
-    /// What it may have sent of their copies.
-    pub(super) copies: Option<Bucket>,
+    pub(super) reach: Reach,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
     /// Its messages that did not reach their recipients, at this node.
@@ -150,7 +148,7 @@ impl Session {
             recipients: Recipients::default(),
             commands: 0,
             broadcasts: BTreeMap::new(),
-            copies: None,
+            reach: Reach::default(),
             fates: None,
             contender: None,
             undelivered: 0,

@@ -6,7 +6,7 @@ use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, NodeId, SessionId};
 use signaling_rooms::{Op, Who};
 
-use crate::stage::{SECOND, Stage};
+use crate::stage::{SECOND, Stage, token};
 
 fn room_of_three() -> Stage {
     let mut stage = Stage::new(&["n0", "n1"], 0);
@@ -70,7 +70,7 @@ const NAMES: [&str; 5] = ["b", "c", "d", "e", "f"];
 
 /// One that is refused with this time to wait.
 fn too_fast(id: u64, retry_after_ms: u64) -> String {
-    let message = "you send to more members of rooms than you may: wait, or send to fewer";
+    let message = "your broadcasts reach more members of rooms than they may: wait";
     format!(
         r#"{{"type":"error","code":"rate_limited","message":"{message}","id":{id},"room":"r","retry_after_ms":{retry_after_ms}}}"#
     )
@@ -82,8 +82,8 @@ fn numbered(id: u64) -> String {
 
 #[test]
 fn one_counts_for_as_many_as_it_is_sent_to() {
-    let copies = Some(Rate { per_second: 2, burst: 5 });
-    let mut stage = Stage::with(&["n0"], 0, RoomSettings { copies, ..RoomSettings::default() });
+    let reach = Some(Rate { per_second: 2, burst: 5 });
+    let mut stage = Stage::with(&["n0"], 0, RoomSettings { reach, ..RoomSettings::default() });
     for name in ["a", "b", "c"] {
         stage.comes(name, "n0");
         stage.joins(name, "r");
@@ -110,27 +110,68 @@ fn one_counts_for_as_many_as_it_is_sent_to() {
 }
 
 #[test]
-fn one_that_is_on_its_way_is_said_again_freely() {
-    let copies = Some(Rate { per_second: 1, burst: 2 });
-    let mut stage = Stage::with(&["n0"], 0, RoomSettings { copies, ..RoomSettings::default() });
-    for name in ["a", "b", "c"] {
+fn what_a_resumed_session_says_again_is_not_refused_and_counts() {
+    let reach = Some(Rate { per_second: 1, burst: 4 });
+    let mut stage = Stage::with(&["n0"], 0, RoomSettings { reach, ..RoomSettings::default() });
+    for name in ["b", "c"] {
         stage.comes(name, "n0");
         stage.joins(name, "r");
     }
-    stage.passes(SECOND);
-    stage.goes("b", Gone::Lost);
-    ["a", "c"].into_iter().for_each(|name| drop(stage.heard(name)));
-    stage.says("a", BROADCAST);
+    stage.reliable = true;
+    let token = token(&stage.comes_and_hears("a", "n0")[0]);
+    stage.joins("a", "r");
+    stage.goes("c", Gone::Lost);
+    [11, 12].into_iter().for_each(|id| stage.says("a", &numbered(id)));
     stage.settle();
-    (0..3).for_each(|_| stage.repeats("a", BROADCAST));
+    stage.passes(2 * SECOND);
+    stage.says("a", &numbered(13));
     stage.settle();
-    assert_eq!((stage.heard("a"), stage.heard("c")), (vec![], vec![HEARD.to_owned()]));
+    assert!(stage.heard("a").iter().all(|text| !text.contains("rate_limited")));
+
+    stage.goes("a", Gone::Lost);
+    stage.resumes("a", &token);
+    (11..=14).for_each(|id| stage.says("a", &numbered(id)));
+    stage.says("a", &numbered(11));
+    stage.settle();
+    let refused: Vec<_> =
+        stage.heard("a").into_iter().filter(|text| text.contains("rate_limited")).map(|text| number(&text)).collect();
+    assert_eq!(refused, [14, 11], "a new one, and one that this socket has said already");
+}
+
+/// How many pages of members the store was asked for.
+fn lists(stage: &Stage) -> usize {
+    stage.operations.iter().filter(|op| matches!(op, Op::List { .. })).count()
+}
+
+/// The `id` of what a client hears.
+fn number(text: &str) -> u64 {
+    let text = text.split_once("\"id\":").unwrap().1;
+    text[..text.find([',', '}']).unwrap()].parse().unwrap()
+}
+
+#[test]
+fn in_a_room_of_many_pages_it_is_weighed_whole_and_who_does_not_wait_as_told_costs_the_store_nothing() {
+    let reach = Some(Rate { per_second: 10, burst: 25 });
+    let mut stage = large_room_with(RoomSettings { reach, ..RoomSettings::default() });
+    stage.says("a", &numbered(1));
+    stage.settle();
+    assert_eq!(stage.heard("b").len(), 1);
+    let pages = lists(&stage);
+    assert!(pages > 1);
+    for (id, wait) in [(2, 2_500), (3, 2_500)] {
+        stage.operations.clear();
+        stage.says("a", &numbered(id));
+        stage.settle();
+        assert!(stage.heard("a").contains(&too_fast(id, wait)));
+        assert_eq!(lists(&stage), usize::from(id == 2));
+    }
+    assert_eq!(stage.heard("b").len(), 0);
 }
 
 #[test]
 fn those_that_go_on_at_another_node_are_not_weighed_there() {
-    let copies = Some(Rate { per_second: 1, burst: 4 });
-    let mut stage = Stage::with(&["n0", "n1"], 0, RoomSettings { shared: true, copies, ..RoomSettings::default() });
+    let reach = Some(Rate { per_second: 1, burst: 4 });
+    let mut stage = Stage::with(&["n0", "n1"], 0, RoomSettings { shared: true, reach, ..RoomSettings::default() });
     for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n1")] {
         stage.comes(name, node);
         stage.joins(name, "r");
@@ -159,7 +200,11 @@ fn those_that_go_on_at_another_node_are_not_weighed_there() {
 
 /// A room of many pages, with these and others who are not here.
 fn large_room() -> Stage {
-    let mut stage = Stage::new(&["n0"], 0);
+    large_room_with(RoomSettings { shared: true, ..RoomSettings::default() })
+}
+
+fn large_room_with(settings: RoomSettings) -> Stage {
+    let mut stage = Stage::with(&["n0"], 0, settings);
     stage.comes("a", "n0");
     stage.joins("a", "r");
     for name in NAMES {

@@ -39,6 +39,8 @@ pub(crate) struct Stage {
     pub(crate) store_is_away: bool,
     /// Batches from node to node are lost.
     pub(crate) is_cut: bool,
+    /// Clients take part in custody, from now on.
+    pub(crate) reliable: bool,
     pub(crate) now: Instant,
     start: Instant,
     slots: Slot,
@@ -93,6 +95,7 @@ impl Stage {
             rules,
             store_is_away: false,
             is_cut: false,
+            reliable: false,
             now,
             start: now,
             slots: 0,
@@ -127,7 +130,7 @@ impl Stage {
             session,
             client_id: name,
             born,
-            reliable: false,
+            reliable: self.reliable,
             seq,
             request,
             state: state.as_deref(),

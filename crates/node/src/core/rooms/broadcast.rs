@@ -1,9 +1,9 @@
 //! One message to all others in a room: one chain a member, and one answer when each has its fate.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use signaling_edge::core::{Bucket, whole_ms};
+use signaling_edge::core::whole_ms;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::trunk::Fate;
 use signaling_protocol::{ErrorCode, RoomName, SessionId};
@@ -24,9 +24,42 @@ pub(in crate::core) struct Tally {
     delivered: u64,
 }
 
-const TOO_FAST: &str = "you send to more members of rooms than you may: wait, or send to fewer";
-
 impl NodeCore {
+    /// Whether a broadcast may be asked about at all, and if so, whether it may be on its way already: then it is not refused. Who was
+    /// told to wait, and does not, costs the store nothing.
+    pub(in crate::core) fn may_broadcast(
+        &mut self,
+        now: Instant,
+        at: SessionKey,
+        number: u64,
+        again: bool,
+    ) -> Result<bool, Refusal> {
+        if again || self.was_let_through(at, number) {
+            return Ok(true);
+        }
+        let wait = self.sessions.get(at).and_then(|session| session.reach.told_to_wait(now));
+        wait.map_or(Ok(false), |wait| Err(too_far(wait)))
+    }
+
+    /// Whether a resumed session says a broadcast again that was not refused before.
+    fn was_let_through(&mut self, at: SessionKey, number: u64) -> bool {
+        let Some(session) = self.sessions.get(at) else { return false };
+        // A plain client has no way to say anything again.
+        let guest = self.rooms.guests.get_mut(&session.id).filter(|_| session.resumed && session.known_id.is_some());
+        guest.is_some_and(|guest| guest.let_through.again(number, session.born))
+    }
+
+    /// Whether a broadcast to so many members may be sent now.
+    fn weigh(&mut self, now: Instant, command: &Command, members: u64) -> Result<(), Refusal> {
+        let Ask::Broadcast { again: false, .. } = command.ask else { return Ok(()) };
+        let Some(rate) = self.rooms.settings.reach else { return Ok(()) };
+        let session = self.sessions.get_mut(command.at);
+        match session.and_then(|session| session.reach.wait(now, rate, members)) {
+            None => Ok(()),
+            Some(wait) => Err(too_far(wait)),
+        }
+    }
+
     /// The store has told a page of those whom a broadcast is for.
     pub(super) fn members_found(
         &mut self,
@@ -36,39 +69,25 @@ impl NodeCore {
         command: &Command,
         outcome: Outcome,
     ) {
-        let Outcome { version, changes, line_moved, members, more, .. } = outcome;
+        let Outcome { version, changes, line_moved, members, more, count, .. } = outcome;
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let is_first_page = guest.found.is_empty();
         guest.found.extend(members.into_iter().map(|member| member.client));
-        let (last, copies) = (guest.found.last().cloned(), guest.found.len().saturating_sub(1));
-        if let Err(refusal) = self.weigh(now, command, copies) {
-            self.finish(session, &[], Some(&refusal));
-        } else if more && last.is_some() {
-            let task = RoomTask::new(command.purpose(session), room.clone(), Op::List { after: last });
-            self.rooms.ask(Urgency::Urgent, task);
-        } else {
-            self.fan_out(now, session);
-            self.command_done(command.at);
-            self.next_command(session);
-        }
-        self.room_changed(now, room, version, changes, line_moved);
-    }
-
-    /// Whether a broadcast to so many members, or more, may be sent now.
-    fn weigh(&self, now: Instant, command: &Command, copies: usize) -> Result<(), Refusal> {
-        let Ask::Broadcast { again: false, .. } = command.ask else { return Ok(()) };
-        let Some((rate, session)) = self.rooms.settings.copies.zip(self.sessions.get(command.at)) else {
-            return Ok(());
-        };
-        if session.broadcasts.contains_key(&command.number) {
-            return Ok(());
-        }
-        match session.copies.and_then(|bucket| bucket.wait(now, rate, amount(copies))) {
-            None => Ok(()),
-            Some(wait) => {
-                let retry_after_ms = Some(whole_ms(wait));
-                Err(Refusal { code: ErrorCode::RateLimited, message: TOO_FAST, retry_after_ms })
+        let last = guest.found.last().cloned().filter(|_| more);
+        let weighed = if is_first_page { self.weigh(now, command, count.saturating_sub(1)) } else { Ok(()) };
+        match (weighed, last) {
+            (Err(refusal), _) => self.finish(session, &[], Some(&refusal)),
+            (Ok(()), last @ Some(_)) => {
+                let task = RoomTask::new(command.purpose(session), room.clone(), Op::List { after: last });
+                self.rooms.ask(Urgency::Urgent, task);
+            }
+            (Ok(()), None) => {
+                self.fan_out(now, session);
+                self.command_done(command.at);
+                self.next_command(session);
             }
         }
+        self.room_changed(now, room, version, changes, line_moved);
     }
 
     /// Sends the broadcast that is the session's first command to all that were found but its sender.
@@ -78,6 +97,9 @@ impl NodeCore {
         let Some(Command { at, seq, number, id, ask, .. }) = guest.commands.pop_front() else { return };
         let Ask::Broadcast { payload, life, fresh, .. } = ask else { return };
         let Some(session) = self.sessions.get_mut(at) else { return };
+        if session.known_id.is_some() {
+            guest.let_through.note(number, session.born);
+        }
         if let Some(under_way) = session.broadcasts.get_mut(&number) {
             // The client says it again: the fate goes to the frame that says it last.
             let earlier = std::mem::replace(&mut under_way.seq, seq);
@@ -87,8 +109,8 @@ impl NodeCore {
         members.sort_unstable();
         members.dedup();
         members.retain(|member| *member != session.client_id);
-        if let Some(rate) = self.rooms.settings.copies {
-            session.copies.get_or_insert(Bucket::full(now)).pay(now, rate, amount(members.len()));
+        if let Some(rate) = self.rooms.settings.reach {
+            session.reach.pay(now, rate, members.len() as u64);
         }
         self.rooms.counts.broadcasts += 1;
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
@@ -127,6 +149,7 @@ impl NodeCore {
     }
 }
 
-fn amount(copies: usize) -> u32 {
-    u32::try_from(copies).unwrap_or(u32::MAX)
+fn too_far(wait: Duration) -> Refusal {
+    const MESSAGE: &str = "your broadcasts reach more members of rooms than they may: wait";
+    Refusal { code: ErrorCode::RateLimited, message: MESSAGE, retry_after_ms: Some(whole_ms(wait)) }
 }

@@ -20,7 +20,7 @@ const LINE_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Why a command is not carried out.
 #[derive(Clone, Copy)]
-pub(super) struct Refusal {
+pub(in crate::core) struct Refusal {
     pub(super) code: ErrorCode,
     pub(super) message: &'static str,
     pub(super) retry_after_ms: Option<u64>,
@@ -255,15 +255,32 @@ impl NodeCore {
                 let ack = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
                 self.reply_in_order(at, seq, Fate::Done, &ack);
             }
-            Some(&Refusal { code, message, retry_after_ms }) => {
-                self.counts.refuse(code);
+            Some(refusal) => {
                 let to = if let Ask::Signal { to, .. } = &ask { Some(to.as_str()) } else { None };
                 let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
-                let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms };
-                self.reply_in_order(at, seq, Fate::Refused, &error.to_json());
+                let error = self.error(refusal, id, to, room);
+                self.reply_in_order(at, seq, Fate::Refused, &error);
             }
         }
         self.command_done(at);
+    }
+
+    /// Refuses what has not come into the queue.
+    pub(in crate::core) fn refuse_in_room(
+        &mut self,
+        at: SessionKey,
+        (seq, id): (u64, Option<u64>),
+        room: &str,
+        refusal: &Refusal,
+    ) {
+        let error = self.error(refusal, id, None, Some(room));
+        self.reply(at, seq, Fate::Refused, &error);
+    }
+
+    fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
+        let Refusal { code, message, retry_after_ms } = *refusal;
+        self.counts.refuse(code);
+        ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
     }
 
     pub(super) fn command_done(&mut self, at: SessionKey) {

@@ -10,6 +10,7 @@ use signaling_rooms::{Seat, Standing, Who};
 
 use super::super::SessionKey;
 use super::super::life::Life;
+use super::reach::LetThrough;
 use super::task::Purpose;
 
 /// The version of which a client is told that has to be given the whole state.
@@ -48,7 +49,7 @@ pub(in crate::core) enum Ask {
         payload: Rc<[u8]>,
         life: Life,
         fresh: bool,
-        /// Its frame has been at a node before: it may be on its way to some, and is not weighed again.
+        /// A node may have let it through before: it may be on its way to some, and is not refused.
         again: bool,
     },
     /// To be sent if the recipient is in a room with the sender.
@@ -92,6 +93,7 @@ pub(super) struct Guest {
     pub(super) commands: VecDeque<Command>,
     /// What the first has found so far, page by page.
     pub(super) found: Vec<ClientId>,
+    pub(super) let_through: LetThrough,
     /// Since when it has no socket here.
     pub(super) lost: Option<Instant>,
 }
@@ -99,7 +101,12 @@ pub(super) struct Guest {
 impl Guest {
     pub(super) fn new(client: ClientId, born: u64) -> Self {
         let (places, commands) = (BTreeMap::new(), VecDeque::new());
-        Self { client, born, places, commands, found: Vec::new(), lost: None }
+        Self { client, born, places, commands, found: Vec::new(), let_through: LetThrough::default(), lost: None }
+    }
+
+    /// One that comes from another node.
+    pub(super) fn from_elsewhere(client: ClientId, born: u64) -> Self {
+        Self { let_through: LetThrough::elsewhere(), ..Self::new(client, born) }
     }
 
     pub(super) fn is_busy(&self) -> bool {

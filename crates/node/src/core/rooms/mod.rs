@@ -8,7 +8,7 @@
 //! |---|---|
 //! | who is in which rooms, and what they have asked | `guest` |
 //! | commands of clients, one at a time each | `command` |
-//! | a message to all others in a room | `broadcast` |
+//! | a message to all others in a room, and how many it may reach | `broadcast`, `reach` |
 //! | signals of those who may write only within rooms | `scope`, `others` |
 //! | the rooms that somebody here is in, and what is due there | `here` |
 //! | what clients here are told of a room, and other nodes | `tell` |
@@ -26,6 +26,7 @@ mod here;
 mod moving;
 mod others;
 mod presence;
+mod reach;
 mod registry;
 mod report;
 mod scope;
@@ -45,6 +46,7 @@ use self::registry::Arrivals;
 
 pub(super) use self::broadcast::Tally;
 pub(super) use self::guest::{Ask, Command};
+pub(super) use self::reach::Reach;
 pub use self::task::{RoomTask, Urgency};
 pub(super) use self::words::change;
 
@@ -63,15 +65,15 @@ pub struct RoomSettings {
     pub per_client: usize,
     /// Most clients in line for a room, as the store has it; none: no limit.
     pub line: Option<u32>,
-    /// How many copies of its broadcasts one client may have sent; none: any number.
-    pub copies: Option<Rate>,
+    /// How many members one client's broadcasts may reach; none: any number.
+    pub reach: Option<Rate>,
 }
 
 impl Default for RoomSettings {
     /// Rooms of this node alone, by the usual times.
     fn default() -> Self {
         let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
-        Self { shared: false, presence, grace, registered: false, per_client: 256, line: None, copies: None }
+        Self { shared: false, presence, grace, registered: false, per_client: 256, line: None, reach: None }
     }
 }
 

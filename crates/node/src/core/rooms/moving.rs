@@ -77,7 +77,7 @@ impl NodeCore {
         if places.is_empty() && !self.rooms.guests.contains_key(&session) {
             return;
         }
-        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::new(client.clone(), born));
+        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::from_elsewhere(client.clone(), born));
         for room in std::mem::replace(&mut guest.places, places.clone()).into_keys() {
             self.rooms.is_out(&room, session);
         }
@@ -157,7 +157,7 @@ impl NodeCore {
             return;
         }
         let born = resumed.unwrap_or(born);
-        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::new(client.clone(), born));
+        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::from_elsewhere(client.clone(), born));
         let mut news = Vec::new();
         for (room, mut place) in seats.iter().filter_map(|seat| place(now, seat)) {
             if guest.places.get(&room).is_some_and(|known| known.number >= place.number) {
