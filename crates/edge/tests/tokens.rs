@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use mint::{AUDIENCE, ISSUER, Signer, claims, claims_with, now, unsigned};
-use serde_json::json;
-use signaling_edge::identity::{TokenAlgorithm, TokenRefusal, TokenRules, Tokens};
+use serde_json::{Value, json};
+use signaling_edge::identity::{KeyError, TokenAlgorithm, TokenRefusal, TokenRules, Tokens};
 use signaling_protocol::ClientId;
 use signaling_protocol::grant::{Grant, SignalScope};
 
@@ -32,6 +32,26 @@ fn id(name: &str) -> ClientId {
 
 fn signers() -> [Signer; 4] {
     [Signer::hs256(), Signer::eddsa(), Signer::es256(), Signer::rs256()]
+}
+
+/// Alice's token, which may name the key that it is signed by.
+fn signed(signer: &Signer, kid: Option<&str>) -> String {
+    let mut header = json!({ "alg": signer.algorithm() });
+    if let Some(kid) = kid {
+        header["kid"] = json!(kid);
+    }
+    signer.token_headed(&header, &claims("alice"))
+}
+
+/// A signer's key of a set, with a name.
+fn named(name: &str, signer: &Signer) -> Value {
+    let mut key = signer.jwk();
+    key["kid"] = json!(name);
+    key
+}
+
+fn set(keys: &[Value]) -> Vec<u8> {
+    json!({ "keys": keys }).to_string().into_bytes()
 }
 
 #[test]
@@ -128,33 +148,75 @@ fn what_a_token_says_of_its_own_algorithm_decides_nothing() {
 }
 
 #[test]
-fn keys_are_found_by_name_and_two_can_be_in_use_at_once() {
-    let secrets = ["the first secret, of 32 bytes and more", "the second secret, of 32 bytes and more"];
-    let key = |id: &str, secret: &str| {
-        use base64::Engine as _;
-        let k = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret);
-        json!({ "kty": "oct", "kid": id, "k": k })
-    };
-    let set = json!({ "keys": [key("one", secrets[0]), key("two", secrets[1])] }).to_string();
-    let tokens = Tokens::new(&rules("HS256"), set.as_bytes()).unwrap();
-    let token = |kid: Option<&str>, secret: &str| {
-        let header = kid.map_or(json!({ "alg": "HS256" }), |kid| json!({ "alg": "HS256", "kid": kid }));
-        Signer::Secret(secret.into()).token_headed(&header, &claims("alice"))
-    };
-    let verify = |token: &str| tokens.verify(&id("alice"), Some(token)).map(|_| ());
-    for secret in secrets {
-        assert_eq!(verify(&token(None, secret)), Ok(()));
+fn however_a_key_is_written_down_it_takes_what_it_has_signed_and_nothing_else() {
+    for signer in signers() {
+        let (algorithm, stranger) = (signer.algorithm(), signer.stranger());
+        // Whether tokens may say that they are signed by "one", and by "two".
+        for (what, file, by_names) in [
+            ("the key alone", signer.key_file(), [true, true]),
+            ("a set", set(&[signer.jwk()]), [true, true]),
+            ("a set with a name", set(&[named("one", &signer)]), [true, false]),
+        ] {
+            let tokens = Tokens::new(&rules(algorithm), &file).unwrap();
+            for (kid, known) in [(None, true), (Some("one"), by_names[0]), (Some("two"), by_names[1])] {
+                let verify = |by: &Signer| tokens.verify(&id("alice"), Some(&signed(by, kid))).map(|_| ());
+                let (good, bad) =
+                    if known { (Ok(()), TokenRefusal::Signature) } else { (Err(TokenRefusal::Key), TokenRefusal::Key) };
+                assert_eq!(verify(&signer), good, "{algorithm}, {what}, {kid:?}");
+                assert_eq!(verify(&stranger), Err(bad), "{algorithm}, {what}, {kid:?}");
+            }
+        }
     }
-    assert_eq!(verify(&token(Some("one"), secrets[0])), Ok(()));
-    assert_eq!(verify(&token(Some("one"), secrets[1])), Err(TokenRefusal::Signature));
-    assert_eq!(verify(&token(Some("../two"), secrets[1])), Err(TokenRefusal::Key));
+}
 
-    let only_two = json!({ "keys": [key("two", secrets[1])] }).to_string();
-    tokens.change_keys(only_two.as_bytes()).unwrap();
-    assert_eq!(verify(&token(Some("one"), secrets[0])), Err(TokenRefusal::Key));
-    assert_eq!(verify(&token(None, secrets[1])), Ok(()));
-    assert!(tokens.change_keys(b"{}").is_err());
-    assert_eq!(verify(&token(None, secrets[1])), Ok(()), "a set that makes no sense changes nothing");
+#[test]
+fn of_a_set_with_keys_of_all_kinds_those_of_the_algorithm_count() {
+    let all = set(&signers().map(|signer| signer.jwk()));
+    for signer in signers() {
+        let tokens = Tokens::new(&rules(signer.algorithm()), &all).unwrap();
+        let verify = |by: &Signer| tokens.verify(&id("alice"), Some(&by.token(&claims("alice")))).map(|_| ());
+        assert_eq!(verify(&signer), Ok(()), "{}", signer.algorithm());
+        assert_eq!(verify(&signer.stranger()), Err(TokenRefusal::Signature), "{}", signer.algorithm());
+    }
+}
+
+#[test]
+fn a_key_of_a_set_that_lacks_a_part_is_none() {
+    for (signer, parts) in signers().into_iter().zip([&["k"][..], &["x"], &["x", "y"], &["n", "e"]]) {
+        let algorithm = signer.algorithm();
+        for part in parts {
+            let mut key = signer.jwk();
+            key.as_object_mut().unwrap().remove(*part);
+            assert!(Tokens::new(&rules(algorithm), &set(&[key])).is_err(), "{algorithm} without {part}");
+        }
+        // 30 bytes, which is too little of whatever it is.
+        let mut key = signer.jwk();
+        let short = key[parts[0]].as_str().unwrap()[..40].to_owned();
+        key[parts[0]] = json!(short);
+        let error = Tokens::new(&rules(algorithm), &set(&[key])).err();
+        assert_eq!(error, Some(KeyError::NoneFits(algorithm)), "{algorithm} with a short {}", parts[0]);
+    }
+}
+
+#[test]
+fn keys_are_found_by_name_and_two_can_be_in_use_at_once() {
+    for first in signers() {
+        let (algorithm, second) = (first.algorithm(), first.stranger());
+        let tokens = Tokens::new(&rules(algorithm), &set(&[named("one", &first), named("two", &second)])).unwrap();
+        let verify = |by: &Signer, kid: Option<&str>| tokens.verify(&id("alice"), Some(&signed(by, kid))).map(|_| ());
+        for signer in [&first, &second] {
+            assert_eq!(verify(signer, None), Ok(()), "{algorithm}");
+        }
+        assert_eq!(verify(&first, Some("one")), Ok(()), "{algorithm}");
+        assert_eq!(verify(&second, Some("one")), Err(TokenRefusal::Signature), "{algorithm}");
+        assert_eq!(verify(&second, Some("../two")), Err(TokenRefusal::Key), "{algorithm}");
+
+        tokens.change_keys(&set(&[named("two", &second)])).unwrap();
+        assert_eq!(verify(&first, Some("one")), Err(TokenRefusal::Key), "{algorithm}");
+        assert_eq!(verify(&second, None), Ok(()), "{algorithm}");
+        assert!(tokens.change_keys(b"{}").is_err());
+        assert_eq!(verify(&second, None), Ok(()), "a set that makes no sense changes nothing");
+    }
 }
 
 #[test]

@@ -8,7 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+    RsaPublicKeyComponents,
+};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
@@ -48,8 +51,30 @@ impl Signer {
     }
 
     pub fn rs256() -> Self {
-        let key = pkcs8(include_str!("../keys/rs256.pem"));
-        Self::Rs256(RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()).unwrap())
+        Self::rs256_by(include_str!("../keys/rs256.pem"))
+    }
+
+    fn rs256_by(pem: &str) -> Self {
+        Self::Rs256(RsaKeyPair::from_pkcs8(pkcs8(pem).secret_pkcs8_der()).unwrap())
+    }
+
+    /// One of the same kind with another key, which [`Signer::jwk`] shows and [`Signer::key_file`] does not.
+    pub fn stranger(&self) -> Self {
+        let random = SystemRandom::new();
+        match self {
+            Self::Secret(_) => Self::Secret(b"another secret, also of 32 bytes or more".to_vec()),
+            Self::EdDsa(_) => {
+                let key = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+                Self::EdDsa(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap())
+            }
+            Self::Es256(_) => {
+                let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+                let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random);
+                Self::Es256(key.unwrap())
+            }
+            // *ring* makes no keys of this kind.
+            Self::Rs256(_) => Self::rs256_by(include_str!("../keys/rs256-stranger.pem")),
+        }
     }
 
     /// As it stands in tokens and in `--token-algorithm`.
@@ -69,6 +94,25 @@ impl Signer {
             Self::EdDsa(_) => include_bytes!("../keys/eddsa.pub.pem").to_vec(),
             Self::Es256(_) => include_bytes!("../keys/es256.pub.pem").to_vec(),
             Self::Rs256(_) => include_bytes!("../keys/rs256.pub.pem").to_vec(),
+        }
+    }
+
+    /// What verifies it, as a key of a JWK set: no more than the members that RFC 7518 and RFC 8037 ask for.
+    pub fn jwk(&self) -> Value {
+        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        match self {
+            Self::Secret(secret) => json!({ "kty": "oct", "k": text(secret) }),
+            Self::EdDsa(key) => json!({ "kty": "OKP", "crv": "Ed25519", "x": text(key.public_key().as_ref()) }),
+            Self::Es256(key) => {
+                // Behind a byte that says that both are there.
+                let point: &[u8] = key.public_key().as_ref();
+                let (x, y) = point[1..].split_at(32);
+                json!({ "kty": "EC", "crv": "P-256", "x": text(x), "y": text(y) })
+            }
+            Self::Rs256(key) => {
+                let RsaPublicKeyComponents { n, e } = RsaPublicKeyComponents::<Vec<u8>>::from(key.public());
+                json!({ "kty": "RSA", "n": text(&n), "e": text(&e) })
+            }
         }
     }
 
