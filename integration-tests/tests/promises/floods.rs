@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::mint::{Signer, claims_with};
 use signaling_integration_tests::raw_socket::{PING, TEXT, frame};
+use signaling_integration_tests::token_mesh::ask_for_tokens;
 use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, interval, timeout};
@@ -43,6 +45,38 @@ async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_al
     println!("{passed} in {took:.2} s are {rate:.2} a second");
     assert!((rate / PER_SECOND - 1.0).abs() <= 0.02, "{rate:.2} a second, not {PER_SECOND}");
     eager.close().await;
+}
+
+#[tokio::test]
+async fn a_client_whose_token_names_a_rate_class_is_held_to_its_rates_and_no_other_client_is() {
+    let signer = Signer::hs256();
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 1;
+        ask_for_tokens(options, &signer);
+        // Of the usual 1,000 messages and 4 MiB at once that is 25 messages and 256 KiB.
+        options.balancer_args.push("--rate-classes=bots=5/65536".to_owned());
+    })
+    .await;
+    let connect = async |name: &str, others: Value| {
+        Peer::connect_with(&mesh.url(), name, &signer.token(&claims_with(name, &others))).await
+    };
+    let small = json!({ "type": "ice_servers" });
+    let large = json!({ "type": "ice_servers", "unknown": "x".repeat(60_000) });
+    for (name, message, times, at_once, per_second, why) in [
+        ("chatty", &small, 100, 25.0, 5.0, "too many messages"),
+        ("verbose", &large, 10, 4.0, 65_536.0 / 60_000.0, "too many bytes"),
+    ] {
+        let mut bot = connect(name, json!({ "rate_class": "bots" })).await;
+        let start = Instant::now();
+        let passed = passed(&mut bot, message, times, why).await;
+        let most = at_once + per_second * start.elapsed().as_secs_f64() + 1.0;
+        assert!((at_once..=most).contains(&passed), "{name}: {passed}, not {at_once} to {most}");
+    }
+    for (name, others) in [("ada", json!({})), ("eve", json!({ "rate_class": "unheard-of" }))] {
+        let mut peer = connect(name, others).await;
+        assert_eq!(passed(&mut peer, &small, 100, "").await, 100.0, "{name}");
+        assert_eq!(passed(&mut peer, &large, 10, "").await, 10.0, "{name}");
+    }
 }
 
 #[tokio::test]
@@ -101,6 +135,21 @@ async fn who_goes_on_writing_behind_a_broken_frame_holds_up_nobody() {
     println!("{} messages meanwhile, p99 {:?}, slowest {:?}", talk.times.len(), talk.p99(), talk.slowest());
     assert!(talk.times.len() > 20, "{}", talk.times.len());
     assert!(talk.slowest() < Duration::from_millis(1_500), "{:?}", talk.slowest());
+}
+
+/// How many of so many messages pass, each sent once the one before is answered. All others are refused by these words.
+async fn passed(peer: &mut Peer, message: &Value, times: usize, why: &str) -> f64 {
+    let mut passed = 0.0;
+    for _ in 0..times {
+        peer.send(message).await;
+        let answer = peer.recv().await;
+        if answer["type"] == message["type"] {
+            passed += 1.0;
+        } else {
+            assert_eq!((&answer["code"], &answer["message"]), (&json!("rate_limited"), &json!(why)), "{answer}");
+        }
+    }
+    passed
 }
 
 /// Sends a message again and again until the socket is closed with 4029, after about 5 s of refusals. Gives back the first of these.

@@ -184,3 +184,41 @@ fn in_proportion(per_second: u32, usual: u32, usual_burst: u32, least: u32) -> O
     let burst = u32::try_from(burst).unwrap_or(u32::MAX).max(least);
     (per_second > 0).then_some(Rate { per_second, burst })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `--message-rate` and `--message-burst` are unless told otherwise.
+    const USUAL: (u32, u32) = (200, 1_000);
+
+    fn burst_of(per_second: u32, (usual, usual_burst): (u32, u32), least: u32) -> Option<u32> {
+        let rate = in_proportion(per_second, usual, usual_burst, least)?;
+        assert_eq!(rate.per_second, per_second);
+        Some(rate.burst)
+    }
+
+    #[test]
+    fn a_class_may_send_as_long_at_once_at_its_own_rate_as_all_others_at_theirs() {
+        for (per_second, burst) in [(5, 25), (199, 995), (200, 1_000), (201, 1_005), (20_000, 100_000)] {
+            assert_eq!(burst_of(per_second, USUAL, 1), Some(burst), "{per_second} a second");
+        }
+        assert_eq!(burst_of(65_536, (1_048_576, 4_194_304), 65_536), Some(262_144), "bytes");
+        assert_eq!(burst_of(3, (10, 5), 1), Some(1), "the half of one is none");
+    }
+
+    #[test]
+    fn the_slowest_class_may_send_one_message_at_once_and_the_fastest_no_more_than_can_be_said() {
+        assert_eq!(burst_of(1, (1_000, 10), 1), Some(1));
+        assert_eq!(burst_of(1_024, (1_048_576, 4_194_304), 65_536), Some(65_536), "the largest message");
+        assert_eq!(burst_of(u32::MAX, (1, u32::MAX), 1), Some(u32::MAX));
+        assert_eq!(burst_of(u32::MAX, USUAL, 1), Some(u32::MAX));
+    }
+
+    #[test]
+    fn a_class_of_rate_0_has_no_limit_and_one_of_another_rate_has_it_where_nobody_else_has() {
+        assert_eq!(in_proportion(0, 200, 1_000, 1), None);
+        assert_eq!(in_proportion(0, 0, 1_000, 65_536), None);
+        assert_eq!(in_proportion(5, 0, 1_000, 1).map(|rate| rate.per_second), Some(5));
+    }
+}
