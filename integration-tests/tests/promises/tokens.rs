@@ -126,6 +126,48 @@ async fn every_token_that_is_not_good_is_refused_by_what_is_wrong_with_it_and_co
 }
 
 #[tokio::test]
+async fn a_resume_token_lets_nobody_in_by_itself_and_gives_nobody_the_session_of_another() {
+    let signer = Signer::hs256();
+    let mesh = mesh_of(&signer, 1).await;
+    for (Door { address, internal }, name) in doors(&mesh).into_iter().zip(["bob", "bert"]) {
+        let missing = async || metric(&internal, "signaling_refused_identities_total", "reason=\"missing\"").await;
+        let bearer = |client: &str| format!("Bearer {}", signer.token(&claims(client)));
+        let mut bob = Peer::connect_with(&format!("ws://{address}"), name, &signer.token(&claims(name))).await;
+        let resume = bob.welcome["resume"].as_str().unwrap().to_owned();
+        let offer = format!("resume.{resume}");
+
+        let before = missing().await;
+        for way in [
+            Head::connect(name).with(OFFERS, &offer),
+            Head::upgrade(&format!("/v1/connect?client_id={name}&resume={resume}")),
+        ] {
+            let answer = ask(&address, way.text()).await;
+            assert_eq!((answer.status, answer.error_code().as_str()), (401, "no_token"), "{answer:?}");
+        }
+        let head = Head::connect(name).with(OFFERS, &format!("signaling.v1, {offer}"));
+        assert_eq!(RawSocket::open(&address, &head).await.closed().await.0, 4401);
+        assert_eq!(missing().await, before + 3.0);
+
+        let head = Head::connect(name).with("Authorization", &bearer("alice")).with(OFFERS, &offer);
+        let answer = ask(&address, head.text()).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (403, "forbidden"), "{answer:?}");
+        // As herself she is let in, to a session of her own.
+        let head = Head::connect("alice").with("Authorization", &bearer("alice")).with(OFFERS, &offer);
+        let mut alice = RawSocket::open(&address, &head).await;
+        let welcome = alice.message().await;
+        assert_eq!(
+            (&welcome["type"], &welcome["client_id"], &welcome["resumed"]),
+            (&json!("welcome"), &json!("alice"), &json!(false))
+        );
+        assert!(bob.has_nothing().await, "it has noticed none of this");
+
+        let head = Head::connect(name).with("Authorization", &bearer(name)).with(OFFERS, &offer);
+        assert_eq!(RawSocket::open(&address, &head).await.message().await["resumed"], true);
+        assert_eq!(u16::from(bob.closed().await.unwrap().code), 4410);
+    }
+}
+
+#[tokio::test]
 async fn the_newest_connection_that_has_a_token_gets_the_id_at_once() {
     let signer = Signer::es256();
     let mesh = TestMesh::with(|options| {
