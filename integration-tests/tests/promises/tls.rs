@@ -8,10 +8,10 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use signaling_client::{Event, Options};
-use signaling_integration_tests::eventually;
 use signaling_integration_tests::http::{Head, ask};
 use signaling_integration_tests::metrics;
 use signaling_integration_tests::tls::{Certificate, SecureMesh};
+use signaling_integration_tests::{Peer, TestMesh, eventually};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -27,7 +27,11 @@ async fn start() -> SecureMesh {
 }
 
 async fn client(secure: &SecureMesh, id: &str) -> Client {
-    let stream = secure.certificate.connect(&secure.mesh.address(), &["h2", "http/1.1"]).await.unwrap();
+    client_at(&secure.certificate, &secure.mesh.address(), id).await
+}
+
+async fn client_at(certificate: &Certificate, address: &str, id: &str) -> Client {
+    let stream = certificate.connect(address, &["h2", "http/1.1"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
     let url = format!("wss://localhost/v1/connect?client_id={id}");
     let (socket, _) = client_async(url, stream).await.unwrap();
@@ -171,4 +175,46 @@ async fn who_speaks_no_tls_gets_no_answer_and_is_counted() {
     // The node's own listener was told of no certificate.
     let direct = secure.mesh.mesh.state().nodes[0].public.trim_start_matches("ws://").to_owned();
     assert_eq!(ask(&direct, Head::get("/").text()).await.status, 404);
+}
+
+#[tokio::test]
+async fn who_speaks_nothing_but_http_2_is_told_so_in_the_handshake_and_is_counted() {
+    let secure = start().await;
+    let counted = async || metric(&secure, "signaling_refused_connects_total", "reason=\"tls\"").await;
+    let before = counted().await;
+    let error =
+        secure.certificate.connect(&secure.mesh.address(), &["h2"]).await.expect_err("no protocol is agreed on");
+    assert!(error.to_string().contains("NoApplicationProtocol"), "{error}");
+    let refused = || async { (counted().await == before + 1.0).then_some(()) };
+    eventually("the refusal to be counted", PATIENCE, refused).await;
+    // Whoever names no protocol at all is taken to speak the right one.
+    let stream = secure.certificate.connect(&secure.mesh.address(), &[]).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), None);
+    assert_eq!(counted().await, before + 1.0);
+}
+
+#[tokio::test]
+async fn nodes_that_have_a_certificate_serve_their_own_clients_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = Certificate::new(folder.path(), "nodes");
+    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;
+    let nodes = mesh.mesh.state().nodes;
+    let address = |node: usize| nodes[node].public.trim_start_matches("ws://");
+    let (alice_id, bob_id) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
+    let mut alice = client_at(&certificate, address(0), &alice_id).await;
+    let mut bob = client_at(&certificate, address(1), &bob_id).await;
+    alice.exchange(&mut bob, &bob_id, 1, 100).await;
+    bob.exchange(&mut alice, &alice_id, 1, 60_000).await;
+
+    // The balancer was told of no certificate, and its clients are in the same mesh.
+    let mut carol = Peer::connect(&mesh.url(), "carol").await;
+    carol.signal(&alice_id, json!("in the clear"), Some(1)).await;
+    assert_eq!(alice.recv().await["data"], "in the clear");
+    assert_eq!(carol.recv().await, json!({ "type": "ack", "id": 1 }));
+
+    let mut plain = TcpStream::connect(address(0)).await.unwrap();
+    plain.write_all(Head::connect("dave").text().as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = timeout(PATIENCE, plain.read_to_end(&mut answer)).await.unwrap();
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 }
