@@ -1,6 +1,6 @@
 //! The task that follows a source which has news to tell: what it shows goes through `Steady` to the `Publisher`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -22,7 +22,11 @@ const WORTH_A_WARNING: u32 = 2;
 #[derive(Debug)]
 pub(crate) enum News {
     /// All servers that it shows now.
-    Seen(Vec<Sighting>),
+    Seen {
+        sightings: Vec<Sighting>,
+        /// Until when it may say the same, whatever happens. A source that tells each change names no time.
+        until: Option<StdInstant>,
+    },
     /// What was seen last still holds.
     Holds,
     /// It has worked for a while.
@@ -87,9 +91,9 @@ impl Following {
 
     fn take(&mut self, news: News) {
         match news {
-            News::Seen(mut sightings) => {
+            News::Seen { mut sightings, until } => {
                 sightings.iter_mut().for_each(|sighting| sighting.standing = sighting.standing.of(self.subject));
-                self.see(&sightings);
+                self.see(&sightings, until);
             }
             News::Holds if self.is_doubtful => {}
             News::Holds => self.publisher.renewed(),
@@ -111,8 +115,8 @@ impl Following {
         }
     }
 
-    fn see(&mut self, sightings: &[Sighting]) {
-        self.steady.see(sightings, Instant::now().into_std());
+    fn see(&mut self, sightings: &[Sighting], until: Option<StdInstant>) {
+        self.steady.see(sightings, until, Instant::now().into_std());
         let was_doubtful = self.is_doubtful;
         self.is_doubtful = !self.steady.is_anybody_there() && self.publisher.nodes() > 0;
         if self.is_doubtful {

@@ -4,6 +4,9 @@
 //! unready, or not named for a moment, stays as it was for a while; one that was put out has to serve steadily before it is
 //! back, for longer each time ([`Trust`]). Who is said to end is believed at once, and is gone once it is named no more.
 //!
+//! A source that is asked from time to time may be wrong until it is asked again: what one answer lacks, the next one has to
+//! lack too.
+//!
 //! As long as nobody at all serves, nobody is put out: the source, or what it asks, is likelier to be at fault than every
 //! node at once.
 
@@ -28,32 +31,47 @@ pub(crate) struct Steady {
 
 struct Known {
     member: Member,
-    /// Since when it has neither served nor drained.
-    missing_since: Option<Instant>,
+    /// It neither serves nor drains.
+    missing: Option<Missing>,
     /// A suspect has been put out.
     trust: Trust,
+}
+
+#[derive(Clone, Copy)]
+struct Missing {
+    since: Instant,
+    /// Only what is read from then on can confirm it. None: it is confirmed.
+    doubted_until: Option<Instant>,
 }
 
 impl Known {
     fn new(member: Member, now: Instant) -> Self {
         let mut trust = Trust::new(now);
         trust.answered(now);
-        Self { member, missing_since: None, trust }
+        Self { member, missing: None, trust }
     }
 
     fn serves(&self) -> bool {
-        self.missing_since.is_none() && !self.member.draining
+        self.missing.is_none() && !self.member.draining
     }
 
-    fn misses(&mut self, now: Instant) {
-        self.missing_since.get_or_insert(now);
+    fn misses(&mut self, until: Option<Instant>, now: Instant) {
+        match &mut self.missing {
+            None => self.missing = Some(Missing { since: now, doubted_until: until }),
+            Some(missing) if missing.doubted_until.is_some_and(|until| now >= until) => missing.doubted_until = None,
+            Some(_) => {}
+        }
         if self.trust.is_suspect() {
             self.trust.failed(now);
         }
     }
 
     fn missing_for(&self, now: Instant) -> Duration {
-        self.missing_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        self.missing.map_or(Duration::ZERO, |missing| now.saturating_duration_since(missing.since))
+    }
+
+    fn is_surely_missing(&self) -> bool {
+        self.missing.is_some_and(|missing| missing.doubted_until.is_none())
     }
 }
 
@@ -62,29 +80,30 @@ impl Steady {
         Self { hold, known: BTreeMap::new() }
     }
 
-    /// Takes all that the source shows now: whoever is not among it is not named any more.
-    pub(crate) fn see(&mut self, sightings: &[Sighting], now: Instant) {
+    /// Takes all that the source shows now: whoever is not among it is not named any more. Where the source may say the same
+    /// `until` then whatever happens, be it wrong, whoever is missing is so only if it still is in what is read afterwards.
+    pub(crate) fn see(&mut self, sightings: &[Sighting], until: Option<Instant>, now: Instant) {
         let nobody_served = !self.is_served();
         for sighting in sightings {
-            self.see_one(sighting, now);
+            self.see_one(sighting, until, now);
         }
         let named: HashSet<_> = sightings.iter().map(|sighting| (&sighting.id, &sighting.address)).collect();
         self.known.retain(|id, known| {
             if named.contains(&(id, &known.member.address)) {
                 return true;
             }
-            known.misses(now);
+            known.misses(until, now);
             !known.member.draining
         });
         if nobody_served && self.is_served() {
             // What was missed while nobody served counts for nothing.
-            for since in self.known.values_mut().filter_map(|known| known.missing_since.as_mut()) {
-                *since = now;
+            for missing in self.known.values_mut().filter_map(|known| known.missing.as_mut()) {
+                *missing = Missing { since: now, doubted_until: until };
             }
         }
     }
 
-    fn see_one(&mut self, sighting: &Sighting, now: Instant) {
+    fn see_one(&mut self, sighting: &Sighting, until: Option<Instant>, now: Instant) {
         let Sighting { id, address, standing } = sighting;
         let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
             if *standing >= Standing::Draining {
@@ -97,23 +116,25 @@ impl Steady {
         match standing {
             Standing::Serving => {
                 known.member.draining = false;
-                known.missing_since = None;
+                known.missing = None;
                 known.trust.answered(now);
             }
             // Its own readiness says no while it drains, but it is still there: until it is named no more.
             Standing::Draining | Standing::Ending => {
                 known.member.draining = true;
-                known.missing_since = None;
+                known.missing = None;
             }
-            Standing::Unready => known.misses(now),
+            Standing::Unready => known.misses(until, now),
         }
     }
 
     /// Lets time have its effect: who has been missing for too long is put out, who has served for long enough is back.
     pub(crate) fn settle(&mut self, now: Instant) {
         if self.is_served() {
-            for known in self.known.values_mut().filter(|known| known.missing_for(now) >= self.hold) {
-                known.trust.failed(now);
+            for known in self.known.values_mut() {
+                if known.is_surely_missing() && known.missing_for(now) >= self.hold {
+                    known.trust.failed(now);
+                }
             }
         }
         for known in self.known.values_mut() {
@@ -129,7 +150,7 @@ impl Steady {
 
     /// Whether somebody serves, or drains.
     pub(crate) fn is_anybody_there(&self) -> bool {
-        self.known.values().any(|known| known.missing_since.is_none())
+        self.known.values().any(|known| known.missing.is_none())
     }
 
     /// Who is in the mesh.
@@ -211,6 +232,58 @@ mod tests {
     }
 
     #[test]
+    fn one_that_an_answer_lacks_stays_until_another_lacks_it_when_the_first_holds_no_more() {
+        let answer = 30 * SECOND;
+        let mut mesh = Mesh::of(&["a", "b"]);
+        mesh.reads(&["a"], answer);
+        mesh.passes(answer - SECOND);
+        mesh.reads(&["a"], SECOND);
+        assert_eq!(mesh.members(), "a b", "it may be the same answer, which somebody has kept");
+        mesh.passes(SECOND);
+        assert_eq!(mesh.members(), "a b", "nothing new was said");
+        mesh.reads(&["a"], answer);
+        assert_eq!(mesh.members(), "a");
+    }
+
+    #[test]
+    fn one_that_some_answers_lack_in_turn_with_others_that_have_it_stays() {
+        let answer = 30 * SECOND;
+        let mut mesh = Mesh::of(&["a", "b"]);
+        for _ in 0..10 {
+            mesh.reads(&["a"], answer);
+            mesh.passes(answer);
+            mesh.reads(&["b", "a"], answer);
+            mesh.passes(answer);
+            mesh.reads(&["b"], answer);
+            mesh.passes(answer);
+            assert_eq!(mesh.members(), "a b");
+        }
+    }
+
+    #[test]
+    fn one_that_answers_in_quick_succession_lack_has_its_time_all_the_same() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        for _ in 0..HOLD.as_secs() {
+            mesh.reads(&["a"], Duration::ZERO);
+            assert_eq!(mesh.members(), "a b");
+            mesh.passes(SECOND);
+        }
+        assert_eq!(mesh.members(), "a");
+    }
+
+    #[test]
+    fn answers_from_while_nobody_served_confirm_nothing() {
+        let mut mesh = Mesh::of(&["a", "b"]);
+        for _ in 0..3 {
+            mesh.reads(&[], SECOND);
+            mesh.passes(SECOND);
+        }
+        mesh.reads(&["a"], 30 * SECOND);
+        mesh.passes(29 * SECOND);
+        assert_eq!(mesh.members(), "a b");
+    }
+
+    #[test]
     fn one_that_ends_drains_at_once_and_is_gone_when_it_is_named_no_more() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Draining)]);
@@ -226,9 +299,9 @@ mod tests {
     fn another_server_under_a_known_id_takes_its_place_at_once() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Draining)]);
-        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Unready)], mesh.now);
+        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Unready)], None, mesh.now);
         assert_eq!(mesh.members(), "a", "the old one has ended, the new one is not there yet");
-        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Serving)], mesh.now);
+        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Serving)], None, mesh.now);
         assert_eq!(mesh.members(), "a b");
         assert_eq!(mesh.steady.view().get("b").unwrap().address.as_str(), "h:2");
     }
@@ -278,7 +351,14 @@ mod tests {
 
         fn sees(&mut self, all: &[(&str, Standing)]) {
             let sightings: Vec<_> = all.iter().map(|(id, standing)| sighting(id, 1, *standing)).collect();
-            self.steady.see(&sightings, self.now);
+            self.steady.see(&sightings, None, self.now);
+            self.steady.settle(self.now);
+        }
+
+        /// An answer that holds for a while has these, who all serve.
+        fn reads(&mut self, ids: &[&str], holds: Duration) {
+            let sightings: Vec<_> = ids.iter().map(|id| sighting(id, 1, Serving)).collect();
+            self.steady.see(&sightings, Some(self.now + holds), self.now);
             self.steady.settle(self.now);
         }
 

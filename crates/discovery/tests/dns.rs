@@ -28,6 +28,21 @@ async fn each_address_is_a_node_and_those_that_come_and_go_are_followed() {
 }
 
 #[tokio::test]
+async fn an_address_that_only_one_answer_lacks_stays_though_that_answer_holds_for_long() {
+    let dns = DnsServer::start(1).await;
+    dns.addresses(&["127.0.0.1", "127.0.0.2"]);
+    let discovery = follow(&dns, ADDRESSES).await;
+    becomes(&discovery, "127.0.0.1=127.0.0.1:7900 127.0.0.2=127.0.0.2:7900").await;
+    let (views, asked) = (discovery.subscribe(), dns.asked());
+    dns.addresses(&["127.0.0.1"]);
+    eventually("a partial answer", || async { (dns.asked() > asked).then_some(()) }).await;
+    dns.addresses(&["127.0.0.1", "127.0.0.2"]);
+    eventually("a whole one", || async { (dns.asked() > asked + 1).then_some(()) }).await;
+    sleep(2 * HOLD).await;
+    assert!(!views.has_changed().unwrap(), "{}", shown(&discovery));
+}
+
+#[tokio::test]
 async fn each_service_record_is_a_node_named_by_its_target() {
     let dns = DnsServer::start(1).await;
     dns.services(&[("node-1.nodes.example.com.", 7901), ("node-0.nodes.example.com.", 7900)]);

@@ -2,8 +2,12 @@
 //! name that has an SRV record for each (RFC 2782).
 //!
 //! The name is asked for again when its records' time to live is over, though never more than once a second, nor less than every half
-//! minute. No answer keeps the last view; so does an answer without records. DNS does not say that a node drains: it says that
-//! itself, and leaves the view a few seconds after its record has gone.
+//! minute. No answer keeps the last view; so does an answer without records.
+//!
+//! An answer may lack a record by chance. So a node leaves the view only when a second answer lacks its record too, one that was given
+//! when the first was valid no more (five minutes count as long enough): until then somebody between may just have repeated the first.
+//! A name of which each answer shows another choice of records still cannot be followed. DNS does not say that a node drains: it
+//! says that itself.
 //!
 //! | records | the node's id |
 //! |---|---|

@@ -16,6 +16,9 @@ use crate::backoff::Backoff;
 use crate::following::{News, Teller, Unwanted};
 use crate::sighting::Sighting;
 
+/// An answer counts as valid for as many of the longest times between two questions at most.
+const VALID_AT_MOST: u32 = 10;
+
 /// Asks DNS, and tells what it says.
 pub(crate) struct Poller {
     query: DnsQuery,
@@ -52,7 +55,9 @@ impl Poller {
         match asked.unwrap_or_else(|_| Err(Trouble::NoAnswer(format!("nothing came for {limit:?}")))) {
             Ok(answer) => {
                 self.backoff.reset();
-                self.teller.tell(News::Seen(answer.sightings)).await?;
+                // Until then a server between may give the same answer again.
+                let until = answer.valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
+                self.teller.tell(News::Seen { sightings: answer.sightings, until: Some(until) }).await?;
                 self.teller.tell(News::Works).await?;
                 let left = answer.valid_until.saturating_duration_since(Instant::now());
                 Ok(left.clamp(self.settings.shortest, self.settings.longest))

@@ -44,7 +44,7 @@ impl Listener {
         } else {
             return false;
         }
-        self.steady.see(&self.shelf.sightings(), self.now);
+        self.steady.see(&self.shelf.sightings(), None, self.now);
         true
     }
 

@@ -169,7 +169,7 @@ impl Watcher {
             );
         }
         self.passed_over = passed_over;
-        self.teller.tell(News::Seen(self.shelf.sightings())).await
+        self.teller.tell(News::Seen { sightings: self.shelf.sightings(), until: None }).await
     }
 }
 
