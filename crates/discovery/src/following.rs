@@ -108,7 +108,7 @@ impl Following {
                 debug!(%trouble, "a reading failed");
                 self.failures = self.failures.saturating_add(1);
                 match self.failures {
-                    WORTH_A_WARNING.. => self.publisher.failed(trouble),
+                    WORTH_A_WARNING.. => self.publisher.failed(&trouble),
                     _ => self.publisher.missed(),
                 }
             }
@@ -120,7 +120,7 @@ impl Following {
         let was_doubtful = self.is_doubtful;
         self.is_doubtful = !self.steady.is_anybody_there() && self.publisher.nodes() > 0;
         if self.is_doubtful {
-            self.publisher.failed(Trouble::SuddenlyEmpty);
+            self.publisher.failed(&Trouble::SuddenlyEmpty);
             return;
         }
         self.publisher.renewed();

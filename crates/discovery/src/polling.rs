@@ -45,7 +45,7 @@ impl FileFollower {
                     self.publisher.recovered();
                 }
             }
-            Err(trouble) => self.publisher.failed(trouble),
+            Err(trouble) => self.publisher.failed(&trouble),
         }
         self.publisher.settled();
         self.publisher.aged();

@@ -1,7 +1,7 @@
 //! Hands views on, and tells how well their source can be read.
 //!
-//! What is published reaches all receivers as one `Arc`. What is not believed (see `verdict`) is logged once per change of
-//! state, counted each time, and shows in the age of the view.
+//! What is published reaches all receivers as one `Arc`. What is not believed (see `verdict`) is logged once per kind until
+//! all is well again, counted each time, and shows in the age of the view.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::metrics::Metrics;
+use crate::trouble::Troubles;
 use crate::verdict::{Verdict, judge};
 use crate::{Member, Subject, Trouble, View};
 
@@ -26,8 +27,8 @@ pub(crate) struct Publisher {
     heard: watch::Sender<bool>,
     freshness: Freshness,
     metrics: Metrics,
-    /// What is wrong now, so that only a change is logged.
-    trouble: Option<Trouble>,
+    /// What has been wrong since all was well, so that each kind is logged once: two may take turns for ever.
+    troubles: Troubles,
 }
 
 impl Publisher {
@@ -40,7 +41,7 @@ impl Publisher {
             heard: watch::Sender::new(false),
             freshness: Freshness::start(),
             metrics,
-            trouble: None,
+            troubles: Troubles::default(),
         }
     }
 
@@ -63,7 +64,7 @@ impl Publisher {
             Verdict::Publish(view) => self.publish(&last, view),
             Verdict::Unchanged => {}
             Verdict::Keep(trouble) => {
-                self.failed(trouble);
+                self.failed(&trouble);
                 return false;
             }
         }
@@ -98,7 +99,7 @@ impl Publisher {
 
     /// Nothing is wrong with the source any more.
     pub(crate) fn recovered(&mut self) {
-        if self.trouble.take().is_some() {
+        if self.troubles.end() {
             info!(source = %self.source, "discovery works again");
         }
     }
@@ -109,13 +110,12 @@ impl Publisher {
     }
 
     /// The source cannot be read, or not be believed.
-    pub(crate) fn failed(&mut self, trouble: Trouble) {
+    pub(crate) fn failed(&mut self, trouble: &Trouble) {
         self.missed();
-        if !self.trouble.as_ref().is_some_and(|before| before.is_like(&trouble)) {
+        if self.troubles.has(trouble) {
             let nodes = self.views.borrow().len();
             warn!(source = %self.source, %trouble, nodes, "discovery keeps the last view");
         }
-        self.trouble = Some(trouble);
     }
 
     /// How many nodes the view in use has.

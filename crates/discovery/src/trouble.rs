@@ -1,6 +1,6 @@
 //! What can be wrong with one reading of a source.
 
-use std::mem::discriminant;
+use std::mem::{Discriminant, discriminant, take};
 
 /// Why a reading gave no view to publish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,10 +39,41 @@ pub enum Trouble {
     Refused(String),
 }
 
-impl Trouble {
-    /// Whether this is the same trouble, whatever its details.
-    #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
-        discriminant(self) == discriminant(other)
+/// What kinds of trouble there have been since all was well, each once, whatever its details.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles(Vec<Discriminant<Trouble>>);
+
+impl Troubles {
+    /// Says whether it is of a new kind.
+    pub(crate) fn has(&mut self, trouble: &Trouble) -> bool {
+        let kind = discriminant(trouble);
+        let is_new = !self.0.contains(&kind);
+        if is_new {
+            self.0.push(kind);
+        }
+        is_new
+    }
+
+    /// All is well. Says whether it was not.
+    pub(crate) fn end(&mut self) -> bool {
+        !take(&mut self.0).is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_new_once_until_all_is_well() {
+        let mut troubles = Troubles::default();
+        assert!(!troubles.end());
+        for round in 0..3 {
+            for trouble in [Trouble::SuddenlyEmpty, Trouble::Refused(format!("{round}")), Trouble::Blank] {
+                assert_eq!(troubles.has(&trouble), round == 0, "{trouble}");
+            }
+        }
+        assert!(troubles.end());
+        assert!(troubles.has(&Trouble::Blank));
     }
 }

@@ -162,6 +162,23 @@ async fn a_role_without_watch_is_named_once_though_lists_are_answered() {
 }
 
 #[tokio::test]
+async fn two_troubles_that_take_turns_are_each_said_once() {
+    let logs = Logs::collect();
+    let cluster = Cluster::of(&["a"]).await;
+    cluster.api.fails(Faults::of_watches(Fault::Status(403)));
+    cluster.api.ends_watches();
+    cluster.api.delete("calls", "one");
+    let lists = cluster.asked("list");
+    eventually("several lists", || async { (cluster.asked("list") > lists + 6).then_some(()) }).await;
+    let warnings = logs.with("keeps the last view");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].contains("no nodes any more") && warnings[1].contains("not allowed to ask"), "{warnings:?}");
+    assert_eq!(logs.with("works again"), [""; 0]);
+    cluster.is_healed().await;
+    assert_eq!(logs.with("works again").len(), 1);
+}
+
+#[tokio::test]
 async fn a_service_that_is_suddenly_empty_is_not_believed() {
     let cluster = Cluster::of(&["a", "b"]).await;
     cluster.api.delete("calls", "one");
