@@ -51,6 +51,21 @@ async fn each_service_record_is_a_node_named_by_its_target() {
 }
 
 #[tokio::test]
+async fn records_that_name_no_node_hide_no_others_and_are_said_once() {
+    let logs = Logs::collect();
+    let dns = DnsServer::start(0).await;
+    let (good, bad) = (("node-0.nodes.example.com.", 7900), ("node-1.nodes.example.com.", 0));
+    dns.services(&[good, bad]);
+    let discovery = follow(&dns, SERVICES).await;
+    becomes(&discovery, "node-0=node-0.nodes.example.com:7900").await;
+    dns.services(&[bad, good, ("node-2.nodes.example.com.", 7902)]);
+    becomes(&discovery, "node-0=node-0.nodes.example.com:7900 node-2=node-2.nodes.example.com:7902").await;
+    let warnings = logs.with("WARN");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("node-1 at node-1.nodes.example.com:0"), "{warnings:?}");
+}
+
+#[tokio::test]
 async fn ipv6_addresses_count_only_where_there_is_no_other() {
     let dns = DnsServer::start(0).await;
     dns.addresses(&["fd00::1", "127.0.0.1"]);

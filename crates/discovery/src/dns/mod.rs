@@ -13,6 +13,8 @@
 //! |---|---|
 //! | A; AAAA where there is no A | its IP address |
 //! | SRV | the first label of its target: `node-0` of `node-0.nodes.example.com` |
+//!
+//! A record that names no node is passed over. Of one id at several places the least counts, so that all servers agree.
 
 mod poller;
 mod query;

@@ -8,13 +8,13 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Record, RecordType};
 use tokio::time::{sleep, timeout};
-use tracing::debug;
+use tracing::{debug, warn};
 
-use super::{DnsQuery, DnsSettings, records};
+use super::records::{self, Named};
+use super::{DnsQuery, DnsSettings};
 use crate::Trouble;
 use crate::backoff::Backoff;
 use crate::following::{News, Teller, Unwanted};
-use crate::sighting::Sighting;
 
 /// An answer counts as valid for as many of the longest times between two questions at most.
 const VALID_AT_MOST: u32 = 10;
@@ -27,18 +27,20 @@ pub(crate) struct Poller {
     /// Made anew after a failure: the system's configuration may have changed.
     resolver: Option<TokioResolver>,
     backoff: Backoff,
+    /// The most records of one answer that were no nodes.
+    passed_over: usize,
 }
 
 /// What DNS said, and how long it holds.
 struct Answer {
-    sightings: Vec<Sighting>,
+    named: Named,
     valid_until: Instant,
 }
 
 impl Poller {
     pub(crate) fn new(query: DnsQuery, settings: DnsSettings, teller: Teller) -> Self {
         let backoff = Backoff::new(settings.shortest, settings.longest.min(10 * settings.shortest));
-        Self { query, settings, teller, resolver: None, backoff }
+        Self { query, settings, teller, resolver: None, backoff, passed_over: 0 }
     }
 
     /// Ends only when nobody listens any more.
@@ -55,9 +57,10 @@ impl Poller {
         match asked.unwrap_or_else(|_| Err(Trouble::NoAnswer(format!("nothing came for {limit:?}")))) {
             Ok(answer) => {
                 self.backoff.reset();
+                self.pass_over(&answer.named.passed_over);
                 // Until then a server between may give the same answer again.
                 let until = answer.valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
-                self.teller.tell(News::Seen { sightings: answer.sightings, until: Some(until) }).await?;
+                self.teller.tell(News::Seen { sightings: answer.named.sightings, until: Some(until) }).await?;
                 self.teller.tell(News::Works).await?;
                 let left = answer.valid_until.saturating_duration_since(Instant::now());
                 Ok(left.clamp(self.settings.shortest, self.settings.longest))
@@ -69,6 +72,14 @@ impl Poller {
                 self.teller.tell(News::Failed(trouble)).await?;
                 Ok(wait)
             }
+        }
+    }
+
+    /// Answers may take turns in what is wrong with them, so only more than ever before is worth a line.
+    fn pass_over(&mut self, records: &[String]) {
+        if let Some(first) = records.first().filter(|_| records.len() > self.passed_over) {
+            self.passed_over = records.len();
+            warn!(query = %self.query, records = records.len(), %first, "some records name no nodes: they are passed over");
         }
     }
 
@@ -85,11 +96,11 @@ impl Poller {
                 if found.0.is_empty() {
                     found = records(resolver, name, RecordType::AAAA).await?;
                 }
-                Ok(Answer { sightings: records::by_address(&found.0, *port)?, valid_until: found.1 })
+                Ok(Answer { named: records::by_address(&found.0, *port), valid_until: found.1 })
             }
             DnsQuery::Services { name } => {
                 let (found, valid_until) = records(resolver, name, RecordType::SRV).await?;
-                Ok(Answer { sightings: records::by_service(&found)?, valid_until })
+                Ok(Answer { named: records::by_service(&found), valid_until })
             }
         }
     }

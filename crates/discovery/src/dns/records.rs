@@ -1,53 +1,74 @@
 //! From records to servers. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use hickory_resolver::proto::rr::{RData, Record};
 use signaling_protocol::NodeId;
 
+use crate::Address;
 use crate::sighting::{Sighting, Standing};
-use crate::{Address, Trouble};
+
+/// What an answer names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) sightings: Vec<Sighting>,
+    /// Records that name no node that can be reached, and what is wrong with each.
+    pub(super) passed_over: Vec<String>,
+}
 
 /// The servers that address records name. Their ids are their IP addresses.
-pub(super) fn by_address(records: &[Record], port: u16) -> Result<Vec<Sighting>, Trouble> {
-    let named = records.iter().filter_map(|record| match &record.data {
+pub(super) fn by_address(records: &[Record], port: u16) -> Named {
+    let records = records.iter().filter_map(|record| match &record.data {
         RData::A(ip) => Some((ip.to_string(), format!("{ip}:{port}"))),
         RData::AAAA(ip) => Some((ip.to_string(), format!("[{ip}]:{port}"))),
         _ => None,
     });
-    sightings(named)
+    named(records)
 }
 
 /// The servers that SRV records name. Their ids are their targets' first labels.
-pub(super) fn by_service(records: &[Record]) -> Result<Vec<Sighting>, Trouble> {
+pub(super) fn by_service(records: &[Record]) -> Named {
     let services = records.iter().filter_map(|record| match &record.data {
         // The root as a target says: decidedly no such service here.
         RData::SRV(service) if !service.target.is_root() => Some(service),
         _ => None,
     });
-    let named = services.map(|service| {
+    let records = services.map(|service| {
         let target = service.target.to_ascii();
         let host = target.trim_end_matches('.');
         (host.split('.').next().unwrap_or_default().to_owned(), format!("{host}:{}", service.port))
     });
-    sightings(named)
+    named(records)
 }
 
-/// Each id once. The same record twice is one server; one id with two addresses would be two that cannot be told apart.
-fn sightings(named: impl Iterator<Item = (String, String)>) -> Result<Vec<Sighting>, Trouble> {
-    let mut address_by_id: BTreeMap<NodeId, Address> = BTreeMap::new();
-    for (id, address) in named {
-        let wrong =
-            |reason: &dyn std::fmt::Display| Trouble::NoAnswer(format!("the record of {id} at {address}: {reason}"));
-        let node = NodeId::new(&id).map_err(|error| wrong(&error))?;
-        let place: Address = address.parse().map_err(|error| wrong(&error))?;
-        match address_by_id.insert(node, place.clone()) {
-            Some(other) if other != place => return Err(wrong(&format_args!("the same id is at {other} too"))),
-            _ => {}
+/// Each id once: the same record twice is one server. Of one id's places the least counts, so that all servers agree.
+fn named(records: impl Iterator<Item = (String, String)>) -> Named {
+    let mut places: BTreeSet<(NodeId, Address)> = BTreeSet::new();
+    let mut named = Named::default();
+    for (id, address) in records {
+        match place(&id, &address) {
+            Ok(place) => {
+                places.insert(place);
+            }
+            Err(reason) => named.passed_over.push(format!("{id} at {address}: {reason}")),
         }
     }
-    let sighting = |(id, address)| Sighting { id, address, standing: Standing::Serving };
-    Ok(address_by_id.into_iter().map(sighting).collect())
+    for (id, address) in places {
+        match named.sightings.last() {
+            Some(last) if last.id == id => {
+                let reason = format!("{id} at {address}: the same id is at {} too", last.address);
+                named.passed_over.push(reason);
+            }
+            _ => named.sightings.push(Sighting { id, address, standing: Standing::Serving }),
+        }
+    }
+    named
+}
+
+fn place(id: &str, address: &str) -> Result<(NodeId, Address), String> {
+    let id = NodeId::new(id).map_err(|error| error.to_string())?;
+    let address = address.parse::<Address>().map_err(|error| error.to_string())?;
+    Ok((id, address))
 }
 
 #[cfg(test)]
@@ -63,7 +84,7 @@ mod tests {
     fn addresses_are_ids_and_places_each_once() {
         let records = [address("10.0.0.2"), address("10.0.0.1"), address("10.0.0.2"), address("fd00::1")];
         assert_eq!(
-            shown(&by_address(&records, 7900).unwrap()),
+            shown(&by_address(&records, 7900)),
             ["10.0.0.1 10.0.0.1:7900", "10.0.0.2 10.0.0.2:7900", "fd00::1 [fd00::1]:7900"]
         );
     }
@@ -72,26 +93,42 @@ mod tests {
     fn services_have_their_targets_first_label_as_id_and_their_own_port() {
         let records = [service("node-1.nodes.example.com.", 7901), service("node-0.nodes.example.com.", 7900)];
         assert_eq!(
-            shown(&by_service(&records).unwrap()),
+            shown(&by_service(&records)),
             ["node-0 node-0.nodes.example.com:7900", "node-1 node-1.nodes.example.com:7901"]
         );
     }
 
     #[test]
     fn the_root_as_a_target_is_nobody() {
-        assert_eq!(by_service(&[service(".", 0)]), Ok(Vec::new()));
+        assert_eq!(by_service(&[service(".", 0)]), Named::default());
     }
 
     #[test]
     fn records_of_other_types_are_passed_over() {
-        assert_eq!(by_address(&[service("node-1.example.com.", 1)], 7900), Ok(Vec::new()));
-        assert_eq!(by_service(&[address("10.0.0.1")]), Ok(Vec::new()));
+        assert_eq!(by_address(&[service("node-1.example.com.", 1)], 7900), Named::default());
+        assert_eq!(by_service(&[address("10.0.0.1")]), Named::default());
     }
 
     #[test]
-    fn one_id_in_two_places_is_said() {
-        let error = by_service(&[service("node-0.a.", 1), service("node-0.b.", 1)]).unwrap_err().to_string();
-        assert!(error.contains("node-0 at node-0.b:1: the same id is at node-0.a:1 too"), "{error}");
+    fn one_id_in_two_places_counts_once_whichever_comes_first_and_the_others_are_passed_over() {
+        let mut records = [service("node-0.b.", 1), service("node-0.a.", 1), service("node-1.a.", 1)];
+        for _ in 0..2 {
+            let named = by_service(&records);
+            assert_eq!(shown(&named), ["node-0 node-0.a:1", "node-1 node-1.a:1"]);
+            assert_eq!(named.passed_over, ["node-0 at node-0.b:1: the same id is at node-0.a:1 too"]);
+            records.reverse();
+        }
+    }
+
+    #[test]
+    fn records_that_name_no_node_are_passed_over_and_what_is_wrong_is_said() {
+        let (portless, nameless) = (service("node-1.a.", 0), service("*.a.", 1));
+        let named = by_service(&[portless, service("node-0.a.", 1), nameless]);
+        assert_eq!(shown(&named), ["node-0 node-0.a:1"]);
+        let said = named.passed_over;
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("node-1 at node-1.a:0: has no valid port"), "{said:?}");
+        assert!(said[1].starts_with("* at *.a:1: may have only"), "{said:?}");
     }
 
     fn address(ip: &str) -> Record {
@@ -102,7 +139,7 @@ mod tests {
         Record::from_rdata(Name::root(), 5, RData::SRV(SRV::new(0, 0, port, Name::from_ascii(target).unwrap())))
     }
 
-    fn shown(sightings: &[Sighting]) -> Vec<String> {
-        sightings.iter().map(|sighting| format!("{} {}", sighting.id, sighting.address)).collect()
+    fn shown(named: &Named) -> Vec<String> {
+        named.sightings.iter().map(|sighting| format!("{} {}", sighting.id, sighting.address)).collect()
     }
 }
