@@ -2,7 +2,8 @@
 //!
 //! To take a node out of the view moves all its clients, and to put it back moves them again. So a node that is merely
 //! unready, or not named for a moment, stays as it was for a while; one that was put out has to serve steadily before it is
-//! back, for longer each time ([`Trust`]). Who is said to end is believed at once, and is gone once it is named no more.
+//! back, for longer each time ([`Trust`]). Who is said to end is believed at once, and is gone once it is named no more:
+//! until then it drains, whatever it was before. So servers agree about it, whenever they have begun to look.
 //!
 //! A source that is asked from time to time may be wrong until it is asked again: what one answer lacks, the next one has to
 //! lack too.
@@ -106,8 +107,8 @@ impl Steady {
     fn see_one(&mut self, sighting: &Sighting, until: Option<Instant>, now: Instant) {
         let Sighting { id, address, standing } = sighting;
         let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
-            if *standing >= Standing::Draining {
-                let draining = *standing == Standing::Draining;
+            if *standing != Standing::Unready {
+                let draining = *standing != Standing::Serving;
                 let member = Member { id: id.clone(), address: address.clone(), draining };
                 self.known.insert(id.clone(), Known::new(member, now));
             }
@@ -155,7 +156,7 @@ impl Steady {
 
     /// Who is in the mesh.
     pub(crate) fn view(&self) -> View {
-        let members = self.known.values().filter(|known| !known.trust.is_suspect());
+        let members = self.known.values().filter(|known| known.member.draining || !known.trust.is_suspect());
         // Each id is there once, so this is no error.
         View::new(members.map(|known| known.member.clone())).unwrap_or_default()
     }
@@ -174,7 +175,7 @@ mod tests {
     fn whoever_serves_is_a_member_at_once_and_whoever_is_not_ready_yet_is_none() {
         let mut mesh = Mesh::new();
         mesh.sees(&[("a", Serving), ("b", Unready), ("c", Draining), ("d", Ending)]);
-        assert_eq!(mesh.members(), "a c!");
+        assert_eq!(mesh.members(), "a c! d!");
         mesh.sees(&[("a", Serving), ("b", Serving), ("c", Draining)]);
         assert_eq!(mesh.members(), "a b c!");
     }
@@ -293,6 +294,26 @@ mod tests {
         assert_eq!(mesh.members(), "a b!", "it hands over though its readiness says no");
         mesh.sees(&[("a", Serving)]);
         assert_eq!(mesh.members(), "a");
+    }
+
+    #[test]
+    fn one_that_ends_drains_for_servers_that_have_begun_to_look_at_any_time() {
+        let ends = [("a", Serving), ("b", Ending)];
+        let saw_it_serve = Mesh::of(&["a", "b"]);
+        let mut saw_it_put_out = Mesh::of(&["a", "b"]);
+        saw_it_put_out.sees(&[("a", Serving), ("b", Unready)]);
+        saw_it_put_out.passes(HOLD);
+        let mut saw_it_start = Mesh::of(&["a"]);
+        saw_it_start.sees(&[("a", Serving), ("b", Unready)]);
+        for mut mesh in [saw_it_serve, saw_it_put_out, saw_it_start, Mesh::new()] {
+            mesh.sees(&ends);
+            mesh.passes(100 * SECOND);
+            assert_eq!(mesh.members(), "a b!");
+            mesh.sees(&[("a", Serving)]);
+            assert_eq!(mesh.members(), "a");
+            mesh.sees(&ends);
+            assert_eq!(mesh.members(), "a b!", "it was left out by mistake");
+        }
     }
 
     #[test]
