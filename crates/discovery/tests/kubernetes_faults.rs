@@ -193,6 +193,24 @@ async fn a_service_that_is_suddenly_empty_is_not_believed() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_suddenly_empty_is_not_believed() {
+    let logs = Logs::collect();
+    let cluster = Cluster::of(&["a", "b"]).await;
+    let lists = cluster.asked("list");
+    cluster.api.forgets_all();
+    eventually("a list", || async { (cluster.asked("list") > lists).then_some(()) }).await;
+    sleep(3 * HOLD).await;
+    assert_eq!(cluster.members(), "a b");
+    assert!(cluster.discovery.age() > 2 * HOLD, "that shows: {:?}", cluster.discovery.age());
+    assert_eq!(logs.with("no nodes any more").len(), 1, "{:?}", logs.with("WARN"));
+
+    cluster.api.put(&slice("two", &["b", "c"]));
+    cluster.becomes("b c").await;
+    assert_eq!(cluster.history(), ["", "a b", "a b c", "b c"]);
+    assert_eq!(logs.with("works again").len(), 1);
+}
+
+#[tokio::test]
 async fn without_an_api_server_at_the_start_the_first_reading_is_waited_for() {
     let mut api = ApiServer::start().await;
     api.goes_away();
