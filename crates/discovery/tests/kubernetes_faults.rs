@@ -135,6 +135,21 @@ async fn a_short_break_is_not_worth_a_warning() {
 }
 
 #[tokio::test]
+async fn watches_that_break_again_and_again_though_each_has_worked_are_said_once() {
+    let logs = Logs::collect();
+    let cluster = Cluster::of(&["a"]).await;
+    for _ in 0..5 {
+        let lists = cluster.asked("list");
+        cluster.api.expires(Expiry::Event);
+        eventually("a list", || async { (cluster.asked("list") > lists).then_some(()) }).await;
+        cluster.is_watched().await;
+    }
+    let warnings = logs.with("WARN");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("watches break again and again"), "{warnings:?}");
+}
+
+#[tokio::test]
 async fn a_missing_role_is_named_once() {
     for status in [401, 403] {
         let logs = Logs::collect();

@@ -11,6 +11,7 @@
 //! | ends a watch at its time | a new watch from the last version, no list |
 //! | says 410 as an event or as a status, cuts the watch, ends it early or in the middle of a line | a list, after a moment |
 //! | falls silent in a watch | the same, a few seconds after the watch should have ended |
+//! | breaks watches that have worked, again and again | the same, and a warning, though the view is young (`Breaks`) |
 //! | hangs, refuses, is away, answers 5xx or 429 | lists with growing waits; the last view stays |
 //! | answers 401 or 403 | the same; the warning names the Role that is missing |
 //! | lists nobody | the last view stays, see `Steady` |
@@ -18,6 +19,7 @@
 //! Only `list` and `watch` of `endpointslices` in one namespace are asked for: `deploy/base/rbac.yaml` allows no more.
 
 mod api;
+mod breaks;
 pub mod fuzzing;
 mod service;
 mod shelf;

@@ -8,9 +8,10 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::api::{connect, status_trouble, trouble};
+use super::breaks::Breaks;
 use super::shelf::Shelf;
 use super::{KubernetesError, KubernetesSettings, ServicePort};
 use crate::Trouble;
@@ -27,6 +28,9 @@ pub(crate) struct Watcher {
     shelf: Shelf,
     passed_over: usize,
     backoff: Backoff,
+    /// The watch has worked for a while, and not ended yet.
+    is_proven: bool,
+    breaks: Breaks,
 }
 
 /// Why watching stops.
@@ -63,6 +67,8 @@ impl Watcher {
             shelf: Shelf::new(service.port),
             passed_over: 0,
             backoff: Backoff::new(settings.backoff, settings.longest_backoff),
+            is_proven: false,
+            breaks: Breaks::default(),
         })
     }
 
@@ -73,6 +79,13 @@ impl Watcher {
                 Ok(()) => debug!("time for a list"),
                 Err(Stop::Unwanted) => return,
                 Err(Stop::Trouble(trouble)) => {
+                    if std::mem::take(&mut self.is_proven) && self.breaks.broke() {
+                        warn!(
+                            selector = %self.selector,
+                            %trouble,
+                            "watches break again and again after they have worked: changes may be seen late"
+                        );
+                    }
                     let wait = self.backoff.failed(rand::random());
                     debug!(%trouble, ?wait, "lists again");
                     if self.teller.tell(News::Failed(trouble)).await.is_err() {
@@ -113,7 +126,6 @@ impl Watcher {
         let mut events = pin!(answer(self.settings.answer, self.api.watch(&params, &version)).await?);
         self.teller.tell(News::Holds).await?;
         let (proven, silent) = (start + self.settings.proven, start + self.settings.watch + self.settings.grace);
-        let mut is_proven = false;
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -121,8 +133,8 @@ impl Watcher {
                     Some(Err(error)) => return Err(trouble(&error).into()),
                     None => break,
                 },
-                () = sleep_until(proven), if !is_proven => {
-                    is_proven = true;
+                () = sleep_until(proven), if !self.is_proven => {
+                    self.is_proven = true;
                     self.backoff.reset();
                     self.teller.tell(News::Works).await?;
                 }
@@ -131,8 +143,11 @@ impl Watcher {
                 }
             }
         }
-        if !is_proven {
+        if !std::mem::take(&mut self.is_proven) {
             return Err(Trouble::NoAnswer(format!("a watch ended after {:?}", start.elapsed())).into());
+        }
+        if self.breaks.ended() {
+            info!(selector = %self.selector, "watches last again");
         }
         self.teller.tell(News::Holds).await?;
         Ok(version)

@@ -1,0 +1,59 @@
+//! Whether watches that work for a while break so often that it should be said. Pure.
+//!
+//! Each such break is healed by a list at once, so the view is never old, and one or two are nothing. But something that cuts each
+//! watch, or lets each fall silent, costs the API server a list every time, and changes are seen late.
+
+use std::mem::{replace, take};
+
+/// So many more breaks than good ends.
+const WORTH_A_WARNING: u32 = 3;
+
+/// Breaks of late, less good ends.
+#[derive(Debug, Default)]
+pub(super) struct Breaks {
+    count: u32,
+    is_said: bool,
+}
+
+impl Breaks {
+    /// A watch that had worked has broken. Says whether that is to be said now.
+    pub(super) fn broke(&mut self) -> bool {
+        self.count = (self.count + 1).min(WORTH_A_WARNING);
+        self.count == WORTH_A_WARNING && !replace(&mut self.is_said, true)
+    }
+
+    /// A watch has ended at its time. Says whether that is to be said, because of what was said before.
+    pub(super) fn ended(&mut self) -> bool {
+        self.count = self.count.saturating_sub(1);
+        self.count == 0 && take(&mut self.is_said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breaks_in_a_row_are_said_once_until_as_many_watches_have_ended_well() {
+        let mut breaks = Breaks::default();
+        for _ in 0..2 {
+            let said: Vec<_> = (0..6).map(|_| breaks.broke()).collect();
+            assert_eq!(said, [false, false, true, false, false, false]);
+            let said: Vec<_> = (0..5).map(|_| breaks.ended()).collect();
+            assert_eq!(said, [false, false, true, false, false]);
+        }
+    }
+
+    #[test]
+    fn a_break_now_and_then_is_not_said() {
+        let mut breaks = Breaks::default();
+        assert!((0..100).all(|_| !breaks.broke() && !breaks.ended()));
+    }
+
+    #[test]
+    fn a_good_end_now_and_then_does_not_begin_it_all_anew() {
+        let mut breaks = Breaks::default();
+        let said = (0..100).filter(|_| breaks.broke() | breaks.broke() | breaks.ended()).count();
+        assert_eq!(said, 1);
+    }
+}
