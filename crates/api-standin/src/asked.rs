@@ -1,6 +1,9 @@
 //! A request in the words of RBAC.
 
+use std::collections::BTreeSet;
+
 use http::Method;
+use serde_json::Value;
 
 /// What was asked for, as a Role would have to allow it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,11 +46,56 @@ impl Asked {
         let resource = rest.first().map_or(path, |resource| resource);
         Self { verb: verb.into(), group: group.into(), resource: resource.into(), namespace: namespace.into() }
     }
+
+    /// The right that it takes, as [`rights`] writes it: `list discovery.k8s.io/endpointslices`.
+    pub fn right(&self) -> String {
+        right(&self.verb, &self.group, &self.resource)
+    }
+}
+
+/// All rights that the Roles among these objects give.
+///
+/// # Panics
+/// If there is no Role, if there is a ClusterRole, or if a rule has more to it than groups, resources and verbs.
+pub fn rights(objects: &[Value]) -> BTreeSet<String> {
+    let roles: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Role").collect();
+    assert!(!roles.is_empty(), "no Role");
+    assert!(objects.iter().all(|object| object["kind"] != "ClusterRole"), "a ClusterRole");
+    let mut rights = BTreeSet::new();
+    for rule in roles.iter().flat_map(|role| role["rules"].as_array().unwrap()) {
+        let texts = |field: &str| rule[field].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
+        assert_eq!(rule.as_object().unwrap().len(), 3, "{rule}");
+        for group in texts("apiGroups") {
+            for resource in texts("resources") {
+                rights.extend(texts("verbs").map(|verb| right(verb, group, resource)));
+            }
+        }
+    }
+    rights
+}
+
+fn right(verb: &str, group: &str, resource: &str) -> String {
+    format!("{verb} {group}/{resource}")
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn roles_give_each_verb_for_each_resource_of_each_group() {
+        let rule = json!({ "apiGroups": ["", "apps"], "resources": ["a", "b"], "verbs": ["get", "list"] });
+        let role = json!({ "kind": "Role", "rules": [rule] });
+        let rights = rights(&[role, json!({ "kind": "RoleBinding" })]);
+        assert_eq!(
+            rights.iter().map(String::as_str).collect::<Vec<_>>(),
+            ["get /a", "get /b", "get apps/a", "get apps/b", "list /a", "list /b", "list apps/a", "list apps/b"]
+        );
+        let asked = Asked::new(&Method::GET, "/apis/apps/v1/namespaces/calls/a/some", false);
+        assert!(rights.contains(&asked.right()), "{asked:?}");
+    }
 
     #[test]
     fn requests_are_named_as_roles_name_them() {

@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use signaling_api_standin::{Expiry, Fault, Faults};
+use serde_json::Value;
+use signaling_api_standin::asked::rights;
+use signaling_api_standin::{Asked, Expiry, Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
 use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::rendered::repository;
 use signaling_integration_tests::{Drill, TestMesh, eventually, http};
 use tokio::time::Instant;
 
@@ -42,6 +46,7 @@ async fn from_three_nodes_to_five_to_two_and_all_replaced_in_turn_no_message_is_
 
     outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL);
     assert_asked_by_all(&kubernetes).await;
+    assert_asked_what_the_role_allows(&kubernetes);
 }
 
 #[tokio::test]
@@ -84,6 +89,7 @@ async fn watches_fail_in_their_ways_and_the_api_server_altogether_while_nodes_co
     outcome.assert_nothing_lost().assert_moved();
     let balancer = &kubernetes.mesh.mesh.state().balancers[0].internal;
     assert!(metric(balancer, "signaling_discovery_failures_total", "").await >= 1.0, "what was broken was noticed");
+    assert_asked_what_the_role_allows(&kubernetes);
 }
 
 async fn every_server_sees(mesh: &TestMesh, nodes: usize) {
@@ -117,4 +123,14 @@ async fn assert_asked_by_all(kubernetes: &KubernetesMesh) {
     let balancer = &state.balancers[0].internal;
     assert_eq!(metric(balancer, "signaling_discovery_failures_total", "").await, 0.0);
     assert!(metric(balancer, "signaling_discovery_age_seconds", "").await < 60.0);
+}
+
+/// Neither more, nor less: what a Role allows and nobody asks for, it need not allow.
+fn assert_asked_what_the_role_allows(kubernetes: &KubernetesMesh) {
+    let asked = kubernetes.api.asked();
+    assert!(asked.iter().all(|asked| asked.namespace == "calls"), "a Role holds for its own namespace: {asked:?}");
+    let asked: BTreeSet<String> = asked.iter().map(Asked::right).collect();
+    let yaml = std::fs::read_to_string(repository().join("deploy/base/rbac.yaml")).unwrap();
+    let manifest: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
+    assert_eq!(asked, rights(&manifest));
 }
