@@ -9,8 +9,8 @@ readonly NAMESPACE=signaling
 readonly WORK=${CARGO_TARGET_DIR:-$PWD/target}/deploy
 # The kind cluster's own: the user's kubeconfig, and the context chosen there, are left alone.
 readonly KUBECONFIG_OF_KIND=$WORK/kubeconfig-$CLUSTER
-# Says that we have created the cluster, and so may delete it.
-readonly OURS=$WORK/created-$CLUSTER
+# A ConfigMap in kube-system of a kind cluster: `make deploy` has created that cluster, and so `make undeploy` may delete it.
+readonly MARK=signaling-mesh-made-this-cluster
 mkdir -p "$WORK"
 
 say() {
@@ -78,10 +78,19 @@ on_cluster() {
     fi
 }
 
+# Whether there is the kind cluster. Stops where kind cannot say.
 kind_cluster_exists() {
     local clusters
-    clusters=$("$KIND" get clusters 2>/dev/null)
-    grep -qx -- "$CLUSTER" <<<"$clusters"
+    clusters=$("$KIND" get clusters) || fail "$KIND cannot say which clusters there are (see above), so nothing is done: does docker run?"
+    grep -qxF -- "$CLUSTER" <<<"$clusters"
+}
+
+# Whether `make deploy` has created the kind cluster of our kubeconfig. Stops where the cluster does not say.
+kind_cluster_is_ours() {
+    local mark
+    mark=$(on_cluster --namespace kube-system get configmap "$MARK" --ignore-not-found --output name) ||
+        fail "the kind cluster $CLUSTER does not say whether make deploy has created it; if it is to go: $KIND delete cluster --name $CLUSTER"
+    [[ -n $mark ]]
 }
 
 # Renders a folder of deploy/ with the image of this commit, and whatever else is added to the kustomization on standard input.

@@ -13,9 +13,9 @@ use signaling_integration_tests::rendered::{Rendered, list, repository};
 use tempfile::TempDir;
 
 /// What the scripts use of the system; nothing else is on their path.
-const SYSTEM: [&str; 22] = [
+const SYSTEM: [&str; 21] = [
     "awk", "basename", "bash", "cat", "cut", "dirname", "git", "grep", "ls", "make", "mkdir", "mktemp", "od", "printf",
-    "realpath", "rm", "sh", "sha1sum", "sleep", "touch", "tr", "wc",
+    "realpath", "rm", "sh", "sha1sum", "sleep", "tr", "wc",
 ];
 const ALL: [&str; 3] = ["docker", "kind", "kubectl"];
 /// Writes its call down, and answers what the scripts ask.
@@ -25,7 +25,10 @@ echo "$name $*" >>"$STAND_IN_DIR/calls"
 case "$name $*" in
 "docker info"*) exit "$(cat "$STAND_IN_DIR/docker-info" 2>/dev/null || echo 0)" ;;
 "kubectl version --client") echo "Client Version: v1.20.2" ;;
-"kind get clusters") cat "$STAND_IN_DIR/clusters" ;;
+"kind get clusters") [[ ! -e $STAND_IN_DIR/kind-fails ]] || exit 1; cat "$STAND_IN_DIR/clusters" ;;
+"kind delete cluster "*) rm -f "$STAND_IN_DIR/mark" ;;
+*" create configmap "*) echo "configmap/made" >"$STAND_IN_DIR/mark" ;;
+*" get configmap "*) [[ ! -e $STAND_IN_DIR/cluster-fails ]] || exit 1; cat "$STAND_IN_DIR/mark" 2>/dev/null || true ;;
 "kubectl kustomize "*) [[ ! -e $STAND_IN_DIR/too-old ]] || exit 1; cat "$2/kustomization.yaml" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
 *" get secret signaling-tokens "*) cat "$STAND_IN_DIR/tokens" 2>/dev/null || true ;;
 *" get secret signaling-tls "*) cat "$STAND_IN_DIR/certificate" 2>/dev/null || true ;;
@@ -63,6 +66,10 @@ impl Desk {
 
     fn says(&self, file: &str, text: &str) {
         fs::write(self.dir.path().join(file), text).unwrap();
+    }
+
+    fn no_longer_says(&self, file: &str) {
+        fs::remove_file(self.dir.path().join(file)).unwrap();
     }
 
     fn make(&self, target: &str) -> Output {
@@ -107,6 +114,18 @@ impl Desk {
 }
 
 const KUBECTL_OF_KIND: &str = "kubectl --kubeconfig @/kubeconfig-signaling --context kind-signaling";
+const DELETE_CLUSTER: &str = "kind delete cluster --name signaling --kubeconfig @/kubeconfig-signaling";
+const MARK: &str = "configmap signaling-mesh-made-this-cluster";
+
+/// Asks a kind cluster whether `make deploy` has created it.
+fn asks_whose_it_is() -> String {
+    format!("{KUBECTL_OF_KIND} --namespace kube-system get {MARK} --ignore-not-found --output name")
+}
+
+/// Deletes the mesh alone.
+fn deletes_the_mesh(kubectl: &str, overlay: &str) -> String {
+    format!("{kubectl} delete --ignore-not-found -f deploy/overlays/{overlay}/namespace.yaml")
+}
 
 /// What any deployment ends with, by the given `kubectl`.
 fn applied_by(kubectl: &str, overlay: &str) -> Vec<String> {
@@ -144,6 +163,7 @@ fn without_a_cluster_one_is_created_with_a_kubeconfig_of_its_own_and_the_mesh_co
         "docker info",
         "kind get clusters",
         "kind create cluster --name signaling --config deploy/kind.yaml --kubeconfig @/kubeconfig-signaling --wait 180s",
+        &format!("{KUBECTL_OF_KIND} --namespace kube-system create {MARK}"),
         "docker info",
         "docker build -f deploy/Dockerfile -t signaling-mesh:v1 .",
         "kind load docker-image signaling-mesh:v1 --name signaling",
@@ -151,6 +171,7 @@ fn without_a_cluster_one_is_created_with_a_kubeconfig_of_its_own_and_the_mesh_co
     .map(str::to_owned)
     .into();
     expected.extend(applied_by(KUBECTL_OF_KIND, "kind"));
+    expected.push(asks_whose_it_is());
     assert_eq!(without_temporary_names(desk.calls()), expected);
     assert!(said.contains("http://127.0.0.1:8080/"), "{said}");
     let rendered = fs::read_to_string(desk.target().join("deploy/rendered.yaml")).unwrap();
@@ -295,22 +316,77 @@ fn undeploy_deletes_a_cluster_that_deploy_created_and_of_another_only_the_mesh()
     desk.makes("deploy");
     desk.says("clusters", "signaling\n");
     desk.makes("undeploy");
-    assert_eq!(
-        desk.calls(),
-        ["kind get clusters", "kind delete cluster --name signaling --kubeconfig @/kubeconfig-signaling"]
-    );
+    let asks = [
+        "kind get clusters".to_owned(),
+        "kind export kubeconfig --name signaling --kubeconfig @/kubeconfig-signaling".to_owned(),
+        asks_whose_it_is(),
+    ];
+    assert_eq!(desk.calls(), [&asks[..], &[DELETE_CLUSTER.to_owned()]].concat());
 
+    let desk = Desk::with(&ALL);
+    desk.says("clusters", "signaling\n");
     desk.makes("undeploy");
-    let last = format!("{KUBECTL_OF_KIND} delete --ignore-not-found -f deploy/overlays/kind/namespace.yaml");
-    assert_eq!(desk.calls().last(), Some(&last), "it was created anew by somebody else");
-    assert!(!desk.calls().iter().any(|call| call.starts_with("kind delete")));
+    assert_eq!(desk.calls(), [&asks[..], &[deletes_the_mesh(KUBECTL_OF_KIND, "kind")]].concat());
 
     let desk = Desk::with(&["kubectl"]).having("CONTEXT", "prod");
     desk.makes("undeploy");
-    assert_eq!(
-        desk.calls(),
-        ["kubectl --context prod delete --ignore-not-found -f deploy/overlays/production/namespace.yaml"]
-    );
+    assert_eq!(desk.calls(), [deletes_the_mesh("kubectl --context prod", "production")]);
+}
+
+#[test]
+fn undeploy_spares_a_cluster_that_somebody_else_created_under_the_name_of_ours() {
+    let desk = Desk::with(&ALL);
+    desk.makes("deploy");
+    desk.says("clusters", "signaling\n");
+    // `kind delete cluster` and `kind create cluster` by hand: the mark was in the cluster.
+    desk.no_longer_says("mark");
+    desk.makes("undeploy");
+    assert_eq!(desk.calls().last(), Some(&deletes_the_mesh(KUBECTL_OF_KIND, "kind")));
+    assert!(!desk.calls().contains(&DELETE_CLUSTER.to_owned()), "{:?}", desk.calls());
+}
+
+#[test]
+fn undeploy_knows_the_cluster_that_deploy_created_after_make_clean_too() {
+    let desk = Desk::with(&ALL);
+    desk.makes("deploy");
+    desk.says("clusters", "signaling\n");
+    fs::remove_dir_all(desk.target()).unwrap();
+    desk.makes("undeploy");
+    assert_eq!(desk.calls().last().map(String::as_str), Some(DELETE_CLUSTER));
+}
+
+#[test]
+fn undeploy_forgets_nothing_while_kind_or_the_cluster_cannot_be_asked() {
+    let desk = Desk::with(&ALL);
+    desk.makes("deploy");
+    desk.says("clusters", "signaling\n");
+    let kubeconfig = desk.target().join("deploy/kubeconfig-signaling");
+    fs::write(&kubeconfig, "kind would have written it").unwrap();
+
+    desk.says("kind-fails", "");
+    let complaint = desk.fails("undeploy");
+    assert!(complaint.contains("cannot say which clusters there are"), "{complaint}");
+    assert_eq!(desk.calls(), ["kind get clusters"]);
+    desk.no_longer_says("kind-fails");
+
+    desk.says("cluster-fails", "");
+    let complaint = desk.fails("undeploy");
+    assert!(complaint.contains("kind delete cluster --name signaling"), "{complaint}");
+    assert_eq!(desk.calls().last(), Some(&asks_whose_it_is()));
+    desk.no_longer_says("cluster-fails");
+
+    assert!(kubeconfig.exists());
+    desk.makes("undeploy");
+    assert_eq!(desk.calls().last().map(String::as_str), Some(DELETE_CLUSTER));
+    assert!(!kubeconfig.exists());
+}
+
+#[test]
+fn a_cluster_whose_name_only_looks_like_ours_is_another() {
+    let desk = Desk::with(&ALL).having("CLUSTER", "a.b");
+    desk.says("clusters", "acb\n");
+    desk.makes("undeploy");
+    assert_eq!(desk.calls(), ["kind get clusters"]);
 }
 
 #[test]
