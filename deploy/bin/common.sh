@@ -56,17 +56,30 @@ uncommitted() {
 
 # What is deployed: the commit, and a mark of its own for each change that is not committed.
 tag() {
-    local changes=''
+    local changes='' commit
     if [[ -n ${TAG:-} ]]; then
         echo "$TAG"
         return
     fi
+    commit=$(git rev-parse --short=12 HEAD) ||
+        fail "there is no commit to name the image after (these files are not in git): set TAG=..."
     [[ -z $(uncommitted | tr -d '\0') ]] || changes=$(uncommitted | sha1sum | cut -c1-8)
-    echo "$(git rev-parse --short=12 HEAD)${changes:+-$changes}"
+    echo "$commit${changes:+-$changes}"
 }
 
 image() {
-    echo "${REGISTRY:+$REGISTRY/}signaling-mesh:$(tag)"
+    local tag
+    tag=$(tag) || exit 1
+    echo "${REGISTRY:+$REGISTRY/}signaling-mesh:$tag"
+}
+
+# How the user would call kubectl, for hints.
+kubectl_by_hand() {
+    if [[ -n $CONTEXT ]]; then
+        echo "$KUBECTL --context $CONTEXT --namespace $NAMESPACE"
+    else
+        echo "$KUBECTL --kubeconfig $KUBECONFIG_OF_KIND --context kind-$CLUSTER --namespace $NAMESPACE"
+    fi
 }
 
 # Every call names its cluster.
@@ -97,7 +110,7 @@ kind_cluster_is_ours() {
 render() {
     local folder=$1 into name
     into=$WORK/$(basename "$folder")
-    name=$(image)
+    name=$(image) || exit 1
     mkdir -p "$into"
     {
         printf 'apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n  - %s\n' \

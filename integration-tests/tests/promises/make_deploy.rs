@@ -29,12 +29,15 @@ case "$name $*" in
 "kind delete cluster "*) rm -f "$STAND_IN_DIR/mark" ;;
 *" create configmap "*) echo "configmap/made" >"$STAND_IN_DIR/mark" ;;
 *" get configmap "*) [[ ! -e $STAND_IN_DIR/cluster-fails ]] || exit 1; cat "$STAND_IN_DIR/mark" 2>/dev/null || true ;;
-"kubectl kustomize "*) [[ ! -e $STAND_IN_DIR/too-old ]] || exit 1; cat "$2/kustomization.yaml" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
+"kubectl kustomize "*) [[ ! -e $STAND_IN_DIR/too-old ]] || exit 1; cat "$2/kustomization.yaml"
+    cat "$STAND_IN_DIR/deployments" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
 *" get secret signaling-tokens "*) cat "$STAND_IN_DIR/tokens" 2>/dev/null || true ;;
 *" get secret signaling-tls "*) cat "$STAND_IN_DIR/certificate" 2>/dev/null || true ;;
+*" get secret signaling-mesh --output go-template"*) cat "$STAND_IN_DIR/keys" ;;
 *" get secret "*) cat "$STAND_IN_DIR/secret" 2>/dev/null || true ;;
+*" get deployment signaling-balancers "*) cat "$STAND_IN_DIR/variables" 2>/dev/null ;;
 *" create secret "*) folder=${!#}; cd "${folder#--from-file=}" && wc -c * >>"$STAND_IN_DIR/secret-files" ;;
-*" get job "*) echo 1/ ;;
+*" get job "*) cat "$STAND_IN_DIR/job" 2>/dev/null || echo 1/ ;;
 esac
 "#;
 
@@ -55,12 +58,24 @@ impl Desk {
             fs::write(bin.join(tool), STAND_IN).unwrap();
             fs::set_permissions(bin.join(tool), fs::Permissions::from_mode(0o755)).unwrap();
         }
-        fs::write(dir.path().join("clusters"), "another\n").unwrap();
-        Self { dir, variables: vec![("TAG", "v1".to_owned())] }
+        let desk = Self { dir, variables: vec![("TAG", "v1".to_owned())] };
+        desk.says("clusters", "another\n");
+        desk.says("keys", "admin-token\nhash-seed\nmesh-secret\nroom-store-password\n");
+        desk.says("deployments", "  name: signaling-balancers\n  name: signaling-nodes\n  name: signaling-redis\n");
+        desk.says("variables", "POD_NAME SIGNALING_ALLOW_ANONYMOUS");
+        desk
     }
 
     fn having(mut self, variable: &'static str, value: &str) -> Self {
         self.variables.push((variable, value.to_owned()));
+        self
+    }
+
+    /// Whoever sleeps has slept at once.
+    fn hurried(self) -> Self {
+        let sleep = self.dir.path().join("bin/sleep");
+        fs::remove_file(&sleep).unwrap();
+        symlink(in_path(&["true"]).unwrap(), sleep).unwrap();
         self
     }
 
@@ -120,6 +135,12 @@ const MARK: &str = "configmap signaling-mesh-made-this-cluster";
 /// Asks a kind cluster whether `make deploy` has created it.
 fn asks_whose_it_is() -> String {
     format!("{KUBECTL_OF_KIND} --namespace kube-system get {MARK} --ignore-not-found --output name")
+}
+
+/// Asks what the balancers are told.
+fn asks_for_variables(kubectl: &str) -> String {
+    const NAMES: &str = "{.spec.template.spec.containers[0].env[*].name}";
+    format!("{kubectl} --namespace signaling get deployment signaling-balancers --output jsonpath={NAMES}")
 }
 
 /// Deletes the mesh alone.
@@ -191,6 +212,27 @@ fn a_cluster_and_a_secret_that_are_there_are_used_as_they_are() {
     );
     assert!(!calls.iter().any(|call| call.contains("create")), "{calls:?}");
     assert!(said.contains("port-forward service/signaling 8080:80"), "its ports may not be mapped: {said}");
+}
+
+#[test]
+fn a_secret_that_lacks_a_key_is_noticed_before_pods_wait_for_it() {
+    let desk = Desk::with(&ALL);
+    desk.says("secret", "secret/signaling-mesh\n");
+    desk.says("keys", "admin-token\nhash-seed\nmesh-secret\nroom-store-password-of-old\n");
+    let complaint = desk.fails("deploy");
+    assert!(complaint.contains("signaling-mesh has no room-store-password"), "{complaint}");
+    assert!(!desk.calls().iter().any(|call| call.ends_with("rendered.yaml")), "{:?}", desk.calls());
+}
+
+#[test]
+fn a_store_of_somebody_elses_is_not_waited_for() {
+    let desk = Desk::with(&ALL);
+    desk.says("deployments", "  name: signaling-balancers\n  name: signaling-nodes\n");
+    desk.makes("deploy");
+    let waited = desk.calls().into_iter().filter(|call| call.contains(" rollout status "));
+    let waited: Vec<String> = waited.collect();
+    assert_eq!(waited.len(), 2, "{waited:?}");
+    assert!(!waited.iter().any(|call| call.contains("signaling-redis")), "{waited:?}");
 }
 
 #[test]
@@ -272,6 +314,26 @@ fn whatever_is_not_committed_gives_the_image_another_tag() {
     }
     run("rm renamed && git checkout -q .gitignore");
     assert_eq!(tag(), committed);
+}
+
+#[test]
+fn files_that_are_not_in_git_want_a_tag_to_be_set() {
+    let unpacked = tempfile::tempdir().unwrap();
+    fs::create_dir_all(unpacked.path().join("deploy/bin")).unwrap();
+    fs::copy(repository().join("deploy/bin/common.sh"), unpacked.path().join("deploy/bin/common.sh")).unwrap();
+    let image = |tag: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", "source deploy/bin/common.sh && name=$(image) && echo \"$name\""]);
+        bash.current_dir(unpacked.path()).env("CARGO_TARGET_DIR", unpacked.path().join("target")).env("TAG", tag);
+        bash.env("GIT_CEILING_DIRECTORIES", unpacked.path().parent().unwrap()).env_remove("REGISTRY");
+        bash.output().unwrap()
+    };
+    let end = image("");
+    assert!(!end.status.success());
+    let complaint = String::from_utf8(end.stderr).unwrap();
+    assert!(complaint.contains("set TAG="), "{complaint}");
+    assert_eq!(String::from_utf8(end.stdout).unwrap(), "");
+    assert_eq!(String::from_utf8(image("v1").stdout).unwrap(), "signaling-mesh:v1\n");
 }
 
 #[test]
@@ -429,6 +491,7 @@ fn the_harness_runs_as_a_job_with_the_words_it_is_given() {
     let expected = [
         "kind get clusters",
         "kind export kubeconfig --name signaling --kubeconfig @/kubeconfig-signaling",
+        &asks_for_variables(KUBECTL_OF_KIND),
         "kubectl kustomize @/load",
         &format!("{KUBECTL_OF_KIND} --namespace signaling delete job mesh-load --ignore-not-found"),
         &format!("{KUBECTL_OF_KIND} apply -f @/load.yaml"),
@@ -441,4 +504,41 @@ fn the_harness_runs_as_a_job_with_the_words_it_is_given() {
 
     let complaint = Desk::with(&ALL).fails("load-kind");
     assert!(complaint.contains("make deploy creates it"), "{complaint}");
+}
+
+#[test]
+fn the_harness_does_not_come_to_a_mesh_that_asks_for_what_it_has_not() {
+    let desk = Desk::with(&["kubectl"]).having("CONTEXT", "prod").having("REGISTRY", "registry.test/team");
+    for (variables, why) in [
+        ("SIGNALING_TOKEN_KEY_FILE SIGNALING_MAX_SOCKETS", "asks clients for tokens"),
+        ("SIGNALING_ALLOW_ANONYMOUS SIGNALING_TLS_CERT", "speak TLS"),
+    ] {
+        desk.says("variables", variables);
+        let complaint = desk.fails("load-kind");
+        assert!(complaint.contains(why) && complaint.contains(" in prod "), "{complaint}");
+        assert_eq!(desk.calls(), [asks_for_variables("kubectl --context prod")]);
+    }
+    desk.no_longer_says("variables");
+    let complaint = desk.fails("load-kind");
+    assert!(complaint.contains("there is no mesh in prod"), "{complaint}");
+
+    let complaint = Desk::with(&["kubectl"]).having("CONTEXT", "prod").fails("load-kind");
+    assert!(complaint.contains("REGISTRY="), "{complaint}");
+}
+
+#[test]
+fn hints_name_the_cluster_that_they_are_about() {
+    let desk = Desk::with(&ALL).hurried().having("CONTEXT", "prod").having("REGISTRY", "registry.test/team");
+    desk.says("job", "/");
+    let complaint = desk.fails("load-kind");
+    let hint = "kubectl --context prod --namespace signaling describe job mesh-load";
+    assert!(complaint.contains(hint), "{complaint}");
+
+    let desk = Desk::with(&ALL).hurried();
+    desk.says("clusters", "signaling\n");
+    desk.says("job", "/");
+    let complaint = desk.fails("load-kind");
+    let complaint = complaint.replace(&desk.target().join("deploy").display().to_string(), "@");
+    let hint = format!("{KUBECTL_OF_KIND} --namespace signaling describe job mesh-load");
+    assert!(complaint.contains(&hint), "{complaint}");
 }
