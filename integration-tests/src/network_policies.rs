@@ -1,5 +1,7 @@
 //! What NetworkPolicies let pass, as a cluster would judge it.
 
+use std::net::Ipv4Addr;
+
 use serde_json::Value;
 
 use crate::rendered::{Pod, Rendered, list, selects};
@@ -11,6 +13,8 @@ pub enum End<'a> {
     Pod(Pod<'a>),
     /// A pod in another namespace.
     Namespace(&'a str),
+    /// A machine with this address.
+    Address(Ipv4Addr),
     /// Anywhere else.
     World,
 }
@@ -43,8 +47,17 @@ fn is_peer(peer: &Value, end: End<'_>) -> bool {
         (End::Namespace(name), None, Some(namespaces)) => {
             selects(namespaces, &serde_json::json!({ "kubernetes.io/metadata.name": name }))
         }
+        (End::Address(address), None, None) => peer.get("ipBlock").is_some_and(|block| is_in(block, address)),
         _ => false,
     }
+}
+
+fn is_in(block: &Value, address: Ipv4Addr) -> bool {
+    assert!(block.get("except").is_none(), "exceptions are not read here");
+    let (network, bits) = block["cidr"].as_str().unwrap().split_once('/').unwrap();
+    let (network, bits): (Ipv4Addr, u32) = (network.parse().unwrap(), bits.parse().unwrap());
+    let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+    u32::from(network) & mask == u32::from(address) & mask
 }
 
 fn has_port(rule: &Value, to: End<'_>, port: u64, protocol: &str) -> bool {

@@ -66,9 +66,20 @@ impl Rendered {
         let run =
             Command::new(kubectl).arg("kustomize").arg(repository().join("deploy").join(folder)).output().unwrap();
         assert!(run.status.success(), "{folder}: {}", String::from_utf8_lossy(&run.stderr));
-        let yaml = String::from_utf8(run.stdout).unwrap();
+        Self::read(folder, String::from_utf8(run.stdout).unwrap())
+    }
+
+    /// What was rendered elsewhere, under a name in place of the folder.
+    #[must_use]
+    pub fn read(folder: &'static str, yaml: String) -> Self {
         let objects = serde_saphyr::from_multiple(&yaml).unwrap();
         Self { folder, yaml, objects }
+    }
+
+    /// Whether it brings the store of rooms along; else that is somebody else's.
+    #[must_use]
+    pub fn has_store(&self) -> bool {
+        self.pods().iter().any(|pod| pod.name() == "signaling-redis")
     }
 
     /// The objects of a kind.

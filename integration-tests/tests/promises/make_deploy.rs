@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use signaling_integration_tests::optional::in_path;
-use signaling_integration_tests::rendered::{Rendered, list, repository};
+use signaling_integration_tests::rendered::{Rendered, list, repository, tool};
 use tempfile::TempDir;
+
+use crate::manifest_types::{fit_the_schemas, lose_nothing_in_their_types};
 
 /// What the scripts use of the system; nothing else is on their path.
 const SYSTEM: [&str; 21] = [
@@ -29,7 +31,10 @@ case "$name $*" in
 "kind delete cluster "*) rm -f "$STAND_IN_DIR/mark" ;;
 *" create configmap "*) echo "configmap/made" >"$STAND_IN_DIR/mark" ;;
 *" get configmap "*) [[ ! -e $STAND_IN_DIR/cluster-fails ]] || exit 1; cat "$STAND_IN_DIR/mark" 2>/dev/null || true ;;
-"kubectl kustomize "*) [[ ! -e $STAND_IN_DIR/too-old ]] || exit 1; cat "$2/kustomization.yaml"
+"kubectl kustomize "*)
+    [[ ! -e $STAND_IN_DIR/too-old ]] || exit 1
+    [[ ! -e $STAND_IN_DIR/real-kubectl ]] || exec "$(cat "$STAND_IN_DIR/real-kubectl")" "$@"
+    cat "$2/kustomization.yaml"
     cat "$STAND_IN_DIR/deployments" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
 *" get secret signaling-tokens "*) cat "$STAND_IN_DIR/tokens" 2>/dev/null || true ;;
 *" get secret signaling-tls "*) cat "$STAND_IN_DIR/certificate" 2>/dev/null || true ;;
@@ -504,6 +509,28 @@ fn the_harness_runs_as_a_job_with_the_words_it_is_given() {
 
     let complaint = Desk::with(&ALL).fails("load-kind");
     assert!(complaint.contains("make deploy creates it"), "{complaint}");
+}
+
+#[test]
+fn what_a_kubectl_renders_for_a_registry_with_a_port_is_what_kubernetes_takes() {
+    let Some(kubectl) = tool("kubectl") else { return };
+    let desk = Desk::with(&["kubectl"]).having("CONTEXT", "prod").having("REGISTRY", "registry.test:5000/team");
+    let desk = desk.having("LOAD", "calls --rate 200");
+    desk.says("real-kubectl", &kubectl.display().to_string());
+    let printed = desk.makes("manifests");
+    desk.makes("load-kind");
+    let applied = fs::read_to_string(desk.target().join("deploy/load.yaml")).unwrap();
+    let all = [Rendered::read("manifests", printed), Rendered::read("load", applied)];
+
+    let [mesh, load] = &all;
+    let programs: Vec<_> = mesh.pods().into_iter().chain(load.pods()).filter(|pod| pod.program().is_some()).collect();
+    assert_eq!(programs.len(), 3);
+    for pod in programs {
+        assert_eq!(pod.container()["image"], "registry.test:5000/team/signaling-mesh:v1", "{}", pod.name());
+    }
+    assert_eq!(load.pod("mesh-load").arguments(), ["calls", "--rate", "200", "--url", "ws://signaling:80"]);
+    fit_the_schemas(&all);
+    lose_nothing_in_their_types(&all);
 }
 
 #[test]

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 const KERNEL: usize = 5 * 1024;
 /// The least that is left beside what a server's clients can take: one part in so many of that.
 const SPARE: usize = 4;
+/// After how many seconds Kubernetes gives a rollout up that does not say otherwise.
+const PROGRESS_DEADLINE_S: u64 = 600;
 /// Of so many percent of the sockets' limit an alert tells.
 const NEARLY_FULL: usize = 80;
 
@@ -50,6 +52,22 @@ fn an_autoscaler_adds_a_balancer_before_the_others_are_full() {
         }
     }
     assert!(by_sockets > 0 || meshes.is_empty());
+}
+
+#[test]
+fn a_rollout_waits_longer_than_a_new_balancer_may_say_that_it_is_not_ready() {
+    let (mut keep_even, mounted, meshes) = (0, Mounted::new(), Rendered::meshes());
+    for rendered in &meshes {
+        let balancer = rendered.pod("signaling-balancers");
+        let config = mounted.read::<signaling_balancer::config::Args>(balancer).check().unwrap();
+        let Some((_, settings)) = config.even else { continue };
+        let spec = &balancer.owner["spec"];
+        let deadline_s = spec["progressDeadlineSeconds"].as_u64().unwrap_or(PROGRESS_DEADLINE_S);
+        let needed_s = settings.longest.as_secs() + spec["minReadySeconds"].as_u64().unwrap();
+        assert!(deadline_s > needed_s, "{}: {deadline_s} s, and it may take {needed_s} s", rendered.folder);
+        keep_even += 1;
+    }
+    assert!(keep_even > 0 || meshes.is_empty());
 }
 
 fn fits(rendered: &Rendered, pod: Pod<'_>, of_itself: usize, clients: Option<MemoryBound>) {

@@ -3,15 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use signaling_integration_tests::mesh::binaries;
 use signaling_integration_tests::network_policies::{End, passes};
-use signaling_integration_tests::rendered::{Pod, Rendered, list, selects};
+use signaling_integration_tests::rendered::{Pod, Rendered, list, repository, selects};
 
 /// What is left of the grace period when a drain has taken its longest.
 const MARGIN_S: u64 = 5;
+/// Two machines, of which the first is where components/external-redis lets nodes go.
+const EXTERNAL_STORE: End<'static> = End::Address(Ipv4Addr::new(192, 0, 2, 7));
+const STRANGER: End<'static> = End::Address(Ipv4Addr::new(192, 0, 3, 7));
 const OURS: [&str; 3] = ["signaling-node", "signaling-balancer", "mesh-load"];
 
 #[test]
@@ -152,8 +157,8 @@ fn every_port_that_is_opened_is_in_a_service_and_a_policy_and_health_is_asked_wh
 #[test]
 fn policies_let_pass_what_must_and_nothing_else() {
     for rendered in Rendered::meshes() {
-        let pod = |name: &str| End::Pod(rendered.pods().into_iter().find(|pod| pod.name() == name).unwrap());
-        let (node, balancer, redis) = (pod("signaling-nodes"), pod("signaling-balancers"), pod("signaling-redis"));
+        let pod = |name: &str| End::Pod(rendered.pod(name));
+        let (node, balancer) = (pod("signaling-nodes"), pod("signaling-balancers"));
         let (dns, monitoring, other) =
             (End::Namespace("kube-system"), End::Namespace("monitoring"), End::Namespace("default"));
         let tcp = |from, to, port| passes(&rendered, from, to, port, "TCP");
@@ -166,11 +171,41 @@ fn policies_let_pass_what_must_and_nothing_else() {
             assert!(!tcp(End::World, server, 7900) && !tcp(other, server, 7900), "the internal listener");
             assert!(!tcp(server, End::World, 80) && !tcp(server, other, 7900), "nowhere else");
         }
-        assert!(tcp(node, redis, 6379));
         assert!(tcp(End::World, balancer, 8080) && tcp(other, balancer, 8080), "clients");
-        assert!(!tcp(balancer, redis, 6379) && !tcp(other, redis, 6379));
-        assert!(!tcp(redis, node, 7900) && !tcp(redis, End::World, 443));
+        assert_eq!(tcp(node, EXTERNAL_STORE, 6379), !rendered.has_store(), "{}", rendered.folder);
+        assert!(!tcp(node, STRANGER, 6379) && !tcp(balancer, EXTERNAL_STORE, 6379));
+        if rendered.has_store() {
+            let redis = pod("signaling-redis");
+            assert!(tcp(node, redis, 6379));
+            assert!(!tcp(balancer, redis, 6379) && !tcp(other, redis, 6379));
+            assert!(!tcp(redis, node, 7900) && !tcp(redis, End::World, 443));
+        }
     }
+}
+
+#[test]
+fn the_store_of_rooms_is_ours_or_nothing_of_ours_is_left() {
+    for rendered in Rendered::meshes() {
+        assert_eq!(rendered.has_store(), rendered.folder.starts_with("overlays/"), "{}", rendered.folder);
+        let is_left = rendered.objects.iter().any(|object| object["metadata"]["name"] == "signaling-redis");
+        assert_eq!(is_left, rendered.has_store(), "{}", rendered.folder);
+        let store = rendered.pod("signaling-nodes").variable("SIGNALING_ROOM_STORE").unwrap();
+        assert_eq!(store.starts_with("redis://signaling-redis:"), rendered.has_store(), "{store}");
+    }
+}
+
+#[test]
+fn every_component_is_in_one_of_the_meshes() {
+    let mut used = BTreeSet::new();
+    for folder in ["deploy/overlays/production", "integration-tests/manifests/with-components"] {
+        let text = fs::read_to_string(repository().join(folder).join("kustomization.yaml")).unwrap();
+        let kustomization: Value = serde_saphyr::from_str(&text).unwrap();
+        let names = list(&kustomization["components"]).iter().filter_map(|path| path.as_str()?.rsplit('/').next());
+        used.extend(names.map(str::to_owned));
+    }
+    let folders = fs::read_dir(repository().join("deploy/components")).unwrap();
+    let there: BTreeSet<String> = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(used, there);
 }
 
 #[test]

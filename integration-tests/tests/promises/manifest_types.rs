@@ -30,30 +30,12 @@ fn a_kubectl_that_is_new_enough_renders_them() {
 
 #[test]
 fn they_fit_the_schemas_of_kubernetes_strictly() {
-    let Some(validate) = tool("kubernetes-validate") else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let file = |rendered: Rendered| {
-        let file = dir.path().join(rendered.folder.replace('/', "-"));
-        std::fs::write(&file, rendered.yaml).unwrap();
-        file
-    };
-    let files: Vec<PathBuf> = Rendered::all().into_iter().map(file).collect();
-    for release in RELEASES {
-        let run = Command::new(&validate).args(["-k", release, "--strict", "--quiet"]).args(&files).output().unwrap();
-        let said = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
-        assert!(run.status.success(), "Kubernetes {release}: {said}");
-    }
+    fit_the_schemas(&Rendered::all());
 }
 
 #[test]
 fn nothing_of_them_is_lost_on_the_way_through_the_types_of_kubernetes() {
-    for rendered in Rendered::all() {
-        for object in &rendered.objects {
-            let mut lost = Vec::new();
-            differences(object, &through_its_type(object), String::new(), &mut lost);
-            assert_eq!(lost, Vec::<String>::new(), "{} {}", object["kind"], object["metadata"]["name"]);
-        }
-    }
+    lose_nothing_in_their_types(&Rendered::all());
 }
 
 #[test]
@@ -84,6 +66,30 @@ fn kind_takes_the_configuration_of_its_cluster() {
     assert!(taken.contains("docker") && !taken.contains("decode"), "{taken}");
     let refused = complaint(&config.replace("hostPort", "hostPorts"));
     assert!(refused.contains("field hostPorts not found"), "{refused}");
+}
+
+pub(crate) fn fit_the_schemas(all: &[Rendered]) {
+    let Some(validate) = tool("kubernetes-validate") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let file = |rendered: &Rendered| {
+        let file = dir.path().join(rendered.folder.replace('/', "-"));
+        std::fs::write(&file, &rendered.yaml).unwrap();
+        file
+    };
+    let files: Vec<PathBuf> = all.iter().map(file).collect();
+    for release in RELEASES {
+        let run = Command::new(&validate).args(["-k", release, "--strict", "--quiet"]).args(&files).output().unwrap();
+        let said = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
+        assert!(run.status.success(), "Kubernetes {release}: {said}");
+    }
+}
+
+pub(crate) fn lose_nothing_in_their_types(all: &[Rendered]) {
+    for object in all.iter().flat_map(|rendered| &rendered.objects) {
+        let mut lost = Vec::new();
+        differences(object, &through_its_type(object), String::new(), &mut lost);
+        assert_eq!(lost, Vec::<String>::new(), "{} {}", object["kind"], object["metadata"]["name"]);
+    }
 }
 
 fn through_its_type(object: &Value) -> Value {
