@@ -133,13 +133,13 @@ clean: ## Remove what was built, and the local mesh's directory
 ##  CONTEXT=NAME       a cluster of yours instead, by its context; the current one is never looked at or changed
 ##  REGISTRY=HOST/PATH where such a cluster pulls the image from; `make images` pushes it there
 ##  OVERLAY=kind       which of deploy/overlays; with CONTEXT it is production
-##  TAG=...            the image's tag, else made from the commit; PLATFORMS=linux/amd64,linux/arm64
+##  TAG=...            the image's tag, else made from the commit (outside git it must be set); PLATFORMS=linux/amd64,linux/arm64
 ##  LOAD="steady ..."  what `mesh-load` is told; DOCKER=docker KIND=kind KUBECTL=kubectl  other programs
 .PHONY: deploy undeploy images image-archive manifests load-kind test-image
 deploy: ## A mesh in a kind cluster, created if there is none, or in a cluster of yours; prints the address of the demo
 	@deploy/bin/deploy
 
-undeploy: ## Take it away, and the kind cluster too if `make deploy` created it
+undeploy: ## Take it away, its namespace with your Secrets, and the kind cluster too if `make deploy` created it
 	@deploy/bin/undeploy
 
 images: ## Build the image with docker; with REGISTRY for both architectures, and push it
@@ -151,7 +151,7 @@ image-archive: deps-run ## Build it without docker, as an archive for `kind load
 manifests: ## Print what would be applied
 	@deploy/bin/manifests
 
-load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200")
+load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200"); not where tokens or TLS are asked for
 	@deploy/bin/load-kind
 
 test-image: deps-test ## Build that archive, start its content as pods would be, and have two clients signal; takes root, and minutes

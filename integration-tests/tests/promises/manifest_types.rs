@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -36,6 +36,47 @@ fn they_fit_the_schemas_of_kubernetes_strictly() {
 #[test]
 fn nothing_of_them_is_lost_on_the_way_through_the_types_of_kubernetes() {
     lose_nothing_in_their_types(&Rendered::all());
+}
+
+#[test]
+fn the_overlays_that_the_readme_shows_are_taken_too() {
+    let Some(kubectl) = tool("kubectl") else { return };
+    let readme = std::fs::read_to_string(repository().join("deploy/README.md")).unwrap();
+    let code = readme.split("```").skip(1).step_by(2);
+    let blocks: Vec<&str> = code.filter_map(|block| block.strip_prefix("yaml\n")).collect();
+    assert_eq!(blocks.len(), 3);
+    let names = ["names", "rooms", "store"].into_iter();
+    let all: Vec<Rendered> = names.zip(blocks).map(|(name, block)| shown(&kubectl, name, block)).collect();
+
+    assert_eq!(all[0].object("NetworkPolicy", "signaling-names")["metadata"]["namespace"], "signaling");
+    assert_eq!(all[1].pod("signaling-nodes").variable("SIGNALING_ROOM_CAPACITY"), Some("200"));
+    assert!(all[1].has_store() && !all[2].has_store());
+    fit_the_schemas(&all);
+    lose_nothing_in_their_types(&all);
+}
+
+/// Production with a further resource, or with patches, or the overlay that a block is.
+fn shown(kubectl: &Path, name: &'static str, block: &str) -> Rendered {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().canonicalize().unwrap();
+    let overlay = if block.starts_with("apiVersion:") {
+        std::fs::write(folder.join("further.yaml"), block).unwrap();
+        "resources: [../production, further.yaml]\n".to_owned()
+    } else if block.starts_with("patches:") {
+        format!("resources: [../production]\n{block}")
+    } else {
+        block.to_owned()
+    };
+    // Other folders go by relative paths only.
+    let deploy = repository().canonicalize().unwrap().join("deploy").display().to_string();
+    let deploy = format!("{}{}", "../".repeat(folder.components().count() - 1), deploy.trim_start_matches('/'));
+    let overlay = overlay.replace("../../components", &format!("{deploy}/components"));
+    let overlay = overlay.replace("../production", &format!("{deploy}/overlays/production"));
+    std::fs::write(folder.join("kustomization.yaml"), format!("namespace: signaling\n{overlay}")).unwrap();
+
+    let run = Command::new(kubectl).arg("kustomize").arg(&folder).output().unwrap();
+    assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+    Rendered::read(name, String::from_utf8(run.stdout).unwrap())
 }
 
 #[test]
