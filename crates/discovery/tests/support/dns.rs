@@ -33,9 +33,14 @@ struct State {
 
 impl DnsServer {
     pub(crate) async fn start(ttl: u32) -> Self {
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = udp.local_addr().unwrap();
-        let tcp = TcpListener::bind(address).await.unwrap();
+        // A port that is free for one of them may be taken for the other.
+        let (udp, address, tcp) = loop {
+            let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = udp.local_addr().unwrap();
+            if let Ok(tcp) = TcpListener::bind(address).await {
+                break (udp, address, tcp);
+            }
+        };
         let state = State {
             ttl,
             records: Vec::new(),

@@ -15,6 +15,8 @@ use crate::core::{PaceLimits, Rate};
 use crate::identity::IdentityArgs;
 use crate::rate_class::ClassRates;
 
+/// How long a burst lasts where nothing says so.
+const BURST_SECONDS: u32 = 5;
 /// Pings at once, in seconds of their rate: a page that was asleep may make up for it.
 const PING_BURST_SECONDS: u32 = 10;
 
@@ -178,9 +180,11 @@ impl EdgeArgs {
     }
 }
 
-/// Such a rate, with a burst that lasts as long as the usual one at the usual rate, but for `least` at once.
+/// Such a rate, with a burst that lasts as long as the usual one at the usual rate (where that has no limit, one of
+/// [`BURST_SECONDS`]), but for `least` at once.
 fn in_proportion(per_second: u32, usual: u32, usual_burst: u32, least: u32) -> Option<Rate> {
-    let burst = u64::from(usual_burst) * u64::from(per_second) / u64::from(usual.max(1));
+    let (usual, usual_burst) = if usual > 0 { (usual, usual_burst) } else { (1, BURST_SECONDS) };
+    let burst = u64::from(usual_burst) * u64::from(per_second) / u64::from(usual);
     let burst = u32::try_from(burst).unwrap_or(u32::MAX).max(least);
     (per_second > 0).then_some(Rate { per_second, burst })
 }
@@ -219,6 +223,6 @@ mod tests {
     fn a_class_of_rate_0_has_no_limit_and_one_of_another_rate_has_it_where_nobody_else_has() {
         assert_eq!(in_proportion(0, 200, 1_000, 1), None);
         assert_eq!(in_proportion(0, 0, 1_000, 65_536), None);
-        assert_eq!(in_proportion(5, 0, 1_000, 1).map(|rate| rate.per_second), Some(5));
+        assert_eq!(burst_of(5, (0, 1_000), 1), Some(25));
     }
 }
