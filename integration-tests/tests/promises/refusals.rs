@@ -136,6 +136,20 @@ async fn every_bad_request_is_answered_by_what_is_wrong_with_it_and_counted() {
 }
 
 #[tokio::test]
+async fn a_head_may_be_as_long_and_have_as_many_lines_as_the_operator_says() {
+    let mesh = TestMesh::with_flags(1, &["--max-head-bytes=8192", "--max-headers=8"]).await;
+    // It has five lines of its own.
+    let lines =
+        |count: usize| (0..count).fold(Head::connect("lines"), |head, n| head.with(&format!("X-{n}"), "x")).text();
+    let bytes = |count: usize| Head::connect("bytes").with("X", &"x".repeat(count)).text();
+    for (request, status) in [(lines(3), 101), (lines(4), 431), (bytes(7_000), 101), (bytes(9_000), 431)] {
+        let answer = ask(&mesh.address(), &request).await;
+        assert_eq!(answer.status, status, "{} bytes: {answer:?}", request.len());
+    }
+    counted(&mesh, "both", "reason=\"431\"", 2.0).await;
+}
+
+#[tokio::test]
 async fn who_offers_our_subprotocol_is_told_of_a_bad_query_by_close_code() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     for query in ["", "client_id=a%20b", "client_id=a&client_id=b"] {
@@ -331,6 +345,27 @@ async fn a_join_past_the_limits_is_refused_and_counted() {
     assert_eq!(peers[0].recv_type("error").await["code"], "overloaded");
     becomes(&node, REFUSED_JOINS, 2).await;
     assert_eq!(refused("rooms").await, 1.0);
+}
+
+#[tokio::test]
+async fn more_sessions_than_may_wait_for_their_clients_cannot_be_resumed_and_are_counted() {
+    let flags = vec!["--max-lingering=1".to_owned()];
+    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    assert_eq!(metric(&node, "signaling_lingering_sessions_limit", "").await, 1.0);
+    let mut tokens = Vec::new();
+    for (name, counted) in
+        [("alice", "signaling_lingering_sessions"), ("bob", "signaling_lingering_sessions_refused_total")]
+    {
+        let peer = Peer::connect(&mesh.url(), name).await;
+        tokens.push(peer.welcome["resume"].as_str().unwrap().to_owned());
+        drop(peer);
+        becomes(&node, counted, 1).await;
+    }
+    let bob = Peer::resume(&mesh.url(), "bob", &tokens[1]).await;
+    assert_eq!(bob.welcome["resumed"], false, "it is let in, as a new client");
+    let alice = Peer::resume(&mesh.url(), "alice", &tokens[0]).await;
+    assert_eq!(alice.welcome["resumed"], true);
 }
 
 #[tokio::test]
