@@ -1,13 +1,14 @@
-//! Thousands of sockets that never finish their handshake are closed within seconds, counted, and disturb nobody.
+//! Thousands of sockets that never finish their handshake are closed within seconds, counted, and disturb nobody; and so is a client
+//! that shows no life.
 
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 
 use signaling_integration_tests::http::{Head, ends};
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::raw_socket::connect_from;
-use signaling_integration_tests::{Chatter, TestMesh, eventually};
+use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::raw_socket::{PING, connect_from};
+use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
 use signaling_server::limits::raise_open_files;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -44,6 +45,33 @@ async fn a_request_that_drips_in_is_given_no_more_time() {
         }
     }
     assert!(CLOSED_AFTER.contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_client_that_answers_no_ping_is_closed_and_counted_and_one_that_does_stays() {
+    /// The shortest that there is, and what a client has to answer.
+    const HEARTBEAT: Duration = Duration::from_secs(5);
+    const ANSWER: Duration = Duration::from_secs(10);
+    let flag = format!("--heartbeat-ms={}", HEARTBEAT.as_millis());
+    let mesh = TestMesh::with(|options| {
+        (options.nodes, options.node_args, options.balancer_args) = (1, vec![flag.clone()], vec![flag]);
+    })
+    .await;
+    let mut lively = Peer::connect(&mesh.url(), "lively").await;
+    assert_eq!(lively.welcome["heartbeat_ms"], 5_000);
+    let lively = tokio::spawn(async move { lively.stay().await });
+
+    let start = Instant::now();
+    let mut idle = RawSocket::connect(&mesh.address(), "idle").await;
+    assert_eq!(idle.frame().await.0, PING);
+    assert!(start.elapsed() >= HEARTBEAT, "after {:?}", start.elapsed());
+    assert_eq!(idle.closed().await.0, 4004);
+    assert!(start.elapsed() >= HEARTBEAT + ANSWER, "after {:?}", start.elapsed());
+
+    let balancer = mesh.mesh.state().balancers[0].internal.clone();
+    becomes(&balancer, "signaling_client_closes_total", 1).await;
+    assert_eq!(metric(&balancer, "signaling_client_closes_total", "code=\"4004\"").await, 1.0);
+    assert!(!lively.is_finished());
 }
 
 /// A crowd comes, sends `text` each, and waits.
