@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{CLOSE, PING, TEXT, frame, header};
 use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
 use tokio::io::AsyncWriteExt as _;
@@ -86,6 +86,41 @@ fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
         (r#"{"type":"join","id":3}"#.into(), Some(3), "`room`"),
         (r#"{"type":"received"}"#.into(), None, "`n`"),
     ]
+}
+
+#[tokio::test]
+async fn what_a_client_may_not_do_is_refused_by_its_code_and_counted_by_it() {
+    const REFUSED: &str = "signaling_requests_refused_total";
+    let flags = vec!["--signal-scope=room".to_owned()];
+    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    // With its quotes as much as may be shown in one room.
+    let most = "x".repeat(4_094);
+    for (request, code) in [
+        (json!({ "type": "broadcast", "room": "den", "data": 1, "id": 1 }), "not_in_room"),
+        (json!({ "type": "signal", "to": "bob", "data": 1, "id": 1 }), "forbidden"),
+        (json!({ "type": "join", "room": "den", "data": format!("{most}x"), "id": 1 }), "too_large"),
+    ] {
+        alice.send(&request).await;
+        let answer = alice.recv().await;
+        assert_eq!(
+            (&answer["type"], &answer["code"], &answer["id"]),
+            (&json!("error"), &json!(code), &json!(1)),
+            "{answer}"
+        );
+    }
+    for id in 2..18 {
+        alice.send(&json!({ "type": "join", "room": format!("room-{id}"), "data": most, "id": id })).await;
+        assert_eq!(alice.recv_type("ack").await["id"], id);
+    }
+    alice.send(&json!({ "type": "join", "room": "one-more", "data": 1, "id": 18 })).await;
+    assert_eq!(alice.recv_type("error").await["code"], "too_large", "64 KiB in all rooms together");
+
+    becomes(&node, REFUSED, 4).await;
+    for (code, count) in [("not_in_room", 1.0), ("forbidden", 1.0), ("too_large", 2.0)] {
+        assert_eq!(metric(&node, REFUSED, &format!("code=\"{code}\"")).await, count, "{code}");
+    }
 }
 
 #[tokio::test]
@@ -211,6 +246,42 @@ async fn a_message_that_never_ends_closes_its_socket_after_ten_seconds() {
     }
     assert_eq!(violations(&mesh, "code=\"1008\"").await, 3.0);
     talk.stop().await;
+}
+
+#[tokio::test]
+async fn past_what_all_may_have_begun_together_who_adds_to_it_is_closed_and_another_may_end() {
+    const MEBIBYTE: usize = 1024 * 1024;
+    let mesh = TestMesh::with(|options| {
+        let longest = format!("--max-message-bytes={MEBIBYTE}");
+        options.nodes = 1;
+        options.node_args = vec![longest.clone()];
+        options.balancer_args = vec![longest, format!("--buffer-bytes={MEBIBYTE}")];
+    })
+    .await;
+    let balancer = balancer(&mesh);
+    let begun = async |bytes: f64| {
+        let kept = || async { (metric(&balancer, "signaling_unfinished_bytes", "").await >= bytes).then_some(()) };
+        eventually(&format!("{bytes} bytes of messages to have begun"), Duration::from_secs(5), kept).await;
+    };
+    let message = frame(TEXT, " ".repeat(900_000).as_bytes());
+    let (front, end) = message.split_at(message.len() - 1);
+
+    let mut early = RawSocket::connect(&mesh.address(), "early").await;
+    early.send(front).await;
+    begun(899_999.0).await;
+    let mut late = RawSocket::connect(&mesh.address(), "late").await;
+    late.send(&message[..50_000]).await;
+    begun(940_000.0).await;
+    late.send(&message[50_000..250_000]).await;
+    let (code, reason) = late.closed().await;
+    assert_eq!(code, 1013, "{reason}");
+    becomes(&balancer, "signaling_evicted_clients_total", 1).await;
+    assert_eq!(metric(&balancer, "signaling_evicted_clients_total", "what=\"unfinished\"").await, 1.0);
+    assert_eq!(metric(&balancer, "signaling_client_closes_total", "code=\"1013\"").await, 1.0);
+
+    early.send(end).await;
+    assert_eq!(early.message().await["code"], "bad_message", "it is read, and it says nothing");
+    becomes(&balancer, "signaling_unfinished_bytes", 0).await;
 }
 
 #[tokio::test]
