@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::{Peer, TestMesh, eventually};
 
 #[tokio::test]
@@ -59,13 +60,40 @@ async fn a_message_waits_for_a_recipient_that_comes_later() {
     }
     let held = || async {
         let internal = mesh.mesh.state().nodes[1].internal.clone();
-        (signaling_integration_tests::metrics::metric(&internal, "signaling_held_bytes", "").await > 0.0).then_some(())
+        (metric(&internal, "signaling_held_bytes", "").await > 0.0).then_some(())
     };
     eventually("the messages to wait at the recipient's node", Duration::from_secs(5), held).await;
     let mut bob = Peer::connect(&mesh.url(), &late).await;
     for n in 0..3 {
         assert_eq!(bob.recv().await["data"], n);
         assert_eq!(alice.recv().await, json!({ "type": "ack", "id": n + 1 }));
+    }
+}
+
+#[tokio::test]
+async fn what_finds_no_room_to_wait_is_said_again_until_its_recipient_comes() {
+    /// For one recipient, and in all: room for one of the messages below, and for two.
+    const LIMITS: [usize; 2] = [1_000, 1_500];
+    let flags = vec![format!("--hold-bytes-per-client={}", LIMITS[0]), format!("--hold-bytes={}", LIMITS[1])];
+    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
+    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let data = "x".repeat(400);
+    for (id, to) in (1..).zip(["bob", "bob", "carol", "dave"]) {
+        alice.signal(to, json!(data), Some(id)).await;
+    }
+    let refused = || async { (metric(&node, "signaling_hold_refused_total", "").await >= 2.0).then_some(()) };
+    eventually("two messages to find no room", Duration::from_secs(5), refused).await;
+    let held = metric(&node, "signaling_held_bytes", "").await;
+    assert!((1_000.0..=1_500.0).contains(&held), "{held}");
+    assert_eq!(metric(&node, "signaling_held_bytes_limit", "").await, LIMITS[1] as f64);
+
+    for (name, ids) in [("bob", 1..=2), ("carol", 3..=3), ("dave", 4..=4)] {
+        let mut peer = Peer::connect(&mesh.url(), name).await;
+        for id in ids {
+            assert_eq!(peer.recv().await["id"], id, "{name}");
+            assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
+        }
     }
 }
 
