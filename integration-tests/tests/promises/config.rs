@@ -54,6 +54,10 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     cases.extend(["99", "60001", "5s"].map(|ms| ("--handshake-ms", ms.into())));
     cases.extend(["4999", "300001", "25s"].map(|ms| ("--heartbeat-ms", ms.into())));
     cases.extend(["65535", "0"].map(|bytes| ("--byte-burst", bytes.into())));
+    cases.extend(
+        ["bots", "=1", "b c=1", "bots=", "bots=-1", "bots=many", "bots=1/", "bots=1,guests"]
+            .map(|rates| ("--rate-classes", rates.into())),
+    );
     cases.extend(["10.0.0.0/33", "localhost"].map(|range| ("--trusted-proxies", range.into())));
     cases.extend(["proxy", "x-forwarded-for", "proxy-v2"].map(|source| ("--client-address", source.into())));
     cases.push(("--tls-cert", "/nowhere".into()));
@@ -76,6 +80,9 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         ("signaling-node", "--public", &["localhost", "127.0.0.1:99999", "198.51.100.1:0"][..]),
         ("signaling-node", "--hold-ms", &["-1", "655351", "20s"]),
         ("signaling-node", "--hold-bytes", &["-1", "64M"]),
+        ("signaling-node", "--hold-bytes-per-client", &["-1", "1M"]),
+        ("signaling-node", "--max-lingering", &["-1", "many"]),
+        ("signaling-node", "--max-rooms-per-client", &["-1", "4097", "many"]),
         ("signaling-node", "--resume-ms", &["-1", "soon", "300001"]),
         ("signaling-node", "--reassign-window-ms", &["-1", "3600001", "1s"]),
         ("signaling-node", "--ready-settle-ms", &["-1", "600001", "10s"]),
@@ -87,6 +94,7 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         ("signaling-node", "--ice-servers-file", &["/nowhere/at/all", "/dev/zero"]),
         ("signaling-balancer", "--listen", &["8080", "127.0.0.1:99999", "198.51.100.1:0"]),
         ("signaling-balancer", "--hold-ms", &["1"]),
+        ("signaling-balancer", "--max-lingering", &["1"]),
         ("signaling-balancer", "--no-such-flag", &["1"]),
     ] {
         for value in values {
