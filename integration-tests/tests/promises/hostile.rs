@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use signaling_integration_tests::http::{Head, ask, ends, read_answer};
-use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
 use signaling_protocol::trunk::OFFER;
@@ -15,6 +15,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What pages of any origin may load.
+const SDK: [&str; 3] = ["client.js", "peer.js", "room.js"];
 
 async fn refused(mesh: &TestMesh, reason: &str) -> f64 {
     metric(&mesh.mesh.state().balancers[0].internal, "signaling_refused_connects_total", reason).await
@@ -87,87 +89,146 @@ async fn odd_targets_lead_nowhere_and_are_counted() {
     );
 }
 
+/// What an outsider may look for.
+const NAMES: &[&str] = &[
+    "",
+    "admin",
+    "admin/drain",
+    "admin/rooms",
+    "admin/undrain",
+    "api",
+    "app.js",
+    "buttons",
+    "camera.js",
+    "client.js",
+    "config",
+    "connect",
+    "control",
+    "debug",
+    "debug/pprof",
+    "demo",
+    "demo/kill",
+    "demo/mesh",
+    "demo/scale",
+    "env",
+    "explain.js",
+    "favicon.ico",
+    "graphql",
+    "health",
+    "healthz",
+    "icon.svg",
+    "identity.js",
+    "index.html",
+    "internal",
+    "internal/v1",
+    "internal/v1/forward",
+    "internal/v1/trunk",
+    "livez",
+    "login",
+    "mesh",
+    "mesh.js",
+    "mesh.json",
+    "mesh.secret",
+    "metrics",
+    "nodes",
+    "pattern.js",
+    "peer.js",
+    "ping",
+    "readyz",
+    "robots.txt",
+    "room.js",
+    "rooms",
+    "server-status",
+    "state",
+    "static",
+    "status",
+    "style.css",
+    "tiles.js",
+    "trunk",
+    "v1",
+    "v1/connect",
+    "v1/rooms",
+    "v2/connect",
+    "version",
+    "view.js",
+    "ws",
+    ".env",
+    ".git/config",
+    ".well-known/security.txt",
+];
+
+/// What pages of the demo are made of.
+const DEMO: [&str; 11] = [
+    "",
+    "app.js",
+    "camera.js",
+    "explain.js",
+    "icon.svg",
+    "identity.js",
+    "mesh.js",
+    "pattern.js",
+    "style.css",
+    "tiles.js",
+    "view.js",
+];
+
+/// Looks for each of them by each method: there are these files alone, and the address of buttons where there are any. Returns how many
+/// requests were refused.
+async fn look_round(address: &str, files: &[&str], has_buttons: bool) -> usize {
+    let mut refused = 0;
+    for &name in NAMES {
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"] {
+            let request = Head::get(&format!("/{name}")).method(method).with("Content-Length", "0");
+            let request = request.with("Connection", "close").text();
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
+            let status = String::from_utf8_lossy(&answer)[9..12].to_owned();
+            let expected = match (name, method) {
+                // It is a WebSocket address: one has to ask for that.
+                ("v1/connect", "GET") => "400",
+                ("v1/connect", _) => "405",
+                // They are for the page alone.
+                ("demo/mesh", "POST") if has_buttons => "403",
+                ("demo/mesh", _) if has_buttons => "405",
+                (name, "GET" | "HEAD") if files.contains(&name) => "200",
+                (name, _) if files.contains(&name) => "405",
+                _ => "404",
+            };
+            assert_eq!(status, expected, "{method} /{name} at {address}");
+            refused += usize::from(expected != "200");
+        }
+    }
+    refused
+}
+
 /// All that an outsider finds, on whichever listener is public.
 #[tokio::test]
 async fn an_outsider_finds_the_documented_endpoints_alone() {
     let mesh = TestMesh::with_flags(2, &[]).await;
-    let node = mesh.mesh.state().nodes[0].public.trim_start_matches("ws://").to_owned();
-    let names = [
-        "",
-        "admin",
-        "admin/drain",
-        "admin/undrain",
-        "admin/rooms",
-        "api",
-        "app.js",
-        "buttons",
-        "client.js",
-        "config",
-        "connect",
-        "control",
-        "debug",
-        "debug/pprof",
-        "demo",
-        "demo/kill",
-        "env",
-        "favicon.ico",
-        "graphql",
-        "health",
-        "healthz",
-        "index.html",
-        "internal",
-        "internal/v1",
-        "internal/v1/forward",
-        "internal/v1/trunk",
-        "livez",
-        "login",
-        "mesh",
-        "mesh.json",
-        "mesh.secret",
-        "metrics",
-        "nodes",
-        "peer.js",
-        "ping",
-        "readyz",
-        "robots.txt",
-        "room.js",
-        "rooms",
-        "server-status",
-        "state",
-        "static",
-        "status",
-        "trunk",
-        "v1",
-        "v1/connect",
-        "v1/rooms",
-        "v2/connect",
-        "version",
-        "ws",
-        ".env",
-        ".git/config",
-        ".well-known/security.txt",
-    ];
-    for (address, files) in [(mesh.address(), &["client.js", "peer.js", "room.js"][..]), (node, &[])] {
-        for name in names {
-            for method in ["GET", "HEAD", "POST", "PUT", "DELETE"] {
-                let request = Head::get(&format!("/{name}")).method(method).with("Content-Length", "0");
-                let request = request.with("Connection", "close").text();
-                let mut stream = TcpStream::connect(&address).await.unwrap();
-                stream.write_all(request.as_bytes()).await.unwrap();
-                let mut answer = Vec::new();
-                timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
-                let status = String::from_utf8_lossy(&answer)[9..12].to_owned();
-                let expected = match (name, method) {
-                    // It is a WebSocket address: one has to ask for that.
-                    ("v1/connect", "GET") => "400",
-                    ("v1/connect", _) => "405",
-                    (name, "GET" | "HEAD") if files.contains(&name) => "200",
-                    (name, _) if files.contains(&name) => "405",
-                    _ => "404",
-                };
-                assert_eq!(status, expected, "{method} /{name} at {address}");
-            }
-        }
+    let state = mesh.mesh.state();
+    let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
+    for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.public, &node.internal, &[])] {
+        let refused = look_round(url.trim_start_matches("ws://"), files, false).await;
+        becomes(internal, "signaling_refused_connects_total", refused).await;
+    }
+}
+
+#[tokio::test]
+async fn with_the_demo_an_outsider_finds_its_page_too_and_buttons_that_refuse_strangers() {
+    let mesh = TestMesh::with_flags(1, &["--demo"]).await;
+    let refused = look_round(&mesh.address(), &[&SDK[..], &DEMO[..]].concat(), true).await;
+    becomes(&mesh.mesh.state().balancers[0].internal, "signaling_refused_connects_total", refused).await;
+    // A page of another origin would have to be allowed to ask, and is not believed.
+    let foreign = |method: &str| Head::get("/demo/mesh").method(method).with("Origin", "https://evil.example");
+    let asks = foreign("OPTIONS").with("Access-Control-Request-Method", "POST");
+    let asks = asks.with("Access-Control-Request-Headers", "x-signaling-demo");
+    let presses = foreign("POST").with("X-Signaling-Demo", "1").with("Content-Length", "0");
+    for (head, status) in [(asks, 405), (presses, 403)] {
+        let answer = ask(&mesh.address(), head.with("Connection", "close").text()).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.header("access-control-allow-origin").is_none(), "{answer:?}");
     }
 }
 
