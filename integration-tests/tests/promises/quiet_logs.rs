@@ -3,20 +3,31 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::time::Duration;
 
-use serde_json::json;
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
 use signaling_integration_tests::http::{Head, ask};
 use signaling_integration_tests::metrics::becomes;
 use signaling_integration_tests::mint::{Signer, claims, claims_with};
 use signaling_integration_tests::store::Store;
+use signaling_integration_tests::tls::Certificate;
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 const OFFERS: &str = "Sec-WebSocket-Protocol";
 const ADMIN: &str = "the-token-of-the-admin";
 const TURN: &str = "the-secret-of-the-turn-server";
 const STORE: &str = "the/password:of@the,room-store";
 const SAID: &str = "v=0-an-offer-that-nobody-else-may-read";
+const SEED: u64 = 0xcafe_f00d_d15e_a5ef;
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clients_say() {
@@ -64,13 +75,8 @@ async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clie
     let tokens =
         [signer.token(&claims(&ada)), signer.token(&claims_with(&ada, &json!({ "exp": 1 }))), "no.to.ken".to_owned()];
     for token in &tokens {
-        for head in [
-            Head::connect(&ada).with("Authorization", &format!("Bearer {token}")),
-            Head::connect(&ada).with(OFFERS, &format!("bearer.{token}, resume.{token}")),
-            Head::upgrade(&format!("/v1/connect?client_id={ada}&token={token}&resume={token}")),
-            Head::get(&format!("/v1/nowhere?token={token}")),
-        ] {
-            ask_anything(&mesh.address(), &head).await;
+        for head in ways_in(&ada, token) {
+            ask_anything(TcpStream::connect(mesh.address()).await.unwrap(), &head).await;
         }
     }
     let internal = mesh.mesh.state().balancers[0].internal.clone();
@@ -99,7 +105,7 @@ async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clie
     assert_eq!(again["resumed"], true);
     mesh.mesh.scale(4).await.unwrap();
     mesh.mesh.drain("node-1").await.unwrap();
-    let credential = |servers: &serde_json::Value| servers["ice_servers"][1]["credential"].as_str().unwrap().to_owned();
+    let credential = |servers: &Value| servers["ice_servers"][1]["credential"].as_str().unwrap().to_owned();
     secrets.extend([
         credential(&welcome),
         credential(&ice),
@@ -108,19 +114,153 @@ async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clie
         again["resume"].as_str().unwrap().to_owned(),
     ]);
 
-    let logs = mesh.dir.path().join("logs");
-    let is_deep = || async { all(&logs).contains("TRACE").then_some(()) };
-    eventually("trace logs", std::time::Duration::from_secs(5), is_deep).await;
-    let text = all(&logs);
+    let text = told_by(&mesh).await;
     assert!(text.contains("a client is in") && text.contains("wrote to a client"), "the logs are not of this mesh");
-    for secret in &secrets {
+    assert_none_of(&secrets, &text);
+    assert!(key_file(mesh.dir.path()).is_file());
+}
+
+#[tokio::test]
+async fn the_key_behind_a_nodes_own_door_the_hash_seed_and_what_is_shown_at_that_door_get_into_no_log() {
+    let signer = Signer::hs256();
+    let files = tempfile::tempdir().unwrap();
+    let (certificate, seed) = (Certificate::new(files.path(), "door"), files.path().join("seed"));
+    std::fs::write(&seed, SEED.to_string()).unwrap();
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 2;
+        for flags in [&mut options.node_args, &mut options.balancer_args] {
+            flags.extend(["--log=trace".to_owned(), format!("--hash-seed-file={}", seed.display())]);
+        }
+        options.node_args.extend(certificate.flags());
+        ask_for_tokens(options, &signer);
+    })
+    .await;
+    let door = mesh.mesh.state().nodes[0].public.trim_start_matches("ws://").to_owned();
+    let tokens = [
+        signer.token(&claims("ada")),
+        signer.token(&claims_with("ada", &json!({ "exp": 1 }))),
+        "no.to.ken".to_owned(),
+        signer.token(&claims("bob")),
+        signer.token(&claims_with("ada", &json!({ "jti": "renewed" }))),
+    ];
+    for head in tokens.iter().flat_map(|token| ways_in("ada", token)) {
+        ask_anything(certificate.connect(&door, &[]).await.unwrap(), &head).await;
+    }
+
+    // A call, a renewal, a resumed session.
+    let [good, _, _, of_bob, renewed] = &tokens;
+    let mut bob = Peer::connect_with(&mesh.url(), "bob", of_bob).await;
+    let url = format!("wss://localhost/v1/connect?client_id=ada&token={good}");
+    let (mut ada, _) = client_async(url, certificate.connect(&door, &[]).await.unwrap()).await.unwrap();
+    let resume = next_of(&mut ada, "welcome").await["resume"].as_str().unwrap().to_owned();
+    for message in [
+        json!({ "type": "token", "token": renewed }),
+        json!({ "type": "signal", "to": "bob", "data": { "sdp": SAID }, "id": 1 }),
+    ] {
+        ada.send(Message::text(message.to_string())).await.unwrap();
+    }
+    assert_eq!(bob.recv_type("signal").await["data"]["sdp"], SAID);
+    next_of(&mut ada, "ack").await;
+    drop(ada);
+    let url = format!("wss://localhost/v1/connect?client_id=ada&token={renewed}&resume={resume}");
+    let (mut ada, _) = client_async(url, certificate.connect(&door, &[]).await.unwrap()).await.unwrap();
+    let again = next_of(&mut ada, "welcome").await;
+    assert_eq!(again["resumed"], true);
+
+    let key = std::fs::read_to_string(&certificate.key).unwrap();
+    let key_lines: Vec<_> = key.lines().filter(|line| !line.starts_with('-')).map(str::to_owned).collect();
+    assert!(!key_lines.is_empty());
+    let mut secrets = vec![
+        mesh.secret(),
+        SEED.to_string(),
+        format!("{SEED:x}"),
+        SAID.to_owned(),
+        resume,
+        again["resume"].as_str().unwrap().to_owned(),
+        String::from_utf8(signer.key_file()).unwrap(),
+    ];
+    secrets.extend(key_lines);
+    secrets.extend(tokens);
+    let text = told_by(&mesh).await;
+    assert!(text.contains("a client is in"), "the logs are not of this mesh");
+    assert_none_of(&secrets, &text);
+}
+
+#[tokio::test]
+async fn a_password_in_the_stores_address_gets_into_no_log_whether_it_is_good_or_refused() {
+    /// The password as a URL has it.
+    const ADDRESSED: &str = "the%2Fpassword%3Aof%40the%2Croom-store";
+    let Some(other) = TestMesh::with_redis(|options| (options.nodes, options.balancers) = (1, 0)).await else { return };
+    let mut store = Store::of(&other).await;
+    let good = format!(">{STORE}");
+    store.ask::<String>(&["ACL", "SETUSER", "keeper", "on", &good, "~*", "&*", "+@all"]).await;
+    let redis = other.mesh.state().redis.unwrap();
+    let address = redis.replace("redis://", &format!("redis://keeper:{ADDRESSED}@"));
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 1;
+        options.node_args = vec!["--log=trace".to_owned(), format!("--room-store={address}")];
+    })
+    .await;
+    let mut ada = Peer::connect(&mesh.url(), "ada").await;
+    let join = |id: u64| json!({ "type": "join", "room": format!("room-{id}"), "id": id });
+    ada.send(&join(1)).await;
+    assert_eq!(ada.recv_type("ack").await["id"], 1);
+
+    store.ask::<String>(&["ACL", "SETUSER", "keeper", "resetpass", ">another-one"]).await;
+    store.ask::<u64>(&["CLIENT", "KILL", "USER", "keeper"]).await;
+    // The first finds its connection lost, the second is refused a new one.
+    for id in [2, 3] {
+        ada.send(&join(id)).await;
+        assert_eq!(ada.recv_type("error").await["code"], "room_store_unavailable");
+    }
+    let secrets = [STORE, ADDRESSED, "the%2Fpassword"].map(str::to_owned);
+    assert_none_of(&secrets, &told_by(&mesh).await);
+}
+
+/// Requests that show a token in each way that there is.
+fn ways_in(id: &str, token: &str) -> [Head; 4] {
+    [
+        Head::connect(id).with("Authorization", &format!("Bearer {token}")),
+        Head::connect(id).with(OFFERS, &format!("bearer.{token}, resume.{token}")),
+        Head::upgrade(&format!("/v1/connect?client_id={id}&token={token}&resume={token}")),
+        Head::get(&format!("/v1/nowhere?token={token}")),
+    ]
+}
+
+/// Sends a request, whatever the answer is.
+async fn ask_anything(mut stream: impl AsyncRead + AsyncWrite + Unpin, head: &Head) {
+    stream.write_all(head.text().as_bytes()).await.unwrap();
+    let mut answer = [0; 1024];
+    assert!(timeout(PATIENCE, stream.read(&mut answer)).await.unwrap().unwrap() > 0, "no answer");
+}
+
+/// The next message of this type; others are passed over.
+async fn next_of(socket: &mut WebSocketStream<TlsStream<TcpStream>>, kind: &str) -> Value {
+    loop {
+        let frame = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+        let Message::Text(text) = frame else { continue };
+        let message: Value = serde_json::from_str(&text).unwrap();
+        if message["type"] == kind {
+            return message;
+        }
+    }
+}
+
+/// All logs of a mesh, once they are as deep as they can be.
+async fn told_by(mesh: &TestMesh) -> String {
+    let logs = mesh.dir.path().join("logs");
+    let is_deep = || async { Some(all(&logs)).filter(|text| text.contains("TRACE")) };
+    eventually("trace logs", Duration::from_secs(5), is_deep).await
+}
+
+fn assert_none_of(secrets: &[String], text: &str) {
+    for secret in secrets {
         let parts = secret.split('.').filter(|part| part.len() > 12);
         for part in parts.chain([secret.as_str()]) {
             let line = text.lines().find(|line| line.contains(part) || line.contains(&bytes_of(part)));
             assert_eq!(line, None, "{part}");
         }
     }
-    assert!(key_file(mesh.dir.path()).is_file());
 }
 
 /// As `{:?}` shows bytes.
@@ -132,12 +272,4 @@ fn bytes_of(text: &str) -> String {
 fn all(logs: &Path) -> String {
     let files = std::fs::read_dir(logs).unwrap().map(|entry| entry.unwrap().path());
     files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned()).collect()
-}
-
-/// Whatever the answer is.
-async fn ask_anything(address: &str, head: &Head) {
-    use tokio::io::AsyncWriteExt as _;
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    stream.write_all(head.text().as_bytes()).await.unwrap();
-    signaling_integration_tests::http::read_answer(&mut stream).await;
 }
