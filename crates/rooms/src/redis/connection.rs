@@ -1,7 +1,7 @@
 //! A connection that comes back by itself, and what goes over it.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
@@ -32,8 +32,52 @@ const CLUSTER: &str = "redis-cluster://";
 pub(super) struct Connection(Arc<Way>);
 
 enum Way {
-    One(ConnectionManager),
+    One(Box<One>),
     Cluster(Box<Cluster>),
+}
+
+/// A server, and the connection that is made again when it breaks.
+struct One {
+    client: Client,
+    /// And since when this one is tried.
+    connection: Mutex<(ConnectionManager, Instant)>,
+}
+
+impl One {
+    fn new(client: Client) -> RedisResult<Self> {
+        let connection = Mutex::new((Self::connect(&client)?, Instant::now()));
+        Ok(Self { client, connection })
+    }
+
+    /// Connects when it is first needed.
+    fn connect(client: &Client) -> RedisResult<ConnectionManager> {
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            .set_response_timeout(Some(CALL))
+            .set_max_delay(PAUSE)
+            .set_number_of_retries(1);
+        ConnectionManager::new_lazy_with_config(client.clone(), config)
+    }
+
+    fn connection(&self) -> ConnectionManager {
+        self.lock().0.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (ConnectionManager, Instant)> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call has failed as a whole. The connection comes back by itself from what the network does, but keeps for ever what a
+    /// server says to a newcomer: that its password is wrong, or that there are too many.
+    fn failed(&self, error: &RedisError) {
+        let mut connection = self.lock();
+        if error.is_io_error() || connection.1.elapsed() < PAUSE {
+            return;
+        }
+        if let Ok(another) = Self::connect(&self.client) {
+            *connection = (another, Instant::now());
+        }
+    }
 }
 
 struct Cluster {
@@ -62,13 +106,8 @@ impl Connection {
                 Way::Cluster(Box::new(Cluster { client, connection: OnceCell::new() }))
             }
             None => {
-                let config = ConnectionManagerConfig::new()
-                    .set_connection_timeout(Some(CONNECT))
-                    .set_response_timeout(Some(CALL))
-                    .set_max_delay(PAUSE)
-                    .set_number_of_retries(1);
-                let client = Client::open(url).map_err(StoreError::new)?;
-                Way::One(ConnectionManager::new_lazy_with_config(client, config).map_err(StoreError::new)?)
+                let one = Client::open(url).and_then(One::new);
+                Way::One(Box::new(one.map_err(StoreError::new)?))
             }
         };
         Ok(Self(Arc::new(way)))
@@ -116,12 +155,13 @@ impl Connection {
 
     async fn pipelined(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
         match &*self.0 {
-            Way::One(connection) => {
+            Way::One(one) => {
                 let mut pipeline = Pipeline::with_capacity(commands.len());
                 for command in commands {
                     pipeline.add_command(command.clone());
                 }
-                let answers = connection.clone().req_packed_commands(&pipeline, 0, commands.len()).await?;
+                let answers = one.connection().req_packed_commands(&pipeline, 0, commands.len()).await;
+                let answers = answers.inspect_err(|error| one.failed(error))?;
                 Ok(answers.into_iter().map(Value::extract_error).collect())
             }
             // Each command finds its server; those for one server share its connection and do not wait for each other.

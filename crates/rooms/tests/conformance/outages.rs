@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_rooms::{Op, Request, RoomStore as _, Standing};
+use signaling_protocol::RoomName;
+use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Standing};
 
 use crate::people::{House, rules};
+use crate::server::Server;
 
 #[tokio::test]
 async fn scripts_that_the_server_has_forgotten_are_loaded_again() {
@@ -80,5 +82,22 @@ async fn a_room_that_everybody_has_left_is_forgotten_after_a_while() {
     for key in server.cli(&["keys", "*"]).lines() {
         let left: i64 = server.cli(&["pttl", key]).parse().unwrap();
         assert!((1..=900_000).contains(&left), "{key} lives {left} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_has_turned_a_newcomer_away_is_asked_again() {
+    let server = Server::start();
+    let url = server.url().replace("redis://", "redis://:secret@");
+    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
+    let list = Request { room: RoomName::new("r").unwrap(), op: Op::List { after: None } };
+    for _ in 0..3 {
+        assert!(store.apply(vec![list.clone()]).await.pop().unwrap().is_err(), "it has no password yet");
+    }
+    server.cli(&["config", "set", "requirepass", "secret"]);
+    let start = Instant::now();
+    while let Err(error) = store.apply(vec![list.clone()]).await.pop().unwrap() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
