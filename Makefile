@@ -76,7 +76,7 @@ fmt: ## Format the code
 check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p signaling-client --all-targets -- -D warnings
+	cargo clippy -p signaling-client -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	cargo machete

@@ -233,7 +233,7 @@ async fn a_node_stalls(ward: &Desk<'_>) {
     }
     // Too short for the others to give it up.
     tokio::select! {
-        () = stalls(ward, Duration::from_millis(1_500)) => {}
+        () = stalls(ward, Duration::from_millis(1_200)) => {}
         () = async {
             ward.prometheus.fires(SICK[0], SEEN_WITHIN).await;
             ward.drill("SignalingDeliverySlow", &[("INSTANCE", "node-1".to_owned())]).await;
@@ -262,7 +262,8 @@ async fn stalls(ward: &Desk<'_>, still: Duration) {
         let _ = ward.mesh.mesh.pause("node-1").await;
         sleep(still).await;
         let _ = ward.mesh.mesh.resume("node-1").await;
-        sleep(Duration::from_millis(600)).await;
+        // It is asked at least once then, and once more before the rules forget what it said.
+        sleep(Duration::from_millis(800)).await;
     }
     std::future::pending::<()>().await;
 }

@@ -249,8 +249,8 @@ async fn next_of(socket: &mut WebSocketStream<TlsStream<TcpStream>>, kind: &str)
 /// All logs of a mesh, once they are as deep as they can be.
 async fn told_by(mesh: &TestMesh) -> String {
     let logs = mesh.dir.path().join("logs");
-    let is_deep = || async { Some(all(&logs)).filter(|text| text.contains("TRACE")) };
-    eventually("trace logs", Duration::from_secs(5), is_deep).await
+    let is_deep = || async { Some(all(&logs)).filter(|text| text.contains("TRACE") || text.contains("DEBUG")) };
+    eventually("logs at all levels", Duration::from_secs(5), is_deep).await
 }
 
 fn assert_none_of(secrets: &[String], text: &str) {

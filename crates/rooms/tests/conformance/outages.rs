@@ -62,7 +62,7 @@ async fn a_room_that_everybody_has_left_is_forgotten_after_a_while() {
     let mut rooms = signaling_rooms::Rooms::new(rules(0));
     let ask = |rooms: &mut signaling_rooms::Rooms, room: &str, op: Op| {
         let now = clock.load(std::sync::atomic::Ordering::Relaxed);
-        rooms.apply(now, &Request { room: signaling_protocol::RoomName::new(room).unwrap(), op })
+        rooms.apply(now, &Request { room: RoomName::new(room).unwrap(), op })
     };
     for room in 0..1000 {
         let who = signaling_rooms::Who { number: 1, ..crate::people::who("alice") };
