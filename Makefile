@@ -20,7 +20,7 @@ BENCH_REPORT ?= target/bench
 K8S_NAMESPACE ?= signaling-mesh-tests
 
 # How long `make simulate` goes on.
-SIMULATE_SECONDS ?= 240
+SIMULATE_SECONDS ?= 200
 
 # What `make fuzz` mutates, and for how long each.
 TARGET ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
