@@ -14,6 +14,7 @@ use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
 use signaling_integration_tests::http::{self, Head};
 use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::{Guest, Peer, TestMesh, eventually};
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -201,6 +202,10 @@ async fn mesh_ctl_shows_and_acts_and_says_by_its_exit_code_what_came_of_it() {
     // A client that is put out, through a node that does not serve it.
     assert_eq!(ctl.run(&["kick", &victim]).await.0, 0);
     assert_eq!(u16::from(alice.closed().await.unwrap().code), 4411);
+    let balancer = mesh.mesh.state().balancers[0].internal.clone();
+    let closes = async || metric(&balancer, "signaling_client_closes_total", "code=\"4411\"").await;
+    let counted = || async { (closes().await == 1.0).then_some(()) };
+    eventually("its end to be counted", SOON, counted).await;
     let gone = || async { (ctl.run(&["client", &victim]).await.0 == 1).then_some(()) };
     eventually("its session to be gone", SOON, gone).await;
     assert_eq!(ctl.run(&["kick", &victim]).await.0, 1, "it was not there");

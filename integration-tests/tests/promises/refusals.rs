@@ -222,6 +222,11 @@ async fn the_resume_token_of_the_present_session_wins_at_once_and_the_old_socket
         assert_eq!(new.answer.header("sec-websocket-protocol"), None, "a token is never echoed");
         assert_eq!(old.closed().await.0, 4410);
     }
+    let closes = || async {
+        let closes = metric(&internal(&mesh), "signaling_client_closes_total", "code=\"4410\"").await;
+        (closes == 2.0).then_some(())
+    };
+    eventually("both ends to be counted", Duration::from_secs(2), closes).await;
 }
 
 #[tokio::test]
@@ -259,6 +264,7 @@ async fn a_balancer_that_goes_away_refuses_newcomers_while_it_sends_its_clients_
         let answer = eventually("a refusal", Duration::from_secs(2), refused).await;
         assert_eq!(answer.error_code(), "draining");
         assert!(retry_after(&answer) >= 1);
+        assert!(self::refused(&mesh, "reason=\"503\"").await >= 1.0);
         let goodbye = alice.recv_type("goodbye").await;
         assert!(goodbye["retry_after_ms"].is_u64(), "{goodbye}");
         assert_eq!(u16::from(alice.closed().await.unwrap().code), 1001);
