@@ -43,8 +43,9 @@ pub struct RoomOptions {
     /// The grain of the schedule: what is due leaves together.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=100_000))]
     pub tick_us: u64,
-    /// How long to wait at the end for what is not heard or answered yet, and for servers to put things away.
-    #[arg(long, default_value_t = 10_000)]
+    /// How long to wait at the end for what is not heard or answered yet, and for servers to put things away. What a node did not
+    /// hear of in time it learns by its next refresh, 20 s later at most.
+    #[arg(long, default_value_t = 30_000)]
     pub settle_ms: u64,
     /// Fail when the 99th percentile of the time of a join is above this.
     #[arg(long)]
