@@ -70,18 +70,15 @@ impl NodeCore {
         outcome: Outcome,
     ) {
         let Outcome { version, changes, line_moved, members, more, count, .. } = outcome;
-        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        let is_first_page = guest.found.is_empty();
-        guest.found.extend(members.into_iter().map(|member| member.client));
-        let last = guest.found.last().cloned().filter(|_| more);
-        let weighed = if is_first_page { self.weigh(now, command, count.saturating_sub(1)) } else { Ok(()) };
-        match (weighed, last) {
-            (Err(refusal), _) => self.finish(session, &[], Some(&refusal)),
-            (Ok(()), last @ Some(_)) => {
-                let task = RoomTask::new(command.purpose(session), room.clone(), Op::List { after: last });
-                self.rooms.ask(Urgency::Urgent, task);
-            }
-            (Ok(()), None) => {
+        let is_first_page = self.rooms.guests.get(&session).is_some_and(|guest| guest.found.is_empty());
+        if is_first_page && let Err(refusal) = self.weigh(now, command, count.saturating_sub(1)) {
+            self.finish(session, &[], Some(&refusal));
+        } else if let Some(guest) = self.rooms.guests.get_mut(&session) {
+            guest.found.extend(members.into_iter().map(|member| member.client));
+            if more && let Some(last) = guest.found.last() {
+                let op = Op::List { after: Some(last.clone()) };
+                self.rooms.ask(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
+            } else {
                 self.fan_out(now, session);
                 self.command_done(command.at);
                 self.next_command(session);
