@@ -52,7 +52,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
 
     let trunks = Trunks::new(config.common.hash_seed.get());
     let hang_up = trunks.clone();
-    let edge = Edge::new(&config.edge, Box::new(trunks.clone()));
+    let edge = Edge::new(&config.edge, Box::new(trunks.clone())).context("cannot watch sockets")?;
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let about = About {
         id: config.common.id.clone(),

@@ -71,7 +71,8 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         config.absent_bytes().div_ceil(1024 * 1024)
     );
 
-    let direct = public.as_ref().map(|_| Direct::new(&node, &config.edge));
+    let direct =
+        public.as_ref().map(|_| Direct::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let about =
         About { id: config.common.id.clone(), role: Role::Node, stale_after: config.common.discovery.stale_after() };
     let (of_node, of_direct) = (node.clone(), direct.clone());

@@ -1,12 +1,11 @@
 //! The end of a socket: last words, then the client's own close, or not much longer.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::wire::WireWriter;
+use super::wire::LastWire;
 
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -17,23 +16,23 @@ const MOST_IGNORED: usize = 1024 * 1024;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Writes `last_words`, half-closes, reads until the client closes too.
-pub(super) async fn close(writer: Rc<WireWriter>, last_words: Vec<u8>) {
-    if timeout(LAST_WORDS, write_all(&writer, &last_words)).await.is_ok_and(|written| written.is_ok()) {
+pub(super) async fn close(mut wire: LastWire, last_words: Vec<u8>) {
+    if timeout(LAST_WORDS, write_all(&mut wire, &last_words)).await.is_ok_and(|written| written.is_ok()) {
         // Whatever ends the wait, the socket is dropped now.
-        let _ = timeout(FAREWELL, read_to_end(writer.stream())).await;
+        let _ = timeout(FAREWELL, read_to_end(wire.stream())).await;
     }
 }
 
-async fn write_all(writer: &WireWriter, mut bytes: &[u8]) -> std::io::Result<()> {
+async fn write_all(wire: &mut LastWire, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        writer.writable().await?;
-        match writer.try_write(bytes) {
+        wire.writable().await?;
+        match wire.try_write(bytes) {
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }
-    writer.finish().await
+    wire.finish().await
 }
 
 async fn read_to_end(stream: &TcpStream) {

@@ -17,7 +17,7 @@ use tracing::{debug, info_span};
 
 use super::admission::TooMany;
 use super::query::Query;
-use super::{Edge, closing, cors, metrics, socket, wire};
+use super::{Edge, closing, cors, metrics, wire};
 use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use crate::handshake::{self, Accept, Refused};
 use crate::identity::Origins;
@@ -101,7 +101,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.edge.with(|state, _| state.client_gone(key, Gone::Lost));
+            self.edge.with(|state| state.client_gone(key, Gone::Lost));
         }
     }
 }
@@ -117,7 +117,7 @@ async fn admit(
     let token = bearer(request.headers()).or_else(|| accept.bearer.clone()).or_else(|| query.token.clone());
     let mut newcomer = newcomer(query, peer, request, accept)?;
     let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
-    let (client, decided) = edge.with(|state, _| {
+    let (client, decided) = edge.with(|state| {
         if state.draining {
             let message = "this server is going away; connect again";
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER)));
@@ -209,10 +209,10 @@ fn switching(accept: &Accept) -> Response<Body> {
 async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     let waiting = Waiting { edge: edge.clone(), key: client };
     let failed = |error: &dyn std::error::Error| edge.with_quietly(|state| state.upgrade_failed(client, error));
-    match upgrade.await.map(wire::split) {
-        Ok(Ok((reader, writer, early))) => {
+    match upgrade.await.map(wire::take_back) {
+        Ok(Ok((wire, early))) => {
             if let Some(client) = waiting.into_key() {
-                socket::start(&edge, client, reader, writer, early);
+                edge.with(|state| state.socket_opened(Instant::now(), client, wire, &early));
             }
         }
         Ok(Err(error)) => failed(&error),
@@ -234,8 +234,8 @@ fn refuse(mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) ->
             encode::close(&mut last_words, code.0, &refused.message);
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(async move {
-                if let Ok(Ok((_reader, writer, _))) = upgrade.await.map(wire::split) {
-                    closing::close(Rc::new(writer), last_words).await;
+                if let Ok(Ok((wire, _))) = upgrade.await.map(wire::take_back) {
+                    closing::close(wire, last_words).await;
                 }
             });
             switching(accept)

@@ -1,8 +1,8 @@
 //! The edge's I/O around its core. All of it runs on one thread, in local tasks: one per connection that is not upgraded yet,
-//! then one per client socket that reads it; writes are tried at once by whoever has something for the client.
+//! then one for all clients' sockets; writes are tried at once by whoever has something for the client.
 //!
-//! The way of a message up: `socket` reads into a buffer that all clients share, `state` decodes it and hands each text to
-//! the core, which writes into a link's batch; the [`Backend`] wakes whoever carries that. Down: whoever carries a link calls
+//! The way of a message up: `sockets` hears who can be read, `reading` reads into a buffer that all clients share, decodes it and hands
+//! each text to the core, which writes into a link's batch; the [`Backend`] wakes whoever carries that. Down: whoever carries a link calls
 //! [`Edge::with_core`], and at the end of that turn `state` flushes every client that got something, once.
 
 mod address;
@@ -21,13 +21,15 @@ mod kick;
 pub mod metrics;
 mod not_after;
 mod query;
-mod socket;
+mod reading;
+mod sockets;
 mod state;
 mod tls;
 mod wire;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -41,9 +43,10 @@ use signaling_server::Listener;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use tracing::debug;
+use tracing::{debug, error};
 
 use self::handshakes::HandshakeKey;
+use self::sockets::Sockets;
 use self::state::State;
 use crate::core::{ClientKey, EdgeCore, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings};
 use crate::identity::IdentityConfig;
@@ -113,6 +116,7 @@ impl EdgeConfig {
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
+    sockets: Rc<Sockets>,
     door: Rc<Door>,
 }
 
@@ -124,22 +128,28 @@ struct Door {
 }
 
 impl Edge {
-    /// An edge, and what stands behind it.
-    #[must_use]
-    pub fn new(config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
+    /// An edge, and what stands behind it. Call it within a runtime.
+    ///
+    /// # Errors
+    /// If the system refuses what it takes to watch sockets.
+    pub fn new(config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
         Self::around(EdgeCore::new(config.settings()), config, backend)
     }
 
     /// An edge around its core.
-    #[must_use]
-    pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
+    ///
+    /// # Errors
+    /// As for [`Edge::new`].
+    pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
         let door = Door { http: config.http, addresses: config.addresses.clone(), tls: config.tls.clone() };
-        Self { state: Rc::new(RefCell::new(State::new(core, config, backend))), door: Rc::new(door) }
+        let sockets = Sockets::new()?;
+        let state = State::new(core, config, backend, &sockets)?;
+        Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), door: Rc::new(door) })
     }
 
     /// Tells the core something, then carries out what it wants. Never call this from within a [`Backend`].
     pub fn with_core<R>(&self, tell: impl FnOnce(&mut EdgeCore) -> R) -> R {
-        self.with(|state, _| tell(&mut state.core))
+        self.with(|state| tell(&mut state.core))
     }
 
     /// Takes what a link has to carry; none if the link is down.
@@ -164,8 +174,16 @@ impl Edge {
         self.with_quietly(|state| state.admission.sockets())
     }
 
-    /// Accepts clients, and answers other requests from `pages`, which learn by [`ConnectInfo`] who asks. Ends when dropped.
-    pub async fn serve(self, mut listener: Listener, pages: Router) {
+    /// Accepts clients and serves them, and answers other requests from `pages`, which learn by [`ConnectInfo`] who asks. Ends when
+    /// dropped.
+    pub async fn serve(self, listener: Listener, pages: Router) {
+        let (served, ()) = tokio::join!(self.sockets.serve(&self), self.accept(listener, pages));
+        if let Err(error) = served {
+            error!(%error, "clients' sockets cannot be watched any more");
+        }
+    }
+
+    async fn accept(&self, mut listener: Listener, pages: Router) {
         loop {
             let (stream, peer) = listener.accept().await;
             let (key, evicted) = self.with_quietly(|state| state.handshakes.begin());
@@ -193,15 +211,16 @@ impl Edge {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.with(|state, _| state.sweep(Instant::now()));
+            self.with(|state| state.sweep(Instant::now()));
         }
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut State, &Self) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.borrow_mut();
-        state.look_for_jump(Instant::now());
-        let result = act(&mut state, self);
-        state.turn(self);
+        let now = Instant::now();
+        state.look_for_jump(now);
+        let result = act(&mut state);
+        state.turn(now);
         result
     }
 

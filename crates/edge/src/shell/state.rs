@@ -5,22 +5,24 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use mio::Registry;
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, CloseCode, SessionId, limits};
 use signaling_server::Pulse;
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::AbortHandle;
 use tracing::{debug, trace, warn};
 
 use super::admission::Admission;
 use super::handshakes::Handshakes;
 use super::metrics::{self, EdgeMetrics, ShellCounts};
-use super::wire::WireWriter;
-use super::{Backend, Edge, EdgeConfig, closing};
-use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Reading, Refusal};
+use super::reading::Socket;
+use super::sockets::{Sockets, token_of};
+use super::wire::LastWire;
+use super::{Backend, EdgeConfig, closing};
+use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Refusal};
 use crate::identity::IdentityConfig;
-use crate::ws::{Decoder, Event, Limits};
+use crate::ws::Limits;
 
 /// A message that is begun must end within this time.
 const UNFINISHED: Duration = Duration::from_secs(10);
@@ -31,23 +33,12 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 type Decision = oneshot::Sender<Result<(), Refusal>>;
 
 /// A client on its way in, or in.
-struct Client {
+pub(super) struct Client {
     address: IpAddr,
     id: ClientId,
     session: SessionId,
     decision: Option<Decision>,
-    socket: Option<Socket>,
-}
-
-struct Socket {
-    writer: Rc<WireWriter>,
-    reader: AbortHandle,
-    resume: Rc<Notify>,
-    /// The kernel takes no more: a task waits until it does.
-    blocked: bool,
-    unfinished_since: Option<Instant>,
-    /// Bytes of the message that it has begun.
-    unfinished_bytes: usize,
+    pub(super) socket: Option<Socket>,
 }
 
 pub(super) struct State {
@@ -61,19 +52,30 @@ pub(super) struct State {
     pub(super) draining: bool,
     /// Beats whenever anything happens: at least every sweep, but for pauses.
     pulse: Pulse,
-    clients: SecondaryMap<ClientKey, Client>,
+    pub(super) clients: SecondaryMap<ClientKey, Client>,
+    /// Where clients' sockets join and leave.
+    registry: Registry,
+    /// Those that may have sent what nothing will tell of, and who is told that there are some.
+    pub(super) unread: Vec<ClientKey>,
+    pub(super) again: Rc<Notify>,
     /// Bytes of begun messages, of all clients, and how many there may be.
-    unfinished_bytes: usize,
-    max_unfinished_bytes: usize,
-    read_bytes: u64,
+    pub(super) unfinished_bytes: usize,
+    pub(super) max_unfinished_bytes: usize,
+    pub(super) read_bytes: u64,
     written_bytes: u64,
-    scratch: Vec<u8>,
+    /// What all reads go into.
+    pub(super) scratch: Vec<u8>,
 }
 
 impl State {
-    pub(super) fn new(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> Self {
+    pub(super) fn new(
+        core: EdgeCore,
+        config: &EdgeConfig,
+        backend: Box<dyn Backend>,
+        sockets: &Sockets,
+    ) -> io::Result<Self> {
         let now = Instant::now();
-        Self {
+        Ok(Self {
             core,
             backend,
             admission: Admission::new(config.admission, now),
@@ -84,12 +86,15 @@ impl State {
             draining: false,
             pulse: Pulse::new(now),
             clients: SecondaryMap::new(),
+            registry: sockets.registry()?,
+            unread: Vec::new(),
+            again: sockets.again(),
             unfinished_bytes: 0,
             max_unfinished_bytes: config.buffer_bytes,
             read_bytes: 0,
             written_bytes: 0,
             scratch: vec![0; SCRATCH_BYTES],
-        }
+        })
     }
 
     /// A client that was let in by [`Admission::enter`] asks for a place.
@@ -106,21 +111,22 @@ impl State {
         (client, decided)
     }
 
-    /// The client's upgrade was answered, and this is its socket.
-    pub(super) fn socket_opened(
-        &mut self,
-        now: Instant,
-        key: ClientKey,
-        writer: Rc<WireWriter>,
-        reader: AbortHandle,
-        resume: Rc<Notify>,
-    ) {
-        let Some(client) = self.clients.get_mut(key) else { return reader.abort() };
+    /// The client's upgrade was answered, and this is its socket, with what was read of it already.
+    pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, wire: LastWire, early: &[u8]) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let wire = match wire.join(&self.registry, token_of(key)) {
+            Ok(wire) => wire,
+            Err(error) => {
+                debug!(client = %client.id, session = %client.session, %error, "a client's socket cannot be watched");
+                return self.client_gone(key, Gone::Lost);
+            }
+        };
         debug!(client = %client.id, session = %client.session, address = %client.address, "a client is in");
-        let (blocked, unfinished_since, unfinished_bytes) = (false, None, 0);
-        client.socket = Some(Socket { writer, reader, resume, blocked, unfinished_since, unfinished_bytes });
+        client.socket = Some(Socket::new(wire));
         self.metrics.opened();
         self.core.socket_opened(now, key);
+        self.take_in(now, key, &mut early.to_vec());
+        self.read_later(key);
     }
 
     /// The session of a client that is in, or on its way in.
@@ -142,65 +148,6 @@ impl State {
         }
     }
 
-    /// Lends out the read buffer that all clients share.
-    pub(super) fn take_scratch(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.scratch)
-    }
-
-    pub(super) fn return_scratch(&mut self, scratch: Vec<u8>) {
-        self.scratch = scratch;
-    }
-
-    /// Takes in what was read from a client. Says whether to go on reading.
-    pub(super) fn client_bytes(&mut self, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> Reading {
-        let now = Instant::now();
-        self.core.heard(now, key);
-        self.read_bytes += bytes.len() as u64;
-        let mut input = decoder.feed(bytes, self.ws_limits);
-        let mut finished = false;
-        let reading = loop {
-            match input.next() {
-                Ok(None) => break Reading::On,
-                Ok(Some(Event::Text(text))) => {
-                    finished = true;
-                    if self.core.client_text(now, key, text) == Reading::Paused {
-                        break Reading::Paused;
-                    }
-                }
-                Ok(Some(Event::Ping(payload))) => {
-                    if self.core.client_ping(now, key, payload) == Reading::Paused {
-                        break Reading::Paused;
-                    }
-                }
-                Ok(Some(Event::Pong(_) | Event::Binary(_))) => {}
-                Ok(Some(Event::Close(code, _))) => {
-                    self.core.client_left(key, CloseCode(code.unwrap_or(CloseCode::NORMAL.0)));
-                    break Reading::Paused;
-                }
-                Err(violation) => {
-                    metrics::violation(violation.code);
-                    self.core.close(key, CloseCode(violation.code), violation.reason);
-                    break Reading::Paused;
-                }
-            }
-        };
-        drop(input);
-        if let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
-            // After a message that has ended, it is the next one whose time runs.
-            let since = socket.unfinished_since.filter(|_| !finished).unwrap_or(now);
-            socket.unfinished_since = (reading == Reading::On && decoder.unfinished()).then_some(since);
-            let bytes = decoder.held();
-            self.unfinished_bytes = self.unfinished_bytes - socket.unfinished_bytes + bytes;
-            socket.unfinished_bytes = bytes;
-            if bytes > 0 && self.unfinished_bytes > self.max_unfinished_bytes {
-                metrics::evicted_unfinished();
-                self.core.close(key, CloseCode::TRY_AGAIN, "memory is short: finish a message once it is begun");
-                return Reading::Paused;
-            }
-        }
-        reading
-    }
-
     /// Notices that this process did nothing for a while: it was stopped, or starved.
     pub(super) fn look_for_jump(&mut self, now: Instant) {
         if let Some(paused) = self.pulse.beat(now) {
@@ -211,8 +158,7 @@ impl State {
     }
 
     /// Carries out what the core wants, until it wants nothing more.
-    pub(super) fn turn(&mut self, edge: &Edge) {
-        let now = Instant::now();
+    pub(super) fn turn(&mut self, now: Instant) {
         loop {
             while let Some(effect) = self.core.next_effect() {
                 self.carry_out(now, effect);
@@ -222,7 +168,7 @@ impl State {
                 break;
             }
             for client in clients {
-                self.flush(now, edge, client);
+                self.flush(now, client);
             }
         }
         self.backend.wake(&self.core);
@@ -251,10 +197,12 @@ impl State {
                     && let Some(socket) = client.socket.take()
                 {
                     debug!(client = %client.id, session = %client.session, code = code.0, "closes a client's socket");
-                    socket.reader.abort();
                     self.unfinished_bytes -= socket.unfinished_bytes;
                     self.metrics.closed();
-                    tokio::task::spawn_local(closing::close(socket.writer, last_words));
+                    match socket.wire.leave(&self.registry) {
+                        Ok(wire) => drop(tokio::task::spawn_local(closing::close(wire, last_words))),
+                        Err(error) => debug!(client = %client.id, %error, "a client's socket is closed without a word"),
+                    }
                 }
                 self.forget(key);
             }
@@ -262,16 +210,12 @@ impl State {
             Effect::Kick(kick) => {
                 self.put_out(&kick);
             }
-            Effect::Read(key) => {
-                if let Some(socket) = self.clients.get(key).and_then(|client| client.socket.as_ref()) {
-                    socket.resume.notify_one();
-                }
-            }
+            Effect::Read(key) => self.resume(now, key),
         }
     }
 
-    /// Writes what a client's socket takes at once; for the rest a task waits.
-    pub(super) fn flush(&mut self, now: Instant, edge: &Edge, key: ClientKey) {
+    /// Writes what a client's socket takes at once, and the rest when it takes more.
+    pub(super) fn flush(&mut self, now: Instant, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Some(socket) = client.socket.as_mut() else { return };
         if socket.blocked {
@@ -280,17 +224,17 @@ impl State {
         loop {
             let output = self.core.output(key);
             let whole = output.len();
-            if whole == 0 && !socket.writer.owes() {
+            if whole == 0 && !socket.wire.owes() {
                 return;
             }
-            match socket.writer.try_write(output) {
+            match socket.wire.try_write(output) {
                 Ok(count) => {
                     trace!(client = %client.id, session = %client.session, count, "wrote to a client");
                     self.written_bytes += count as u64;
                     if count > 0 {
                         self.core.wrote(now, key, count);
                     }
-                    if count == whole && !socket.writer.owes() {
+                    if count == whole && !socket.wire.owes() {
                         return;
                     }
                 }
@@ -299,7 +243,6 @@ impl State {
                         self.core.wrote(now, key, 0);
                     }
                     socket.blocked = true;
-                    tokio::task::spawn_local(wait_writable(edge.clone(), key, Rc::clone(&socket.writer)));
                     return;
                 }
                 Err(error) => {
@@ -338,23 +281,11 @@ impl State {
         if let Some(socket) = client.socket {
             self.unfinished_bytes -= socket.unfinished_bytes;
             debug!(client = %client.id, session = %client.session, "a client's socket has ended");
-            socket.reader.abort();
             self.metrics.closed();
         }
         self.admission.leave(client.address);
         true
     }
-}
-
-async fn wait_writable(edge: Edge, key: ClientKey, writer: Rc<WireWriter>) {
-    // An error shows at the write that follows.
-    let _ = writer.writable().await;
-    edge.with(|state, edge| {
-        if let Some(socket) = state.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
-            socket.blocked = false;
-        }
-        state.flush(Instant::now(), edge, key);
-    });
 }
 
 fn ws_limits(max_message_bytes: usize) -> Limits {

@@ -1,161 +1,203 @@
-//! A client's socket once it is upgraded, in the clear or under TLS: a half that one task reads, and one that everybody writes to
-//! without waiting.
+//! A client's socket once it is upgraded, in the clear or under TLS. Nobody waits for one client's alone ([`Wire`]) but for its last
+//! words ([`LastWire`]).
 
-use std::cell::RefCell;
 use std::io::{self, Read as _, Write as _};
-use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
+use mio::net::TcpStream as Among;
+use mio::{Interest, Registry, Token};
 use rustls::ServerConnection;
 use signaling_server::http::{UpgradeError, upgraded_from};
 use socket2::SockRef;
-use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
-/// What one read of ciphertext takes; less than what is left of the reader's buffer, so that its plaintext fits.
+/// What one read of ciphertext takes. Readers have room for the plaintext of that, and of what was left from the last.
 const CIPHERTEXT_BYTES: usize = 16 * 1024;
 /// What one turn encrypts: one record.
 const RECORD_BYTES: usize = 16 * 1024;
 
-type Session = Rc<RefCell<ServerConnection>>;
+/// A socket among those of all clients: it says by one [`mio::Poll`] that it can be read or written.
+pub(super) struct Wire(Socket<Among>);
 
-/// The half that is read.
-pub(super) struct WireReader {
-    tcp: OwnedReadHalf,
-    tls: Option<Session>,
+/// A socket that a task waits for: before it is among all clients', and once it is so no more.
+pub(super) struct LastWire(Socket<TcpStream>);
+
+struct Socket<S> {
+    tcp: S,
+    tls: Option<Box<ServerConnection>>,
 }
 
-/// The half that is written.
-pub(super) struct WireWriter {
-    tcp: OwnedWriteHalf,
-    tls: Option<Session>,
+/// What a read has brought.
+pub(super) struct Taken {
+    /// How many bytes; none at the end.
+    pub(super) bytes: usize,
+    /// Whether there may be more that nothing will tell of.
+    pub(super) more: bool,
 }
 
 /// Takes the socket back after an upgrade, with what was read behind the request's head.
-pub(super) fn split(upgraded: Upgraded) -> Result<(WireReader, WireWriter, Bytes), UpgradeError> {
+pub(super) fn take_back(upgraded: Upgraded) -> Result<(LastWire, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
-        Ok((stream, early)) => Ok(halves(stream, None, early)),
+        Ok((tcp, early)) => Ok((LastWire(Socket { tcp, tls: None }), early)),
         Err(upgraded) => {
             let (stream, early) = upgraded_from::<TlsStream<TcpStream>>(upgraded).map_err(|_| UpgradeError)?;
             let (tcp, session) = stream.into_inner();
-            Ok(halves(tcp, Some(Rc::new(RefCell::new(session))), early))
+            Ok((LastWire(Socket { tcp, tls: Some(Box::new(session)) }), early))
         }
     }
 }
 
-fn halves(tcp: TcpStream, tls: Option<Session>, early: Bytes) -> (WireReader, WireWriter, Bytes) {
-    let (reader, writer) = tcp.into_split();
-    (WireReader { tcp: reader, tls: tls.clone() }, WireWriter { tcp: writer, tls }, early)
-}
-
-impl WireReader {
-    /// Reads what there is; nothing at the end. `buffer` must have room for a record.
-    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Some(tls) = &self.tls else { return Pin::new(&mut self.tcp).poll_read(cx, buffer) };
-        let mut session = tls.borrow_mut();
-        loop {
-            match session.reader().read(buffer.initialize_unfilled()) {
-                Ok(count) => {
-                    buffer.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The connection has ended without the end of TLS: so do those of pages that are left.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Poll::Ready(Ok(())),
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-            let mut ciphertext = [0; CIPHERTEXT_BYTES];
-            let mut read = ReadBuf::new(&mut ciphertext);
-            ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut read))?;
-            let mut arrived = read.filled();
-            // An empty read tells the session that there is no more.
-            let is_end = arrived.is_empty();
-            while is_end || !arrived.is_empty() {
-                if session.read_tls(&mut arrived)? == 0 && !is_end {
-                    // The client has said that it is done: what follows that is nothing.
-                    return Poll::Ready(Ok(()));
-                }
-                session.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-                let count = match session.reader().read(buffer.initialize_unfilled()) {
-                    Ok(count) => count,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-                    Err(_) => return Poll::Ready(Ok(())),
-                };
-                buffer.advance(count);
-                if is_end {
-                    return Poll::Ready(Ok(()));
-                }
-            }
-            if !buffer.filled().is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-        }
-    }
-}
-
-impl WireWriter {
-    /// Writes what goes without waiting. Under TLS, what is accepted may still wait here in the end: see [`Self::owes`].
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing was accepted; all else is the connection's end.
-    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(tls) = &self.tls else { return self.tcp.try_write(bytes) };
-        let mut session = tls.borrow_mut();
-        self.flush(&mut session)?;
-        let accepted = session.writer().write(bytes.get(..RECORD_BYTES).unwrap_or(bytes))?;
-        match self.flush(&mut session) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(accepted),
-        }
+impl LastWire {
+    /// Puts it among all clients' sockets.
+    pub(super) fn join(self, registry: &Registry, token: Token) -> io::Result<Wire> {
+        let mut tcp = Among::from_std(self.0.tcp.into_std()?);
+        registry.register(&mut tcp, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Wire(Socket { tcp, tls: self.0.tls }))
     }
 
-    /// Whether the socket has not taken all that was accepted: write again, nothing if need be, when it is [writable](Self::writable).
-    pub(super) fn owes(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.borrow().wants_write())
+    /// Writes what goes without waiting: see [`Wire::try_write`].
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
     }
 
     /// Waits until the socket takes more, or has ended.
     pub(super) async fn writable(&self) -> io::Result<()> {
-        self.tcp.writable().await
+        self.0.tcp.writable().await
     }
 
     /// Says that nothing more will be written, behind all that was.
-    pub(super) async fn finish(&self) -> io::Result<()> {
-        if let Some(tls) = &self.tls {
-            tls.borrow_mut().send_close_notify();
-            loop {
-                let flushed = self.flush(&mut tls.borrow_mut());
-                match flushed {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.tcp.writable().await?,
-                    other => break other?,
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.0.tls {
+            tls.send_close_notify();
+            while let Err(error) = flush(tls, &self.0.tcp) {
+                match error.kind() {
+                    io::ErrorKind::WouldBlock => self.0.tcp.writable().await?,
+                    _ => return Err(error),
                 }
             }
         }
-        SockRef::from(self.stream()).shutdown(std::net::Shutdown::Write)
+        SockRef::from(&self.0.tcp).shutdown(std::net::Shutdown::Write)
     }
 
     /// The bare socket.
     pub(super) fn stream(&self) -> &TcpStream {
-        self.tcp.as_ref()
-    }
-
-    fn flush(&self, session: &mut ServerConnection) -> io::Result<()> {
-        while session.wants_write() {
-            session.write_tls(&mut Unwaiting(&self.tcp))?;
-        }
-        Ok(())
+        &self.0.tcp
     }
 }
 
-/// Writes what goes without waiting.
-struct Unwaiting<'a>(&'a OwnedWriteHalf);
+impl Wire {
+    /// Takes it from among all clients' sockets.
+    pub(super) fn leave(self, registry: &Registry) -> io::Result<LastWire> {
+        let Socket { mut tcp, tls } = self.0;
+        registry.deregister(&mut tcp)?;
+        Ok(LastWire(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
+    }
 
-impl io::Write for Unwaiting<'_> {
+    /// Reads what there is; nothing at the end. `buffer` must have room for two records.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is nothing; all else is the connection's end.
+    pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<Taken> {
+        let Socket { tcp, tls } = &mut self.0;
+        match tls {
+            // The kernel gives all that it has, but for what comes later: that is told.
+            None => tcp.read(buffer).map(|bytes| Taken { bytes, more: bytes == buffer.len() }),
+            Some(tls) => read_tls(tls, tcp, buffer),
+        }
+    }
+
+    /// Writes what goes without waiting. Under TLS, what is accepted may still wait here in the end: see [`Self::owes`].
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing was accepted; all else is the connection's end.
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    /// Whether the socket has not taken all that was accepted: write again, nothing if need be, when it takes more.
+    pub(super) fn owes(&self) -> bool {
+        self.0.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+}
+
+impl<S: Unwaiting> Socket<S> {
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return self.tcp.try_write(bytes) };
+        flush(tls, &self.tcp)?;
+        let accepted = tls.writer().write(bytes.get(..RECORD_BYTES).unwrap_or(bytes))?;
+        match flush(tls, &self.tcp) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(accepted),
+        }
+    }
+}
+
+/// One read of ciphertext at a time, until there is plaintext.
+fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> io::Result<Taken> {
+    loop {
+        match tls.reader().read(buffer) {
+            Ok(bytes) => return Ok(Taken { bytes, more: true }),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // The connection has ended without the end of TLS: so do those of pages that are left.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Taken { bytes: 0, more: false }),
+            Err(error) => return Err(error),
+        }
+        let mut ciphertext = [0; CIPHERTEXT_BYTES];
+        let count = tcp.read(&mut ciphertext)?;
+        let mut arrived = ciphertext.get(..count).unwrap_or_default();
+        let mut bytes = 0;
+        loop {
+            // An empty read tells the session that there is no more.
+            if tls.read_tls(&mut arrived)? == 0 && count > 0 {
+                // The client has said that it is done: what follows that is nothing.
+                return Ok(Taken { bytes: 0, more: false });
+            }
+            tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            bytes += match tls.reader().read(buffer.get_mut(bytes..).unwrap_or_default()) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                Err(_) => return Ok(Taken { bytes: 0, more: false }),
+            };
+            if arrived.is_empty() {
+                break;
+            }
+        }
+        if bytes > 0 || count == 0 {
+            return Ok(Taken { bytes, more: count == CIPHERTEXT_BYTES });
+        }
+    }
+}
+
+fn flush(tls: &mut ServerConnection, tcp: &impl Unwaiting) -> io::Result<()> {
+    while tls.wants_write() {
+        tls.write_tls(&mut Writer(tcp))?;
+    }
+    Ok(())
+}
+
+/// Writes what goes without waiting.
+trait Unwaiting {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+impl Unwaiting for TcpStream {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Self::try_write(self, bytes)
+    }
+}
+
+impl Unwaiting for Among {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut socket = self;
+        socket.write(bytes)
+    }
+}
+
+struct Writer<'a, S>(&'a S);
+
+impl<S: Unwaiting> io::Write for Writer<'_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }

@@ -1,6 +1,7 @@
 //! Clients that come to the node's own public listener: an edge in the same process, and a link to the core in memory that
 //! carries the same frames as a trunk.
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,9 +58,11 @@ impl Backend for OneLink {
 }
 
 impl Direct {
-    /// An edge for the node's direct clients.
-    #[must_use]
-    pub fn new(node: &Node, config: &EdgeConfig) -> Self {
+    /// An edge for the node's direct clients. Call it within a runtime.
+    ///
+    /// # Errors
+    /// If the system refuses what it takes to watch sockets.
+    pub fn new(node: &Node, config: &EdgeConfig) -> io::Result<Self> {
         let (trunk, wake) = node.trunk_up(|core| {
             let trunk = core.local_trunk_up();
             core.share_kicks(trunk);
@@ -69,7 +72,8 @@ impl Direct {
         let link = core.link_up();
         core.share_kicks(link);
         let backend = OneLink { link, wake: Rc::clone(&wake) };
-        Self { edge: Edge::around(core, config, Box::new(backend)), node: node.clone(), link, trunk, wake }
+        let edge = Edge::around(core, config, Box::new(backend))?;
+        Ok(Self { edge, node: node.clone(), link, trunk, wake })
     }
 
     /// Accepts clients. Ends when dropped.

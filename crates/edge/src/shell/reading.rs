@@ -1,0 +1,164 @@
+//! Reading clients, and what each has of its own for it.
+
+use std::io;
+use std::time::Instant;
+
+use mio::event::Event;
+use signaling_protocol::CloseCode;
+use signaling_protocol::trunk::Gone;
+
+use super::metrics;
+use super::state::State;
+use super::wire::{Taken, Wire};
+use crate::core::{ClientKey, Reading};
+use crate::ws::{self, Decoder};
+
+/// A client's open socket.
+pub(super) struct Socket {
+    pub(super) wire: Wire,
+    /// The kernel takes no more.
+    pub(super) blocked: bool,
+    /// When the message was begun that has not ended.
+    pub(super) unfinished_since: Option<Instant>,
+    /// Bytes of it.
+    pub(super) unfinished_bytes: usize,
+    decoder: Decoder,
+    /// The core wants nothing of the client now.
+    paused: bool,
+    /// The client may have sent what nothing will tell of.
+    unread: bool,
+    /// The client writes no more: the end is still to be read.
+    ends: bool,
+}
+
+impl Socket {
+    pub(super) fn new(wire: Wire) -> Self {
+        Self {
+            wire,
+            blocked: false,
+            unfinished_since: None,
+            unfinished_bytes: 0,
+            decoder: Decoder::default(),
+            paused: false,
+            unread: false,
+            ends: false,
+        }
+    }
+}
+
+impl State {
+    /// The client's socket can be read or written, or has ended.
+    pub(super) fn socket_ready(&mut self, now: Instant, key: ClientKey, event: &Event) {
+        let Some(socket) = self.socket(key) else { return };
+        socket.ends |= event.is_read_closed() || event.is_error();
+        if event.is_writable() && std::mem::take(&mut socket.blocked) {
+            self.flush(now, key);
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            self.read(now, key);
+        }
+    }
+
+    /// Reads those that may have sent what nothing will tell of.
+    pub(super) fn read_again(&mut self, now: Instant) {
+        for client in std::mem::take(&mut self.unread) {
+            let Some(socket) = self.socket(client) else { continue };
+            if std::mem::take(&mut socket.unread) {
+                self.read(now, client);
+            }
+        }
+    }
+
+    /// Has the client read once all others had their turn.
+    pub(super) fn read_later(&mut self, key: ClientKey) {
+        let Some(socket) = self.socket(key) else { return };
+        if !std::mem::replace(&mut socket.unread, true) {
+            self.unread.push(key);
+            self.again.notify_one();
+        }
+    }
+
+    /// The core wants to hear of the client again.
+    pub(super) fn resume(&mut self, now: Instant, key: ClientKey) {
+        let Some(socket) = self.socket(key) else { return };
+        socket.paused = false;
+        // First what was read before the pause.
+        self.take_in(now, key, &mut []);
+        self.read_later(key);
+    }
+
+    /// One read, into the buffer that all clients share, so that an idle one holds none.
+    fn read(&mut self, now: Instant, key: ClientKey) {
+        let mut buffer = std::mem::take(&mut self.scratch);
+        if let Some(socket) = self.socket(key).filter(|socket| !socket.paused) {
+            match socket.wire.try_read(&mut buffer) {
+                Ok(Taken { bytes: 0, .. }) => self.client_gone(key, Gone::Lost),
+                Ok(Taken { bytes, more }) => {
+                    let more = more || socket.ends;
+                    self.take_in(now, key, buffer.get_mut(..bytes).unwrap_or_default());
+                    if more {
+                        self.read_later(key);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => self.client_gone(key, Gone::Lost),
+            }
+        }
+        self.scratch = buffer;
+    }
+
+    /// Takes in what was read from a client.
+    pub(super) fn take_in(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
+        let Some(socket) = self.socket(key) else { return };
+        let mut decoder = std::mem::take(&mut socket.decoder);
+        self.read_bytes += bytes.len() as u64;
+        self.core.heard(now, key);
+        let (reading, finished) = self.decode(now, key, &mut decoder, bytes);
+        let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) else { return };
+        socket.paused = reading == Reading::Paused;
+        // After a message that has ended, it is the next one whose time runs.
+        let since = socket.unfinished_since.filter(|_| !finished).unwrap_or(now);
+        socket.unfinished_since = (reading == Reading::On && decoder.unfinished()).then_some(since);
+        let held = decoder.held();
+        self.unfinished_bytes = self.unfinished_bytes - socket.unfinished_bytes + held;
+        socket.unfinished_bytes = held;
+        socket.decoder = decoder;
+        if held > 0 && self.unfinished_bytes > self.max_unfinished_bytes {
+            metrics::evicted_unfinished();
+            self.core.close(key, CloseCode::TRY_AGAIN, "memory is short: finish a message once it is begun");
+        }
+    }
+
+    /// Tells the core what the bytes say. Says whether to go on reading, and whether a message has ended.
+    fn decode(&mut self, now: Instant, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> (Reading, bool) {
+        let mut input = decoder.feed(bytes, self.ws_limits);
+        let mut finished = false;
+        loop {
+            let reading = match input.next() {
+                Ok(None) => return (Reading::On, finished),
+                Ok(Some(ws::Event::Text(text))) => {
+                    finished = true;
+                    self.core.client_text(now, key, text)
+                }
+                Ok(Some(ws::Event::Ping(payload))) => self.core.client_ping(now, key, payload),
+                Ok(Some(ws::Event::Pong(_) | ws::Event::Binary(_))) => Reading::On,
+                Ok(Some(ws::Event::Close(code, _))) => {
+                    self.core.client_left(key, CloseCode(code.unwrap_or(CloseCode::NORMAL.0)));
+                    Reading::Paused
+                }
+                Err(violation) => {
+                    metrics::violation(violation.code);
+                    self.core.close(key, CloseCode(violation.code), violation.reason);
+                    Reading::Paused
+                }
+            };
+            if reading == Reading::Paused {
+                return (reading, finished);
+            }
+        }
+    }
+
+    fn socket(&mut self, key: ClientKey) -> Option<&mut Socket> {
+        self.clients.get_mut(key)?.socket.as_mut()
+    }
+}
