@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use signaling_node::config::Args;
 use signaling_node::run;
+use signaling_node::runtime::runtime;
 use signaling_server::{Shutdown, telemetry};
 
 fn main() -> ExitCode {
@@ -20,6 +21,6 @@ fn main() -> ExitCode {
 fn start() -> anyhow::Result<()> {
     let config = Args::parse().check()?;
     let telemetry = telemetry::start(&config.common.log)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime(config.gather)?;
     runtime.block_on(async { run(config, telemetry, Shutdown::install()?).await })
 }

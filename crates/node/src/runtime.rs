@@ -1,0 +1,39 @@
+//! The runtime that a server runs on.
+
+use std::cell::RefCell;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::gather::Gather;
+
+thread_local! {
+    static GATHER: RefCell<Option<Gather>> = const { RefCell::new(None) };
+}
+
+/// A runtime of one thread, which lets input gather for so long when it is busy. It is entered from the thread that made it.
+///
+/// # Errors
+/// If the system refuses what it takes.
+pub fn runtime(gather: Duration) -> io::Result<Runtime> {
+    GATHER.set(Some(Gather::new(Instant::now(), gather)));
+    Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
+}
+
+/// The thread sleeps: nothing but its own input could wake it, and that is what it lets gather.
+fn rest() {
+    let wait = GATHER.with_borrow_mut(|gather| gather.as_mut()?.rests(Instant::now()));
+    if let Some(wait) = wait {
+        sleep(wait);
+    }
+}
+
+fn resume() {
+    GATHER.with_borrow_mut(|gather| {
+        if let Some(gather) = gather {
+            gather.resumes(Instant::now());
+        }
+    });
+}
