@@ -22,7 +22,10 @@ pub fn runtime(gather: Duration) -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
 }
 
-/// The thread sleeps: nothing but its own input could wake it, and that is what it lets gather.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the whole thread is to sleep: no task of it has anything to do, but for what gathers"
+)]
 fn rest() {
     let wait = GATHER.with_borrow_mut(|gather| gather.as_mut()?.rests(Instant::now()));
     if let Some(wait) = wait {
