@@ -40,3 +40,31 @@ fn resume() {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// How often it gets to work within a fifth of a second, if it works for a millisecond and rests for one.
+    fn turns(gather: Duration) -> usize {
+        let mut turns = 0;
+        runtime(gather).unwrap().block_on(async {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(200) {
+                let turn = Instant::now();
+                while turn.elapsed() < Duration::from_millis(1) {}
+                turns += 1;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        turns
+    }
+
+    #[test]
+    fn a_busy_one_lets_input_gather() {
+        let turns = turns(Duration::from_millis(10));
+        assert!(turns < 40, "{turns}: some before it is known to be busy, and then at most one in 10 ms");
+    }
+}

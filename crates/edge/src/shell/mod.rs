@@ -177,9 +177,11 @@ impl Edge {
     /// Accepts clients and serves them, and answers other requests from `pages`, which learn by [`ConnectInfo`] who asks. Ends when
     /// dropped.
     pub async fn serve(self, listener: Listener, pages: Router) {
-        let (served, ()) = tokio::join!(self.sockets.serve(&self), self.accept(listener, pages));
-        if let Err(error) = served {
-            error!(%error, "clients' sockets cannot be watched any more");
+        tokio::select! {
+            served = self.sockets.serve(&self) => if let Err(error) = served {
+                error!(%error, "clients' sockets cannot be watched any more: nobody is let in");
+            },
+            () = self.accept(listener, pages) => {}
         }
     }
 

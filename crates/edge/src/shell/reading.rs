@@ -8,6 +8,7 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::trunk::Gone;
 
 use super::metrics;
+use super::sockets::AT_ONCE;
 use super::state::State;
 use super::wire::{Taken, Wire};
 use crate::core::{ClientKey, Reading};
@@ -23,6 +24,8 @@ pub(super) struct Socket {
     /// Bytes of it.
     pub(super) unfinished_bytes: usize,
     decoder: Decoder,
+    /// What the client sent behind its request.
+    early: Option<Box<[u8]>>,
     /// The core wants nothing of the client now.
     paused: bool,
     /// The client may have sent what nothing will tell of.
@@ -32,13 +35,14 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(wire: Wire) -> Self {
+    pub(super) fn new(wire: Wire, early: &[u8]) -> Self {
         Self {
             wire,
             blocked: false,
             unfinished_since: None,
             unfinished_bytes: 0,
             decoder: Decoder::default(),
+            early: (!early.is_empty()).then(|| early.into()),
             paused: false,
             unread: false,
             ends: false,
@@ -59,13 +63,24 @@ impl State {
         }
     }
 
-    /// Reads those that may have sent what nothing will tell of.
+    /// Reads those that may have sent what nothing will tell of, some at a time.
     pub(super) fn read_again(&mut self, now: Instant) {
-        for client in std::mem::take(&mut self.unread) {
+        let some = self.unread.len().min(AT_ONCE);
+        let clients: Vec<_> = self.unread.drain(..some).collect();
+        for client in clients {
             let Some(socket) = self.socket(client) else { continue };
-            if std::mem::take(&mut socket.unread) {
-                self.read(now, client);
+            if !std::mem::take(&mut socket.unread) || socket.paused {
+                continue;
             }
+            // What was read before comes first.
+            let early = socket.early.take();
+            if early.is_some() || socket.decoder.has_backlog() {
+                self.take_in(now, client, &mut early.unwrap_or_default());
+            }
+            self.read(now, client);
+        }
+        if !self.unread.is_empty() {
+            self.again.notify_one();
         }
     }
 
@@ -73,29 +88,30 @@ impl State {
     pub(super) fn read_later(&mut self, key: ClientKey) {
         let Some(socket) = self.socket(key) else { return };
         if !std::mem::replace(&mut socket.unread, true) {
-            self.unread.push(key);
+            self.unread.push_back(key);
             self.again.notify_one();
         }
     }
 
-    /// The core wants to hear of the client again.
-    pub(super) fn resume(&mut self, now: Instant, key: ClientKey) {
-        let Some(socket) = self.socket(key) else { return };
-        socket.paused = false;
-        // First what was read before the pause.
-        self.take_in(now, key, &mut []);
-        self.read_later(key);
+    /// The core wants to hear of the client again, unless it has closed it since.
+    pub(super) fn resume(&mut self, key: ClientKey) {
+        if let Some(socket) = self.socket(key) {
+            socket.paused = false;
+            self.read_later(key);
+        }
     }
 
     /// One read, into the buffer that all clients share, so that an idle one holds none.
     fn read(&mut self, now: Instant, key: ClientKey) {
         let mut buffer = std::mem::take(&mut self.scratch);
-        if let Some(socket) = self.socket(key).filter(|socket| !socket.paused) {
+        if let Some(socket) = self.socket(key).filter(|socket| !socket.paused && socket.early.is_none()) {
             match socket.wire.try_read(&mut buffer) {
-                Ok(Taken { bytes: 0, .. }) => self.client_gone(key, Gone::Lost),
+                Ok(Taken { bytes: 0, more: false }) => self.client_gone(key, Gone::Lost),
                 Ok(Taken { bytes, more }) => {
                     let more = more || socket.ends;
-                    self.take_in(now, key, buffer.get_mut(..bytes).unwrap_or_default());
+                    if bytes > 0 {
+                        self.take_in(now, key, buffer.get_mut(..bytes).unwrap_or_default());
+                    }
                     if more {
                         self.read_later(key);
                     }
@@ -108,7 +124,7 @@ impl State {
     }
 
     /// Takes in what was read from a client.
-    pub(super) fn take_in(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
+    fn take_in(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
         let Some(socket) = self.socket(key) else { return };
         let mut decoder = std::mem::take(&mut socket.decoder);
         self.read_bytes += bytes.len() as u64;

@@ -18,7 +18,7 @@ use super::Edge;
 use crate::core::ClientKey;
 
 /// How many sockets are looked at before trunks and newcomers get their turn.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 /// All clients' sockets.
 pub(super) struct Sockets {
@@ -67,9 +67,10 @@ impl Sockets {
             tokio::select! {
                 ready = self.ready.readable() => {
                     let mut ready = ready?;
-                    ready.get_inner().0.borrow_mut().poll(&mut events, Some(Duration::ZERO))?;
+                    self.look(&mut events)?;
                     let are_all = events.iter().count() < AT_ONCE;
                     if are_all {
+                        // Whoever gets ready from here on says so anew.
                         ready.clear_ready();
                     }
                     edge.with(|state| {
@@ -86,6 +87,17 @@ impl Sockets {
                     edge.with(|state| state.read_again(Instant::now()));
                     yield_now().await;
                 }
+            }
+        }
+    }
+
+    /// Finds those that are ready, some at a time.
+    fn look(&self, events: &mut Events) -> io::Result<()> {
+        let mut poll = self.ready.get_ref().0.borrow_mut();
+        loop {
+            match poll.poll(events, Some(Duration::ZERO)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                polled => return polled,
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The edge's core with its sockets: what every task of the edge's thread shares.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -56,7 +57,7 @@ pub(super) struct State {
     /// Where clients' sockets join and leave.
     registry: Registry,
     /// Those that may have sent what nothing will tell of, and who is told that there are some.
-    pub(super) unread: Vec<ClientKey>,
+    pub(super) unread: VecDeque<ClientKey>,
     pub(super) again: Rc<Notify>,
     /// Bytes of begun messages, of all clients, and how many there may be.
     pub(super) unfinished_bytes: usize,
@@ -87,7 +88,7 @@ impl State {
             pulse: Pulse::new(now),
             clients: SecondaryMap::new(),
             registry: sockets.registry()?,
-            unread: Vec::new(),
+            unread: VecDeque::new(),
             again: sockets.again(),
             unfinished_bytes: 0,
             max_unfinished_bytes: config.buffer_bytes,
@@ -122,10 +123,9 @@ impl State {
             }
         };
         debug!(client = %client.id, session = %client.session, address = %client.address, "a client is in");
-        client.socket = Some(Socket::new(wire));
+        client.socket = Some(Socket::new(wire, early));
         self.metrics.opened();
         self.core.socket_opened(now, key);
-        self.take_in(now, key, &mut early.to_vec());
         self.read_later(key);
     }
 
@@ -210,7 +210,7 @@ impl State {
             Effect::Kick(kick) => {
                 self.put_out(&kick);
             }
-            Effect::Read(key) => self.resume(now, key),
+            Effect::Read(key) => self.resume(key),
         }
     }
 

@@ -31,9 +31,9 @@ struct Socket<S> {
 
 /// What a read has brought.
 pub(super) struct Taken {
-    /// How many bytes; none at the end.
+    /// How many bytes.
     pub(super) bytes: usize,
-    /// Whether there may be more that nothing will tell of.
+    /// Whether there may be more that nothing will tell of. Neither is the end.
     pub(super) more: bool,
 }
 
@@ -95,7 +95,7 @@ impl Wire {
         Ok(LastWire(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
     }
 
-    /// Reads what there is; nothing at the end. `buffer` must have room for two records.
+    /// Reads once. `buffer` must have room for two records.
     ///
     /// # Errors
     /// `WouldBlock` if there is nothing; all else is the connection's end.
@@ -134,38 +134,35 @@ impl<S: Unwaiting> Socket<S> {
     }
 }
 
-/// One read of ciphertext at a time, until there is plaintext.
+/// What is left, or one read of ciphertext; that may hold no plaintext.
 fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> io::Result<Taken> {
+    match tls.reader().read(buffer) {
+        Ok(bytes) => return Ok(Taken { bytes, more: bytes > 0 }),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        // The connection has ended without the end of TLS: so do those of pages that are left.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Taken { bytes: 0, more: false }),
+        Err(error) => return Err(error),
+    }
+    let mut ciphertext = [0; CIPHERTEXT_BYTES];
+    let count = tcp.read(&mut ciphertext)?;
+    let mut arrived = ciphertext.get(..count).unwrap_or_default();
+    let mut bytes = 0;
     loop {
-        match tls.reader().read(buffer) {
-            Ok(bytes) => return Ok(Taken { bytes, more: true }),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // The connection has ended without the end of TLS: so do those of pages that are left.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Taken { bytes: 0, more: false }),
-            Err(error) => return Err(error),
+        // An empty read tells the session that there is no more.
+        if tls.read_tls(&mut arrived)? == 0 && count > 0 {
+            // The client has said that it is done: what follows that is nothing.
+            return Ok(Taken { bytes, more: bytes > 0 });
         }
-        let mut ciphertext = [0; CIPHERTEXT_BYTES];
-        let count = tcp.read(&mut ciphertext)?;
-        let mut arrived = ciphertext.get(..count).unwrap_or_default();
-        let mut bytes = 0;
-        loop {
-            // An empty read tells the session that there is no more.
-            if tls.read_tls(&mut arrived)? == 0 && count > 0 {
-                // The client has said that it is done: what follows that is nothing.
-                return Ok(Taken { bytes: 0, more: false });
-            }
-            tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            bytes += match tls.reader().read(buffer.get_mut(bytes..).unwrap_or_default()) {
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-                Err(_) => return Ok(Taken { bytes: 0, more: false }),
-            };
-            if arrived.is_empty() {
-                break;
-            }
-        }
-        if bytes > 0 || count == 0 {
-            return Ok(Taken { bytes, more: count == CIPHERTEXT_BYTES });
+        let state = tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        bytes += match tls.reader().read(buffer.get_mut(bytes..).unwrap_or_default()) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(_) => return Ok(Taken { bytes, more: bytes > 0 }),
+        };
+        if arrived.is_empty() {
+            let ended = count == 0 || (bytes == 0 && state.peer_has_closed());
+            let more = bytes == 0 || count == CIPHERTEXT_BYTES || state.peer_has_closed();
+            return Ok(Taken { bytes, more: more && !ended });
         }
     }
 }

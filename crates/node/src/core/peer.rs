@@ -11,7 +11,7 @@ use signaling_rendezvous::KeyHash;
 use super::lane::{Lane, Returning};
 
 /// Requests to one peer that may be under way at once. Order holds within a lane.
-pub const LANES: usize = 1;
+pub const LANES: usize = 2;
 
 fn lane_of(hash: u64) -> usize {
     (hash % LANES as u64) as usize
