@@ -39,8 +39,13 @@ impl RawSocket {
 
     /// Sends the head, which must be answered by an upgrade.
     pub async fn open(address: &str, head: &Head) -> Self {
+        Self::open_with(address, head, b"").await
+    }
+
+    /// Sends the head, which must be answered by an upgrade, and at once what is to stand behind it.
+    pub async fn open_with(address: &str, head: &Head, early: &[u8]) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(head.text().as_bytes()).await.unwrap();
+        stream.write_all(&[head.text().as_bytes(), early].concat()).await.unwrap();
         let answer = read_answer(&mut stream).await;
         assert_eq!(answer.status, 101, "{answer:?}");
         Self { stream, answer }

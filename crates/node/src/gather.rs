@@ -1,9 +1,9 @@
-//! A busy server lets input gather before it looks again: a message that comes alone costs it a wake-up, a read and a write of its
-//! own, and whoever it writes to as much. What comes together shares them. An idle server never waits.
+//! A busy node lets input gather before it looks again: a message that comes alone costs it a wake-up, a read and a write of its
+//! own, and whoever it writes to as much. What comes together shares them. An idle node never waits.
 
 use std::time::{Duration, Instant};
 
-/// Over how long it is reckoned how busy the server is.
+/// Over how long it is reckoned how busy the node is.
 const SPAN: Duration = Duration::from_millis(20);
 /// Percent of its time past which it is busy.
 const BUSY: u32 = 15;
@@ -22,13 +22,13 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Waits for so long each time, once the server is busy.
+    /// Waits for so long each time, once the node is busy.
     #[must_use]
     pub fn new(now: Instant, wait: Duration) -> Self {
         Self { wait, resumed: now, span_began: now, worked: Duration::ZERO, busy: false }
     }
 
-    /// The server has nothing left to do. Says how long to wait before it looks for more, if at all.
+    /// The node has nothing left to do. Says how long to wait before it looks for more, if at all.
     pub fn rests(&mut self, now: Instant) -> Option<Duration> {
         self.worked += now.saturating_duration_since(self.resumed);
         let span = now.saturating_duration_since(self.span_began);

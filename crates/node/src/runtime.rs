@@ -1,4 +1,4 @@
-//! The runtime that a server runs on.
+//! The runtime that a node runs on.
 
 use std::cell::RefCell;
 use std::io;

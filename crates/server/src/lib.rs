@@ -1,7 +1,7 @@
 //! What both servers share: configuration, telemetry, health, admin listener, signals, staged shutdown.
 //!
-//! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`, one local task a connection. So
-//! nothing here asks a connection's service to be `Send`. What this crate is not: it knows no trunk, no client and no room.
+//! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`, one local task a connection that
+//! speaks HTTP or is a trunk. So nothing here asks a connection's service to be `Send`. What this crate is not: it knows no trunk, no client and no room.
 //!
 //! | module | idea |
 //! |---|---|

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use signaling_integration_tests::http::Head;
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{CLOSE, PING, TEXT, frame, header};
 use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
@@ -296,6 +297,21 @@ async fn messages_that_end_in_time_may_each_arrive_in_two_reads() {
     while start.elapsed() < Duration::from_secs(12) {
         pace.tick().await;
         alice.send(&[back, front].concat()).await;
+        assert_eq!(alice.message().await["type"], "pong");
+    }
+}
+
+#[tokio::test]
+async fn what_stands_behind_the_request_is_heard_before_what_follows_the_answer() {
+    let mesh = small_messages().await;
+    let message = frame(TEXT, br#"{"type":"ping"}"#);
+    let (front, back) = message.split_at(9);
+    for number in 0..20 {
+        let head = Head::connect(&format!("alice-{number}"));
+        let mut alice = RawSocket::open_with(&mesh.address(), &head, &[&message, front].concat()).await;
+        alice.send(back).await;
+        assert_eq!(alice.message().await["type"], "welcome");
+        assert_eq!(alice.message().await["type"], "pong");
         assert_eq!(alice.message().await["type"], "pong");
     }
 }

@@ -19,7 +19,7 @@ use super::handshakes::Handshakes;
 use super::metrics::{self, EdgeMetrics, ShellCounts};
 use super::reading::Socket;
 use super::sockets::{Sockets, token_of};
-use super::wire::LastWire;
+use super::wire::LoneWire;
 use super::{Backend, EdgeConfig, closing};
 use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Refusal};
 use crate::identity::IdentityConfig;
@@ -113,7 +113,7 @@ impl State {
     }
 
     /// The client's upgrade was answered, and this is its socket, with what was read of it already.
-    pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, wire: LastWire, early: &[u8]) {
+    pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, wire: LoneWire, early: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let wire = match wire.join(&self.registry, token_of(key)) {
             Ok(wire) => wire,

@@ -1,5 +1,5 @@
-//! A client's socket once it is upgraded, in the clear or under TLS. Nobody waits for one client's alone ([`Wire`]) but for its last
-//! words ([`LastWire`]).
+//! A client's socket once it is upgraded, in the clear or under TLS. As one of all clients' ([`Wire`]) it
+//! has nobody who waits for it alone; before, and for its last words, it has ([`LoneWire`]).
 
 use std::io::{self, Read as _, Write as _};
 
@@ -22,7 +22,7 @@ const RECORD_BYTES: usize = 16 * 1024;
 pub(super) struct Wire(Socket<Among>);
 
 /// A socket that a task waits for: before it is among all clients', and once it is so no more.
-pub(super) struct LastWire(Socket<TcpStream>);
+pub(super) struct LoneWire(Socket<TcpStream>);
 
 struct Socket<S> {
     tcp: S,
@@ -38,18 +38,18 @@ pub(super) struct Taken {
 }
 
 /// Takes the socket back after an upgrade, with what was read behind the request's head.
-pub(super) fn take_back(upgraded: Upgraded) -> Result<(LastWire, Bytes), UpgradeError> {
+pub(super) fn take_back(upgraded: Upgraded) -> Result<(LoneWire, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
-        Ok((tcp, early)) => Ok((LastWire(Socket { tcp, tls: None }), early)),
+        Ok((tcp, early)) => Ok((LoneWire(Socket { tcp, tls: None }), early)),
         Err(upgraded) => {
             let (stream, early) = upgraded_from::<TlsStream<TcpStream>>(upgraded).map_err(|_| UpgradeError)?;
             let (tcp, session) = stream.into_inner();
-            Ok((LastWire(Socket { tcp, tls: Some(Box::new(session)) }), early))
+            Ok((LoneWire(Socket { tcp, tls: Some(Box::new(session)) }), early))
         }
     }
 }
 
-impl LastWire {
+impl LoneWire {
     /// Puts it among all clients' sockets.
     pub(super) fn join(self, registry: &Registry, token: Token) -> io::Result<Wire> {
         let mut tcp = Among::from_std(self.0.tcp.into_std()?);
@@ -89,10 +89,10 @@ impl LastWire {
 
 impl Wire {
     /// Takes it from among all clients' sockets.
-    pub(super) fn leave(self, registry: &Registry) -> io::Result<LastWire> {
+    pub(super) fn leave(self, registry: &Registry) -> io::Result<LoneWire> {
         let Socket { mut tcp, tls } = self.0;
         registry.deregister(&mut tcp)?;
-        Ok(LastWire(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
+        Ok(LoneWire(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
     }
 
     /// Reads once. `buffer` must have room for two records.
@@ -160,9 +160,10 @@ fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> i
             Err(_) => return Ok(Taken { bytes, more: bytes > 0 }),
         };
         if arrived.is_empty() {
-            let ended = count == 0 || (bytes == 0 && state.peer_has_closed());
-            let more = bytes == 0 || count == CIPHERTEXT_BYTES || state.peer_has_closed();
-            return Ok(Taken { bytes, more: more && !ended });
+            // The end is told alone, by the next read.
+            let ends = count == 0 || state.peer_has_closed();
+            let more = if ends { bytes > 0 } else { bytes == 0 || count == CIPHERTEXT_BYTES };
+            return Ok(Taken { bytes, more });
         }
     }
 }
