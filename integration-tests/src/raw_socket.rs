@@ -20,6 +20,8 @@ pub const BINARY: u8 = 0x82;
 pub const CLOSE: u8 = 0x88;
 /// The ping frame.
 pub const PING: u8 = 0x89;
+/// The pong frame.
+pub const PONG: u8 = 0x8a;
 
 /// An upgraded connection.
 pub struct RawSocket {
