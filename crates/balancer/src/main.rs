@@ -1,11 +1,17 @@
 //! The `signaling-balancer` binary.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Parser as _;
 use signaling_balancer::config::Args;
 use signaling_balancer::run;
+use signaling_server::gather::{Busy, Gather};
+use signaling_server::runtime::runtime;
 use signaling_server::{Shutdown, telemetry};
+
+/// When a balancer lets input gather.
+const BUSY: Busy = Busy { from: 20, until: 12 };
 
 fn main() -> ExitCode {
     match start() {
@@ -20,6 +26,6 @@ fn main() -> ExitCode {
 fn start() -> anyhow::Result<()> {
     let config = Args::parse().check()?;
     let telemetry = telemetry::start(&config.common.log)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime(Gather::new(Instant::now(), config.gather, BUSY))?;
     runtime.block_on(async { run(config, telemetry, Shutdown::install()?).await })
 }

@@ -1,17 +1,15 @@
 //! The signaling node: sessions, router, hold queue and forwarder.
 //!
 //! [`core`] decides, [`shell`] does the I/O around it, [`config`] reads the flags, [`ice`] says what ICE servers clients are told of,
-//! [`room_store`] opens what keeps rooms, and [`run`] puts them together. One thread does it all ([`mod@runtime`]) and lets input
-//! gather while it is busy ([`gather`]); more cores are used by more nodes.
+//! [`room_store`] opens what keeps rooms, and [`run`] puts them together. One thread does it all; more cores are used by more
+//! nodes.
 
 pub mod config;
 pub mod core;
-pub mod gather;
 pub mod ice;
 mod reassign;
 pub mod room_store;
 mod run;
-pub mod runtime;
 pub mod shell;
 
 pub use run::run;

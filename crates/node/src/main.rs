@@ -1,12 +1,17 @@
 //! The `signaling-node` binary.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Parser as _;
 use signaling_node::config::Args;
 use signaling_node::run;
-use signaling_node::runtime::runtime;
+use signaling_server::gather::{Busy, Gather};
+use signaling_server::runtime::runtime;
 use signaling_server::{Shutdown, telemetry};
+
+/// When a node lets input gather.
+const BUSY: Busy = Busy { from: 15, until: 7 };
 
 fn main() -> ExitCode {
     match start() {
@@ -21,6 +26,6 @@ fn main() -> ExitCode {
 fn start() -> anyhow::Result<()> {
     let config = Args::parse().check()?;
     let telemetry = telemetry::start(&config.common.log)?;
-    let runtime = runtime(config.gather)?;
+    let runtime = runtime(Gather::new(Instant::now(), config.gather, BUSY))?;
     runtime.block_on(async { run(config, telemetry, Shutdown::install()?).await })
 }

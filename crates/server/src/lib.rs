@@ -20,6 +20,7 @@
 //! | [`listener`] | binding, and accepting through a shortage of descriptors |
 //! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
 //! | [`shutdown`] | signals, and the phases they lead to |
+//! | [`mod@runtime`], [`gather`] | the thread that does it all, and lets input gather while it is busy |
 //! | [`pulse`] | noticing that this process was paused |
 //! | [`limits`] | the limit of open files |
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
@@ -36,6 +37,7 @@ pub mod ask;
 pub mod auth;
 pub mod config;
 pub mod crowding;
+pub mod gather;
 pub mod health;
 mod histograms;
 pub mod http;
@@ -44,6 +46,7 @@ pub mod listener;
 pub mod metrics;
 pub mod process;
 pub mod pulse;
+pub mod runtime;
 pub mod secret;
 pub mod secrets;
 pub mod shutdown;

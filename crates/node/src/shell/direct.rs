@@ -12,6 +12,8 @@ use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Wants};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
+use signaling_server::gather::AT_BALANCERS;
+use signaling_server::runtime::gather_longer;
 use signaling_server::{Listener, Wake};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -23,6 +25,8 @@ use crate::reassign::Reassignments;
 
 /// How often to look whose moment to go has come.
 const REASSIGN_LOOK: Duration = Duration::from_millis(20);
+/// How often to look whether there are clients at all.
+const GATHER_LOOK: Duration = Duration::from_millis(100);
 
 /// The node's own edge.
 #[derive(Clone)]
@@ -83,8 +87,18 @@ impl Direct {
             self.edge.clone().serve(listener, pages),
             self.edge.clone().sweep(),
             self.edge.clone().renew_certificate(),
-            self.carry()
+            self.carry(),
+            self.gather()
         );
+    }
+
+    /// What clients say here passes no balancer where it would gather on its way in and out: so it gathers longer here.
+    async fn gather(&self) {
+        let mut looks = interval(GATHER_LOOK);
+        loop {
+            looks.tick().await;
+            gather_longer(if self.clients() > 0 { AT_BALANCERS } else { Duration::ZERO });
+        }
     }
 
     /// Clients with a socket, or waiting for one.

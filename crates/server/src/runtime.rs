@@ -1,4 +1,4 @@
-//! The runtime that a node runs on.
+//! The runtime that a server runs on.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,13 +13,18 @@ thread_local! {
     static GATHER: RefCell<Option<Gather>> = const { RefCell::new(None) };
 }
 
-/// A runtime of one thread, which lets input gather for so long when it is busy. It is entered from the thread that made it.
+/// A runtime of one thread, which lets input gather when it is busy. It is entered from the thread that made it.
 ///
 /// # Errors
 /// If the system refuses what it takes.
-pub fn runtime(gather: Duration) -> io::Result<Runtime> {
-    GATHER.set(Some(Gather::new(Instant::now(), gather)));
+pub fn runtime(gather: Gather) -> io::Result<Runtime> {
+    GATHER.set(Some(gather));
     Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
+}
+
+/// Lets input of this thread's runtime gather so much longer from now on, if at all.
+pub fn gather_longer(longer: Duration) {
+    with(|gather| gather.set_longer(longer));
 }
 
 #[expect(
@@ -27,18 +32,18 @@ pub fn runtime(gather: Duration) -> io::Result<Runtime> {
     reason = "the whole thread is to sleep: no task of it has anything to do, but for what gathers"
 )]
 fn rest() {
-    let wait = GATHER.with_borrow_mut(|gather| gather.as_mut()?.rests(Instant::now()));
-    if let Some(wait) = wait {
+    if let Some(wait) = with(|gather| gather.rests(Instant::now())).flatten() {
         sleep(wait);
     }
 }
 
 fn resume() {
-    GATHER.with_borrow_mut(|gather| {
-        if let Some(gather) = gather {
-            gather.resumes(Instant::now());
-        }
-    });
+    with(|gather| gather.resumes(Instant::now()));
+}
+
+/// None on a thread that has made no such runtime.
+fn with<R>(tell: impl FnOnce(&mut Gather) -> R) -> Option<R> {
+    GATHER.with_borrow_mut(|gather| gather.as_mut().map(tell))
 }
 
 #[cfg(test)]
@@ -46,11 +51,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::gather::Busy;
 
     /// How often it gets to work within a fifth of a second, if it works for a millisecond and rests for one.
     fn turns(gather: Duration) -> usize {
         let mut turns = 0;
-        runtime(gather).unwrap().block_on(async {
+        runtime(Gather::new(Instant::now(), gather, Busy { from: 15, until: 7 })).unwrap().block_on(async {
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(200) {
                 let turn = Instant::now();

@@ -1,19 +1,28 @@
-//! A busy node lets input gather before it looks again: a message that comes alone costs it a wake-up, a read and a write of its
-//! own, and whoever it writes to as much. What comes together shares them. An idle node never waits.
+//! A busy server lets input gather before it looks again: a message that comes alone costs it a wake-up, a read and a write of its
+//! own, and whoever it writes to as much. What comes together shares them. An idle server never waits.
 
 use std::time::{Duration, Instant};
 
-/// Over how long it is reckoned how busy the node is.
+/// For how long input gathers at a balancer that is told nothing else.
+pub const AT_BALANCERS: Duration = Duration::from_micros(750);
+/// Over how long it is reckoned how busy the server is.
 const SPAN: Duration = Duration::from_millis(20);
-/// Percent of its time past which it is busy.
-const BUSY: u32 = 15;
-/// Percent below which it is so no more: what gathers costs less, and must not end the gathering.
-const AT_EASE: u32 = 7;
+
+/// When a server is busy, in percent of its time.
+#[derive(Debug, Clone, Copy)]
+pub struct Busy {
+    /// From here on it is.
+    pub from: u32,
+    /// Below this it is so no more: what gathers costs less, and must not end the gathering.
+    pub until: u32,
+}
 
 /// When to let input gather.
 #[derive(Debug)]
 pub struct Gather {
     wait: Duration,
+    longer: Duration,
+    limits: Busy,
     /// Since when it has worked.
     resumed: Instant,
     span_began: Instant,
@@ -22,23 +31,36 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Waits for so long each time, once the node is busy.
+    /// Waits for so long each time, once the server is busy.
     #[must_use]
-    pub fn new(now: Instant, wait: Duration) -> Self {
-        Self { wait, resumed: now, span_began: now, worked: Duration::ZERO, busy: false }
+    pub fn new(now: Instant, wait: Duration, limits: Busy) -> Self {
+        Self {
+            wait,
+            longer: Duration::ZERO,
+            limits,
+            resumed: now,
+            span_began: now,
+            worked: Duration::ZERO,
+            busy: false,
+        }
     }
 
-    /// The node has nothing left to do. Says how long to wait before it looks for more, if at all.
+    /// Waits so much longer from now on, if at all.
+    pub fn set_longer(&mut self, longer: Duration) {
+        self.longer = longer;
+    }
+
+    /// The server has nothing left to do. Says how long to wait before it looks for more, if at all.
     pub fn rests(&mut self, now: Instant) -> Option<Duration> {
         self.worked += now.saturating_duration_since(self.resumed);
         let span = now.saturating_duration_since(self.span_began);
         if span >= SPAN {
-            let limit = if self.busy { AT_EASE } else { BUSY };
+            let limit = if self.busy { self.limits.until } else { self.limits.from };
             self.busy = self.worked * 100 >= span * limit;
             self.worked = Duration::ZERO;
             self.span_began = now;
         }
-        (self.busy && !self.wait.is_zero()).then_some(self.wait)
+        (self.busy && !self.wait.is_zero()).then(|| self.wait + self.longer)
     }
 
     /// It has something to do again.
@@ -52,6 +74,7 @@ mod tests {
     use super::*;
 
     const WAIT: Duration = Duration::from_millis(1);
+    const BUSY: Busy = Busy { from: 15, until: 7 };
 
     /// How often it waits in a second in which it works so long, so many times.
     fn waits(gather: &mut Gather, start: Instant, times: u32, work: Duration) -> usize {
@@ -67,7 +90,7 @@ mod tests {
     #[test]
     fn who_is_at_ease_never_waits() {
         let start = Instant::now();
-        let mut gather = Gather::new(start, WAIT);
+        let mut gather = Gather::new(start, WAIT, BUSY);
         assert_eq!(waits(&mut gather, start, 1, Duration::from_micros(50)), 0);
         assert_eq!(waits(&mut gather, start + Duration::from_secs(1), 2_000, Duration::from_micros(70)), 0);
     }
@@ -75,7 +98,7 @@ mod tests {
     #[test]
     fn who_is_busy_waits_and_goes_on_though_what_gathers_costs_less() {
         let start = Instant::now();
-        let mut gather = Gather::new(start, WAIT);
+        let mut gather = Gather::new(start, WAIT, BUSY);
         assert!(waits(&mut gather, start, 4_000, Duration::from_micros(50)) > 3_900);
         let later = start + Duration::from_secs(1);
         assert_eq!(waits(&mut gather, later, 1_000, Duration::from_micros(100)), 1_000, "10%");
@@ -84,9 +107,18 @@ mod tests {
     }
 
     #[test]
+    fn it_waits_longer_if_told_to() {
+        let start = Instant::now();
+        let mut gather = Gather::new(start, WAIT, BUSY);
+        gather.set_longer(WAIT / 2);
+        assert_eq!(gather.rests(start + SPAN), Some(WAIT * 3 / 2));
+    }
+
+    #[test]
     fn none_is_none() {
         let start = Instant::now();
-        let mut gather = Gather::new(start, Duration::ZERO);
+        let mut gather = Gather::new(start, Duration::ZERO, BUSY);
+        gather.set_longer(WAIT);
         assert_eq!(waits(&mut gather, start, 1_000, Duration::from_micros(900)), 0);
     }
 }
