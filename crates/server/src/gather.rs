@@ -1,9 +1,9 @@
 //! A busy server lets input gather before it looks again: a message that comes alone costs it a wake-up, a read and a write of its
-//! own, and whoever it writes to as much. What comes together shares them. An idle server never waits.
+//! own, and whoever it writes to as much. What comes together shares them. A server that is idle does not wait.
 
 use std::time::{Duration, Instant};
 
-/// For how long input gathers at a balancer that is told nothing else.
+/// For how long input gathers at a balancer that is told nothing else, and so much longer at nodes whose clients are their own.
 pub const AT_BALANCERS: Duration = Duration::from_micros(750);
 /// Over how long it is reckoned how busy the server is.
 const SPAN: Duration = Duration::from_millis(20);
@@ -112,6 +112,8 @@ mod tests {
         let mut gather = Gather::new(start, WAIT, BUSY);
         gather.set_longer(WAIT / 2);
         assert_eq!(gather.rests(start + SPAN), Some(WAIT * 3 / 2));
+        gather.set_longer(Duration::ZERO);
+        assert_eq!(gather.rests(start + SPAN), Some(WAIT));
     }
 
     #[test]

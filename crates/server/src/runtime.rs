@@ -70,7 +70,24 @@ mod tests {
 
     #[test]
     fn a_busy_one_lets_input_gather() {
-        let turns = turns(Duration::from_millis(10));
-        assert!(turns < 40, "{turns}: some before it is known to be busy, and then at most one in 10 ms");
+        let (at_once, gathering) = (turns(Duration::ZERO), turns(Duration::from_millis(10)));
+        assert!(
+            gathering * 3 / 2 < at_once,
+            "{gathering} turns of {at_once}: at most one in 10 ms once it is known to be busy"
+        );
+    }
+
+    #[test]
+    fn one_that_waits_for_others_is_not_busy() {
+        let busy = Busy { from: 50, until: 50 };
+        let runtime = runtime(Gather::new(Instant::now(), Duration::from_millis(1), busy)).unwrap();
+        runtime.block_on(async {
+            for _ in 0..5 {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+        });
+        let now = Instant::now();
+        resume();
+        assert_eq!(with(|gather| gather.rests(now)), Some(None));
     }
 }

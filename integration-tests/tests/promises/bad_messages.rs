@@ -4,13 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use serde_json::json;
 use signaling_integration_tests::http::Head;
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{CLOSE, PING, PONG, TEXT, frame, header};
 use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
 use tokio::io::AsyncWriteExt as _;
+use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
 const MAX_MESSAGE_BYTES: usize = 2048;
@@ -322,13 +322,16 @@ async fn what_many_send_behind_their_requests_is_heard_in_order() {
     let mesh = small_messages().await;
     let unasked = frame(PONG, &[b'x'; 125]).repeat(400);
     let behind = [unasked.as_slice(), &frame(TEXT, br#"{"type":"ping"}"#)].concat();
-    let asks = (0..100).map(async |number| {
-        let head = Head::connect(&format!("alice-{number}"));
-        let mut alice = RawSocket::open_with(&mesh.address(), &head, &behind).await;
-        assert_eq!(alice.message().await["type"], "welcome");
-        assert_eq!(alice.message().await["type"], "pong");
-    });
-    join_all(asks).await;
+    let mut alices = JoinSet::new();
+    for number in 0..100 {
+        let (address, behind) = (mesh.address(), behind.clone());
+        alices.spawn(async move {
+            let mut alice = RawSocket::open_with(&address, &Head::connect(&format!("alice-{number}")), &behind).await;
+            assert_eq!(alice.message().await["type"], "welcome");
+            assert_eq!(alice.message().await["type"], "pong");
+        });
+    }
+    alices.join_all().await;
 }
 
 #[tokio::test]

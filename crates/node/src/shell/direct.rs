@@ -25,7 +25,7 @@ use crate::reassign::Reassignments;
 
 /// How often to look whose moment to go has come.
 const REASSIGN_LOOK: Duration = Duration::from_millis(20);
-/// How often to look whether there are clients at all.
+/// How often to look whether most clients are the node's own.
 const GATHER_LOOK: Duration = Duration::from_millis(100);
 
 /// The node's own edge.
@@ -92,12 +92,14 @@ impl Direct {
         );
     }
 
-    /// What clients say here passes no balancer where it would gather on its way in and out: so it gathers longer here.
+    /// What the node's own clients say does not gather at a balancer on its way in and out: if most are its own, it gathers longer here.
     async fn gather(&self) {
         let mut looks = interval(GATHER_LOOK);
         loop {
             looks.tick().await;
-            gather_longer(if self.clients() > 0 { AT_BALANCERS } else { Duration::ZERO });
+            let own = self.edge.with_core(|core| core.len());
+            let most_are_own = 2 * own > self.node.with_core(|core| core.sessions());
+            gather_longer(if most_are_own { AT_BALANCERS } else { Duration::ZERO });
         }
     }
 
