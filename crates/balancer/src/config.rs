@@ -9,7 +9,6 @@ use clap::builder::FalseyValueParser;
 use signaling_discovery::Source;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_server::crowding::{CrowdingArgs, Settings};
-use signaling_server::gather::AT_BALANCERS;
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// The balancer: holds clients' sockets, and moves them between nodes behind their sockets.
@@ -25,8 +24,8 @@ pub struct Args {
     pub listen: SocketAddr,
 
     /// How long input gathers while the balancer is busy, in microseconds, at most 10,000; 0 for never. Messages are up to so much
-    /// slower on their way in and on their way out, and cost a quarter less
-    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = AT_BALANCERS.as_micros() as u64,
+    /// slower on their way in and on their way out, and cost less
+    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub gather_us: u64,
 

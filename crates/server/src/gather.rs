@@ -3,8 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-/// For how long input gathers at a balancer that is told nothing else, and so much longer at nodes whose clients are their own.
-pub const AT_BALANCERS: Duration = Duration::from_micros(750);
 /// Over how long it is reckoned how busy the server is.
 const SPAN: Duration = Duration::from_millis(20);
 
@@ -21,7 +19,6 @@ pub struct Busy {
 #[derive(Debug)]
 pub struct Gather {
     wait: Duration,
-    longer: Duration,
     limits: Busy,
     /// Since when it has worked.
     resumed: Instant,
@@ -34,20 +31,7 @@ impl Gather {
     /// Waits for so long each time, once the server is busy.
     #[must_use]
     pub fn new(now: Instant, wait: Duration, limits: Busy) -> Self {
-        Self {
-            wait,
-            longer: Duration::ZERO,
-            limits,
-            resumed: now,
-            span_began: now,
-            worked: Duration::ZERO,
-            busy: false,
-        }
-    }
-
-    /// Waits so much longer from now on, if at all.
-    pub fn set_longer(&mut self, longer: Duration) {
-        self.longer = longer;
+        Self { wait, limits, resumed: now, span_began: now, worked: Duration::ZERO, busy: false }
     }
 
     /// The server has nothing left to do. Says how long to wait before it looks for more, if at all.
@@ -60,7 +44,7 @@ impl Gather {
             self.worked = Duration::ZERO;
             self.span_began = now;
         }
-        (self.busy && !self.wait.is_zero()).then(|| self.wait + self.longer)
+        (self.busy && !self.wait.is_zero()).then_some(self.wait)
     }
 
     /// It has something to do again.
@@ -107,20 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_longer_if_told_to() {
-        let start = Instant::now();
-        let mut gather = Gather::new(start, WAIT, BUSY);
-        gather.set_longer(WAIT / 2);
-        assert_eq!(gather.rests(start + SPAN), Some(WAIT * 3 / 2));
-        gather.set_longer(Duration::ZERO);
-        assert_eq!(gather.rests(start + SPAN), Some(WAIT));
-    }
-
-    #[test]
     fn none_is_none() {
         let start = Instant::now();
         let mut gather = Gather::new(start, Duration::ZERO, BUSY);
-        gather.set_longer(WAIT);
         assert_eq!(waits(&mut gather, start, 1_000, Duration::from_micros(900)), 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,11 +20,6 @@ thread_local! {
 pub fn runtime(gather: Gather) -> io::Result<Runtime> {
     GATHER.set(Some(gather));
     Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
-}
-
-/// Lets input of this thread's runtime gather so much longer from now on, if at all.
-pub fn gather_longer(longer: Duration) {
-    with(|gather| gather.set_longer(longer));
 }
 
 #[expect(
@@ -49,6 +44,8 @@ fn with<R>(tell: impl FnOnce(&mut Gather) -> R) -> Option<R> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
 
     use super::*;
     use crate::gather::Busy;

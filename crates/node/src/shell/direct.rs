@@ -12,8 +12,6 @@ use signaling_discovery::View;
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Wants};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
-use signaling_server::gather::AT_BALANCERS;
-use signaling_server::runtime::gather_longer;
 use signaling_server::{Listener, Wake};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -25,8 +23,6 @@ use crate::reassign::Reassignments;
 
 /// How often to look whose moment to go has come.
 const REASSIGN_LOOK: Duration = Duration::from_millis(20);
-/// How often to look whether most clients are the node's own.
-const GATHER_LOOK: Duration = Duration::from_millis(100);
 
 /// The node's own edge.
 #[derive(Clone)]
@@ -87,20 +83,8 @@ impl Direct {
             self.edge.clone().serve(listener, pages),
             self.edge.clone().sweep(),
             self.edge.clone().renew_certificate(),
-            self.carry(),
-            self.gather()
+            self.carry()
         );
-    }
-
-    /// What the node's own clients say does not gather at a balancer on its way in and out: if most are its own, it gathers longer here.
-    async fn gather(&self) {
-        let mut looks = interval(GATHER_LOOK);
-        loop {
-            looks.tick().await;
-            let own = self.edge.with_core(|core| core.len());
-            let most_are_own = 2 * own > self.node.with_core(|core| core.sessions());
-            gather_longer(if most_are_own { AT_BALANCERS } else { Duration::ZERO });
-        }
     }
 
     /// Clients with a socket, or waiting for one.
