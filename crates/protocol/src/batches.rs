@@ -10,11 +10,16 @@ use crate::limits::BATCH_TARGET_BYTES;
 pub struct Batches {
     full: VecDeque<Vec<u8>>,
     open: Vec<u8>,
+    /// How large batches are of late: the next one gets its room at once.
+    usual: usize,
 }
 
 impl Batches {
     /// Adds what `append` writes, a whole number of frames: it is not cut.
     pub fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
+        if self.open.capacity() == 0 {
+            self.open.reserve(self.usual);
+        }
         append(&mut self.open);
         if self.open.len() >= BATCH_TARGET_BYTES {
             self.full.push_back(std::mem::take(&mut self.open));
@@ -29,7 +34,9 @@ impl Batches {
 
     /// Takes the oldest batch; an empty one if nothing waits.
     pub fn take(&mut self) -> Vec<u8> {
-        self.full.pop_front().unwrap_or_else(|| std::mem::take(&mut self.open))
+        let batch = self.full.pop_front().unwrap_or_else(|| std::mem::take(&mut self.open));
+        self.usual = batch.len().max(self.usual - self.usual / 8);
+        batch
     }
 }
 
@@ -54,5 +61,21 @@ mod tests {
         assert!(seen.is_sorted());
         assert_eq!(seen.len(), 98 * 10_000 + 2 * MAX_FRAME_BYTES);
         assert!(batches.take().is_empty());
+    }
+
+    #[test]
+    fn room_is_there_for_what_is_usual_and_a_stall_is_forgotten() {
+        let mut batches = Batches::default();
+        let mut room_after = |bytes: usize| {
+            batches.add(|out| out.resize(bytes, 0));
+            batches.take();
+            let mut room = 0;
+            batches.add(|out| room = out.capacity());
+            room
+        };
+        assert!(room_after(1_000) >= 1_000);
+        assert!(room_after(200_000) >= 200_000);
+        let later = (0..100).map(|_| room_after(100)).last();
+        assert!(later < Some(1_000), "{later:?}");
     }
 }

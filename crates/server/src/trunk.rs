@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long the last word may take.
 const FAREWELL: Duration = Duration::from_millis(100);
 /// One read takes many frames.
-const READ_BUFFER_BYTES: usize = 16 * 1024;
+const READ_BUFFER_BYTES: usize = 8 * 1024;
 
 /// What stands behind a trunk's end.
 pub trait Terminal {
