@@ -321,6 +321,24 @@ pub enum ToEdge<'a> {
     },
 }
 
+impl ToEdge<'_> {
+    /// The session that the frame is about, unless it is about the node or a client by its id.
+    #[must_use]
+    pub fn slot(&self) -> Option<Slot> {
+        match *self {
+            Self::Attached { slot, .. }
+            | Self::Rejected { slot, .. }
+            | Self::Fates { slot, .. }
+            | Self::Down { slot, .. }
+            | Self::Close { slot, .. }
+            | Self::Released { slot, .. }
+            | Self::SessionState { slot, .. }
+            | Self::Probe { slot } => Some(slot),
+            Self::Draining | Self::Serving | Self::Kick { .. } | Self::Kicked { .. } => None,
+        }
+    }
+}
+
 macro_rules! wire {
     ($frame:ident) => {
         impl<'a> $frame<'a> {

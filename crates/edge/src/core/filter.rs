@@ -1,5 +1,6 @@
 //! The recipient's half of custody: what was written to a client, so that repeats are told apart from news.
 
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -159,6 +160,12 @@ impl Filter {
         }
         seen.advance(number, true, limits.window);
         Verdict::Write
+    }
+
+    /// Reads what [`Self::judge`] will, and decides nothing.
+    pub(super) fn touch(&self, origin: Origin) {
+        let seen = self.seen_by_origin.get(&origin.session);
+        black_box(seen.and_then(|seen| seen.written.all().get(seen.place(origin.number).0)));
     }
 
     /// Forgets senders that have been silent so long that no copy of what they sent can still come.

@@ -16,6 +16,9 @@ use super::store::Store;
 use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
 use crate::ws::encode;
 
+/// How many frames are looked at together.
+const AT_ONCE: usize = 32;
+
 /// What a `Down` carries.
 #[derive(Clone, Copy)]
 struct Down<'a> {
@@ -145,8 +148,21 @@ impl EdgeCore {
     /// If the bytes are no frames; those in front of the fault have been carried out.
     pub fn link_frames(&mut self, now: Instant, link: LinkKey, mut frames: &[u8]) -> Result<FromNode, LinkError> {
         let mut from_node = FromNode::default();
+        let mut run = Vec::with_capacity(AT_ONCE);
         while !frames.is_empty() {
-            self.link_frame(now, link, &ToEdge::take(&mut frames)?, &mut from_node);
+            run.clear();
+            let mut fault = None;
+            while run.len() < AT_ONCE && !frames.is_empty() && fault.is_none() {
+                match ToEdge::take(&mut frames) {
+                    Ok(frame) => run.push(frame),
+                    Err(error) => fault = Some(error),
+                }
+            }
+            self.warm_up_for(link, &run);
+            run.iter().for_each(|frame| self.link_frame(now, link, frame, &mut from_node));
+            if let Some(fault) = fault {
+                return Err(fault.into());
+            }
         }
         Ok(from_node)
     }
@@ -156,26 +172,14 @@ impl EdgeCore {
     }
 
     fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, from_node: &mut FromNode) {
-        let slot = match *frame {
-            ToEdge::Draining => {
-                *from_node = FromNode { draining: true, serving: false };
-                return;
-            }
-            ToEdge::Serving => {
-                *from_node = FromNode { draining: false, serving: true };
-                return;
-            }
-            ToEdge::Kick { client_id } => return self.hear_of_kick(client_id, None, true),
-            ToEdge::Kicked { client_id, at, at_once } => return self.hear_of_kick(client_id, Some(at), at_once),
-            ToEdge::Attached { slot, .. }
-            | ToEdge::Rejected { slot, .. }
-            | ToEdge::Fates { slot, .. }
-            | ToEdge::Down { slot, .. }
-            | ToEdge::Close { slot, .. }
-            | ToEdge::Released { slot, .. }
-            | ToEdge::SessionState { slot, .. }
-            | ToEdge::Probe { slot } => slot,
-        };
+        match *frame {
+            ToEdge::Draining => *from_node = FromNode { draining: true, serving: false },
+            ToEdge::Serving => *from_node = FromNode { draining: false, serving: true },
+            ToEdge::Kick { client_id } => self.hear_of_kick(client_id, None, true),
+            ToEdge::Kicked { client_id, at, at_once } => self.hear_of_kick(client_id, Some(at), at_once),
+            _ => {}
+        }
+        let Some(slot) = frame.slot() else { return };
         let Some(client) = self.client_at(link, slot) else { return };
         let Some(session) = self.sessions.get_mut(client) else { return };
         match *frame {

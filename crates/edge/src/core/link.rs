@@ -32,8 +32,4 @@ impl Link {
     pub(super) fn send(&mut self, frame: &ToNode<'_>) {
         self.out.add(|out| frame.append(out));
     }
-
-    pub(super) fn send_lazily(&mut self, frame: &ToNode<'_>) {
-        self.lazy.add(|out| frame.append(out));
-    }
 }

@@ -27,6 +27,7 @@ mod report;
 mod session;
 mod store;
 mod sweep;
+mod warm;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -257,18 +258,19 @@ impl EdgeCore {
 
     /// Takes what the link has to carry, confirms last: of each all of it, or a batch.
     pub fn take_batch(&mut self, key: LinkKey) -> Vec<u8> {
-        let Some(link) = self.links.get_mut(key) else { return Vec::new() };
-        for client in std::mem::take(&mut link.to_confirm) {
+        let Some(Link { out, lazy, to_confirm, .. }) = self.links.get_mut(key) else { return Vec::new() };
+        for client in to_confirm.drain(..) {
             let Some(session) = self.sessions.get_mut(client) else { continue };
             // It may have moved on since: its confirms go where it is now.
             let Some((_, slot)) = session.at().filter(|(at, _)| *at == key) else { continue };
             session.confirm_is_listed = false;
             if let Some((up_to, exceptions)) = session.confirms().and_then(Confirms::take) {
-                link.send_lazily(&ToNode::Confirm { slot, up_to, exceptions });
+                let confirm = ToNode::Confirm { slot, up_to, exceptions };
+                lazy.add(|out| confirm.append(out));
             }
         }
-        let mut batch = link.out.take();
-        batch.append(&mut link.lazy.take());
+        let mut batch = out.take();
+        batch.append(&mut lazy.take());
         batch
     }
 

@@ -75,6 +75,7 @@ impl Sockets {
                     }
                     edge.with(|state| {
                         let now = Instant::now();
+                        state.warm_up(events.iter().map(|event| client_of(event.token())));
                         for event in &events {
                             state.socket_ready(now, client_of(event.token()), event);
                         }

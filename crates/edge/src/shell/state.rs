@@ -1,6 +1,7 @@
 //! The edge's core with its sockets: what every task of the edge's thread shares.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -167,11 +168,20 @@ impl State {
             if clients.is_empty() {
                 break;
             }
+            self.warm_up(clients.iter().copied());
             for client in clients {
                 self.flush(now, client);
             }
         }
         self.backend.wake(&self.core);
+    }
+
+    /// Reads what is needed of clients that are about to be read or written, so that memory is waited for once.
+    pub(super) fn warm_up(&self, clients: impl Iterator<Item = ClientKey> + Clone) {
+        for client in clients.clone() {
+            black_box(self.clients.get(client).map(|client| (client.socket.is_some(), client.address)));
+        }
+        self.core.warm_up(clients);
     }
 
     fn carry_out(&mut self, now: Instant, effect: Effect) {
