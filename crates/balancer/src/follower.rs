@@ -18,7 +18,7 @@ use signaling_server::{Health, Secrets, Wake};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use tracing::{Instrument as _, debug, info, info_span, warn};
+use tracing::{Span, debug, info, info_span, warn};
 
 use crate::metrics::{self, BalancerMetrics};
 use crate::trunks::Trunks;
@@ -84,7 +84,7 @@ impl Openers {
             self.opener_by_target.entry(target.clone()).or_insert_with(|| {
                 let span = info_span!("trunk", node = %target.0, address = %target.1);
                 let (wanted, is_wanted) = watch::channel(true);
-                let task = Rc::clone(follower).keep_open(target, is_wanted).instrument(span);
+                let task = Rc::clone(follower).keep_open(span, target, is_wanted);
                 Opener { wanted, task: self.tasks.spawn_local(task) }
             });
         }
@@ -123,7 +123,8 @@ impl Follower {
         }
     }
 
-    async fn keep_open(self: Rc<Self>, (node, address): Target, mut wanted: watch::Receiver<bool>) {
+    /// The span is named by each event, and not entered: that would cost each frame something.
+    async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = FIRST_BACKOFF;
         while *wanted.borrow_and_update() && !self.trunks.with(|state| state.ends) {
             let secret = self.secrets.shown();
@@ -134,38 +135,39 @@ impl Follower {
             let started = Instant::now();
             match opened {
                 Ok(Ok((socket, version))) => {
-                    let link = LinkGuard::new(&self, &node, version);
-                    info!("connected");
+                    let link = LinkGuard::new(&self, &span, &node, version);
+                    info!(parent: &span, "connected");
                     let mut carried = pin!(trunk::carry(socket, &link.wake, &link));
                     let end = tokio::select! {
                         end = &mut carried => end,
                         () = self.retired(&link, &mut wanted) => {
-                            info!("closes a trunk that the view does not ask for any more");
+                            info!(parent: &span, "closes a trunk that the view does not ask for any more");
                             link.give_up();
                             carried.await;
                             return;
                         }
                     };
                     match end {
-                        TrunkEnd::Closed | TrunkEnd::Given => info!(%end, "a trunk has ended"),
-                        _ => warn!(%end, "a trunk has ended"),
+                        TrunkEnd::Closed | TrunkEnd::Given => info!(parent: &span, %end, "a trunk has ended"),
+                        _ => warn!(parent: &span, %end, "a trunk has ended"),
                     }
                 }
                 Ok(Err(error)) => {
                     metrics::open_failed(true);
                     if backoff == FIRST_BACKOFF {
-                        warn!(%error, "cannot open a trunk");
+                        warn!(parent: &span, %error, "cannot open a trunk");
                     } else {
-                        debug!(%error, "cannot open a trunk yet");
+                        debug!(parent: &span, %error, "cannot open a trunk yet");
                     }
                 }
                 Err(_) => {
                     metrics::open_failed(false);
-                    debug!("opening a trunk took too long");
+                    debug!(parent: &span, "opening a trunk took too long");
                 }
             }
             if *wanted.borrow() && self.trunks.with(|state| state.placement.failed(Instant::now(), &node)) {
                 warn!(
+                    parent: &span,
                     "the node is suspect: where there are others it gets no clients until it has answered for a while"
                 );
             }
@@ -226,20 +228,21 @@ async fn unwanted(wanted: &mut watch::Receiver<bool>) {
 /// A trunk that is up. Its end, however it comes, frees its clients for other nodes.
 struct LinkGuard<'a> {
     follower: &'a Follower,
+    span: &'a Span,
     node: NodeId,
     link: LinkKey,
     wake: Rc<Wake>,
 }
 
 impl<'a> LinkGuard<'a> {
-    fn new(follower: &'a Follower, node: &NodeId, version: Version) -> Self {
+    fn new(follower: &'a Follower, span: &'a Span, node: &NodeId, version: Version) -> Self {
         let wake = Rc::new(Wake::default());
         let link = follower.edge.with_core(EdgeCore::link_up);
         if version >= Version::V2 {
             follower.edge.with_core(|core| core.share_kicks(link));
         }
         follower.trunks.with(|state| state.wakes.insert(link, Rc::clone(&wake)));
-        let guard = Self { follower, node: node.clone(), link, wake };
+        let guard = Self { follower, span, node: node.clone(), link, wake };
         guard.announce();
         guard
     }
@@ -280,12 +283,12 @@ impl Terminal for LinkGuard<'_> {
             core.link_frames(Instant::now(), self.link, frames).map_err(|error| error.to_string())
         })?;
         if from_node.draining {
-            info!("the node drains: its clients move");
+            info!(parent: self.span, "the node drains: its clients move");
             self.follower.trunks.with(|state| state.placement.said_draining(&self.node, self.link));
             self.follower.rearranged();
         }
         if from_node.serving {
-            info!("the node takes clients again");
+            info!(parent: self.span, "the node takes clients again");
             self.follower.trunks.with(|state| state.placement.said_serving(&self.node, self.link));
             self.follower.rearranged();
         }

@@ -11,7 +11,7 @@ use signaling_server::ask::questions;
 use signaling_server::crowding::{self, Peers};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tracing::info;
 
 use crate::buttons;
@@ -28,7 +28,8 @@ use crate::trunks::Trunks;
 /// # Errors
 /// If it cannot start: an address is taken, or the system refuses something it needs.
 pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
-    LocalSet::new().run_until(serve(config, telemetry, shutdown)).await
+    // As a task of its own it is not looked at each time that any other has something to do.
+    LocalSet::new().run_until(async { spawn_local(serve(config, telemetry, shutdown)).await? }).await
 }
 
 async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
@@ -133,7 +134,7 @@ async fn serve_internal(mut listener: Listener, router: Router) {
     loop {
         let (stream, peer) = listener.accept().await;
         let router = router.clone();
-        tokio::task::spawn_local(async move {
+        spawn_local(async move {
             let service = |request| {
                 let router = router.clone();
                 async move { from_router(&router, request).await }

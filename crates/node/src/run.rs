@@ -15,7 +15,7 @@ use signaling_server::crowding::{self, Peers};
 use signaling_server::http::not_found;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -35,7 +35,8 @@ const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
 /// # Errors
 /// If it cannot start: an address is taken, or the system refuses something it needs.
 pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
-    LocalSet::new().run_until(serve(config, telemetry, shutdown)).await
+    // As a task of its own it is not looked at each time that any other has something to do.
+    LocalSet::new().run_until(async { spawn_local(serve(config, telemetry, shutdown)).await? }).await
 }
 
 async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {

@@ -14,7 +14,7 @@ use signaling_protocol::{forward, limits};
 use signaling_server::{Secrets, Wake};
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tracing::{Instrument as _, debug, info_span, warn};
+use tracing::{Span, debug, info_span, warn};
 
 use super::metrics::ANSWERED;
 use super::{Lanes, Node};
@@ -88,9 +88,9 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
                 url: Rc::clone(&url),
                 peer,
                 lane,
+                span: info_span!("lane", peer = %address, lane),
             };
-            let span = info_span!("lane", peer = %address, lane);
-            tokio::task::spawn_local(carrier.carry(wake).instrument(span)).abort_handle()
+            tokio::task::spawn_local(carrier.carry(wake)).abort_handle()
         });
         state.lanes.insert(peer, Lanes { url, wakes, carriers });
     }
@@ -104,6 +104,8 @@ struct Carrier {
     url: Rc<RefCell<Url>>,
     peer: PeerKey,
     lane: usize,
+    /// Named by each event, and not entered: that would cost each batch something.
+    span: Span,
 }
 
 /// What to do with a batch that was not answered.
@@ -151,17 +153,17 @@ impl Carrier {
             match answered {
                 Ok(answer) => {
                     if pause > FIRST_PAUSE {
-                        debug!("the peer answers again");
+                        debug!(parent: &self.span, "the peer answers again");
                     }
                     let taken =
                         self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
                     if let Err(error) = taken {
-                        warn!(%error, "the peer's answer makes no sense");
+                        warn!(parent: &self.span, %error, "the peer's answer makes no sense");
                     }
                     return;
                 }
                 Err(Failure::Never(why)) => {
-                    warn!(why, bytes, "the peer refuses a batch; its messages will be sent again");
+                    warn!(parent: &self.span, why, bytes, "the peer refuses a batch; its messages will be sent again");
                     self.node.with_core(|core| core.lane_lost(self.peer, self.lane));
                     sleep(LONGEST_PAUSE).await;
                     return;
@@ -172,7 +174,7 @@ impl Carrier {
                     }
                     let (Failure::Refused(why) | Failure::Again(why) | Failure::Never(why)) = failure;
                     // That the peer is suspect is said once, and not for each lane.
-                    debug!(why, "the peer does not answer");
+                    debug!(parent: &self.span, why, "the peer does not answer");
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     let again = self.node.with_core(|core| core.lane_batch_again(Instant::now(), self.peer, self.lane));

@@ -11,7 +11,7 @@ use signaling_edge::shell::refuse_upgrade;
 use signaling_protocol::trunk::{EDGE_HEADER, OFFER, Version};
 use signaling_server::http::{refusal, upgraded_tcp};
 use signaling_server::trunk::{Terminal, accepted, carry};
-use tracing::{Instrument as _, info, info_span, warn};
+use tracing::{info, info_span, warn};
 
 use super::Node;
 use super::report::EdgeName;
@@ -36,22 +36,23 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
     let name = EdgeName::read(request.headers(), peer.ip());
     let upgrade = hyper::upgrade::on(&mut request);
     let node = node.clone();
+    // Named by each event, and not entered: that would cost each frame something.
     let span = info_span!("trunk", %edge, %peer);
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
                 let socket = accepted(stream, early).await;
                 let (key, wake) = node.edge_up(version, name);
-                info!("an edge has connected");
+                info!(parent: &span, "an edge has connected");
                 let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
-                info!(%end, "an edge's trunk has ended");
+                info!(parent: &span, %end, "an edge's trunk has ended");
             }
-            Ok(Err(error)) => warn!(%error, "a trunk's upgrade failed"),
-            Err(error) => warn!(%error, "a trunk's upgrade failed"),
+            Ok(Err(error)) => warn!(parent: &span, %error, "a trunk's upgrade failed"),
+            Err(error) => warn!(parent: &span, %error, "a trunk's upgrade failed"),
         }
     };
-    tokio::task::spawn_local(trunk.instrument(span));
+    tokio::task::spawn_local(trunk);
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
