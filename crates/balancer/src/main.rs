@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser as _;
+use mimalloc::MiMalloc;
 use signaling_balancer::config::Args;
 use signaling_balancer::run;
 use signaling_server::gather::{Busy, Gather};
@@ -12,6 +13,11 @@ use signaling_server::{Shutdown, telemetry};
 
 /// When a balancer lets input gather.
 const BUSY: Busy = Busy { from: 20, until: 12 };
+
+/// It keeps a copy of each message that is on its way, from one client after another: the system's allocator costs it a tenth
+/// of its own time.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     match start() {
