@@ -35,7 +35,8 @@ const DRAINING: Metric =
     Metric::gauge("signaling_draining", "1 while the server leaves the service, or is kept out of it.");
 pub(crate) const EVENT_LOOP_DELAY: Metric = Metric::times(
     "signaling_event_loop_delay_seconds",
-    "How late the event loop was, looked at ten times a second: what everything here waits for.",
+    "How late the event loop was, looked at ten times a second: what everything here waits for. A busy server lets input \
+     gather (`--gather-us`), which counts.",
 );
 pub(crate) const PAUSES: Metric = Metric::counter(
     "signaling_pauses_total",

@@ -1,5 +1,5 @@
 //! The forwarder: carries what the core has for other nodes, one request a lane at a time. While a request is under way the
-//! next batch gathers in the core, so batches grow with the load and an idle lane waits for nothing.
+//! next batch gathers in the core, so batches grow with the load and at an idle node nothing waits.
 
 use std::cell::RefCell;
 use std::rc::Rc;
