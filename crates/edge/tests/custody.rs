@@ -124,6 +124,18 @@ fn message(slot: Slot, d: u64, number: u64) -> ToEdge<'static> {
 }
 
 #[test]
+fn what_stands_in_front_of_a_fault_is_carried_out() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open(link);
+    let mut bytes = Vec::new();
+    (1..=70).for_each(|d| message(0, d, d).append(&mut bytes));
+    bytes.extend([0xff; 3]);
+    assert!(edge.core.link_frames(edge.now, link, &bytes).is_err());
+    assert_eq!(edge.output(client).matches("{}").count(), 70);
+}
+
+#[test]
 fn confirms_follow_a_session_to_its_next_link() {
     let mut edge = Edge::new();
     let (old, new) = (edge.core.link_up(), edge.core.link_up());
