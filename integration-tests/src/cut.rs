@@ -102,7 +102,7 @@ impl Forwards {
 }
 
 async fn relay(mut near: TcpStream, target: Arc<str>, mut cuts: watch::Receiver<Cut>, forwards: Arc<AtomicUsize>) {
-    let from = near.peer_addr().unwrap();
+    let (from, here) = (near.peer_addr().unwrap(), near.local_addr().unwrap());
     let mut first = [0; TRUNK.len()];
     if near.read_exact(&mut first).await.is_err() {
         return;
@@ -121,7 +121,7 @@ async fn relay(mut near: TcpStream, target: Arc<str>, mut cuts: watch::Receiver<
             _ = cuts.wait_for(|cut| match cut {
                 Cut::Nobodys => false,
                 Cut::Everybodys => true,
-                Cut::Of(pid) => who::has_socket(*pid, from),
+                Cut::Of(pid) => who::has_socket(*pid, from, here),
             }) => {}
             _ = carry => {}
         }
