@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal, Wants};
 use signaling_edge::shell::{Backend, Edge};
-use signaling_server::Wake;
+use signaling_server::{Wake, runtime};
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -152,14 +152,68 @@ impl Backend for Trunks {
     }
 
     fn wake(&mut self, core: &EdgeCore) {
+        let (gathers, now) = (runtime::rests_for().is_some(), Instant::now());
         self.with(|state| {
             for (link, wake) in &state.wakes {
                 match core.wants(link) {
                     Wants::Nothing => {}
+                    // The next turn is near, and this is looked at again.
+                    Wants::Now if gathers && core.is_deaf(now, link) => wake.soon(),
                     Wants::Soon => wake.soon(),
                     Wants::Now => wake.now(),
                 }
             }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use signaling_edge::core::{ConnectRequest, Newcomer, Settings};
+    use signaling_protocol::trunk::ToEdge;
+    use signaling_protocol::{ClientId, SessionId};
+    use signaling_server::gather::{Busy, Gather};
+
+    use super::*;
+
+    /// A core with something to say to a node that has just said that it rests, and whether that goes to it at once.
+    async fn goes_at_once() -> bool {
+        let (mut core, now, mut trunks) = (EdgeCore::new(Settings::default()), Instant::now(), Trunks::new(0));
+        let (link, wake) = (core.link_up(), Rc::new(Wake::default()));
+        trunks.with(|state| state.wakes.insert(link, Rc::clone(&wake)));
+        let newcomer = Newcomer {
+            client_id: ClientId::new("anna").unwrap(),
+            session: SessionId([1; 16]),
+            born: 1,
+            reliable: false,
+            request: ConnectRequest::default(),
+        };
+        let client = core.connect(now, newcomer);
+        core.attach(now, client, link);
+        let mut word = Vec::new();
+        ToEdge::Rests { micros: u32::MAX }.append(&mut word);
+        core.link_frames(now, link, &word).unwrap();
+        trunks.wake(&core);
+        let at_once = timeout(Duration::ZERO, wake.due()).await.is_ok();
+        assert!(at_once || timeout(Duration::from_secs(9), wake.due()).await.is_ok(), "it does not wait for ever");
+        at_once
+    }
+
+    #[test]
+    fn what_a_node_would_not_hear_waits_if_the_next_turn_is_near() {
+        let busy = Busy { from: 0, until: 0 };
+        let runtime = runtime::runtime(Gather::new(Instant::now(), Duration::from_micros(1), busy)).unwrap();
+        runtime.block_on(async {
+            assert!(goes_at_once().await, "nobody knows when the next turn comes");
+            let till_known = async {
+                while runtime::rests_for().is_none() {
+                    sleep(Duration::from_millis(10)).await;
+                }
+            };
+            timeout(Duration::from_secs(9), till_known).await.unwrap();
+            assert!(!goes_at_once().await);
         });
     }
 }

@@ -44,6 +44,12 @@ impl Gather {
             self.worked = Duration::ZERO;
             self.span_began = now;
         }
+        self.waits()
+    }
+
+    /// How long the server waits each time that it has nothing left to do, if it does.
+    #[must_use]
+    pub fn waits(&self) -> Option<Duration> {
         (self.busy && !self.wait.is_zero()).then_some(self.wait)
     }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::thread::sleep;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,6 +20,12 @@ thread_local! {
 pub fn runtime(gather: Gather) -> io::Result<Runtime> {
     GATHER.set(Some(gather));
     Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
+}
+
+/// How long this thread will let input gather once it has nothing left to do, if it will.
+#[must_use]
+pub fn rests_for() -> Option<Duration> {
+    with(|gather| gather.waits()).flatten()
 }
 
 #[expect(
@@ -44,8 +50,6 @@ fn with<R>(tell: impl FnOnce(&mut Gather) -> R) -> Option<R> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use std::time::Duration;
 
     use super::*;
     use crate::gather::Busy;
