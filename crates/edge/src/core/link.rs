@@ -33,10 +33,10 @@ impl Link {
         Some(slot)
     }
 
-    /// The node has just said that it hears nothing for so long. The last third of that time is left for who carries: what
-    /// is carried too late is heard a rest later.
+    /// The node has just said that it hears nothing for so long. Half of that time is left for who carries: what is carried
+    /// too late is heard a rest later.
     pub(super) fn node_rests(&mut self, now: Instant, rest: Duration) {
-        self.deaf_until = Some(now + rest * 2 / 3);
+        self.deaf_until = Some(now + rest / 2);
     }
 
     pub(super) fn send(&mut self, frame: &ToNode<'_>) {
@@ -53,7 +53,7 @@ mod tests {
     use crate::core::{EdgeCore, Settings};
 
     #[test]
-    fn a_node_that_rests_is_deaf_for_most_of_that_time_and_no_other_is() {
+    fn a_node_that_rests_is_deaf_for_half_of_that_time_and_no_other_is() {
         let (mut core, start) = (EdgeCore::new(Settings::default()), Instant::now());
         let (link, other) = (core.link_up(), core.link_up());
         let after = |micros| start + Duration::from_micros(micros);
@@ -64,10 +64,10 @@ mod tests {
         };
         assert!(!core.is_deaf(start, link));
         rests(&mut core, start, 3_000);
-        assert!(core.is_deaf(after(1_999), link) && !core.is_deaf(after(2_000), link));
+        assert!(core.is_deaf(after(1_499), link) && !core.is_deaf(after(1_500), link));
         assert!(!core.is_deaf(start, other));
         rests(&mut core, after(1_000), 3_000);
-        assert!(core.is_deaf(after(2_999), link) && !core.is_deaf(after(3_000), link), "each word counts anew");
+        assert!(core.is_deaf(after(2_499), link) && !core.is_deaf(after(2_500), link), "each word counts anew");
         core.link_down(link);
         assert!(!core.is_deaf(start, link));
     }
