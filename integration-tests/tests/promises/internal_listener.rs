@@ -166,9 +166,7 @@ async fn an_edge_of_the_release_before_gets_a_trunk_that_carries_what_it_reads()
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let internal = mesh.mesh.state().nodes[0].internal.clone();
     let open = async |offer: &str| {
-        let head = Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", offer);
-        let head = head.with("Authorization", &format!("Bearer {}", mesh.secret()));
-        let socket = RawSocket::open(&node(&mesh), &head).await;
+        let socket = open_trunk(&mesh, offer).await;
         let version = socket.answer.header("sec-websocket-protocol").unwrap().to_owned();
         (socket, version)
     };
@@ -188,16 +186,11 @@ async fn an_edge_of_the_release_before_gets_a_trunk_that_carries_what_it_reads()
     assert!(timeout(Duration::from_millis(300), first_frame(&mut old)).await.is_err(), "it could not read of it");
 }
 
-/// The first frame that a node sends on a trunk.
 #[tokio::test]
 async fn a_node_that_lets_input_gather_says_so_to_an_edge_that_reads_of_it_and_to_no_other() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let internal = mesh.mesh.state().nodes[0].internal.clone();
-    let open = async |offer: &str| {
-        let head = Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", offer);
-        RawSocket::open(&node(&mesh), &head.with("Authorization", &format!("Bearer {}", mesh.secret()))).await
-    };
-    let (mut old, mut new) = (open("signaling-trunk.v2").await, open(OFFER).await);
+    let (mut old, mut new) = (open_trunk(&mesh, "signaling-trunk.v2").await, open_trunk(&mesh, OFFER).await);
     let mut says = async || {
         for trunk in [&mut old, &mut new] {
             trunk.send(&frame(BINARY, b"")).await; // A silent one is closed.
@@ -229,6 +222,13 @@ async fn a_node_that_lets_input_gather_says_so_to_an_edge_that_reads_of_it_and_t
     assert_eq!(rests, "Rests { micros: 2000 }");
 }
 
+/// A trunk to the first node, by an edge that offers these versions.
+async fn open_trunk(mesh: &TestMesh, offer: &str) -> RawSocket {
+    let head = Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", offer);
+    RawSocket::open(&node(mesh), &head.with("Authorization", &format!("Bearer {}", mesh.secret()))).await
+}
+
+/// The first frame that a node sends on a trunk.
 async fn first_frame(trunk: &mut RawSocket) -> String {
     word(trunk).await.remove(0)
 }
