@@ -2,7 +2,6 @@
 //! the view drops the node or its address.
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +12,14 @@ use signaling_edge::core::{EdgeCore, FromNode, LinkKey, Wants};
 use signaling_edge::shell::Edge;
 use signaling_protocol::NodeId;
 use signaling_protocol::trunk::Version;
-use signaling_server::trunk::{self, Terminal, TrunkEnd};
-use signaling_server::{Health, Secrets, Wake};
+use signaling_server::trunk::{self, Opened, TrunkEnd};
+use signaling_server::{Health, Secrets};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{Span, debug, info, info_span, warn};
 
+use crate::carrier::{Carrier, Told};
 use crate::metrics::{self, BalancerMetrics};
 use crate::trunks::Trunks;
 
@@ -116,6 +116,7 @@ impl Follower {
                             info!("a node that failed has answered for a while: it gets its clients back");
                             this.rearranged();
                         }
+                        this.trunks.look(Instant::now());
                         this.trunks.with(|state| metrics.publish(state));
                     }
                 }
@@ -137,13 +138,11 @@ impl Follower {
                 Ok(Ok((socket, version))) => {
                     let link = LinkGuard::new(&self, &span, &node, version);
                     info!(parent: &span, "connected");
-                    let mut carried = pin!(trunk::carry(socket, &link.wake, &link));
                     let end = tokio::select! {
-                        end = &mut carried => end,
+                        end = link.carry(socket) => end,
                         () = self.retired(&link, &mut wanted) => {
                             info!(parent: &span, "closes a trunk that the view does not ask for any more");
                             link.give_up();
-                            carried.await;
                             return;
                         }
                     };
@@ -231,26 +230,53 @@ struct LinkGuard<'a> {
     span: &'a Span,
     node: NodeId,
     link: LinkKey,
-    wake: Rc<Wake>,
 }
 
 impl<'a> LinkGuard<'a> {
     fn new(follower: &'a Follower, span: &'a Span, node: &NodeId, version: Version) -> Self {
-        let wake = Rc::new(Wake::default());
         let link = follower.edge.with_core(EdgeCore::link_up);
         if version >= Version::V2 {
             follower.edge.with_core(|core| core.share_kicks(link));
         }
-        follower.trunks.with(|state| state.wakes.insert(link, Rc::clone(&wake)));
-        let guard = Self { follower, span, node: node.clone(), link, wake };
+        let guard = Self { follower, span, node: node.clone(), link };
         guard.announce();
         guard
+    }
+
+    /// Has it carried until the trunk ends, and heeds what the node says of itself. Says why it ended.
+    async fn carry(&self, mut socket: Opened) -> TrunkEnd {
+        if let Err(error) = self.follower.edge.watch(self.link, socket.source()) {
+            return TrunkEnd::Failed(error.into());
+        }
+        let told = Rc::new(Told::default());
+        let carrier = Carrier::new(socket, Rc::clone(&told));
+        self.follower.trunks.with(|state| state.carriers.insert(self.link, carrier));
+        self.follower.edge.carry();
+        loop {
+            match told.news().await {
+                Ok(said) => self.heed(said),
+                Err(end) => return end,
+            }
+        }
+    }
+
+    fn heed(&self, said: FromNode) {
+        if said.draining {
+            info!(parent: self.span, "the node drains: its clients move");
+            self.follower.trunks.with(|state| state.placement.said_draining(&self.node, self.link));
+            self.follower.rearranged();
+        }
+        if said.serving {
+            info!(parent: self.span, "the node takes clients again");
+            self.follower.trunks.with(|state| state.placement.said_serving(&self.node, self.link));
+            self.follower.rearranged();
+        }
     }
 
     /// Closes it: what it carries has gone elsewhere.
     fn give_up(&self) {
         self.follower.edge.with_core(|core| core.link_down(self.link));
-        self.wake.now();
+        self.follower.trunks.with(|state| state.carriers.get_mut(self.link).map(Carrier::give_up));
     }
 
     /// This is the trunk to the node from now on.
@@ -263,7 +289,7 @@ impl<'a> LinkGuard<'a> {
 impl Drop for LinkGuard<'_> {
     fn drop(&mut self) {
         self.follower.trunks.with(|state| {
-            state.wakes.remove(self.link);
+            state.carriers.remove(self.link);
             state.placement.link_down(&self.node, self.link);
         });
         self.follower.edge.with_core(|core| {
@@ -271,31 +297,5 @@ impl Drop for LinkGuard<'_> {
             core.link_down(self.link);
         });
         self.follower.rearranged();
-    }
-}
-
-impl Terminal for LinkGuard<'_> {
-    fn take_in(&self, frames: &[u8]) -> Result<(), String> {
-        let from_node = self.follower.edge.with_core(|core| {
-            if !core.has_link(self.link) {
-                return Ok(FromNode::default());
-            }
-            core.link_frames(Instant::now(), self.link, frames).map_err(|error| error.to_string())
-        })?;
-        if from_node.draining {
-            info!(parent: self.span, "the node drains: its clients move");
-            self.follower.trunks.with(|state| state.placement.said_draining(&self.node, self.link));
-            self.follower.rearranged();
-        }
-        if from_node.serving {
-            info!(parent: self.span, "the node takes clients again");
-            self.follower.trunks.with(|state| state.placement.said_serving(&self.node, self.link));
-            self.follower.rearranged();
-        }
-        Ok(())
-    }
-
-    fn give_out(&self) -> Option<Vec<u8>> {
-        self.follower.edge.take_batch(self.link)
     }
 }

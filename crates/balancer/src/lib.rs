@@ -7,6 +7,7 @@
 //! answers under `/admin`; `pages` and `buttons` are what the public listener serves beside sockets. One thread does it all.
 
 mod buttons;
+mod carrier;
 pub mod config;
 mod drain;
 pub mod flows;

@@ -81,6 +81,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone() }));
     tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
+    tasks.spawn_local(trunks.clone().carry_what_waits(edge.clone()));
     let follower = Follower {
         edge: edge.clone(),
         trunks,

@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal, Wants};
+use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal};
 use signaling_edge::shell::{Backend, Edge};
-use signaling_server::{Wake, runtime};
+use signaling_server::runtime;
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tracing::info;
 
+use crate::carrier::Carrier;
 use crate::metrics;
 use crate::moves::{Moves, Rearranged};
 use crate::placement::Placement;
@@ -21,6 +22,9 @@ use crate::placement::Placement;
 pub const PER_TURN: usize = 100;
 /// How often some are released.
 pub const TURN: Duration = Duration::from_millis(5);
+
+/// How many turns newcomers wait for while the balancer is busy, and whatever goes by the clock.
+const TURNS_IN_A_ROW: usize = 4;
 
 /// How long closing trunks may take.
 const HANG_UP: Duration = Duration::from_millis(200);
@@ -35,14 +39,25 @@ struct Shared {
     state: RefCell<State>,
     /// Clients may wait for their handoff.
     planned: Notify,
+    /// Something waits to be carried.
+    waiting: Notify,
 }
 
 pub(crate) struct State {
     pub(crate) placement: Placement,
-    pub(crate) wakes: SecondaryMap<LinkKey, Rc<Wake>>,
+    pub(crate) carriers: SecondaryMap<LinkKey, Carrier>,
+    /// Somebody looks after what waits.
+    is_waited_for: bool,
     /// This balancer ends: no trunk is opened any more.
     pub(crate) ends: bool,
     pub(crate) moves: Moves,
+}
+
+impl State {
+    /// When something that waits must be carried at the latest.
+    fn waits_until(&self) -> Option<Instant> {
+        self.carriers.values().filter_map(Carrier::waits_until).min()
+    }
 }
 
 impl Trunks {
@@ -51,11 +66,12 @@ impl Trunks {
     pub fn new(hash_seed: u64) -> Self {
         let state = State {
             placement: Placement::new(hash_seed),
-            wakes: SecondaryMap::new(),
+            carriers: SecondaryMap::new(),
+            is_waited_for: false,
             ends: false,
             moves: Moves::new(PER_TURN),
         };
-        Self(Rc::new(Shared { state: RefCell::new(state), planned: Notify::new() }))
+        Self(Rc::new(Shared { state: RefCell::new(state), planned: Notify::new(), waiting: Notify::new() }))
     }
 
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
@@ -82,7 +98,7 @@ impl Trunks {
         self.with(|state| state.ends = true);
         edge.with_core(|core| self.give_up(core));
         let all_closed = async {
-            while self.with(|state| !state.wakes.is_empty()) {
+            while self.with(|state| !state.carriers.is_empty()) {
                 sleep(HANG_UP_LOOK).await;
             }
         };
@@ -93,9 +109,9 @@ impl Trunks {
     fn give_up(&self, core: &mut EdgeCore) {
         self.with(|state| {
             state.placement.forget_links();
-            for (link, wake) in &state.wakes {
+            for (link, carrier) in &mut state.carriers {
                 core.link_down(link);
-                wake.now();
+                carrier.give_up();
             }
         });
     }
@@ -117,6 +133,33 @@ impl Trunks {
                 }
             }
         }
+    }
+
+    /// Has links carried whose turn did not come though something waits there. Ends when dropped.
+    pub async fn carry_what_waits(self, edge: Edge) {
+        loop {
+            self.0.waiting.notified().await;
+            while let Some(until) = self.with(|state| state.waits_until()) {
+                sleep_until(until.into()).await;
+                if self.with(|state| state.waits_until()).is_some_and(|until| until <= Instant::now()) {
+                    edge.carry();
+                }
+            }
+            self.with(|state| state.is_waited_for = false);
+        }
+    }
+
+    fn wait_for_what_waits(&self) {
+        let begins =
+            self.with(|state| state.waits_until().is_some() && !std::mem::replace(&mut state.is_waited_for, true));
+        if begins {
+            self.0.waiting.notify_one();
+        }
+    }
+
+    /// Looks whether nodes give signs of life.
+    pub(crate) fn look(&self, now: Instant) {
+        self.with(|state| state.carriers.values_mut().for_each(|carrier| carrier.look(now)));
     }
 
     fn find_place(&self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
@@ -151,19 +194,34 @@ impl Backend for Trunks {
         self.give_up(core);
     }
 
-    fn wake(&mut self, core: &EdgeCore) {
-        let (gathers, now) = (runtime::rests_for().is_some(), Instant::now());
+    fn wake(&mut self, now: Instant, core: &EdgeCore) -> bool {
+        let gathers = runtime::rests_for().is_some();
+        let due = self.with(|state| {
+            let due = |(link, carrier): (LinkKey, &mut Carrier)| carrier.is_due(now, core, link, gathers);
+            state.carriers.iter_mut().map(due).fold(false, |any, due| any | due)
+        });
+        self.wait_for_what_waits();
+        due
+    }
+
+    fn turns_in_a_row(&self) -> usize {
+        TURNS_IN_A_ROW
+    }
+
+    fn carry(&mut self, now: Instant, core: &mut EdgeCore) {
+        let gathers = runtime::rests_for().is_some();
         self.with(|state| {
-            for (link, wake) in &state.wakes {
-                match core.wants(link) {
-                    Wants::Nothing => {}
-                    // The next turn is near, and this is looked at again.
-                    Wants::Now if gathers && core.is_deaf(now, link) => wake.soon(),
-                    Wants::Soon => wake.soon(),
-                    Wants::Now => wake.now(),
+            for (link, carrier) in &mut state.carriers {
+                if carrier.is_due(now, core, link, gathers) {
+                    carrier.carry(core, link);
                 }
             }
         });
+        self.wait_for_what_waits();
+    }
+
+    fn ready(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, ends: bool) -> bool {
+        self.with(|state| state.carriers.get_mut(link).is_some_and(|carrier| carrier.ready(now, core, link, ends)))
     }
 }
 
@@ -171,18 +229,26 @@ impl Backend for Trunks {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::net::{TcpListener, TcpStream};
+
     use signaling_edge::core::{ConnectRequest, Newcomer, Settings};
     use signaling_protocol::trunk::ToEdge;
     use signaling_protocol::{ClientId, SessionId};
     use signaling_server::gather::{Busy, Gather};
+    use signaling_server::trunk::Opened;
+    use signaling_server::wake::COMPANY;
 
     use super::*;
 
     /// A core with something to say to a node that has just said that it rests, and whether that goes to it at once.
-    async fn goes_at_once() -> bool {
+    fn goes_at_once() -> bool {
         let (mut core, now, mut trunks) = (EdgeCore::new(Settings::default()), Instant::now(), Trunks::new(0));
-        let (link, wake) = (core.link_up(), Rc::new(Wake::default()));
-        trunks.with(|state| state.wakes.insert(link, Rc::clone(&wake)));
+        let node = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(node.local_addr().unwrap()).unwrap();
+        let socket = Opened::new(mio::net::TcpStream::from_std(socket), b"");
+        let link = core.link_up();
+        trunks.with(|state| state.carriers.insert(link, Carrier::new(socket, Rc::default())));
+        assert!(!trunks.wake(now, &core), "there is nothing to say");
         let newcomer = Newcomer {
             client_id: ClientId::new("anna").unwrap(),
             session: SessionId([1; 16]),
@@ -195,9 +261,8 @@ mod tests {
         let mut word = Vec::new();
         ToEdge::Rests { micros: u32::MAX }.append(&mut word);
         core.link_frames(now, link, &word).unwrap();
-        trunks.wake(&core);
-        let at_once = timeout(Duration::ZERO, wake.due()).await.is_ok();
-        assert!(at_once || timeout(Duration::from_secs(9), wake.due()).await.is_ok(), "it does not wait for ever");
+        let at_once = trunks.wake(now, &core);
+        assert!(trunks.wake(now + COMPANY, &core), "it does not wait for ever");
         at_once
     }
 
@@ -206,14 +271,14 @@ mod tests {
         let busy = Busy { from: 0, until: 0 };
         let runtime = runtime::runtime(Gather::new(Instant::now(), Duration::from_micros(1), busy)).unwrap();
         runtime.block_on(async {
-            assert!(goes_at_once().await, "nobody knows when the next turn comes");
+            assert!(goes_at_once(), "nobody knows when the next turn comes");
             let till_known = async {
                 while runtime::rests_for().is_none() {
                     sleep(Duration::from_millis(10)).await;
                 }
             };
             timeout(Duration::from_secs(9), till_known).await.unwrap();
-            assert!(!goes_at_once().await);
+            assert!(!goes_at_once());
         });
     }
 }

@@ -28,14 +28,28 @@ pub fn rests_for() -> Option<Duration> {
     with(|gather| gather.waits()).flatten()
 }
 
+/// Lets input gather now, if this thread would do so once it has nothing left to do. Says whether it did.
+#[must_use]
+pub fn let_gather() -> bool {
+    let rested = rests();
+    resume();
+    rested
+}
+
+fn rest() {
+    rests();
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the whole thread is to sleep: no task of it has anything to do, but for what gathers"
 )]
-fn rest() {
-    if let Some(wait) = with(|gather| gather.rests(Instant::now())).flatten() {
+fn rests() -> bool {
+    let wait = with(|gather| gather.rests(Instant::now())).flatten();
+    if let Some(wait) = wait {
         sleep(wait);
     }
+    wait.is_some()
 }
 
 fn resume() {

@@ -1,5 +1,6 @@
 //! When a writer has something to carry.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use signaling_protocol::limits;
@@ -7,25 +8,26 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// How long fates and confirms wait for company while nothing else goes their way.
-const COMPANY: Duration = Duration::from_millis(2);
+pub const COMPANY: Duration = Duration::from_millis(2);
 
 /// Wakes the one task that takes batches from a core and carries them. Any number of wakes before it looks count as one, so
 /// all that one turn of the event loop brings goes into one batch.
 #[derive(Debug, Default)]
 pub struct Wake {
-    now: Notify,
-    soon: Notify,
+    news: Notify,
+    must_not_wait: Cell<bool>,
 }
 
 impl Wake {
     /// There is something that must not wait.
     pub fn now(&self) {
-        self.now.notify_one();
+        self.must_not_wait.set(true);
+        self.news.notify_one();
     }
 
     /// There is something that may wait for company.
     pub fn soon(&self) {
-        self.soon.notify_one();
+        self.news.notify_one();
     }
 
     /// Wakes again if there may be more than this batch, since it was cut.
@@ -37,26 +39,29 @@ impl Wake {
 
     /// Returns when something is due. Safe to cancel: a wake that was not returned for is kept.
     pub async fn due(&self) {
-        tokio::select! {
-            biased;
-            () = self.now.notified() => {}
-            () = self.soon.notified() => {
-                let mut waiting = WaitsForCompany { wake: self, over: false };
-                // Either way it is due.
-                let _ = timeout(COMPANY, self.now.notified()).await;
-                waiting.over = true;
-            }
+        self.news.notified().await;
+        let mut pending = Pending { wake: self, over: false };
+        if !self.must_not_wait.get() {
+            let company = async {
+                while !self.must_not_wait.get() {
+                    self.news.notified().await;
+                }
+            };
+            // Either way it is due.
+            let _ = timeout(COMPANY, company).await;
         }
+        self.must_not_wait.set(false);
+        pending.over = true;
     }
 }
 
 /// Gives the wake back if the wait for company is cancelled: nobody else may ever wake again.
-struct WaitsForCompany<'a> {
+struct Pending<'a> {
     wake: &'a Wake,
     over: bool,
 }
 
-impl Drop for WaitsForCompany<'_> {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.wake.soon();

@@ -39,6 +39,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use mio::event::Source;
 use signaling_server::Listener;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
 use tokio::net::TcpStream;
@@ -65,8 +66,25 @@ pub trait Backend {
     /// The client needs a place: attach it, keep it in mind until there is one, or refuse it.
     fn place(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey);
 
-    /// A turn has ended: links may have something to carry.
-    fn wake(&mut self, core: &EdgeCore);
+    /// A turn has ended: links may have something to carry. Says whether [`Backend::carry`] must be called soon.
+    fn wake(&mut self, now: Instant, core: &EdgeCore) -> bool;
+
+    /// For how many turns of all sockets the rest of a busy process may wait, in which input gathers in between. More than one is for
+    /// those whose work comes by sockets alone.
+    fn turns_in_a_row(&self) -> usize {
+        1
+    }
+
+    /// All that sockets had to say has been taken in: whoever has links' sockets among them ([`Edge::watch`]) writes.
+    fn carry(&mut self, now: Instant, core: &mut EdgeCore) {
+        self.wake(now, core);
+    }
+
+    /// The link's socket can be read or written; or, if it `ends`, nothing will come behind what has come. Says whether there may be
+    /// more of which nobody will tell.
+    fn ready(&mut self, _now: Instant, _core: &mut EdgeCore, _link: LinkKey, _ends: bool) -> bool {
+        false
+    }
 
     /// This process was paused for so long that nodes have given it up: what its links bring now is as old.
     fn jumped(&mut self, now: Instant, core: &mut EdgeCore);
@@ -152,6 +170,19 @@ impl Edge {
         self.with(|state| tell(&mut state.core))
     }
 
+    /// Watches a link's socket among those of the clients: [`Backend::ready`] is told of it until it is dropped.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub fn watch(&self, link: LinkKey, socket: &mut impl Source) -> io::Result<()> {
+        self.with_quietly(|state| state.watch(link, socket))
+    }
+
+    /// Has links carry what waits.
+    pub fn carry(&self) {
+        self.with_sockets(|_, _| {});
+    }
+
     /// Takes what a link has to carry; none if the link is down.
     #[must_use]
     pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
@@ -223,7 +254,18 @@ impl Edge {
         state.look_for_jump(now);
         let result = act(&mut state);
         state.turn(now);
+        state.wake(now);
         result
+    }
+
+    /// The same for what sockets have brought.
+    fn with_sockets(&self, act: impl FnOnce(&mut State, Instant)) {
+        let mut state = self.state.borrow_mut();
+        let now = Instant::now();
+        state.look_for_jump(now);
+        act(&mut state, now);
+        state.turn(now);
+        state.carry(now);
     }
 
     fn with_quietly<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {

@@ -65,6 +65,9 @@ impl State {
 
     /// Reads those that may have sent what nothing will tell of, some at a time.
     pub(super) fn read_again(&mut self, now: Instant) {
+        for link in std::mem::take(&mut self.unread_links) {
+            self.link_ready(now, link, false);
+        }
         let some = self.unread.len().min(AT_ONCE);
         let clients: Vec<_> = self.unread.drain(..some).collect();
         for client in clients {

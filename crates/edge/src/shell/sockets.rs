@@ -1,13 +1,14 @@
-//! When clients' sockets can be read or written. All are behind one `epoll` of their own, which is one more descriptor to the runtime:
+//! When clients' and links' sockets can be read or written. All are behind one `epoll` of their own, which is one more descriptor to the runtime:
 //! so there is no task, no timer and no registration there for each, and what many clients send at a time is read in one turn.
 
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::{Events, Poll, Registry, Token};
+use signaling_server::runtime;
 use slotmap::{Key as _, KeyData};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -15,7 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 
 use super::Edge;
-use crate::core::ClientKey;
+use super::state::State;
+use crate::core::{ClientKey, LinkKey};
 
 /// How many sockets are looked at before trunks and newcomers get their turn.
 pub(super) const AT_ONCE: usize = 64;
@@ -63,33 +65,51 @@ impl Sockets {
     /// Reads and writes what can be. Ends when dropped, or if the system fails it.
     pub(super) async fn serve(&self, edge: &Edge) -> io::Result<()> {
         let mut events = Events::with_capacity(AT_ONCE);
+        let in_a_row = edge.with_quietly(|state| state.backend.turns_in_a_row());
         loop {
             tokio::select! {
                 ready = self.ready.readable() => {
                     let mut ready = ready?;
-                    self.look(&mut events)?;
-                    let are_all = events.iter().count() < AT_ONCE;
+                    let mut are_all = self.turn(edge, &mut events)?;
+                    let mut turns = 1;
+                    while are_all && turns < in_a_row && runtime::let_gather() {
+                        are_all = self.turn(edge, &mut events)?;
+                        turns += 1;
+                        if events.is_empty() {
+                            break;
+                        }
+                    }
                     if are_all {
                         // Whoever gets ready from here on says so anew.
                         ready.clear_ready();
-                    }
-                    edge.with(|state| {
-                        let now = Instant::now();
-                        state.warm_up(events.iter().map(|event| client_of(event.token())));
-                        for event in &events {
-                            state.socket_ready(now, client_of(event.token()), event);
-                        }
-                    });
-                    if !are_all {
+                    } else {
                         yield_now().await;
                     }
                 }
                 () = self.again.notified() => {
-                    edge.with(|state| state.read_again(Instant::now()));
+                    edge.with_sockets(State::read_again);
                     yield_now().await;
                 }
             }
         }
+    }
+
+    /// Reads and writes some that are ready. Says whether there are no more.
+    fn turn(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
+        self.look(events)?;
+        if events.is_empty() {
+            return Ok(true);
+        }
+        edge.with_sockets(|state, now| {
+            state.warm_up(events.iter().filter_map(|event| owner_of(event.token()).client()));
+            for event in &*events {
+                match owner_of(event.token()) {
+                    Owner::Client(client) => state.socket_ready(now, client, event),
+                    Owner::Link(link) => state.link_ready(now, link, event.is_read_closed() || event.is_error()),
+                }
+            }
+        });
+        Ok(events.iter().count() < AT_ONCE)
     }
 
     /// Finds those that are ready, some at a time.
@@ -104,11 +124,58 @@ impl Sockets {
     }
 }
 
+/// Set in the name of a link's socket. A key's lower half is its place, and there are not that many places.
+const OF_LINK: u64 = 1 << 31;
+
+enum Owner {
+    Client(ClientKey),
+    Link(LinkKey),
+}
+
+impl Owner {
+    fn client(self) -> Option<ClientKey> {
+        match self {
+            Self::Client(client) => Some(client),
+            Self::Link(_) => None,
+        }
+    }
+}
+
 /// What a client's socket is called.
 pub(super) fn token_of(client: ClientKey) -> Token {
     Token(client.data().as_ffi() as usize)
 }
 
-fn client_of(token: Token) -> ClientKey {
-    KeyData::from_ffi(token.0 as u64).into()
+/// What a link's socket is called.
+pub(super) fn token_of_link(link: LinkKey) -> Token {
+    Token((link.data().as_ffi() | OF_LINK) as usize)
+}
+
+fn owner_of(token: Token) -> Owner {
+    let name = token.0 as u64;
+    if name & OF_LINK == 0 {
+        Owner::Client(KeyData::from_ffi(name).into())
+    } else {
+        Owner::Link(KeyData::from_ffi(name & !OF_LINK).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slotmap::SlotMap;
+
+    use super::*;
+
+    #[test]
+    fn clients_and_links_of_the_same_place_have_names_of_their_own() {
+        let (mut clients, mut links) = (SlotMap::<ClientKey, ()>::with_key(), SlotMap::<LinkKey, ()>::with_key());
+        for _ in 0..3 {
+            let (client, link) = (clients.insert(()), links.insert(()));
+            assert_eq!(owner_of(token_of(client)).client(), Some(client));
+            assert!(matches!(owner_of(token_of_link(link)), Owner::Link(of) if of == link));
+            assert_ne!(token_of(client), token_of_link(link));
+            clients.remove(client);
+            links.remove(link);
+        }
+    }
 }

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mio::Registry;
+use mio::event::Source;
+use mio::{Interest, Registry};
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, CloseCode, SessionId, limits};
 use signaling_server::Pulse;
@@ -19,10 +20,10 @@ use super::admission::Admission;
 use super::handshakes::Handshakes;
 use super::metrics::{self, EdgeMetrics, ShellCounts};
 use super::reading::Socket;
-use super::sockets::{Sockets, token_of};
+use super::sockets::{Sockets, token_of, token_of_link};
 use super::wire::LoneWire;
 use super::{Backend, EdgeConfig, closing};
-use crate::core::{ClientKey, EdgeCore, Effect, Newcomer, Refusal};
+use crate::core::{ClientKey, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
 use crate::identity::IdentityConfig;
 use crate::ws::Limits;
 
@@ -59,6 +60,7 @@ pub(super) struct State {
     registry: Registry,
     /// Those that may have sent what nothing will tell of, and who is told that there are some.
     pub(super) unread: VecDeque<ClientKey>,
+    pub(super) unread_links: VecDeque<LinkKey>,
     pub(super) again: Rc<Notify>,
     /// Bytes of begun messages, of all clients, and how many there may be.
     pub(super) unfinished_bytes: usize,
@@ -90,6 +92,7 @@ impl State {
             clients: SecondaryMap::new(),
             registry: sockets.registry()?,
             unread: VecDeque::new(),
+            unread_links: VecDeque::new(),
             again: sockets.again(),
             unfinished_bytes: 0,
             max_unfinished_bytes: config.buffer_bytes,
@@ -173,7 +176,31 @@ impl State {
                 self.flush(now, client);
             }
         }
-        self.backend.wake(&self.core);
+    }
+
+    /// Tells whoever carries links that they may have something to carry.
+    pub(super) fn wake(&mut self, now: Instant) {
+        if self.backend.wake(now, &self.core) {
+            self.again.notify_one();
+        }
+    }
+
+    /// The same once all that sockets had to say has been taken in.
+    pub(super) fn carry(&mut self, now: Instant) {
+        self.backend.carry(now, &mut self.core);
+    }
+
+    /// Watches a link's socket.
+    pub(super) fn watch(&self, link: LinkKey, socket: &mut impl Source) -> io::Result<()> {
+        self.registry.register(socket, token_of_link(link), Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// A link's socket can be read or written, or has ended.
+    pub(super) fn link_ready(&mut self, now: Instant, link: LinkKey, ends: bool) {
+        if self.backend.ready(now, &mut self.core, link, ends) {
+            self.unread_links.push_back(link);
+            self.again.notify_one();
+        }
     }
 
     /// Reads what is needed of clients that are about to be read or written, so that memory is waited for once.

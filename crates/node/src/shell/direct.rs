@@ -48,12 +48,13 @@ impl Backend for OneLink {
     /// Its one link is in this process, and paused with it.
     fn jumped(&mut self, _: Instant, _: &mut EdgeCore) {}
 
-    fn wake(&mut self, core: &EdgeCore) {
+    fn wake(&mut self, _: Instant, core: &EdgeCore) -> bool {
         match core.wants(self.link) {
             Wants::Nothing => {}
             Wants::Soon => self.wake.soon(),
             Wants::Now => self.wake.now(),
         }
+        false
     }
 }
 
