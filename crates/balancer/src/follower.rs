@@ -116,7 +116,7 @@ impl Follower {
                             info!("a node that failed has answered for a while: it gets its clients back");
                             this.rearranged();
                         }
-                        this.trunks.look(Instant::now());
+                        this.edge.with_core(|core| this.trunks.look(Instant::now(), core));
                         this.trunks.with(|state| metrics.publish(state));
                     }
                 }
@@ -136,13 +136,14 @@ impl Follower {
             let started = Instant::now();
             match opened {
                 Ok(Ok((socket, version))) => {
-                    let link = LinkGuard::new(&self, &span, &node, version);
+                    let link = LinkGuard::new(&self, &span, &node, socket, version);
                     info!(parent: &span, "connected");
                     let end = tokio::select! {
-                        end = link.carry(socket) => end,
+                        end = link.ended() => end,
                         () = self.retired(&link, &mut wanted) => {
                             info!(parent: &span, "closes a trunk that the view does not ask for any more");
                             link.give_up();
+                            link.ended().await;
                             return;
                         }
                     };
@@ -204,7 +205,9 @@ impl Follower {
         loop {
             looks.tick().await;
             let is_used = self.trunks.with(|state| state.placement.uses(link));
-            let is_busy = self.edge.with_core(|core| core.sessions_on(link) > 0 || core.wants(link) != Wants::Nothing);
+            let has_left = self.trunks.with(|state| state.carriers.get(link).is_none_or(Carrier::is_free));
+            let is_busy = !has_left
+                || self.edge.with_core(|core| core.sessions_on(link) > 0 || core.wants(link) != Wants::Nothing);
             if !is_used && !is_busy {
                 return;
             }
@@ -230,30 +233,30 @@ struct LinkGuard<'a> {
     span: &'a Span,
     node: NodeId,
     link: LinkKey,
+    told: Rc<Told>,
 }
 
 impl<'a> LinkGuard<'a> {
-    fn new(follower: &'a Follower, span: &'a Span, node: &NodeId, version: Version) -> Self {
+    fn new(follower: &'a Follower, span: &'a Span, node: &NodeId, socket: Opened, version: Version) -> Self {
         let link = follower.edge.with_core(EdgeCore::link_up);
         if version >= Version::V2 {
             follower.edge.with_core(|core| core.share_kicks(link));
         }
-        let guard = Self { follower, span, node: node.clone(), link };
+        let told = Rc::new(Told::default());
+        let mut carrier = Carrier::new(socket, Rc::clone(&told));
+        if let Err(error) = follower.edge.watch(link, carrier.source()) {
+            carrier.end(TrunkEnd::Failed(error.into()));
+        }
+        follower.trunks.with(|state| state.carriers.insert(link, carrier));
+        let guard = Self { follower, span, node: node.clone(), link, told };
         guard.announce();
         guard
     }
 
-    /// Has it carried until the trunk ends, and heeds what the node says of itself. Says why it ended.
-    async fn carry(&self, mut socket: Opened) -> TrunkEnd {
-        if let Err(error) = self.follower.edge.watch(self.link, socket.source()) {
-            return TrunkEnd::Failed(error.into());
-        }
-        let told = Rc::new(Told::default());
-        let carrier = Carrier::new(socket, Rc::clone(&told));
-        self.follower.trunks.with(|state| state.carriers.insert(self.link, carrier));
-        self.follower.edge.carry();
+    /// Heeds what the node says of itself, until the trunk has ended. Says why it did.
+    async fn ended(&self) -> TrunkEnd {
         loop {
-            match told.news().await {
+            match self.told.news().await {
                 Ok(said) => self.heed(said),
                 Err(end) => return end,
             }

@@ -23,8 +23,8 @@ pub const PER_TURN: usize = 100;
 /// How often some are released.
 pub const TURN: Duration = Duration::from_millis(5);
 
-/// How many turns newcomers wait for while the balancer is busy, and whatever goes by the clock.
-const TURNS_IN_A_ROW: usize = 4;
+/// How long newcomers wait while the balancer is busy, and whatever goes by the clock: some four turns of its sockets.
+const ALL_ELSE_WAITS: Duration = Duration::from_millis(2);
 
 /// How long closing trunks may take.
 const HANG_UP: Duration = Duration::from_millis(200);
@@ -158,8 +158,8 @@ impl Trunks {
     }
 
     /// Looks whether nodes give signs of life.
-    pub(crate) fn look(&self, now: Instant) {
-        self.with(|state| state.carriers.values_mut().for_each(|carrier| carrier.look(now)));
+    pub(crate) fn look(&self, now: Instant, core: &mut EdgeCore) {
+        self.with(|state| state.carriers.iter_mut().for_each(|(link, carrier)| carrier.look(now, core, link)));
     }
 
     fn find_place(&self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
@@ -204,8 +204,8 @@ impl Backend for Trunks {
         due
     }
 
-    fn turns_in_a_row(&self) -> usize {
-        TURNS_IN_A_ROW
+    fn all_else_waits(&self) -> Duration {
+        ALL_ELSE_WAITS
     }
 
     fn carry(&mut self, now: Instant, core: &mut EdgeCore) {
@@ -213,11 +213,19 @@ impl Backend for Trunks {
         self.with(|state| {
             for (link, carrier) in &mut state.carriers {
                 if carrier.is_due(now, core, link, gathers) {
-                    carrier.carry(core, link);
+                    carrier.carry(now, core, link);
                 }
             }
         });
         self.wait_for_what_waits();
+    }
+
+    fn read(&mut self, now: Instant, core: &mut EdgeCore) {
+        self.with(|state| {
+            for (link, carrier) in &mut state.carriers {
+                carrier.ready(now, core, link, false);
+            }
+        });
     }
 
     fn ready(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, ends: bool) -> bool {

@@ -69,11 +69,14 @@ pub trait Backend {
     /// A turn has ended: links may have something to carry. Says whether [`Backend::carry`] must be called soon.
     fn wake(&mut self, now: Instant, core: &EdgeCore) -> bool;
 
-    /// For how many turns of all sockets the rest of a busy process may wait, in which input gathers in between. More than one is for
+    /// How long all else in a busy process may wait while sockets have turn after turn, and input gathers in between. Not at all, but for
     /// those whose work comes by sockets alone.
-    fn turns_in_a_row(&self) -> usize {
-        1
+    fn all_else_waits(&self) -> Duration {
+        Duration::ZERO
     }
+
+    /// Reads all links' sockets: there are many clients, and what nodes say must not wait for all of them.
+    fn read(&mut self, _now: Instant, _core: &mut EdgeCore) {}
 
     /// All that sockets had to say has been taken in: whoever has links' sockets among them ([`Edge::watch`]) writes.
     fn carry(&mut self, now: Instant, core: &mut EdgeCore) {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Registry, Token};
 use signaling_server::runtime;
@@ -65,16 +65,19 @@ impl Sockets {
     /// Reads and writes what can be. Ends when dropped, or if the system fails it.
     pub(super) async fn serve(&self, edge: &Edge) -> io::Result<()> {
         let mut events = Events::with_capacity(AT_ONCE);
-        let in_a_row = edge.with_quietly(|state| state.backend.turns_in_a_row());
+        let all_else_waits = edge.with_quietly(|state| state.backend.all_else_waits());
         loop {
             tokio::select! {
                 ready = self.ready.readable() => {
                     let mut ready = ready?;
+                    let begun = Instant::now();
                     let mut are_all = self.turn(edge, &mut events)?;
-                    let mut turns = 1;
-                    while are_all && turns < in_a_row && runtime::let_gather() {
+                    while are_all
+                        && begun.elapsed() < all_else_waits
+                        && !edge.with_quietly(|state| state.has_unread())
+                        && runtime::let_gather()
+                    {
                         are_all = self.turn(edge, &mut events)?;
-                        turns += 1;
                         if events.is_empty() {
                             break;
                         }
@@ -100,6 +103,7 @@ impl Sockets {
         if events.is_empty() {
             return Ok(true);
         }
+        let are_all = events.iter().count() < AT_ONCE;
         edge.with_sockets(|state, now| {
             state.warm_up(events.iter().filter_map(|event| owner_of(event.token()).client()));
             for event in &*events {
@@ -108,8 +112,11 @@ impl Sockets {
                     Owner::Link(link) => state.link_ready(now, link, event.is_read_closed() || event.is_error()),
                 }
             }
+            if !are_all {
+                state.read_links(now);
+            }
         });
-        Ok(events.iter().count() < AT_ONCE)
+        Ok(are_all)
     }
 
     /// Finds those that are ready, some at a time.

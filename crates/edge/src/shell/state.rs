@@ -198,9 +198,21 @@ impl State {
     /// A link's socket can be read or written, or has ended.
     pub(super) fn link_ready(&mut self, now: Instant, link: LinkKey, ends: bool) {
         if self.backend.ready(now, &mut self.core, link, ends) {
-            self.unread_links.push_back(link);
+            if !self.unread_links.contains(&link) {
+                self.unread_links.push_back(link);
+            }
             self.again.notify_one();
         }
+    }
+
+    /// Reads all links' sockets.
+    pub(super) fn read_links(&mut self, now: Instant) {
+        self.backend.read(now, &mut self.core);
+    }
+
+    /// Whether some are to be read though nothing new has come.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty() || !self.unread_links.is_empty()
     }
 
     /// Reads what is needed of clients that are about to be read or written, so that memory is waited for once.

@@ -46,13 +46,17 @@ impl Opened {
     }
 
     /// It can be read or written; or, if it `ends`, nothing will come behind what has come.
-    ///
-    /// # Errors
-    /// If the connection failed.
-    pub fn ready(&mut self, ends: bool) -> Result<(), TrunkEnd> {
+    pub fn ready(&mut self, ends: bool) {
         let stream = self.socket.get_mut();
         stream.is_readable = true;
         stream.ends |= ends;
+    }
+
+    /// Writes what is left of a batch.
+    ///
+    /// # Errors
+    /// If the connection failed.
+    pub fn flush(&mut self) -> Result<(), TrunkEnd> {
         if self.blocked.is_none() {
             return Ok(());
         }
@@ -102,11 +106,14 @@ impl Opened {
         self.written(sent)
     }
 
-    /// Tells the other end that it is over, so that it does not take it for a failure.
-    pub fn close(&mut self) {
-        // Who does not take it at once will see the end of the connection.
-        let _ = self.socket.close(None);
-        let _ = self.socket.flush();
+    /// Tells the other end that it is over, so that it does not take it for a failure. It has gone once the socket is free.
+    ///
+    /// # Errors
+    /// If the connection failed.
+    pub fn close(&mut self) -> Result<(), TrunkEnd> {
+        self.blocked.get_or_insert((Instant::now(), 0));
+        let closed = self.socket.close(None).and_then(|()| self.socket.flush());
+        self.written(closed)
     }
 
     /// Looks for silence, and asks for a sign of life. Call it a few times a second.
@@ -247,7 +254,7 @@ mod tests {
         other.shutdown(Shutdown::Both).unwrap();
         await_bytes(&mut opened);
         assert!(read(&mut opened).0.is_empty(), "nobody has told of it");
-        opened.ready(true).unwrap();
+        opened.ready(true);
         let (runs, end) = read(&mut opened);
         assert_eq!(runs, [b"last"]);
         assert!(matches!(end, Err(TrunkEnd::Failed(_))), "it has ended without a word");
@@ -258,7 +265,7 @@ mod tests {
         let (mut opened, mut other) = pair(b"");
         other.write_all(&frame(b"run").repeat(AT_ONCE + 1)).unwrap();
         await_bytes(&mut opened);
-        opened.ready(false).unwrap();
+        opened.ready(false);
         let (runs, more) = read(&mut opened);
         assert!(runs.len() == AT_ONCE && more.unwrap());
         let (runs, more) = read(&mut opened);
@@ -280,7 +287,7 @@ mod tests {
         let mut all = vec![0; batches * (14 + batch.len())];
         let reader = std::thread::spawn(move || other.read_exact(&mut all).unwrap());
         while !opened.is_free() {
-            opened.ready(false).unwrap();
+            opened.flush().unwrap();
         }
         reader.join().unwrap();
     }
@@ -296,7 +303,7 @@ mod tests {
         assert_eq!(ping.first(), Some(&0x89), "a ping");
         other.write_all(&[0x8a, 0]).unwrap();
         await_bytes(&mut opened);
-        opened.ready(false).unwrap();
+        opened.ready(false);
         let answered = start + SUSPECT_AFTER / 2;
         opened.read(answered, |_| Ok(())).unwrap();
         opened.look(answered + SUSPECT_AFTER - Duration::from_millis(1)).unwrap();
@@ -306,7 +313,8 @@ mod tests {
     #[test]
     fn the_other_end_is_told_that_it_is_over() {
         let (mut opened, mut other) = pair(b"");
-        opened.close();
+        opened.close().unwrap();
+        assert!(opened.is_free());
         let mut close = [0; 6];
         other.read_exact(&mut close).unwrap();
         assert_eq!(close.first(), Some(&0x88));
