@@ -1,5 +1,5 @@
-//! When clients' and links' sockets can be read or written. All are behind one `epoll` of their own, which is one more descriptor to the runtime:
-//! so there is no task, no timer and no registration there for each, and what many clients send at a time is read in one turn.
+//! When clients' and links' sockets can be read or written. All are behind one `epoll` of their own, which is one more descriptor
+//! to the runtime: so there is no task, no timer and no registration there for each, and what many send at a time is read in one turn.
 
 use std::cell::RefCell;
 use std::io;
@@ -19,7 +19,7 @@ use super::Edge;
 use super::state::State;
 use crate::core::{ClientKey, LinkKey};
 
-/// How many sockets are looked at before trunks and newcomers get their turn.
+/// How many sockets are looked at before links and newcomers get their turn.
 pub(super) const AT_ONCE: usize = 64;
 
 /// All clients' sockets.
