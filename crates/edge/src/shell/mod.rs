@@ -2,8 +2,9 @@
 //! then one for all clients' sockets; writes are tried at once by whoever has something for the client.
 //!
 //! The way of a message up: `sockets` hears who can be read, `reading` reads into a buffer that all clients share, decodes it and hands
-//! each text to the core, which writes into a link's batch; the [`Backend`] wakes whoever carries that. Down: whoever carries a link calls
-//! [`Edge::with_core`], and at the end of that turn `state` flushes every client that got something, once.
+//! each text to the core, which writes into a link's batch; the [`Backend`] carries that, or wakes whoever does. Down: the [`Backend`] reads
+//! a link's socket, or whoever carries the link calls [`Edge::with_core`]; at the end of that turn `state` flushes every client that got
+//! something, once.
 
 mod address;
 mod admission;
@@ -75,7 +76,8 @@ pub trait Backend {
         Duration::ZERO
     }
 
-    /// Reads all links' sockets: there are many clients, and what nodes say must not wait for all of them.
+    /// Reads all links' sockets: there are many clients, and what nodes say must not wait for all of them. Of what is left there
+    /// [`Backend::ready`] is still told.
     fn read(&mut self, _now: Instant, _core: &mut EdgeCore) {}
 
     /// All that sockets had to say has been taken in: whoever has links' sockets among them ([`Edge::watch`]) writes.

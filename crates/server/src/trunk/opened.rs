@@ -2,14 +2,14 @@
 //! taken in within one turn, and answered at its end.
 
 use std::io::{self, Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use mio::net::TcpStream;
-use signaling_protocol::limits::{PING_AFTER, SUSPECT_AFTER};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
+use super::signs::{Look, Signs};
 use super::{TrunkEnd, config};
 use crate::metrics::TrunkMetrics;
 
@@ -21,8 +21,7 @@ pub struct Opened {
     socket: WebSocket<Stream>,
     /// Since when the kernel takes no more, and of how many bytes.
     blocked: Option<(Instant, usize)>,
-    heard: Instant,
-    asked: Instant,
+    signs: Signs,
     metrics: TrunkMetrics,
 }
 
@@ -34,8 +33,7 @@ impl Opened {
         Self {
             socket: WebSocket::from_partially_read(stream, early.to_vec(), Role::Client, Some(config())),
             blocked: None,
-            heard: now,
-            asked: now,
+            signs: Signs::new(now),
             metrics: TrunkMetrics::opened(),
         }
     }
@@ -85,7 +83,7 @@ impl Opened {
                 Err(tungstenite::Error::ConnectionClosed) => return Err(TrunkEnd::Closed),
                 Err(error) => return Err(error.into()),
             }
-            self.heard = now;
+            self.signs.heard(now);
         }
         Ok(true)
     }
@@ -121,18 +119,15 @@ impl Opened {
     /// # Errors
     /// If there was none, or nothing was taken, for too long.
     pub fn look(&mut self, now: Instant) -> Result<(), TrunkEnd> {
-        let silence = now.saturating_duration_since(self.heard);
-        let blocked = self.blocked.map_or(Duration::ZERO, |(since, _)| now.saturating_duration_since(since));
-        if silence.max(blocked) >= SUSPECT_AFTER {
-            return Err(TrunkEnd::Silent);
+        match self.signs.look(now, self.blocked.map(|(since, _)| since)) {
+            Look::Silent => Err(TrunkEnd::Silent),
+            Look::Ask if self.is_free() => {
+                self.blocked = Some((now, 0));
+                let asked = self.socket.send(Message::Ping(Bytes::new()));
+                self.written(asked)
+            }
+            Look::Ask | Look::Lives => Ok(()),
         }
-        if silence >= PING_AFTER && now.saturating_duration_since(self.asked) >= PING_AFTER && self.is_free() {
-            self.asked = now;
-            self.blocked = Some((now, 0));
-            let asked = self.socket.send(Message::Ping(Bytes::new()));
-            return self.written(asked);
-        }
-        Ok(())
     }
 
     /// Counts how it ended.
@@ -199,6 +194,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::net::{Shutdown, TcpListener};
+    use std::time::Duration;
+
+    use signaling_protocol::limits::{PING_AFTER, SUSPECT_AFTER};
 
     use super::*;
 

@@ -1,0 +1,136 @@
+//! The accepting end of a trunk: a task that reads, writes and looks for silence.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesUnordered, SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+use super::signs::{Look, Signs};
+use super::{TrunkEnd, config};
+use crate::Wake;
+use crate::metrics::TrunkMetrics;
+
+/// How often silence is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long the last word may take.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// What stands behind a trunk's end.
+pub trait Terminal {
+    /// Takes in a run of frames. If the trunk has been given up here, they are passed over: [`Terminal::give_out`] says so.
+    ///
+    /// # Errors
+    /// If they are none, in the terminal's words: the trunk is then closed.
+    fn take_in(&self, frames: &[u8]) -> Result<(), String>;
+
+    /// Gives out what waits to be carried, the next batch of it; none if the trunk must be closed.
+    fn give_out(&self) -> Option<Vec<u8>>;
+}
+
+/// The accepting end over a socket whose upgrade has been answered.
+pub async fn accepted(stream: TcpStream, early: Bytes) -> WebSocketStream<TcpStream> {
+    WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Server, Some(config())).await
+}
+
+/// Carries until the trunk ends. Says why it did.
+pub async fn carry(socket: WebSocketStream<TcpStream>, wake: &Wake, terminal: &impl Terminal) -> TrunkEnd {
+    let (sink, stream) = socket.split();
+    let trunk = Carried {
+        wake,
+        terminal,
+        metrics: TrunkMetrics::opened(),
+        signs: RefCell::new(Signs::new(Instant::now())),
+        writes_since: Cell::new(None),
+        asks: Cell::new(false),
+    };
+    // Each of them is looked at only when it has something to do itself.
+    let parts: [LocalBoxFuture<'_, TrunkEnd>; 3] =
+        [Box::pin(trunk.read(stream)), Box::pin(trunk.write(sink)), Box::pin(trunk.look())];
+    let end = parts.into_iter().collect::<FuturesUnordered<_>>().next().await.unwrap_or(TrunkEnd::Given);
+    trunk.metrics.ended(&end);
+    end
+}
+
+struct Carried<'a, T> {
+    wake: &'a Wake,
+    terminal: &'a T,
+    metrics: TrunkMetrics,
+    signs: RefCell<Signs>,
+    /// Since when a write has been under way, if one is.
+    writes_since: Cell<Option<Instant>>,
+    /// The other end is to be asked for a sign of life.
+    asks: Cell<bool>,
+}
+
+impl<T: Terminal> Carried<'_, T> {
+    async fn read(&self, mut stream: SplitStream<WebSocketStream<TcpStream>>) -> TrunkEnd {
+        while let Some(message) = stream.next().await {
+            self.signs.borrow_mut().heard(Instant::now());
+            match message {
+                Ok(Message::Binary(frames)) => {
+                    self.metrics.read(frames.len());
+                    if let Err(error) = self.terminal.take_in(&frames) {
+                        return TrunkEnd::Nonsense(error);
+                    }
+                }
+                Ok(Message::Close(_)) => return TrunkEnd::Closed,
+                Ok(_) => {}
+                Err(error) => return error.into(),
+            }
+        }
+        TrunkEnd::Closed
+    }
+
+    async fn write(&self, mut sink: SplitSink<WebSocketStream<TcpStream>, Message>) -> TrunkEnd {
+        loop {
+            self.wake.due().await;
+            let begun = Instant::now();
+            self.writes_since.set(Some(begun));
+            if self.asks.take()
+                && let Err(error) = sink.send(Message::Ping(Bytes::new())).await
+            {
+                return error.into();
+            }
+            let Some(batch) = self.terminal.give_out() else {
+                // Whoever is told that it is over need not take it for a failure.
+                let _ = timeout(FAREWELL, sink.send(Message::Close(None))).await;
+                return TrunkEnd::Given;
+            };
+            if !batch.is_empty() {
+                self.wake.again_behind(&batch);
+                let bytes = batch.len();
+                if let Err(error) = sink.send(Message::Binary(batch.into())).await {
+                    return error.into();
+                }
+                self.metrics.wrote(bytes, begun.elapsed());
+            }
+            self.writes_since.set(None);
+        }
+    }
+
+    /// Ends if the other end gives no sign of life, or takes nothing.
+    async fn look(&self) -> TrunkEnd {
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let look = self.signs.borrow_mut().look(Instant::now(), self.writes_since.get());
+            match look {
+                Look::Lives => {}
+                Look::Ask => {
+                    self.asks.set(true);
+                    self.wake.now();
+                }
+                Look::Silent => return TrunkEnd::Silent,
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Asking a node for a trunk.
+
+use ::http::HeaderValue;
+use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, OFFER, PATH, Version};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
+use tokio_util::io::InspectReader;
+
+use super::{Opened, config};
+use crate::Secret;
+
+/// What ends the head of an answer.
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// The opening end: connects and asks for a trunk. It says who it is, and at which port its own internal listener is. The answer
+/// says which frames the trunk may carry. Call it within a runtime.
+///
+/// # Errors
+/// If the node cannot be reached, or refuses.
+pub async fn open(
+    address: &str,
+    secret: &Secret,
+    own_id: &str,
+    own_internal_port: u16,
+) -> Result<(Opened, Version), tungstenite::Error> {
+    let mut request = format!("ws://{address}{PATH}").into_client_request()?;
+    let headers = request.headers_mut();
+    headers.insert(::http::header::AUTHORIZATION, secret.bearer());
+    headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(OFFER));
+    headers.insert(EDGE_HEADER, HeaderValue::from_str(own_id).map_err(::http::Error::from)?);
+    headers.insert(INTERNAL_PORT_HEADER, HeaderValue::from(own_internal_port));
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let mut read = Vec::new();
+    let heard = InspectReader::new(stream, |bytes: &[u8]| read.extend_from_slice(bytes));
+    let (socket, answer) = tokio_tungstenite::client_async_with_config(request, heard, Some(config())).await?;
+    let agreed = answer.headers().get(::http::header::SEC_WEBSOCKET_PROTOCOL).and_then(|version| version.to_str().ok());
+    let version = agreed.and_then(Version::best_of).unwrap_or(Version::V1);
+    let stream = mio::net::TcpStream::from_std(socket.into_inner().into_inner().into_std()?);
+    Ok((Opened::new(stream, behind_head(&read)), version))
+}
+
+/// What was read behind the head of an answer, which has no body.
+fn behind_head(read: &[u8]) -> &[u8] {
+    let head = read.windows(HEAD_END.len()).position(|window| window == HEAD_END);
+    head.and_then(|at| read.get(at + HEAD_END.len()..)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+    use super::*;
+
+    /// A node that answers and says its first word in one breath.
+    async fn answer(listener: TcpListener) -> TcpStream {
+        let mut stream = listener.accept().await.unwrap().0;
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            stream.read_buf(&mut request).await.unwrap();
+        }
+        let request = String::from_utf8(request).unwrap();
+        let header = |name: &str| {
+            let of_name = |line: &&str| line.to_lowercase().starts_with(name);
+            request.lines().find(of_name).unwrap().split(": ").nth(1).unwrap().to_owned()
+        };
+        let (key, version) = (derive_accept_key(header("sec-websocket-key:").as_bytes()), Version::V3.subprotocol());
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+             sec-websocket-accept: {key}\r\nsec-websocket-protocol: {version}\r\n\r\n"
+        );
+        stream.write_all(&[head.as_bytes(), &[0x82, 5], b"first"].concat()).await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn what_a_node_says_right_behind_its_answer_is_heard() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let secret = Secret::new(&"s".repeat(32)).unwrap();
+        let (_node, opened) = tokio::join!(answer(listener), open(&address, &secret, "b", 1));
+        let (mut opened, version) = opened.unwrap();
+        assert_eq!(version, Version::V3);
+        let mut heard = Vec::new();
+        let take_in = |run: &[u8]| {
+            heard.extend_from_slice(run);
+            Ok(())
+        };
+        opened.read(std::time::Instant::now(), take_in).unwrap();
+        assert_eq!(heard, b"first");
+    }
+}
