@@ -279,8 +279,13 @@ mod tests {
             opened.write(batch.clone()).unwrap();
             batches += 1;
         }
-        assert!(opened.look(Instant::now()).is_ok());
-        assert!(matches!(opened.look(Instant::now() + SUSPECT_AFTER), Err(TrunkEnd::Silent)));
+        other.write_all(&frame(b"speaks")).unwrap();
+        await_bytes(&mut opened);
+        opened.ready(false);
+        let late = Instant::now() + SUSPECT_AFTER;
+        opened.read(late, |_| Ok(())).unwrap();
+        assert!(opened.look(late - SUSPECT_AFTER / 2).is_ok());
+        assert!(matches!(opened.look(late), Err(TrunkEnd::Silent)), "though it is heard");
         // Header of 14 bytes each, since an opening end masks.
         let mut all = vec![0; batches * (14 + batch.len())];
         let reader = std::thread::spawn(move || other.read_exact(&mut all).unwrap());
