@@ -19,6 +19,8 @@ const RELOADED_WITHIN: Duration = Duration::from_secs(10);
 const STILL_FOR: Duration = Duration::from_millis(150);
 /// Looks, at most.
 const STILL_WITHIN: usize = 20;
+/// How often a click is tried.
+const CLICKS: usize = 3;
 /// Counts the data channels that end, from before the page's own scripts on.
 const COUNT_ENDED_CHANNELS: &str = "
     window.endedChannels = 0;
@@ -115,11 +117,28 @@ impl<'a> Page<'a> {
         self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target })).await;
     }
 
-    /// Presses and releases the mouse over an element.
+    /// Presses and releases the mouse over an element, and sees that it has been clicked: it may move away under the mouse, and its
+    /// user would try again.
     ///
     /// # Panics
     /// If there is none, or something else is where it ought to be.
     pub async fn click(&self, selector: &str) {
+        for _ in 0..CLICKS {
+            let at = self.where_it_rests(selector).await;
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event = json!({ "type": kind, "x": at["x"], "y": at["y"], "button": "left", "clickCount": 1 });
+                self.call("Input.dispatchMouseEvent", event).await;
+            }
+            if self.evaluate("window.isClicked").await == true {
+                return;
+            }
+            eprintln!("{}: {selector} has moved away under the mouse", self.name);
+        }
+        panic!("{}: {selector} moves away whenever it is clicked", self.name);
+    }
+
+    /// Where the middle of an element is, once it does not move. From then on it is noted when it is clicked.
+    async fn where_it_rests(&self, selector: &str) -> Value {
         let centre = format!(
             "(() => {{
                 const element = document.querySelector({});
@@ -127,6 +146,8 @@ impl<'a> Page<'a> {
                 const {{ x, y, width, height }} = element.getBoundingClientRect();
                 const centre = {{ x: x + width / 2, y: y + height / 2 }};
                 const hit = document.elementFromPoint(centre.x, centre.y);
+                window.isClicked = false;
+                element.addEventListener('click', () => {{ window.isClicked = true; }}, {{ capture: true, once: true }});
                 return {{ ...centre, isHit: width > 0 && element.contains(hit) }};
             }})()",
             json!(selector)
@@ -141,10 +162,7 @@ impl<'a> Page<'a> {
             }
         }
         assert_eq!(at["isHit"], true, "{}: {selector} is hidden, or something is before it", self.name);
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({ "type": kind, "x": at["x"], "y": at["y"], "button": "left", "clickCount": 1 });
-            self.call("Input.dispatchMouseEvent", event).await;
-        }
+        at
     }
 
     /// Clicks into a field and types.

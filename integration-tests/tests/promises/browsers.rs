@@ -187,4 +187,5 @@ async fn say(page: &Page<'_>, text: &str) {
     page.comes_to("!document.querySelector('#send-button').disabled", SOON).await;
     page.type_into("#message", text).await;
     page.click("#send-button").await;
+    page.shows(OWN_TEXT, text, SOON).await;
 }
