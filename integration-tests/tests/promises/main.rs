@@ -9,6 +9,7 @@ mod autoscaling;
 mod backlog;
 mod bad_messages;
 mod browsers;
+mod busy_balancer;
 mod client_addresses;
 mod compare;
 mod config;

@@ -70,19 +70,7 @@ impl Sockets {
             tokio::select! {
                 ready = self.ready.readable() => {
                     let mut ready = ready?;
-                    let begun = Instant::now();
-                    let mut are_all = self.turn(edge, &mut events)?;
-                    while are_all
-                        && begun.elapsed() < all_else_waits
-                        && !edge.with_quietly(|state| state.has_unread())
-                        && runtime::let_gather()
-                    {
-                        are_all = self.turn(edge, &mut events)?;
-                        if events.is_empty() {
-                            break;
-                        }
-                    }
-                    if are_all {
+                    if self.turns(edge, &mut events, all_else_waits).await? {
                         // Whoever gets ready from here on says so anew.
                         ready.clear_ready();
                     } else {
@@ -93,6 +81,26 @@ impl Sockets {
                     edge.with_sockets(State::read_again);
                     yield_now().await;
                 }
+            }
+        }
+    }
+
+    /// Has turn after turn for as long as input is let gather in between, and lets all else have its own now and then. Says whether no
+    /// more are ready.
+    async fn turns(&self, edge: &Edge, events: &mut Events, all_else_waits: Duration) -> io::Result<bool> {
+        let mut began = Instant::now();
+        loop {
+            let are_all = self.turn(edge, events)?;
+            let is_over = !are_all || events.is_empty() || all_else_waits.is_zero();
+            if is_over || edge.with_quietly(|state| state.has_unread()) {
+                return Ok(are_all);
+            }
+            if began.elapsed() >= all_else_waits {
+                yield_now().await;
+                began = Instant::now();
+            }
+            if !runtime::let_gather() {
+                return Ok(are_all);
             }
         }
     }
