@@ -3,7 +3,8 @@
 //! A machine's speed drifts by more than the proxies differ. So all run at the same time, each measurement goes once
 //! round the contestants before the next begins, each round begins with another of them, and a ratio is the median of
 //! the ratios of rounds. A run in which the front did not deliver the whole rate, or lost a message, does not count, and
-//! the next one begins with new servers.
+//! the next one begins with new servers. One during which the machine's host gave a share of its time to others is made
+//! again, whoever was measured.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -98,10 +99,12 @@ fn caption(options: &Options, results: &Results) -> String {
     let Options { rounds, seconds, clients, .. } = options;
     let tls = if options.tls { " TLS 1.3 with ECDSA on P-256, between clients and fronts." } else { "" };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let repeated = results.repeated;
     let versions: String = results.versions.values().map(|version| format!("; {version}")).collect();
     format!(
         "Medians of {rounds} rounds; ratios are the medians of the rounds' own ratios. {clients} clients in pairs, 3 \
-         nodes, {seconds} s each; {cores} cores, which servers, proxies and generator share{versions}.{tls}\n"
+         nodes, {seconds} s each; {cores} cores, which servers, proxies and generator share{versions}.{tls} Made again \
+         because time was stolen from the machine: {repeated} loads.\n"
     )
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use signaling_devmesh::MeshFile;
 
-use crate::procfs::{Usage, family, usage};
+use crate::procfs::{CoreTicks, Usage, core_ticks, family, usage};
 
 /// What a process is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,6 +29,7 @@ pub(crate) struct Watched {
 /// The servers' usage at one moment.
 pub(crate) struct Reading {
     at: Instant,
+    cores: CoreTicks,
     usages: Vec<(Watched, Usage)>,
 }
 
@@ -39,6 +40,8 @@ pub(crate) struct Costs {
     pub(crate) seconds: f64,
     /// Delivered between the readings.
     pub(crate) messages: u64,
+    /// The share of the machine's time that its host gave to others while we had work for it.
+    pub(crate) stolen_percent: f64,
     /// Each process.
     pub(crate) processes: Vec<Cost>,
     /// Sums by group, and `all`.
@@ -79,7 +82,7 @@ pub(crate) fn watched(mesh: Option<&MeshFile>, also: &[(String, u32)]) -> Vec<Wa
 /// Reads what each has used so far; one that is not there any more is left out.
 pub(crate) fn read(watched: &[Watched]) -> Reading {
     let usages = watched.iter().filter_map(|process| Some((process.clone(), usage(process.pid)?))).collect();
-    Reading { at: Instant::now(), usages }
+    Reading { at: Instant::now(), cores: core_ticks(), usages }
 }
 
 impl Reading {
@@ -103,7 +106,7 @@ impl Reading {
             let watched = Watched { name: (*name).to_owned(), group: *group, pid: *pid };
             (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib, ..Usage::default() })
         });
-        Self { at, usages: usages.collect() }
+        Self { at, cores: CoreTicks::default(), usages: usages.collect() }
     }
 }
 
@@ -152,7 +155,8 @@ impl Costs {
             sum("all", None),
         ];
         let seconds = after.at.duration_since(before.at).as_secs_f64();
-        Self { seconds, messages, groups: groups.into_iter().flatten().collect(), processes }
+        let stolen_percent = after.cores.stolen_percent_since(before.cores);
+        Self { seconds, messages, stolen_percent, groups: groups.into_iter().flatten().collect(), processes }
     }
 
     /// How much more memory all processes have at the second reading.
@@ -180,6 +184,7 @@ impl Costs {
             }
             table.push('\n');
         }
+        let _ = writeln!(table, "stolen from this machine's cores: {:.1} %", self.stolen_percent);
         table
     }
 }

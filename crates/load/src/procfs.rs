@@ -29,6 +29,34 @@ pub(crate) fn own_cpu_seconds() -> f64 {
     usage(std::process::id()).map_or(0.0, |usage| usage.cpu_seconds)
 }
 
+/// What the time of the machine's cores went to, in the kernel's ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CoreTicks {
+    all: u64,
+    /// A core of ours had work, and the host gave its time to others.
+    stolen: u64,
+}
+
+/// Reads what went so far; zeros where the kernel does not tell.
+pub(crate) fn core_ticks() -> CoreTicks {
+    fs::read_to_string("/proc/stat").ok().and_then(|stat| CoreTicks::read(&stat)).unwrap_or_default()
+}
+
+impl CoreTicks {
+    /// Of `proc_stat(5)`, whose first line is the sum of all cores. Its ninth and tenth figure are in others already.
+    fn read(stat: &str) -> Option<Self> {
+        let figures = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().take(8);
+        let ticks = figures.map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+        Some(Self { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
+    }
+
+    /// The share of all time since `before` that was stolen, in percent.
+    pub(crate) fn stolen_percent_since(self, before: Self) -> f64 {
+        let (all, stolen) = (self.all.saturating_sub(before.all), self.stolen.saturating_sub(before.stolen));
+        if all == 0 { 0.0 } else { stolen as f64 * 100.0 / all as f64 }
+    }
+}
+
 /// How many descriptors a process has open; `None` where that may not be looked at. It takes a while where they are many.
 pub(crate) fn descriptors(pid: u32) -> Option<u64> {
     Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
@@ -89,6 +117,17 @@ mod tests {
         let status = "Name:\tx\nVmPeak:\t  9 kB\nVmRSS:\t   5120 kB\nThreads:\t4\n";
 
         assert_eq!((number(status, "VmRSS:"), number(status, "Threads:")), (Some(5_120), Some(4)));
+    }
+
+    #[test]
+    fn what_was_stolen_is_a_share_of_all_time_of_all_cores() {
+        let read = |stat: &str| CoreTicks::read(stat).unwrap();
+        let before = read("cpu  1000 0 500 8000 0 0 100 10 700 0\ncpu0 500 0 250 4000 0 0 50 5 0 0\n");
+        let after = read("cpu  1040 0 510 8038 0 0 110 12 740 0\ncpu0 520 0 255 4018 0 0 55 7 0 0\n");
+
+        assert_eq!(after.stolen_percent_since(before), 2.0);
+        assert_eq!(before.stolen_percent_since(after), 0.0);
+        assert_eq!(CoreTicks::read("cpu  1000 0 500 8000\n"), None);
     }
 
     #[test]

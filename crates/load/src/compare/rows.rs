@@ -68,6 +68,7 @@ pub(super) fn rows(options: &Options, results: &Results) -> Vec<Row> {
                 ],
             ),
             row(format!("the generator's own CPU, {cell}"), Unit::Percent, &[steady(&|it| Some(it.generator_percent))]),
+            row(format!("time stolen from the machine, {cell}"), Unit::Percent, &[steady(&|it| Some(it.stolen_percent))]),
             counted(&contestants, cell, &steady(&|it| Some(it.front_us))),
         ]);
     }
@@ -169,6 +170,7 @@ mod tests {
             front_us: value,
             whole_us: (contestant == Balancer).then_some(value),
             generator_percent: value,
+            stolen_percent: value,
         };
         let complaints = complaint.map(str::to_owned).into_iter().collect();
         Run {

@@ -16,6 +16,8 @@ use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
 /// at the end, and was at the begin.
 const MIN_DELIVERED: f64 = 0.98;
 const WARMUP_SECONDS: u64 = 1;
+/// Where a host gives more of the machine's time to others, its own work is measured.
+const MAX_STOLEN_PERCENT: f64 = 1.0;
 /// Connections begun a second.
 const CONNECT_RATE: u32 = 2_000;
 
@@ -42,6 +44,8 @@ pub(super) struct Figures {
     pub(super) whole_us: Option<f64>,
     /// The harness's own CPU time, of one core.
     pub(super) generator_percent: f64,
+    /// The share of the machine's time that its host gave to others.
+    pub(super) stolen_percent: f64,
 }
 
 /// The options of `mesh-load steady` and their defaults.
@@ -59,12 +63,27 @@ impl Steady {
         self.figures.as_ref().filter(|_| self.complaints.is_empty())
     }
 
+    /// Whether more than a little of the machine's time was stolen from it, for better or worse of who was measured.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.stolen_percent() > MAX_STOLEN_PERCENT
+    }
+
+    /// The one of two runs from which less time was stolen.
+    pub(super) fn calmer(self, other: Self) -> Self {
+        if other.stolen_percent() < self.stolen_percent() { other } else { self }
+    }
+
+    fn stolen_percent(&self) -> f64 {
+        self.figures.as_ref().map_or(0.0, |figures| figures.stolen_percent)
+    }
+
     /// A few words on how it went.
     pub(super) fn summary(&self) -> String {
         let figures = self.figures.as_ref().map(|figures| {
             let ms = |us: u64| us as f64 / 1_000.0;
             let Percentiles { p50, p99, .. } = figures.latency_us;
-            format!("{:.1} us, p50 {:.1} ms, p99 {:.1} ms", figures.front_us, ms(p50), ms(p99))
+            let Figures { front_us, stolen_percent, .. } = figures;
+            format!("{front_us:.1} us, p50 {:.1} ms, p99 {:.1} ms, stolen {stolen_percent:.1} %", ms(p50), ms(p99))
         });
         figures.into_iter().chain(self.complaints.iter().cloned()).collect::<Vec<_>>().join("; ")
     }
@@ -111,10 +130,47 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
         front_us: per_message(costs, target.front()).context("the front has ended")?,
         whole_us: per_message(costs, "all").filter(|_| target.contestant.has_nodes()),
         generator_percent: findings.own_cpu_share() * 100.0,
+        stolen_percent: costs.stolen_percent,
     };
     Ok(Steady { figures: Some(figures), complaints })
 }
 
 fn per_message(costs: &Costs, group: &str) -> Option<f64> {
     costs.group(group)?.cpu_us_per_message
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A run from which so much time was stolen.
+    fn run(stolen_percent: f64) -> Steady {
+        let figures = Figures {
+            messages: Totals::default(),
+            delivered_share: 1.0,
+            latency_us: Percentiles::default(),
+            front_us: 0.0,
+            whole_us: None,
+            generator_percent: 0.0,
+            stolen_percent,
+        };
+        Steady { figures: Some(figures), complaints: Vec::new() }
+    }
+
+    #[test]
+    fn a_run_is_disturbed_by_more_than_a_little_stolen_time_and_one_without_figures_is_not() {
+        assert!(!run(0.4).is_disturbed() && run(1.1).is_disturbed());
+        assert!(!Steady { figures: None, complaints: vec!["refused".to_owned()] }.is_disturbed());
+    }
+
+    #[test]
+    fn of_two_runs_the_calmer_is_kept_and_of_equal_ones_the_first() {
+        let kept = |first, second: Steady| run(first).calmer(second).figures.map(|it| it.stolen_percent);
+
+        assert_eq!((kept(5.0, run(2.0)), kept(2.0, run(5.0))), (Some(2.0), Some(2.0)));
+        let mut again = run(3.0);
+        again.complaints.push("second".to_owned());
+        assert!(run(3.0).calmer(again).complaints.is_empty());
+    }
 }

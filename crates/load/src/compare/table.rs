@@ -35,7 +35,7 @@ impl Unit {
         let (text, unit) = match self {
             Self::Microseconds => (short(value), " µs"),
             Self::Milliseconds => (short(value), " ms"),
-            Self::Percent => (format!("{value:.0}"), " %"),
+            Self::Percent => (short(value), " %"),
             Self::PerSecond => (thousands(value), "/s"),
             Self::Bytes => (format!("{:.1}", value / 1_000.0), " KB"),
             Self::Rounds => (format!("{value:.0}"), ""),
