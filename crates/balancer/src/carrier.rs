@@ -30,15 +30,14 @@ struct Wait {
 }
 
 impl Wait {
-    /// Whether the link must be carried now. Confirms wait for company, and all that is `held` for a node that would not hear it: for
-    /// 2 ms at most.
-    fn is_over(&mut self, now: Instant, wants: Wants, held: bool) -> bool {
+    /// Whether the link must be carried now. Confirms wait for company, for 2 ms at most.
+    fn is_over(&mut self, now: Instant, wants: Wants) -> bool {
         if wants == Wants::Nothing {
             self.since = None;
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        wants == Wants::Now && !held || now.saturating_duration_since(since) >= COMPANY
+        wants == Wants::Now || now.saturating_duration_since(since) >= COMPANY
     }
 }
 
@@ -71,11 +70,10 @@ impl Carrier {
         Self { socket, told, wait: Wait::default(), is_given_up: false, is_over: false }
     }
 
-    /// Whether the link must be carried now. If it is not yet, it is noted that it waits. A balancer that `gathers` input looks again
-    /// soon, and holds what the node would not hear before that.
-    pub(crate) fn is_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey, gathers: bool) -> bool {
+    /// Whether the link must be carried now. If it is not yet, it is noted that it waits.
+    pub(crate) fn is_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
         let wants = if self.is_over || self.is_given_up { Wants::Nothing } else { core.wants(link) };
-        self.wait.is_over(now, wants, gathers && core.is_deaf(now, link)) && self.socket.is_free()
+        self.wait.is_over(now, wants) && self.socket.is_free()
     }
 
     /// When the link must be carried at the latest, if something waits that can be.
@@ -282,22 +280,18 @@ mod tests {
 
     #[test]
     fn what_must_not_wait_does_not_and_all_else_waits_for_two_milliseconds() {
-        let start = Instant::now();
-        let late = start + COMPANY;
-        assert!(Wait::default().is_over(start, Wants::Now, false));
-        for (wants, held) in [(Wants::Soon, false), (Wants::Now, true)] {
-            let mut wait = Wait::default();
-            assert!(!wait.is_over(start, wants, held) && !wait.is_over(late - COMPANY / 2, wants, held));
-            assert!(wait.is_over(late, wants, held));
-        }
+        let (start, mut wait) = (Instant::now(), Wait::default());
+        assert!(Wait::default().is_over(start, Wants::Now));
+        assert!(!wait.is_over(start, Wants::Soon) && !wait.is_over(start + COMPANY / 2, Wants::Soon));
+        assert!(wait.is_over(start + COMPANY, Wants::Soon));
     }
 
     #[test]
     fn a_wait_begins_when_something_is_wanted_after_nothing_was() {
         let (start, mut wait) = (Instant::now(), Wait::default());
-        assert!(!wait.is_over(start, Wants::Soon, false));
-        assert!(!wait.is_over(start + COMPANY, Wants::Nothing, false) && wait.since.is_none());
-        assert!(!wait.is_over(start + COMPANY, Wants::Soon, false));
-        assert!(wait.is_over(start + COMPANY, Wants::Now, false), "company has come");
+        assert!(!wait.is_over(start, Wants::Soon));
+        assert!(!wait.is_over(start + COMPANY, Wants::Nothing) && wait.since.is_none());
+        assert!(!wait.is_over(start + COMPANY, Wants::Soon));
+        assert!(wait.is_over(start + COMPANY, Wants::Now), "company has come");
     }
 }

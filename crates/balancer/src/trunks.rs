@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal};
 use signaling_edge::shell::{Backend, Edge};
-use signaling_server::runtime;
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
@@ -195,9 +194,8 @@ impl Backend for Trunks {
     }
 
     fn wake(&mut self, now: Instant, core: &EdgeCore) -> bool {
-        let gathers = runtime::rests_for().is_some();
         let due = self.with(|state| {
-            let due = |(link, carrier): (LinkKey, &mut Carrier)| carrier.is_due(now, core, link, gathers);
+            let due = |(link, carrier): (LinkKey, &mut Carrier)| carrier.is_due(now, core, link);
             state.carriers.iter_mut().map(due).fold(false, |any, due| any | due)
         });
         self.wait_for_what_waits();
@@ -209,10 +207,9 @@ impl Backend for Trunks {
     }
 
     fn carry(&mut self, now: Instant, core: &mut EdgeCore) {
-        let gathers = runtime::rests_for().is_some();
         self.with(|state| {
             for (link, carrier) in &mut state.carriers {
-                if carrier.is_due(now, core, link, gathers) {
+                if carrier.is_due(now, core, link) {
                     carrier.carry(now, core, link);
                 }
             }
@@ -230,63 +227,5 @@ impl Backend for Trunks {
 
     fn ready(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, ends: bool) -> bool {
         self.with(|state| state.carriers.get_mut(link).is_some_and(|carrier| carrier.ready(now, core, link, ends)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::net::{TcpListener, TcpStream};
-
-    use signaling_edge::core::{ConnectRequest, Newcomer, Settings};
-    use signaling_protocol::trunk::ToEdge;
-    use signaling_protocol::{ClientId, SessionId};
-    use signaling_server::gather::{Busy, Gather};
-    use signaling_server::trunk::Opened;
-    use signaling_server::wake::COMPANY;
-
-    use super::*;
-
-    /// A core with something to say to a node that has just said that it rests, and whether that goes to it at once.
-    fn goes_at_once() -> bool {
-        let (mut core, now, mut trunks) = (EdgeCore::new(Settings::default()), Instant::now(), Trunks::new(0));
-        let node = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = TcpStream::connect(node.local_addr().unwrap()).unwrap();
-        let socket = Opened::new(mio::net::TcpStream::from_std(socket), b"");
-        let link = core.link_up();
-        trunks.with(|state| state.carriers.insert(link, Carrier::new(socket, Rc::default())));
-        assert!(!trunks.wake(now, &core), "there is nothing to say");
-        let newcomer = Newcomer {
-            client_id: ClientId::new("anna").unwrap(),
-            session: SessionId([1; 16]),
-            born: 1,
-            reliable: false,
-            request: ConnectRequest::default(),
-        };
-        let client = core.connect(now, newcomer);
-        core.attach(now, client, link);
-        let mut word = Vec::new();
-        ToEdge::Rests { micros: u32::MAX }.append(&mut word);
-        core.link_frames(now, link, &word).unwrap();
-        let at_once = trunks.wake(now, &core);
-        assert!(trunks.wake(now + COMPANY, &core), "it does not wait for ever");
-        at_once
-    }
-
-    #[test]
-    fn what_a_node_would_not_hear_waits_if_the_next_turn_is_near() {
-        let busy = Busy { from: 0, until: 0 };
-        let runtime = runtime::runtime(Gather::new(Instant::now(), Duration::from_micros(1), busy)).unwrap();
-        runtime.block_on(async {
-            assert!(goes_at_once(), "nobody knows when the next turn comes");
-            let till_known = async {
-                while runtime::rests_for().is_none() {
-                    sleep(Duration::from_millis(10)).await;
-                }
-            };
-            timeout(Duration::from_secs(9), till_known).await.unwrap();
-            assert!(!goes_at_once());
-        });
     }
 }

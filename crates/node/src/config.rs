@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_HOLD_BYTES", value_name = "BYTES", default_value_t = 64 * 1024 * 1024)]
     pub hold_bytes: usize,
 
-    /// How long input gathers while the node is busy, in microseconds, at most 10,000; 0 for never. Messages are up to so much
+    /// How long input gathers at most while the node is busy, in microseconds, up to 10,000; 0 for never. Messages are up to so much
     /// slower at each node on their way, and cost nodes a third less
     #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 2_000,
           value_parser = clap::value_parser!(u64).range(..=10_000))]

@@ -15,7 +15,7 @@ use crate::{Left, SessionId};
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
 /// What an edge offers as WebSocket subprotocols: the versions that this release speaks, best first.
-pub const OFFER: &str = "signaling-trunk.v3, signaling-trunk.v2, signaling-trunk.v1";
+pub const OFFER: &str = "signaling-trunk.v2, signaling-trunk.v1";
 /// Request header that names the edge which opens the trunk.
 pub const EDGE_HEADER: &str = "signaling-edge";
 /// Request header with the port of that edge's internal listener, at the address that the trunk comes from.
@@ -28,8 +28,6 @@ pub enum Version {
     V1,
     /// [`ToNode::Kicked`] and [`ToEdge::Kicked`] too.
     V2,
-    /// [`ToEdge::Rests`] too.
-    V3,
 }
 
 impl Version {
@@ -39,7 +37,6 @@ impl Version {
         match self {
             Self::V1 => "signaling-trunk.v1",
             Self::V2 => "signaling-trunk.v2",
-            Self::V3 => "signaling-trunk.v3",
         }
     }
 
@@ -47,7 +44,7 @@ impl Version {
     #[must_use]
     pub fn best_of(subprotocols: &str) -> Option<Self> {
         let offers = |version: &Self| subprotocols.split(',').any(|offer| offer.trim() == version.subprotocol());
-        [Self::V3, Self::V2, Self::V1].into_iter().find(offers)
+        [Self::V2, Self::V1].into_iter().find(offers)
     }
 }
 
@@ -322,11 +319,6 @@ pub enum ToEdge<'a> {
         /// Whether an operator does so at this moment: else the client's socket is closed only if what it has shown is as old.
         at_once: bool,
     },
-    /// The node lets input gather: from this word on it hears nothing for so long. From version 3 on.
-    Rests {
-        /// Microseconds.
-        micros: u32,
-    },
 }
 
 impl ToEdge<'_> {
@@ -342,7 +334,7 @@ impl ToEdge<'_> {
             | Self::Released { slot, .. }
             | Self::SessionState { slot, .. }
             | Self::Probe { slot } => Some(slot),
-            Self::Draining | Self::Serving | Self::Kick { .. } | Self::Kicked { .. } | Self::Rests { .. } => None,
+            Self::Draining | Self::Serving | Self::Kick { .. } | Self::Kicked { .. } => None,
         }
     }
 }
@@ -376,7 +368,7 @@ mod tests {
     #[test]
     fn the_best_version_that_both_speak_is_taken() {
         for (offer, best) in [
-            (OFFER, Some(Version::V3)),
+            (OFFER, Some(Version::V2)),
             ("signaling-trunk.v1", Some(Version::V1)),
             ("signaling-trunk.v1,signaling-trunk.v2", Some(Version::V2)),
             ("signaling-trunk.v9, signaling-trunk.v1", Some(Version::V1)),
@@ -385,6 +377,6 @@ mod tests {
         ] {
             assert_eq!(Version::best_of(offer), best, "{offer}");
         }
-        assert!([Version::V1, Version::V2, Version::V3].iter().all(|version| OFFER.contains(version.subprotocol())));
+        assert!([Version::V1, Version::V2].iter().all(|version| OFFER.contains(version.subprotocol())));
     }
 }

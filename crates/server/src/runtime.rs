@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,12 +20,6 @@ thread_local! {
 pub fn runtime(gather: Gather) -> io::Result<Runtime> {
     GATHER.set(Some(gather));
     Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
-}
-
-/// How long this thread will let input gather once it has nothing left to do, if it will.
-#[must_use]
-pub fn rests_for() -> Option<Duration> {
-    with(|gather| gather.waits()).flatten()
 }
 
 /// Lets input gather now, if this thread would do so once it has nothing left to do. Says whether it did.
@@ -65,13 +59,15 @@ fn with<R>(tell: impl FnOnce(&mut Gather) -> R) -> Option<R> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::time::Duration;
+
     use super::*;
     use crate::gather::Busy;
 
     /// How often it gets to work within a fifth of a second, if it works for a millisecond and rests for one.
     fn turns(gather: Duration) -> usize {
         let mut turns = 0;
-        runtime(Gather::new(Instant::now(), gather, Busy { from: 15, until: 7 })).unwrap().block_on(async {
+        runtime(Gather::new(Instant::now(), gather, Busy { from: 15, until: 7, whole: 15 })).unwrap().block_on(async {
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(200) {
                 let turn = Instant::now();
@@ -94,7 +90,7 @@ mod tests {
 
     #[test]
     fn one_that_waits_for_others_is_not_busy() {
-        let busy = Busy { from: 50, until: 50 };
+        let busy = Busy { from: 50, until: 50, whole: 50 };
         let runtime = runtime(Gather::new(Instant::now(), Duration::from_millis(1), busy)).unwrap();
         runtime.block_on(async {
             for _ in 0..5 {

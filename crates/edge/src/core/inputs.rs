@@ -1,6 +1,6 @@
 //! What comes in: from clients, and from nodes.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
@@ -177,11 +177,6 @@ impl EdgeCore {
             ToEdge::Serving => *from_node = FromNode { draining: false, serving: true },
             ToEdge::Kick { client_id } => self.hear_of_kick(client_id, None, true),
             ToEdge::Kicked { client_id, at, at_once } => self.hear_of_kick(client_id, Some(at), at_once),
-            ToEdge::Rests { micros } => {
-                if let Some(link) = self.links.get_mut(link) {
-                    link.node_rests(now, Duration::from_micros(micros.into()));
-                }
-            }
             _ => {}
         }
         let Some(slot) = frame.slot() else { return };
@@ -232,8 +227,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));
                 list_output(&mut self.clients_with_output, client, session);
             }
-            ToEdge::Draining | ToEdge::Serving | ToEdge::Kick { .. } | ToEdge::Kicked { .. } | ToEdge::Rests { .. } => {
-            }
+            ToEdge::Draining | ToEdge::Serving | ToEdge::Kick { .. } | ToEdge::Kicked { .. } => {}
         }
     }
 

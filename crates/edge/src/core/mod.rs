@@ -30,7 +30,7 @@ mod sweep;
 mod warm;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use signaling_protocol::trunk::ToNode;
 use signaling_protocol::{ClientId, CloseCode, DecodeError, SessionId, limits};
@@ -254,12 +254,6 @@ impl EdgeCore {
             Some(link) if !link.to_confirm.is_empty() || !link.lazy.is_empty() => Wants::Soon,
             _ => Wants::Nothing,
         }
-    }
-
-    /// Whether the node lets input gather, so that what is carried now is heard no sooner than what is carried later.
-    #[must_use]
-    pub fn is_deaf(&self, now: Instant, link: LinkKey) -> bool {
-        self.links.get(link).and_then(|link| link.deaf_until).is_some_and(|until| now < until)
     }
 
     /// Takes what the link has to carry, confirms last: of each all of it, or a batch.

@@ -68,7 +68,11 @@ pub(super) fn rows(options: &Options, results: &Results) -> Vec<Row> {
                 ],
             ),
             row(format!("the generator's own CPU, {cell}"), Unit::Percent, &[steady(&|it| Some(it.generator_percent))]),
-            row(format!("time stolen from the machine, {cell}"), Unit::Percent, &[steady(&|it| Some(it.stolen_percent))]),
+            row(
+                format!("time stolen from the machine, {cell}"),
+                Unit::Percent,
+                &[steady(&|it| Some(it.stolen_percent))],
+            ),
             counted(&contestants, cell, &steady(&|it| Some(it.front_us))),
         ]);
     }

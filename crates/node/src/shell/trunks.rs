@@ -8,16 +8,14 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_edge::shell::refuse_upgrade;
-use signaling_protocol::limits;
-use signaling_protocol::trunk::{EDGE_HEADER, OFFER, ToEdge, Version};
+use signaling_protocol::trunk::{EDGE_HEADER, OFFER, Version};
 use signaling_server::http::{refusal, upgraded_tcp};
-use signaling_server::runtime;
 use signaling_server::trunk::{Terminal, accepted, carry};
 use tracing::{info, info_span, warn};
 
 use super::Node;
 use super::report::EdgeName;
-use crate::core::{NodeCore, TrunkKey};
+use crate::core::TrunkKey;
 
 /// Answers an edge that wants a trunk; its secret has been checked.
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
@@ -46,7 +44,7 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
                 let socket = accepted(stream, early).await;
                 let (key, wake) = node.edge_up(version, name);
                 info!(parent: &span, "an edge has connected");
-                let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key, version }).await;
+                let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
                 info!(parent: &span, %end, "an edge's trunk has ended");
             }
@@ -68,7 +66,6 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
 struct NodeEnd<'a> {
     node: &'a Node,
     trunk: TrunkKey,
-    version: Version,
 }
 
 impl Terminal for NodeEnd<'_> {
@@ -82,16 +79,6 @@ impl Terminal for NodeEnd<'_> {
     }
 
     fn give_out(&self) -> Option<Vec<u8>> {
-        let take = |core: &mut NodeCore| core.has_trunk(self.trunk).then(|| core.take_trunk_batch(self.trunk));
-        let mut batch = self.node.with_core(take)?;
-        // Behind one that was cut there is more to come.
-        let is_last_word = (1..limits::BATCH_TARGET_BYTES).contains(&batch.len());
-        if is_last_word
-            && self.version >= Version::V3
-            && let Some(rest) = runtime::rests_for()
-        {
-            ToEdge::Rests { micros: u32::try_from(rest.as_micros()).unwrap_or(u32::MAX) }.append(&mut batch);
-        }
-        Some(batch)
+        self.node.with_core(|core| core.has_trunk(self.trunk).then(|| core.take_trunk_batch(self.trunk)))
     }
 }

@@ -100,7 +100,6 @@ pub(crate) fn to_edge() -> Vec<(&'static str, ToEdge<'static>)> {
         ("serving", ToEdge::Serving),
         ("kick", ToEdge::Kick { client_id: "bob" }),
         ("kicked", ToEdge::Kicked { client_id: "bob", at: 1_800_000_000, at_once: false }),
-        ("rests", ToEdge::Rests { micros: 2_000 }),
     ]
 }
 

@@ -108,7 +108,6 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
             at,
             at_once
         }),
-        any::<u32>().prop_map(|micros| ToEdge::Rests { micros }),
     ]
 }
 

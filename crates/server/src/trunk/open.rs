@@ -68,7 +68,7 @@ mod tests {
             let of_name = |line: &&str| line.to_lowercase().starts_with(name);
             request.lines().find(of_name).unwrap().split(": ").nth(1).unwrap().to_owned()
         };
-        let (key, version) = (derive_accept_key(header("sec-websocket-key:").as_bytes()), Version::V3.subprotocol());
+        let (key, version) = (derive_accept_key(header("sec-websocket-key:").as_bytes()), Version::V2.subprotocol());
         let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
              sec-websocket-accept: {key}\r\nsec-websocket-protocol: {version}\r\n\r\n"
@@ -84,7 +84,7 @@ mod tests {
         let secret = Secret::new(&"s".repeat(32)).unwrap();
         let (_node, opened) = tokio::join!(answer(listener), open(&address, &secret, "b", 1));
         let (mut opened, version) = opened.unwrap();
-        assert_eq!(version, Version::V3);
+        assert_eq!(version, Version::V2);
         let mut heard = Vec::new();
         let take_in = |run: &[u8]| {
             heard.extend_from_slice(run);
