@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, Result};
 use signaling_discovery::{Member, View};
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
-use signaling_node::core::{HoldLimits, LANES, NodeCore, RoomSettings, Settings, TrunkKey};
+use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey};
 use signaling_protocol::{ClientId, Incarnation, NodeId, SessionId};
 use signaling_rendezvous::{KeyHash, Ranking};
 
@@ -165,7 +165,7 @@ impl Mesh {
 
     fn forward(&mut self, from: usize, to: usize) -> Result<()> {
         let peer = self.nodes[from].core.peers().next().context("a node without a peer")?.0;
-        for lane in 0..LANES {
+        for lane in 0..self.nodes[from].core.lanes() {
             if let Some(batch) = self.nodes[from].core.take_lane_batch(self.now, peer, lane) {
                 let answer = self.nodes[to].core.batch(self.now, &batch)?;
                 self.nodes[from].core.lane_answered(self.now, peer, lane, &answer)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use signaling_edge::core::Wants;
-use signaling_node::core::{LANES, NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
+use signaling_node::core::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
 use signaling_protocol::Left;
 use signaling_protocol::forward::{self, Item};
 
@@ -159,9 +159,10 @@ impl World {
         let Some(node) = self.nodes.get(index) else { return };
         let conns: Vec<_> = node.conns.values().copied().collect();
         let peers: Vec<_> = node.peers.keys().copied().collect();
+        let lanes = node.core.lanes();
         conns.into_iter().for_each(|conn| self.flush(conn, End::Node, false));
         for peer in peers {
-            (0..LANES).for_each(|lane| self.flush_lane(index, (peer, lane), false));
+            (0..lanes).for_each(|lane| self.flush_lane(index, (peer, lane), false));
         }
         self.ask_store(index);
     }

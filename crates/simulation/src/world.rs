@@ -1,6 +1,7 @@
 //! The world: servers, wires, clients, and the loop that lets time pass.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,6 +69,7 @@ pub(crate) struct World {
     pub(crate) copies: Copies,
     pub(crate) edge_settings: edge::Settings,
     pub(crate) hold: Duration,
+    pub(crate) rules: Arc<node::Rules>,
     pub(crate) mutant: Option<Mutant>,
     /// For mutants: fates that wait for those before them, and such that no answer may carry.
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,
@@ -76,6 +78,7 @@ pub(crate) struct World {
     pub(crate) rooms: RoomWorld,
 }
 
+const TWO_LANES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 /// A store that fills up with messages to absent clients empties once in a hold time.
 const MOST_ROUNDS: usize = 40;
 
@@ -95,6 +98,9 @@ impl World {
         if let Some(mutant) = size.mutant {
             mutant.edge(&mut edge_settings);
         }
+        let mut rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
+        // What a mesh has, and more often what shows more: with one lane nothing overtakes anything.
+        rules.lanes = if seed.is_multiple_of(4) { NonZeroUsize::MIN } else { TWO_LANES };
         let mut world = Self {
             agenda: Agenda::new(),
             rng: Rng::new(seed ^ 0x00c0_ffee),
@@ -117,6 +123,7 @@ impl World {
             copies: Copies::default(),
             edge_settings,
             hold: Duration::from_micros(hold),
+            rules: Arc::new(rules),
             mutant: size.mutant,
             ordered: BTreeMap::new(),
             withheld: BTreeMap::new(),
@@ -273,7 +280,7 @@ impl World {
             hold: self.hold,
             resume: Duration::from_secs(30),
             hold_limits: node::HoldLimits::default(),
-            rules: self.mutant.map(|mutant| Arc::new(mutant.rules())).unwrap_or_default(),
+            rules: Arc::clone(&self.rules),
             rooms: self.rooms.settings(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,

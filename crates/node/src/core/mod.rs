@@ -77,7 +77,6 @@ use crate::ice::IceServers;
 
 pub use self::hold::HoldLimits;
 pub use self::nobody::WritesToNobody;
-pub use self::peer::LANES;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
@@ -344,6 +343,12 @@ impl NodeCore {
         self.holds.refused()
     }
 
+    /// How many lanes each peer has.
+    #[must_use]
+    pub fn lanes(&self) -> usize {
+        self.settings.rules.lanes.get()
+    }
+
     /// Bytes that wait in lanes to other nodes.
     #[must_use]
     pub fn lane_bytes(&self) -> usize {
@@ -353,7 +358,7 @@ impl NodeCore {
     /// How many may.
     #[must_use]
     pub fn lane_bytes_limit(&self) -> usize {
-        self.peers.len() * LANES * lane::MAX_WAITING
+        self.peers.len() * self.lanes() * lane::MAX_WAITING
     }
 
     /// What happened so far.

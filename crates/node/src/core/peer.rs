@@ -1,5 +1,6 @@
 //! What waits for other nodes, and what they sent before.
 
+use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
@@ -10,18 +11,12 @@ use signaling_rendezvous::KeyHash;
 
 use super::lane::{Lane, Returning};
 
-/// Requests to one peer that may be under way at once. Order holds within a lane.
-pub const LANES: usize = 2;
-
-fn lane_of(hash: u64) -> usize {
-    (hash % LANES as u64) as usize
-}
-
 /// Another node of the view.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) id: NodeId,
-    pub(super) lanes: [Lane; LANES],
+    /// Order holds within each.
+    pub(super) lanes: Box<[Lane]>,
     pub(super) trust: Trust,
     /// When it last answered.
     pub(super) heard: Instant,
@@ -29,19 +24,20 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(now: Instant, id: NodeId) -> Self {
-        Self { id, lanes: Default::default(), trust: Trust::new(now), heard: now, incarnation: None }
+    pub(super) fn new(now: Instant, id: NodeId, lanes: NonZeroUsize) -> Self {
+        let lanes = std::iter::repeat_with(Lane::default).take(lanes.get()).collect();
+        Self { id, lanes, trust: Trust::new(now), heard: now, incarnation: None }
     }
 
     /// The lane of all that must keep its order with what has the same hash.
     pub(super) fn lane(&mut self, hash: u64) -> &mut Lane {
-        &mut self.lanes[lane_of(hash)]
+        let lane = (hash % self.lanes.len() as u64) as usize;
+        &mut self.lanes[lane]
     }
 
     /// Has it asked for a sign of life, unless it is asked something already.
     pub(super) fn ping(&mut self) {
-        let [first, ..] = &mut self.lanes;
-        first.ping();
+        self.lane(0).ping();
     }
 
     /// Notes which incarnation speaks. Says whether it is another than before.
@@ -148,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_restart_is_seen_by_the_incarnation() {
-        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap());
+        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap(), NonZeroUsize::MIN);
         assert!(!peer.met(Incarnation([1; 8])));
         assert!(!peer.met(Incarnation([1; 8])));
         assert!(peer.met(Incarnation([2; 8])));

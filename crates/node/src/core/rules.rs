@@ -1,5 +1,6 @@
 //! The times and bounds of custody: each is a setting with its reason, so that a simulation can break one at a time.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use signaling_protocol::limits;
@@ -38,6 +39,9 @@ pub struct Rules {
     pub ping_after: Duration,
     /// After this silence a peer is suspect, and others stand in for it.
     pub suspect_after: Duration,
+    /// Ordered ways to each peer, each with one request under way at most. What a node has to say takes one thread, and fills one
+    /// lane; a second makes twice as many requests of it. Simulations have more, so that what keeps its order by chance does not.
+    pub lanes: NonZeroUsize,
     /// Most sessions that linger; past that the next one cannot be resumed. Some 10 MB.
     pub max_lingering: usize,
     /// A resumed session numbers on from so far above what is known of it that nothing its old edge may still have is met:
@@ -66,6 +70,7 @@ impl Default for Rules {
             located_every: Duration::from_secs(10),
             ping_after: limits::PING_AFTER,
             suspect_after: limits::SUSPECT_AFTER,
+            lanes: NonZeroUsize::MIN,
             max_lingering: 100_000,
             numbers_ahead: 128 * 1024,
             max_unconfirmed: 1024,

@@ -64,7 +64,7 @@ impl NodeCore {
         if let Some(peer) = self.peer_by_id.get(id) {
             return *peer;
         }
-        let key = self.peers.insert(Peer::new(now, id.clone()));
+        let key = self.peers.insert(Peer::new(now, id.clone(), self.settings.rules.lanes));
         self.peer_by_id.insert(id.clone(), key);
         key
     }

@@ -18,11 +18,13 @@ use tracing::{Span, debug, info_span, warn};
 
 use super::metrics::ANSWERED;
 use super::{Lanes, Node};
-use crate::core::{LANES, PeerKey};
+use crate::core::PeerKey;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A node that has not answered by then may be gone; the batch is sent again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections to a node that nobody uses now, of each client.
+const MAX_IDLE: usize = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
@@ -38,7 +40,7 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
         .tcp_nodelay(true)
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(REQUEST_TIMEOUT)
-        .pool_max_idle_per_host(LANES)
+        .pool_max_idle_per_host(MAX_IDLE)
         .redirect(reqwest::redirect::Policy::none())
         .build()
 }
@@ -78,9 +80,8 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
             continue;
         }
         let url = Rc::new(RefCell::new(url));
-        let wakes: [Rc<Wake>; LANES] = std::array::from_fn(|_| Rc::default());
-        let carriers = std::array::from_fn(|lane| {
-            let wake = Rc::clone(&wakes[lane]);
+        let wakes: Box<[Rc<Wake>]> = (0..state.core.lanes()).map(|_| Rc::default()).collect();
+        let carriers = wakes.iter().enumerate().map(|(lane, wake)| {
             let carrier = Carrier {
                 node: node.clone(),
                 http: http.clone(),
@@ -90,8 +91,9 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
                 lane,
                 span: info_span!("lane", peer = %address, lane),
             };
-            tokio::task::spawn_local(carrier.carry(wake)).abort_handle()
+            tokio::task::spawn_local(carrier.carry(Rc::clone(wake))).abort_handle()
         });
+        let carriers = carriers.collect();
         state.lanes.insert(peer, Lanes { url, wakes, carriers });
     }
     state.wake();

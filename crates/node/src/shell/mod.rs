@@ -28,7 +28,7 @@ use tracing::{debug, info, warn};
 
 use self::metrics::NodeMetrics;
 use self::report::EdgeName;
-use crate::core::{LANES, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
+use crate::core::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
 
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
@@ -74,8 +74,8 @@ struct State {
 struct Lanes {
     /// Where the peer takes batches, now.
     url: Rc<RefCell<Url>>,
-    wakes: [Rc<Wake>; LANES],
-    carriers: [AbortHandle; LANES],
+    wakes: Box<[Rc<Wake>]>,
+    carriers: Box<[AbortHandle]>,
 }
 
 impl Node {

@@ -1,10 +1,11 @@
 //! A node's core moved by hand: what it is told, what it says, and the clients that tell it.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use signaling_discovery::{Member, View};
-use signaling_node::core::{HoldLimits, LANES, NodeCore, PeerKey, RoomSettings, Settings, TrunkKey};
+use signaling_node::core::{HoldLimits, NodeCore, PeerKey, RoomSettings, Rules, Settings, TrunkKey};
 use signaling_protocol::forward::{self, Item};
 use signaling_protocol::trunk::{Attach, Fate, Request, Slot, ToEdge, ToNode};
 use signaling_protocol::{Incarnation, Left, NodeId, SessionId};
@@ -28,7 +29,7 @@ impl Node {
             hold: HOLD,
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
-            rules: Arc::default(),
+            rules: Arc::new(Rules { lanes: NonZeroUsize::new(2).unwrap(), ..Rules::default() }),
             rooms: RoomSettings::default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
@@ -102,7 +103,7 @@ impl Node {
     /// Sends the other node, its only peer, what there is for it; its answers come back.
     pub(crate) fn sends_to(&mut self, other: &mut Self) {
         let peer = self.peer();
-        for lane in 0..LANES {
+        for lane in 0..self.core.lanes() {
             if let Some(batch) = self.core.take_lane_batch(self.now, peer, lane) {
                 let answer = other.core.batch(other.now, &batch).unwrap();
                 self.core.lane_answered(self.now, peer, lane, &answer).unwrap();
@@ -112,7 +113,7 @@ impl Node {
 
     pub(crate) fn take_batches(&mut self) -> Vec<Vec<u8>> {
         let peer = self.peer();
-        (0..LANES).filter_map(|lane| self.core.take_lane_batch(self.now, peer, lane)).collect()
+        (0..self.core.lanes()).filter_map(|lane| self.core.take_lane_batch(self.now, peer, lane)).collect()
     }
 }
 

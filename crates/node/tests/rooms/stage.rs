@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_discovery::{Member, View};
-use signaling_node::core::{HoldLimits, LANES, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
 use signaling_protocol::grant::{Grant, SignalScope};
 use signaling_protocol::trunk::{Attach, Fate, Gone, Request, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, Incarnation, Left, NodeId, RoomName, SessionId};
@@ -356,7 +356,7 @@ impl Stage {
             let others: Vec<_> = (0..self.nodes.len()).filter(|other| *other != from).collect();
             // Peers are known in the order of the view, which is that of the nodes.
             for (peer, to) in peers.into_iter().zip(others) {
-                for lane in 0..LANES {
+                for lane in 0..self.nodes[from].core.lanes() {
                     let Some(batch) = self.nodes[from].core.take_lane_batch(now, peer, lane) else { continue };
                     if self.is_cut {
                         self.nodes[from].core.lane_lost(peer, lane);

@@ -1,12 +1,13 @@
 //! Servers of a story: real cores that do nothing but what the story says, on a clock that it moves.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_discovery::{Member, View};
 use signaling_edge::core::{self as edge, EdgeCore};
-use signaling_node::core::{self as node, HoldLimits, NodeCore};
+use signaling_node::core::{self as node, HoldLimits, NodeCore, Rules};
 use signaling_protocol::{Incarnation, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
 
@@ -83,7 +84,7 @@ impl Mesh {
             incarnation: Incarnation([self.processes; 8]),
             hash_seed: 0,
             hold: HOLD,
-            rules: Arc::default(),
+            rules: Arc::new(Rules { lanes: NonZeroUsize::new(2).unwrap(), ..Rules::default() }),
             rooms: node::RoomSettings::default(),
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use signaling_edge::core::LinkKey;
-use signaling_node::core::{LANES, PeerKey, TrunkKey};
+use signaling_node::core::{PeerKey, TrunkKey};
 
 use crate::mesh::Mesh;
 
@@ -123,7 +123,7 @@ impl Mesh {
             let name = |address: &str| address.trim_end_matches(":1").to_owned();
             let peers: Vec<_> = core.peers().map(|(peer, address)| (peer, name(address))).collect();
             for (peer, to) in peers {
-                for lane in 0..LANES {
+                for lane in 0..core.lanes() {
                     if let Some(batch) = core.take_lane_batch(*now, peer, lane) {
                         busy = true;
                         let call = Call { peer, batch, answer: None, failed: false };
