@@ -25,7 +25,7 @@ pub struct Args {
 
     /// How long input gathers while the balancer is busy, in microseconds, at most 10,000; 0 for never. Messages are up to so much
     /// slower on their way in and on their way out, and cost less
-    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 300,
+    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 350,
           value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub gather_us: u64,
 
