@@ -12,7 +12,7 @@ use signaling_server::runtime::runtime;
 use signaling_server::{Shutdown, telemetry};
 
 /// When a balancer lets input gather.
-const BUSY: Busy = Busy { from: 15, until: 8, whole: 8 };
+const BUSY: Busy = Busy { from: 15, until: 10, whole: 10 };
 
 /// It keeps a copy of each message that is on its way, from one client after another: the system's allocator costs it a tenth
 /// of its own time. Without huge pages: they would make resident what nobody has used yet.

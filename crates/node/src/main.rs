@@ -11,7 +11,7 @@ use signaling_server::runtime::runtime;
 use signaling_server::{Shutdown, telemetry};
 
 /// When a node lets input gather.
-const BUSY: Busy = Busy { from: 10, until: 4, whole: 11 };
+const BUSY: Busy = Busy { from: 12, until: 5, whole: 11 };
 
 fn main() -> ExitCode {
     match start() {
