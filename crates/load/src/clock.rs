@@ -15,8 +15,28 @@ impl Clock {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Waits for a moment; one that has passed is now.
+    /// Waits for a moment; one that has passed is now, and takes no tick of the runtime's clock.
     pub(crate) async fn until_us(self, moment_us: u64) {
-        sleep(Duration::from_micros(moment_us.saturating_sub(self.now_us()))).await;
+        let now_us = self.now_us();
+        if moment_us > now_us {
+            sleep(Duration::from_micros(moment_us - now_us)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn moments_that_have_passed_take_no_time() {
+        let clock = Clock::start();
+        clock.until_us(1_000).await;
+        assert!(clock.now_us() >= 1_000);
+        let begin = Instant::now();
+        for moment_us in 0..1_000 {
+            clock.until_us(moment_us).await;
+        }
+        assert!(begin.elapsed() < Duration::from_millis(500), "{:?}, a tick each", begin.elapsed());
     }
 }
