@@ -39,8 +39,8 @@ pub struct Rules {
     pub ping_after: Duration,
     /// After this silence a peer is suspect, and others stand in for it.
     pub suspect_after: Duration,
-    /// Ordered ways to each peer, each with one request under way at most. What a node has to say takes one thread, and fills one
-    /// lane; a second makes twice as many requests of it. Simulations have more, so that what keeps its order by chance does not.
+    /// Ordered ways to each peer, each with one request under way at most. What one thread has to say does not fill one; two make
+    /// nearly twice as many requests of it. Simulations mostly have two: in one lane nothing overtakes anything.
     pub lanes: NonZeroUsize,
     /// Most sessions that linger; past that the next one cannot be resumed. Some 10 MB.
     pub max_lingering: usize,
