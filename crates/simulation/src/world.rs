@@ -79,6 +79,7 @@ pub(crate) struct World {
 }
 
 const TWO_LANES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+
 /// A store that fills up with messages to absent clients empties once in a hold time.
 const MOST_ROUNDS: usize = 40;
 
