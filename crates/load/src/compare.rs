@@ -15,13 +15,15 @@
 //! | `programs` | where the contestants' programs are |
 //! | `server` | a child process that ends with us |
 //! | `stage` | the nodes, with the contestants in front of them |
-//! | `echo` | the floor: a server with one read and one write per message |
+//! | `echo` | a floor: a server with one read and one write per message |
+//! | `bare` | a floor: a front with trunks to nodes, all of which only carry |
 //! | `steady`, `idle` | one measurement of one contestant: under a load, and with clients that only connect |
 //! | `search` | pure: which rate to try next, to find the highest that is held |
 //! | `rounds` | all measurements, in alternation |
 //! | `stats` | pure: medians, and ratios between contestants |
 //! | `rows`, `table` | pure: what the figures say, and how it is written |
 
+pub mod bare;
 mod certificate;
 mod config;
 mod contestant;

@@ -28,6 +28,7 @@ impl Programs {
                 Contestant::Nginx => installed("nginx")?,
                 Contestant::Haproxy => installed("haproxy")?,
                 Contestant::Echo => our_own("mesh-echo", bin_dir)?,
+                Contestant::Bare => our_own("mesh-bare", bin_dir)?,
             };
             by_contestant.insert(*contestant, program);
         }
@@ -43,7 +44,7 @@ impl Programs {
     /// What those that are not ours say when they are asked for their versions.
     pub(super) async fn versions(&self) -> Result<BTreeMap<Contestant, String>> {
         let mut versions = BTreeMap::new();
-        for (contestant, program) in self.by_contestant.iter().filter(|(who, _)| **who != Contestant::Echo) {
+        for (contestant, program) in self.by_contestant.iter().filter(|(who, _)| !who.is_floor()) {
             let said = Command::new(program).arg("-v").output().await;
             let said = said.with_context(|| format!("cannot start {}", program.display()))?;
             let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();

@@ -34,6 +34,14 @@ struct Front {
     server: Server,
     address: SocketAddr,
     _port: TcpSocket,
+    _bare_nodes: Vec<BareNode>,
+}
+
+/// What a bare front carries texts to; nobody counts what it costs.
+struct BareNode {
+    address: SocketAddr,
+    _server: Server,
+    _port: TcpSocket,
 }
 
 /// Where the clients of a contestant connect, and which processes do its work.
@@ -123,14 +131,14 @@ impl Front {
         tls: Option<&Certificate>,
         dir: &Path,
     ) -> Result<Self> {
-        let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
-        let address = port.local_addr()?;
+        let (port, address) = free_port()?;
         let (file, log) = (dir.join(format!("{}.conf", contestant.name())), dir.join(contestant.name()));
         let written = |text: String| {
             std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
             anyhow::Ok(file.as_os_str())
         };
         let (listen, errors) = (address.to_string(), dir.join("nginx-errors.log"));
+        let (mut bare_nodes, mut named) = (Vec::new(), Vec::new());
         let arguments: Vec<&OsStr> = match contestant {
             Contestant::Nginx => {
                 let file = written(config::nginx(address, backends, dir, tls))?;
@@ -139,10 +147,34 @@ impl Front {
             Contestant::Haproxy => {
                 vec!["-db".as_ref(), "-f".as_ref(), written(config::haproxy(address, backends, tls))?]
             }
+            Contestant::Bare => {
+                for number in 0..NODES {
+                    bare_nodes.push(BareNode::start(program, &dir.join(format!("bare-{number}"))).await?);
+                }
+                named.extend(bare_nodes.iter().map(|node| format!("--node={}", node.address)));
+                let own = ["front", "--listen", &listen].map(OsStr::new);
+                own.into_iter().chain(named.iter().map(OsStr::new)).collect()
+            }
             Contestant::Balancer | Contestant::Echo => vec!["--listen".as_ref(), listen.as_ref()],
         };
-        Ok(Self { server: Server::start(program, &arguments, &log, address).await?, address, _port: port })
+        let server = Server::start(program, &arguments, &log, address).await?;
+        Ok(Self { server, address, _port: port, _bare_nodes: bare_nodes })
     }
+}
+
+impl BareNode {
+    async fn start(program: &Path, log: &Path) -> Result<Self> {
+        let (port, address) = free_port()?;
+        let listen = address.to_string();
+        let server = Server::start(program, &["node", "--listen", &listen].map(OsStr::new), log, address).await?;
+        Ok(Self { address, _server: server, _port: port })
+    }
+}
+
+fn free_port() -> Result<(TcpSocket, SocketAddr)> {
+    let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
+    let address = port.local_addr()?;
+    Ok((port, address))
 }
 
 impl Target {

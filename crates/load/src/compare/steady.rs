@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use serde::Serialize;
 
+use super::contestant::Contestant;
 use super::options::Cell;
 use super::stage::Target;
 use crate::costs::Costs;
@@ -106,7 +107,7 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
     let traffic = TrafficOptions { rate, seconds, size, warmup: WARMUP_SECONDS, ..defaults };
     let options = fleet_of(clients)?;
     let books = Books::new(&options, &traffic, Wanted::default())?;
-    let books = Rc::new(if target.contestant.has_nodes() { books } else { books.of_an_echo() });
+    let books = Rc::new(if target.contestant == Contestant::Echo { books.of_an_echo() } else { books });
     let fleet = Fleet::connect(target.plan(&options, CONNECT_RATE)?, &books).await?;
     let sending = Sender::new(&books, &fleet, &traffic)?.run(&target.watched).await?;
     books.settle(traffic.settle()).await;
