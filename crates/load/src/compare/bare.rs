@@ -9,6 +9,8 @@
 mod frame;
 mod front;
 mod node;
+mod trunk;
+mod upgrade;
 
 pub use front::serve as serve_clients;
 pub use node::serve as serve_fronts;

@@ -1,22 +1,17 @@
 use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::{SocketAddr, TcpListener};
 
 use mio::event::Event as Ready;
 use mio::net::{TcpListener as Listener, TcpStream as Socket};
 use mio::{Events, Interest, Poll, Registry, Token};
 use signaling_edge::ws::{Decoder, Event, Limits, encode};
-use tokio_tungstenite::tungstenite::accept_hdr;
-use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
-use super::frame::{Kind, read, write};
+use super::frame::{Kind, read};
+use super::trunk::Trunk;
+use super::upgrade::upgrade;
 
 const READ_BYTES: usize = 64 * 1024;
 const AT_ONCE: usize = 256;
-/// What may wait for a trunk. Texts past it are left out.
-const MAX_WAITING_BYTES: usize = 16 << 20;
-/// How long all others wait for one whose upgrade does not come, at most.
-const UPGRADE_WITHIN: Duration = Duration::from_secs(1);
 /// What clients of a mesh wait for before they send.
 const WELCOME: &[u8] = br#"{"type":"welcome"}"#;
 
@@ -39,7 +34,7 @@ pub fn serve(listener: TcpListener, nodes: &[SocketAddr]) -> Result<()> {
         for ready in &events {
             front.turn(ready)?;
         }
-        front.flush()?;
+        front.trunks.iter_mut().try_for_each(Trunk::flush)?;
     }
 }
 
@@ -60,14 +55,6 @@ struct Client {
     decoder: Decoder,
 }
 
-struct Trunk {
-    socket: Socket,
-    /// What has not been looked at.
-    input: Vec<u8>,
-    /// What is written at the end of the turn.
-    out: Vec<u8>,
-}
-
 impl Front {
     fn start(registry: Registry, listener: TcpListener, nodes: &[SocketAddr]) -> Result<Self> {
         listener.set_nonblocking(true)?;
@@ -75,9 +62,10 @@ impl Front {
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
         let mut trunks = Vec::new();
         for (number, node) in nodes.iter().enumerate() {
-            let mut socket = joined(TcpStream::connect(node)?)?;
-            registry.register(&mut socket, Token(FIRST_NODE + number), Interest::READABLE | Interest::WRITABLE)?;
-            trunks.push(Trunk { socket, input: Vec::new(), out: Vec::new() });
+            let mut trunk = Trunk::connect(*node)?;
+            let both = Interest::READABLE | Interest::WRITABLE;
+            registry.register(&mut trunk.socket, Token(FIRST_NODE + number), both)?;
+            trunks.push(trunk);
         }
         let (client_by_number, free, scratch, out) = (Vec::new(), Vec::new(), vec![0; READ_BYTES], Vec::new());
         Ok(Self { registry, listener, trunks, client_by_number, free, scratch, out })
@@ -197,61 +185,14 @@ impl Front {
             self.let_go(number);
         }
     }
-
-    fn flush(&mut self) -> Result<()> {
-        self.trunks.iter_mut().try_for_each(Trunk::flush)
-    }
-}
-
-impl Trunk {
-    fn push(&mut self, client: usize, kind: Kind, bytes: &[u8]) {
-        // There are fewer sockets than that.
-        let client = u32::try_from(client).unwrap_or(u32::MAX);
-        if self.out.len() + bytes.len() <= MAX_WAITING_BYTES {
-            write(&mut self.out, client, kind, &[bytes]);
-        }
-    }
-
-    /// What the node does not take now it is offered again at the end of each turn, and of the one that it has room in.
-    fn flush(&mut self) -> Result<()> {
-        if self.out.is_empty() {
-            return Ok(());
-        }
-        match self.socket.write(&self.out) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            count => drop(self.out.drain(..count?)),
-        }
-        Ok(())
-    }
-}
-
-/// Shakes hands; also what the client is called. It does not send before it has its answer, so that nothing is lost with
-/// the buffer of who has read it.
-fn upgrade(stream: TcpStream) -> Result<(Socket, String)> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(UPGRADE_WITHIN))?;
-    let mut name = String::new();
-    #[expect(clippy::result_large_err, reason = "it is the library's signature, and nothing fails here")]
-    let heard = |request: &Request, response: Response| {
-        let query = request.uri().query().unwrap_or_default();
-        query.split('&').find_map(|part| part.strip_prefix("client_id=")).unwrap_or_default().clone_into(&mut name);
-        Ok(response)
-    };
-    let upgraded = accept_hdr(stream, heard).map_err(|error| Error::other(error.to_string()))?;
-    let stream = upgraded.get_ref().try_clone()?;
-    Ok((joined(stream)?, name))
-}
-
-fn joined(stream: TcpStream) -> Result<Socket> {
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
-    Ok(Socket::from_std(stream))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::TcpStream;
     use std::thread;
+    use std::time::Duration;
 
     use tokio::runtime::Builder;
     use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
