@@ -11,7 +11,7 @@ pub enum Contestant {
     Nginx,
     /// HAProxy in front of the nodes' public listeners.
     Haproxy,
-    /// A server that writes each message back to its sender, without any node: the floor.
+    /// A server that writes each message back to its sender, without any node: the floor of any server.
     Echo,
     /// A front with trunks to nodes, all of which only carry: the floor of what has the balancer's shape.
     Bare,
