@@ -106,7 +106,7 @@ fn caption(options: &Options, results: &Results) -> String {
     format!(
         "Medians of {rounds} rounds; ratios are the medians of the rounds' own ratios. {clients} clients in pairs, 3 \
          nodes, {seconds} s each; {cores} cores, which servers, proxies and generator share{versions}.{tls} Made again \
-         because time was stolen from the machine: {repeated} loads.\n"
+         because the machine's host disturbed it: {repeated} loads.\n"
     )
 }
 

@@ -45,6 +45,7 @@ mod costs;
 mod crew;
 mod fleet;
 mod herd;
+mod hiccups;
 mod hostile;
 mod html;
 mod latency;
