@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser as _;
-use mimalloc::MiMalloc;
 use signaling_node::config::Args;
 use signaling_node::run;
 use signaling_server::gather::{Busy, Gather};
@@ -12,12 +11,7 @@ use signaling_server::runtime::runtime;
 use signaling_server::{Shutdown, telemetry};
 
 /// When a node lets input gather.
-const BUSY: Busy = Busy { from: 12, until: 5, whole: 12 };
-
-/// It keeps a copy of each message until its fate is known, and of each request: the system's allocator costs it a tenth of its own
-/// time. Without huge pages: they would make resident what nobody has used yet.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+const BUSY: Busy = Busy { from: 12, until: 5, whole: 11 };
 
 fn main() -> ExitCode {
     match start() {
