@@ -160,18 +160,15 @@ impl Play<'_> {
         Ok(Some(summary))
     }
 
-    /// Puts the load again while the run is a disturbed one, and keeps the calmest.
     async fn measure(&mut self, contestant: Contestant, cell: Cell) -> Result<Steady> {
-        let mut steady = self.measure_once(contestant, cell).await?;
-        for _ in 1..MAX_TRIES {
-            if !steady.is_disturbed() {
-                break;
+        calmest(async |disturbed: Option<&Steady>| {
+            if let Some(disturbed) = disturbed {
+                eprintln!("{cell}, {}, again: {}", contestant.name(), disturbed.summary());
+                self.results.repeated += 1;
             }
-            eprintln!("{cell}, {}, again: {}", contestant.name(), steady.summary());
-            self.results.repeated += 1;
-            steady = steady.calmer(self.measure_once(contestant, cell).await?);
-        }
-        Ok(steady)
+            self.measure_once(contestant, cell).await
+        })
+        .await
     }
 
     async fn measure_once(&mut self, contestant: Contestant, cell: Cell) -> Result<Steady> {
@@ -190,6 +187,19 @@ impl Play<'_> {
         let fresh = Stage::start(self.programs, &self.options.contestants(), self.options.tls).await?;
         replace(&mut self.stage, fresh).end().await
     }
+}
+
+/// Puts a load, and puts it again while the run kept is a disturbed one, of which the load is told; keeps the calmest.
+async fn calmest(mut load: impl AsyncFnMut(Option<&Steady>) -> Result<Steady>) -> Result<Steady> {
+    let mut kept = load(None).await?;
+    for _ in 1..MAX_TRIES {
+        if !kept.is_disturbed() {
+            break;
+        }
+        let next = load(Some(&kept)).await?;
+        kept = kept.calmer(next);
+    }
+    Ok(kept)
 }
 
 /// What was found, or nothing and a complaint.
@@ -216,4 +226,41 @@ fn noted<T: Serialize>(
 /// Says how it goes, to people who wait.
 fn tell(round: u32, contestant: Contestant, what: &str, found: &str) {
     eprintln!("round {}, {what}, {}: {found}", round + 1, contestant.name());
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Which load is kept of those in which the machine stood still for so many percent of the time, and how many were put.
+    async fn kept(stood: [f64; 3]) -> (f64, usize) {
+        let mut put = 0;
+        let kept = calmest(async |disturbed: Option<&Steady>| {
+            assert_eq!(disturbed.is_some(), put > 0);
+            put += 1;
+            Ok(Steady::disturbed(0.0, Some(stood[put - 1])))
+        });
+        let kept = kept.await.unwrap().figures.unwrap();
+        (kept.stood_percent.unwrap(), put)
+    }
+
+    #[tokio::test]
+    async fn a_load_is_put_again_while_the_machine_stands_still_three_times_at_most_and_the_calmest_is_kept() {
+        assert_eq!(kept([0.1, 9.0, 9.0]).await, (0.1, 1));
+        assert_eq!(kept([2.0, 0.2, 9.0]).await, (0.2, 2));
+        assert_eq!(kept([2.0, 3.0, 0.0]).await, (0.0, 3));
+        assert_eq!(kept([2.0, 1.0, 3.0]).await, (1.0, 3));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_put_at_all_is_not_put_again() {
+        let mut put = 0;
+        let failed = calmest(async |_| {
+            put += 1;
+            anyhow::bail!("the mesh has ended")
+        });
+        assert!(failed.await.is_err());
+        assert_eq!(put, 1);
+    }
 }

@@ -151,17 +151,10 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
     Ok(Steady { figures: Some(figures), complaints })
 }
 
-fn per_message(costs: &Costs, group: &str) -> Option<f64> {
-    costs.group(group)?.cpu_us_per_message
-}
-
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    /// A run from which so much time was stolen, and in which the machine stood still for so long.
-    fn run(stolen_percent: f64, stood_percent: Option<f64>) -> Steady {
+impl Steady {
+    /// A run from which so much time was stolen, and in which the machine stood still for so long, in percent.
+    pub(super) fn disturbed(stolen_percent: f64, stood_percent: Option<f64>) -> Self {
         let figures = Figures {
             messages: Totals::default(),
             delivered_share: 1.0,
@@ -172,13 +165,22 @@ mod tests {
             stolen_percent,
             stood_percent,
         };
-        Steady { figures: Some(figures), complaints: Vec::new() }
+        Self { figures: Some(figures), complaints: Vec::new() }
     }
+}
+
+fn per_message(costs: &Costs, group: &str) -> Option<f64> {
+    costs.group(group)?.cpu_us_per_message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn a_run_is_disturbed_by_more_than_a_little_and_one_without_figures_is_not() {
-        assert!(!run(0.4, None).is_disturbed() && run(1.1, None).is_disturbed());
-        assert!(!run(0.0, Some(0.2)).is_disturbed() && run(0.0, Some(0.3)).is_disturbed());
+        assert!(!Steady::disturbed(0.4, None).is_disturbed() && Steady::disturbed(1.1, None).is_disturbed());
+        assert!(!Steady::disturbed(0.0, Some(0.2)).is_disturbed() && Steady::disturbed(0.0, Some(0.3)).is_disturbed());
         assert!(!Steady { figures: None, complaints: vec!["refused".to_owned()] }.is_disturbed());
     }
 
@@ -186,11 +188,11 @@ mod tests {
     fn of_two_runs_the_calmer_is_kept_and_of_equal_ones_the_first() {
         let kept = |first: Steady, second: Steady| first.calmer(second).figures.map(|it| it.stolen_percent);
 
-        let (calm, worse) = (run(2.0, None), run(5.0, None));
+        let (calm, worse) = (Steady::disturbed(2.0, None), Steady::disturbed(5.0, None));
         assert_eq!(kept(worse, calm), Some(2.0));
-        assert_eq!(kept(run(0.9, Some(0.0)), run(0.1, Some(2.0))), Some(0.9));
-        let mut again = run(3.0, None);
+        assert_eq!(kept(Steady::disturbed(0.9, Some(0.0)), Steady::disturbed(0.1, Some(2.0))), Some(0.9));
+        let mut again = Steady::disturbed(3.0, None);
         again.complaints.push("second".to_owned());
-        assert!(run(3.0, None).calmer(again).complaints.is_empty());
+        assert!(Steady::disturbed(3.0, None).calmer(again).complaints.is_empty());
     }
 }

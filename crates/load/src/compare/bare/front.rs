@@ -87,10 +87,17 @@ impl Front {
     }
 
     fn let_in(&mut self) {
-        while let Ok((socket, _)) = self.listener.accept() {
-            // Who does not shake hands as the harness does is nobody.
-            if let Ok((socket, name)) = upgrade(socket.into()) {
-                let _ = self.welcome(socket, &name);
+        loop {
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    // Who does not shake hands as the harness does is nobody.
+                    if let Ok((socket, name)) = upgrade(socket.into()) {
+                        let _ = self.welcome(socket, &name);
+                    }
+                }
+                // Who has given up while waiting: behind it others may wait, of whom no event tells again.
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                Err(_) => return,
             }
         }
     }
