@@ -36,7 +36,7 @@ struct Watcher {
 }
 
 /// For each core, when it stood still, in the order of time: microseconds of the clock that was given to the meter.
-pub(crate) struct Hiccups {
+struct Hiccups {
     by_core: Vec<Vec<Range<u64>>>,
 }
 
@@ -50,12 +50,18 @@ impl HiccupMeter {
         Ok(Self { watchers: watchers.context("cannot start a thread")? })
     }
 
-    /// What was seen; `None` where the system lets nobody be that urgent, which takes root or `CAP_SYS_NICE`.
-    pub(crate) fn finish(self) -> Option<Hiccups> {
+    /// The share of the machine's time within `time_us` in which its cores stood still, at least, in percent; `None` where the system
+    /// lets nobody be that urgent, which takes root or `CAP_SYS_NICE`.
+    pub(crate) fn finish(self, time_us: &Range<u64>) -> Option<f64> {
         let threads: Vec<_> = self.watchers.into_iter().map(|watcher| watcher.thread).collect();
         let by_core = threads.into_iter().map(|thread| thread.join().ok().flatten()).collect::<Option<_>>()?;
-        Some(Hiccups { by_core })
+        Some(Hiccups { by_core }.percent(time_us))
     }
+}
+
+/// A line for people; empty where nothing is known.
+pub(crate) fn line(stood_percent: Option<f64>) -> String {
+    stood_percent.map_or_else(String::new, |percent| format!("machine     stood still {percent:.2}% of the time\n"))
 }
 
 fn watcher(core: usize, clock: Clock) -> io::Result<Watcher> {
@@ -88,7 +94,7 @@ fn hiccup(due_us: u64, woken_us: u64) -> Option<Range<u64>> {
 impl Hiccups {
     /// The share of all cores' time within `time_us` in which they stood still, in percent. It was at least that: how long a core had
     /// stood when its watcher was to be woken is not known.
-    pub(crate) fn percent(&self, time_us: &Range<u64>) -> f64 {
+    fn percent(&self, time_us: &Range<u64>) -> f64 {
         let overlap = |it: &Range<u64>| it.end.min(time_us.end).saturating_sub(it.start.max(time_us.start));
         let stood_us: u64 = self.by_core.iter().flatten().map(overlap).sum();
         let all_us = time_us.end.saturating_sub(time_us.start) * self.by_core.len() as u64;
@@ -118,15 +124,20 @@ mod tests {
     }
 
     #[test]
+    fn people_are_told_what_is_known() {
+        assert_eq!(line(Some(0.254)), "machine     stood still 0.25% of the time\n");
+        assert_eq!(line(None), "");
+    }
+
+    #[test]
     fn a_meter_watches_every_core_and_ends() {
         let clock = Clock::start();
         let meter = HiccupMeter::start(clock).unwrap();
         assert_eq!(meter.watchers.len(), thread::available_parallelism().unwrap().get());
         thread::park_timeout(Duration::from_millis(20));
 
-        let hiccups = meter.finish();
+        let percent = meter.finish(&(0..clock.now_us()));
 
-        let percent = hiccups.map(|it| it.percent(&(0..clock.now_us())));
         assert!(percent.is_none_or(|percent| (0.0..=100.0).contains(&percent)), "{percent:?}");
     }
 }

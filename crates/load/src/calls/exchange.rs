@@ -1,6 +1,7 @@
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
@@ -14,8 +15,9 @@ use super::{CallOptions, CallPart};
 use crate::client::{Client, Sent};
 use crate::clock::Clock;
 use crate::common::CommonPart;
-use crate::crew::Gate;
+use crate::crew::{Gate, Share};
 use crate::fleet::{Fleet, FleetOptions, Listener};
+use crate::hiccups::HiccupMeter;
 use crate::latency::Latencies;
 use crate::merge::add_counts;
 use crate::message::{Answer, Format, Size, read_answer};
@@ -63,7 +65,12 @@ struct Due {
 }
 
 /// Connects, passes the gate, and makes calls as the options say.
-pub(crate) async fn make_calls(fleet: &FleetOptions, options: &CallOptions, gate: Gate) -> Result<CallPart> {
+pub(crate) async fn make_calls(
+    fleet: &FleetOptions,
+    options: &CallOptions,
+    share: Share,
+    gate: Gate,
+) -> Result<CallPart> {
     let clients = usize::try_from(fleet.clients)?;
     let exchange = Rc::new(Exchange::new(fleet, options)?);
     let fleet = Fleet::connect(fleet.plan()?.0, &exchange).await?;
@@ -71,9 +78,11 @@ pub(crate) async fn make_calls(fleet: &FleetOptions, options: &CallOptions, gate
     gate.pass().await?;
     let partner_of = partners(clients, Pairing::Random, options.seed);
     let turns = turns(clients, options.seed);
+    let meter = share.is_first().then(|| HiccupMeter::start(exchange.clock)).transpose()?;
     let begun = exchange.run(&partner_of, &turns).await?;
+    let stood_percent = meter.and_then(|meter| meter.finish(&exchange.measured_us()));
     exchange.settle(Duration::from_millis(options.settle_ms)).await;
-    let part = exchange.part(&fleet, options.schedule().total(), begun);
+    let part = exchange.part(&fleet, begun, stood_percent);
     exchange.is_over.set(true);
     exchange.clients.borrow_mut().clear();
     fleet.close();
@@ -194,7 +203,12 @@ impl Exchange {
     }
 
     fn is_measured(&self, at_us: u64) -> bool {
-        at_us >= self.start_us.get() + self.options.warmup * 1_000_000
+        at_us >= self.measured_us().start
+    }
+
+    fn measured_us(&self) -> Range<u64> {
+        let start_us = self.start_us.get();
+        start_us + self.options.warmup * 1_000_000..start_us + self.options.schedule().duration_us
     }
 
     fn set_up(&self, Times { begin_us, set_up_us, answered_us }: Times, now_us: u64) {
@@ -205,13 +219,13 @@ impl Exchange {
         }
     }
 
-    fn part(&self, fleet: &Fleet, planned: u64, begun: u64) -> CallPart {
+    fn part(&self, fleet: &Fleet, begun: u64, stood_percent: Option<f64>) -> CallPart {
         let book = self.book.borrow();
         CallPart {
             common: CommonPart {
                 clients: fleet.clients.len(),
                 connect: fleet.connect.clone(),
-                planned,
+                planned: self.options.schedule().total(),
                 begun,
                 totals: book.totals(),
                 foreign: book.foreign(),
@@ -219,6 +233,7 @@ impl Exchange {
                 others: self.others.take(),
                 closed: self.closed.take(),
                 timeline: self.timeline.borrow().clone(),
+                stood_percent,
             },
             set_up: book.done(),
             unsent: self.unsent.get(),

@@ -120,10 +120,7 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
     let books = Rc::new(if target.contestant == Contestant::Echo { books.of_an_echo() } else { books });
     let fleet = Fleet::connect(target.plan(&options, CONNECT_RATE)?, &books).await?;
     let meter = HiccupMeter::start(books.clock)?;
-    let sender = Sender::new(&books, &fleet, &traffic)?;
-    let measured_us = sender.measured_from_us()..sender.end_us();
-    let sending = sender.run(&target.watched).await?;
-    let stood_percent = meter.finish().map(|hiccups| hiccups.percent(&measured_us));
+    let sending = Sender::new(&books, &fleet, &traffic)?.run(&target.watched, Some(meter)).await?;
     books.settle(traffic.settle()).await;
     let findings = Findings::new(&traffic, &fleet, &books, sending);
     books.expect_endings();
@@ -146,7 +143,7 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
         whole_us: per_message(costs, "all").filter(|_| target.contestant.has_nodes()),
         generator_percent: findings.own_cpu_share() * 100.0,
         stolen_percent: costs.stolen_percent,
-        stood_percent,
+        stood_percent: findings.stood_percent(),
     };
     Ok(Steady { figures: Some(figures), complaints })
 }

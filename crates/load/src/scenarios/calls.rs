@@ -63,7 +63,8 @@ pub async fn run(options: &Options) -> Result<Outcome> {
 async fn at_rate(options: &Options, rate: u64) -> Result<Option<Report>> {
     let calls = CallOptions { rate, ..options.calls.clone() };
     let watch = Watch::new(&options.fleet);
-    let part = async |share, gate| make_calls(&options.fleet.of_share(share), &calls.of_share(share)?, gate).await;
+    let part =
+        async |share, gate| make_calls(&options.fleet.of_share(share), &calls.of_share(share)?, share, gate).await;
     let more = [format!("--rate={rate}")];
     let work = options.crew.work(&more, part, |over| watch.run(over)).await?;
     Ok(work.map(|Work { part, beside }| Report::new(&calls, options.crew.processes, part, &beside)))

@@ -9,6 +9,7 @@ use clap::Args;
 use signaling_devmesh::MeshFile;
 
 use crate::fleet::{Fleet, FleetOptions};
+use crate::hiccups::HiccupMeter;
 use crate::hostile::{Crowd, Edges, HostileOptions, Present, Report};
 use crate::outcome::Outcome;
 use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
@@ -86,7 +87,8 @@ async fn good_clients(
     let (plan, watched) = fleet.plan()?;
     let fleet = Fleet::connect(plan, &books).await?;
     others_come().await?;
-    let sending = Sender::new(&books, &fleet, traffic)?.run(&watched).await?;
+    let meter = HiccupMeter::start(books.clock)?;
+    let sending = Sender::new(&books, &fleet, traffic)?.run(&watched, Some(meter)).await?;
     books.settle(traffic.settle()).await;
     let findings = Findings::new(traffic, &fleet, &books, sending);
     books.expect_endings();

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::crew::{CrewOptions, Gate, Share, Work};
 use crate::fleet::{Fleet, FleetOptions};
+use crate::hiccups::HiccupMeter;
 use crate::html::Mark;
 use crate::outcome::Outcome;
 use crate::plots;
@@ -68,7 +69,8 @@ async fn part(options: &Options, share: Share, gate: Gate) -> Result<TrafficPart
     let books = Rc::new(Books::new(&fleet, &traffic, Wanted::default())?);
     let fleet = Fleet::connect(plan, &books).await?;
     gate.pass().await?;
-    let sending = Sender::new(&books, &fleet, &traffic)?.run(&watched).await?;
+    let meter = share.is_first().then(|| HiccupMeter::start(books.clock)).transpose()?;
+    let sending = Sender::new(&books, &fleet, &traffic)?.run(&watched, meter).await?;
     books.settle(traffic.settle()).await;
     let part = TrafficPart::new(&fleet, &books, sending);
     books.expect_endings();

@@ -9,6 +9,7 @@ use super::sender::Sending;
 use super::{Books, TrafficOptions};
 use crate::costs::Costs;
 use crate::fleet::Fleet;
+use crate::hiccups;
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
 use crate::outcome::closed_failures;
@@ -53,6 +54,9 @@ struct Generator {
     /// From the intended time to the write.
     lateness_us: Percentiles,
     cpu_seconds: f64,
+    /// The share of the measured time in which its machine stood still, at least, in percent; absent where that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stood_percent: Option<f64>,
 }
 
 impl Findings {
@@ -81,6 +85,7 @@ impl Findings {
                 delivered_per_second: part.messages as f64 / seconds,
                 lateness_us: common.lateness.percentiles(),
                 cpu_seconds: part.own_cpu_seconds,
+                stood_percent: common.stood_percent,
             },
             messages: common.totals,
             foreign: common.foreign,
@@ -118,6 +123,11 @@ impl Findings {
     /// The harness's own, of one core.
     pub(crate) fn own_cpu_share(&self) -> f64 {
         self.generator.cpu_seconds / self.seconds as f64
+    }
+
+    /// Of its machine's time, in percent, where that can be told.
+    pub(crate) fn stood_percent(&self) -> Option<f64> {
+        self.generator.stood_percent
     }
 
     pub(crate) fn costs(&self) -> Option<&Costs> {
@@ -161,7 +171,8 @@ impl Findings {
              rate        {:.0}/s delivered of {}/s, {:.2}% of the schedule sent\n\
              latency     {}\n\
              lateness    {} (the generator's own)\n\
-             generator   {:.1}% CPU\n",
+             generator   {:.1}% CPU\n\
+             {}",
             self.clients,
             self.connect_seconds,
             self.connect_us.line(),
@@ -173,6 +184,7 @@ impl Findings {
             self.latency_us.line(),
             generator.lateness_us.line(),
             generator.cpu_seconds * 100.0 / self.seconds as f64,
+            hiccups::line(generator.stood_percent),
         );
         // Writing to a String cannot fail.
         if self.acks != AckTotals::default() {
