@@ -35,16 +35,38 @@ case "$name $*" in
     [[ ! -e $STAND_IN_DIR/too-old ]] || exit 1
     [[ ! -e $STAND_IN_DIR/real-kubectl ]] || exec "$(cat "$STAND_IN_DIR/real-kubectl")" "$@"
     cat "$2/kustomization.yaml"
-    cat "$STAND_IN_DIR/deployments" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
+    cat "$STAND_IN_DIR/deployments" "$STAND_IN_DIR/autoscalers" "$STAND_IN_DIR/rendered" 2>/dev/null || true ;;
 *" get secret signaling-tokens "*) cat "$STAND_IN_DIR/tokens" 2>/dev/null || true ;;
 *" get secret signaling-tls "*) cat "$STAND_IN_DIR/certificate" 2>/dev/null || true ;;
 *" get secret signaling-mesh --output go-template"*) cat "$STAND_IN_DIR/keys" ;;
 *" get secret "*) cat "$STAND_IN_DIR/secret" 2>/dev/null || true ;;
+*" get deployment "*"={.spec.replicas}") [[ "$*" =~ deployment\ ([a-z-]+) ]]
+    cat "$STAND_IN_DIR/replicas-${BASH_REMATCH[1]}" 2>/dev/null || true ;;
+*" get deployment "*"={.status.readyReplicas}")
+    # One answer a line; the last one stays.
+    mapfile -t ready <"$STAND_IN_DIR/ready"
+    echo "${ready[0]}"
+    ((${#ready[@]} == 1)) || printf '%s\n' "${ready[@]:1}" >"$STAND_IN_DIR/ready" ;;
 *" get deployment signaling-balancers "*) cat "$STAND_IN_DIR/variables" 2>/dev/null ;;
 *" create secret "*) folder=${!#}; cd "${folder#--from-file=}" && wc -c * >>"$STAND_IN_DIR/secret-files" ;;
 *" get job "*) cat "$STAND_IN_DIR/job" 2>/dev/null || echo 1/ ;;
 esac
 "#;
+
+/// As rendered, of two Deployments.
+const AUTOSCALERS: &str = "---
+kind: HorizontalPodAutoscaler
+metadata:
+  name: signaling-balancers
+spec:
+  minReplicas: 2
+---
+kind: HorizontalPodAutoscaler
+metadata:
+  name: signaling-nodes
+spec:
+  minReplicas: 3
+";
 
 struct Desk {
     dir: TempDir,
@@ -67,6 +89,8 @@ impl Desk {
         desk.says("clusters", "another\n");
         desk.says("keys", "admin-token\nhash-seed\nmesh-secret\nroom-store-password\n");
         desk.says("deployments", "  name: signaling-balancers\n  name: signaling-nodes\n  name: signaling-redis\n");
+        desk.says("autoscalers", AUTOSCALERS);
+        desk.says("ready", "3\n");
         desk.says("variables", "POD_NAME SIGNALING_ALLOW_ANONYMOUS");
         desk
     }
@@ -153,6 +177,14 @@ fn deletes_the_mesh(kubectl: &str, overlay: &str) -> String {
     format!("{kubectl} delete --ignore-not-found -f deploy/overlays/{overlay}/namespace.yaml")
 }
 
+/// Asks how many pods of a Deployment are ready.
+fn asks_for_ready(kubectl: &str, deployment: &str) -> String {
+    format!(
+        "{kubectl} --namespace signaling get deployment {deployment} --ignore-not-found \
+         --output jsonpath={{.status.readyReplicas}}"
+    )
+}
+
 /// What any deployment ends with, by the given `kubectl`.
 fn applied_by(kubectl: &str, overlay: &str) -> Vec<String> {
     let mut calls = vec![
@@ -166,9 +198,17 @@ fn applied_by(kubectl: &str, overlay: &str) -> Vec<String> {
             "{kubectl} --namespace signaling get secret signaling-tokens --ignore-not-found --output name"
         ));
     }
+    for name in ["signaling-nodes", "signaling-balancers"] {
+        calls.push(format!(
+            "{kubectl} --namespace signaling get deployment {name} --ignore-not-found --output jsonpath={{.spec.replicas}}"
+        ));
+    }
     calls.push(format!("{kubectl} apply -f @/rendered.yaml"));
     for name in ["signaling-redis", "signaling-nodes", "signaling-balancers"] {
         calls.push(format!("{kubectl} --namespace signaling rollout status deployment/{name} --timeout 300s"));
+        if name != "signaling-redis" {
+            calls.push(asks_for_ready(kubectl, name));
+        }
     }
     calls
 }
@@ -238,6 +278,52 @@ fn a_store_of_somebody_elses_is_not_waited_for() {
     let waited: Vec<String> = waited.collect();
     assert_eq!(waited.len(), 2, "{waited:?}");
     assert!(!waited.iter().any(|call| call.contains("signaling-redis")), "{waited:?}");
+}
+
+#[test]
+fn deploy_waits_for_the_minimum_before_the_address() {
+    let desk = Desk::with(&ALL).hurried();
+    desk.says("ready", "\n1\n2\n3\n");
+
+    assert!(desk.makes("deploy").contains("http://127.0.0.1:8080/"));
+
+    let calls = desk.calls();
+    let asks = |name| calls.iter().filter(|call| **call == asks_for_ready(KUBECTL_OF_KIND, name)).count();
+    assert_eq!((asks("signaling-nodes"), asks("signaling-balancers")), (4, 1));
+}
+
+#[test]
+fn deploy_fails_without_an_address_below_the_minimum() {
+    let desk = Desk::with(&ALL).hurried();
+    desk.says("ready", "2\n");
+
+    let end = desk.make("deploy");
+
+    assert!(!end.status.success());
+    assert_eq!(String::from_utf8(end.stdout).unwrap(), "");
+    let complaint = String::from_utf8(end.stderr).unwrap();
+    assert!(complaint.contains("2 of 3 pods of signaling-nodes are ready"), "{complaint}");
+}
+
+#[test]
+fn deploy_keeps_the_number_of_pods_of_a_busy_mesh() {
+    let Some(kubectl) = tool("kubectl") else { return };
+    let desk = Desk::with(&["docker", "kubectl"]).having("CONTEXT", "prod").having("REGISTRY", "registry.test/team");
+    desk.says("real-kubectl", &kubectl.display().to_string());
+    desk.says("tokens", "secret/signaling-tokens\n");
+    let applied = |nodes: &str, balancers: &str| {
+        desk.says("replicas-signaling-nodes", nodes);
+        desk.says("replicas-signaling-balancers", balancers);
+        desk.makes("deploy");
+        let applied = fs::read_to_string(desk.target().join("deploy/rendered.yaml")).unwrap();
+        let rendered = Rendered::read("rendered", applied);
+        ["signaling-nodes", "signaling-balancers"]
+            .map(|name| rendered.object("Deployment", name)["spec"]["replicas"].as_u64().unwrap())
+    };
+
+    assert_eq!(applied("", ""), [3, 3], "the minimum of a mesh that is not there yet");
+    assert_eq!(applied("10", "4"), [10, 4]);
+    assert_eq!(applied("1", "4"), [3, 4]);
 }
 
 #[test]

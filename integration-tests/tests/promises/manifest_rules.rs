@@ -246,16 +246,23 @@ fn selectors_and_autoscalers_and_budgets_mean_pods_that_exist() {
             let autoscaler = &rendered.object("HorizontalPodAutoscaler", name)["spec"];
             let deployment = &rendered.object("Deployment", name)["spec"];
             assert_eq!(autoscaler["scaleTargetRef"]["name"], name);
-            assert!(
-                deployment.get("replicas").is_none(),
-                "{name}: each apply would reset what the autoscaler has chosen"
-            );
             assert!(deployment["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"].is_string());
             let down = &autoscaler["behavior"]["scaleDown"];
             assert!(
                 down["stabilizationWindowSeconds"].as_u64().unwrap() >= 300,
                 "{name}: those who move should do so once"
             );
+        }
+    }
+}
+
+#[test]
+fn deployments_state_the_minimum_of_their_autoscalers() {
+    for rendered in Rendered::meshes() {
+        for name in ["signaling-nodes", "signaling-balancers"] {
+            let minimum = &rendered.object("HorizontalPodAutoscaler", name)["spec"]["minReplicas"];
+            let stated = &rendered.object("Deployment", name)["spec"]["replicas"];
+            assert_eq!(stated, minimum, "{}: {name}", rendered.folder);
         }
     }
 }
