@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,16 @@ pub(crate) struct Ledger {
     /// promised for each socket alone.
     on_earlier_sockets: u64,
     again_on_this: BTreeSet<u64>,
+    /// Numbers with an `ack` that have not arrived.
+    acked: BTreeSet<u64>,
+    /// Numbers that were under way when a socket of the receiver broke.
+    breaks: Vec<RangeInclusive<u64>>,
     copied: u64,
     doubled: u64,
     swapped: u64,
 }
 
-/// The sum over all pairs. Everything but `sent`, `delivered` and `copied` ought to be 0.
+/// The sum over all pairs. Everything but `sent`, `delivered`, `gone` and `copied` ought to be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     /// Written to a socket.
@@ -30,6 +34,9 @@ pub(crate) struct Totals {
     pub(crate) delivered: u64,
     /// Never arrived.
     pub(crate) lost: u64,
+    /// Written to a socket that broke before its client had read them: they have an `ack`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) gone: u64,
     /// Arrived again, since the sender did not know that they had arrived and sent them again, or on another socket.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) copied: u64,
@@ -61,8 +68,26 @@ impl Ledger {
         self.again_on_this.clear();
     }
 
+    /// The receiver's socket broke.
+    pub(crate) fn receiver_broke(&mut self) {
+        self.breaks.push(self.highest + 1..=self.sent);
+    }
+
+    /// The sender has the `ack` of a message.
+    pub(crate) fn acked(&mut self, number: u64) {
+        if !self.has(number) {
+            self.acked.insert(number);
+        }
+    }
+
+    /// Whether a message was written to a socket that broke, and has not arrived.
+    pub(crate) fn is_gone(&self, number: u64) -> bool {
+        self.acked.contains(&number) && self.breaks.iter().any(|under_way| under_way.contains(&number))
+    }
+
     /// A message arrived. `true` when it is this one's first time.
     pub(crate) fn arrived(&mut self, number: u64) -> bool {
+        self.acked.remove(&number);
         if number == self.highest + 1 {
             self.highest = number;
             return true;
@@ -100,6 +125,7 @@ impl AddAssign for Totals {
         self.sent += other.sent;
         self.delivered += other.delivered;
         self.lost += other.lost;
+        self.gone += other.gone;
         self.copied += other.copied;
         self.doubled += other.doubled;
         self.swapped += other.swapped;
@@ -111,10 +137,12 @@ impl Totals {
     pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
         let mut totals = Self::default();
         for ledger in ledgers {
+            let gone = ledger.acked.iter().filter(|number| ledger.is_gone(**number)).count() as u64;
             totals += Self {
                 sent: ledger.sent,
                 delivered: ledger.delivered(),
-                lost: ledger.sent.saturating_sub(ledger.delivered()),
+                lost: ledger.sent.saturating_sub(ledger.delivered() + gone),
+                gone,
                 copied: ledger.copied,
                 doubled: ledger.doubled,
                 swapped: ledger.swapped,
@@ -197,6 +225,26 @@ mod tests {
 
         let expected = Totals { sent: 2, delivered: 2, copied: 1, doubled: 2, ..Totals::default() };
         assert_eq!(Totals::of([&ledger]), expected);
+    }
+
+    #[test]
+    fn acked_message_under_way_is_gone_when_the_socket_breaks() {
+        let mut ledger = Ledger::default();
+        for number in 1..=5 {
+            ledger.sent();
+            if number == 4 {
+                ledger.receiver_broke();
+            }
+        }
+        ledger.arrived(1);
+        // The second arrives after all, the third has no ack, and the fifth was sent later.
+        for number in [1, 2, 4, 5] {
+            ledger.acked(number);
+        }
+        ledger.arrived(2);
+
+        assert_eq!(Totals::of([&ledger]), Totals { sent: 5, delivered: 2, gone: 1, lost: 2, ..Totals::default() });
+        assert_eq!([2, 3, 4, 5].map(|number| ledger.is_gone(number)), [false, false, true, false]);
     }
 
     #[test]

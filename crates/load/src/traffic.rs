@@ -13,7 +13,7 @@ mod recording;
 mod sender;
 
 pub(crate) use acks::AckTotals;
-pub(crate) use books::{Books, Returns, Wanted};
+pub(crate) use books::{Books, Returns, Wanted, is_break};
 pub(crate) use findings::Findings;
 pub(crate) use options::TrafficOptions;
 pub(crate) use part::TrafficPart;

@@ -62,6 +62,17 @@ fn a_closed_socket_is_a_failure_with_its_code() {
 }
 
 #[test]
+fn closed_socket_is_a_failure_where_sessions_resume_too() {
+    let arguments = ["--resume", "--clients=4", "--rate=100", "--settle-ms=10", "--warmup=0"];
+
+    let failures = steady(Relay::ClosesFirst, &arguments).unwrap().failures;
+
+    for expected in ["sockets closed: 1013", "came back and got a new session"] {
+        assert!(failures.iter().any(|failure| failure.contains(expected)), "no {expected}: {failures:?}");
+    }
+}
+
+#[test]
 fn a_rate_that_cannot_be_sent_is_a_failure() {
     let arguments = ["--clients=2", "--rate=1000", "--size=60000", "--settle-ms=10", "--warmup=0"];
 

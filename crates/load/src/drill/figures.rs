@@ -96,9 +96,9 @@ impl Figures {
         };
         let last_us = samples.last().map_or(*end_us, |sample| sample.at_us + 1).max(*end_us);
         let effect = course.effect(fault_us.start..last_us);
-        let Totals { sent, delivered, lost, copied, doubled, swapped } = books.totals();
+        let Totals { sent, delivered, lost, copied, doubled, swapped, .. } = books.totals();
         let AckTotals { unanswered, untrue, .. } = books.ack_totals();
-        let Returns { sent_away, returned, resumed, sent_again } = books.returns();
+        let Returns { sent_away, returned, resumed, sent_again, .. } = books.returns();
         let us = Duration::from_micros;
         Self {
             load: load.clone(),

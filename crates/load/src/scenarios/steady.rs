@@ -27,6 +27,11 @@ pub struct Options {
     /// How many processes they are in.
     #[command(flatten)]
     pub crew: CrewOptions,
+    /// Resume each session whose socket breaks or is closed with 1001, as when balancers are
+    /// replaced. Every message then asks for an ack and is sent again without one. Without this
+    /// flag each closed socket is a failure.
+    #[arg(long)]
+    pub resume: bool,
     /// Fail when the 99th percentile of latency is above this.
     #[arg(long)]
     pub max_p99_ms: Option<f64>,
@@ -61,12 +66,14 @@ pub async fn run(options: &Options) -> Result<Outcome> {
 }
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<TrafficPart> {
-    let (fleet, traffic) = (options.fleet.of_share(share), options.traffic.of_share(share)?);
+    let (mut fleet, traffic) = (options.fleet.of_share(share), options.traffic.of_share(share)?);
+    fleet.come_back = options.resume;
     let (plan, mut watched) = fleet.plan()?;
     if !share.is_first() {
         watched.clear();
     }
-    let books = Rc::new(Books::new(&fleet, &traffic, Wanted::default())?);
+    let wanted = Wanted { ack_share: if options.resume { 1.0 } else { 0.0 }, recording: false };
+    let books = Rc::new(Books::new(&fleet, &traffic, wanted)?);
     let fleet = Fleet::connect(plan, &books).await?;
     gate.pass().await?;
     let meter = share.is_first().then(|| HiccupMeter::start(books.clock)).transpose()?;
@@ -80,7 +87,11 @@ async fn part(options: &Options, share: Share, gate: Gate) -> Result<TrafficPart
 
 fn failures(options: &Options, findings: &Findings) -> Vec<String> {
     let mut failures = findings.failures(&options.traffic);
-    failures.extend(findings.closed_failures());
+    if options.resume {
+        failures.extend(findings.return_failures());
+    } else {
+        failures.extend(findings.closed_failures());
+    }
     let p99 = findings.latency().p99 as f64 / 1_000.0;
     if let Some(limit) = options.max_p99_ms.filter(|limit| p99 > *limit) {
         failures.push(format!("p99 is {p99:.1} ms, above {limit} ms"));

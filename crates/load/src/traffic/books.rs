@@ -1,9 +1,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::time::Duration;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use super::TrafficOptions;
 use super::acks::{AckTotals, Acks, Question, Told};
@@ -43,6 +44,7 @@ pub(crate) struct Books {
     closed: RefCell<BTreeMap<String, u64>>,
     come_back: bool,
     returns: Cell<Returns>,
+    away_since_us: RefCell<BTreeMap<usize, u64>>,
     is_over: Cell<bool>,
 }
 
@@ -56,7 +58,7 @@ pub(crate) struct Wanted {
 }
 
 /// Of clients that come back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Returns {
     /// Sockets that were closed with 1001.
     pub(crate) sent_away: u64,
@@ -66,10 +68,27 @@ pub(crate) struct Returns {
     pub(crate) resumed: u64,
     /// Messages that they sent once more.
     pub(crate) sent_again: u64,
+    /// Clients whose socket ended within the schedule and that have not come back yet.
+    pub(crate) away: u64,
 }
 
 /// What a socket ends with that is sent to another server.
 const GOING_AWAY: &str = "1001";
+
+/// Whether a socket ended without a close code.
+pub(crate) fn is_break(reason: &str) -> bool {
+    reason.parse::<u16>().is_err()
+}
+
+impl AddAssign for Returns {
+    fn add_assign(&mut self, other: Self) {
+        self.sent_away += other.sent_away;
+        self.returned += other.returned;
+        self.resumed += other.resumed;
+        self.sent_again += other.sent_again;
+        self.away += other.away;
+    }
+}
 
 impl Books {
     pub(crate) fn new(fleet: &FleetOptions, traffic: &TrafficOptions, wanted: Wanted) -> Result<Self> {
@@ -96,6 +115,7 @@ impl Books {
             closed: RefCell::default(),
             come_back: fleet.come_back,
             returns: Cell::default(),
+            away_since_us: RefCell::default(),
             is_over: Cell::new(false),
         })
     }
@@ -135,7 +155,8 @@ impl Books {
 
     /// Waits until all has arrived and is answered, at most so long, and a little more for repeats.
     pub(crate) async fn settle(&self, at_most: Duration) {
-        settle(at_most, LOOK_EVERY, || self.totals().lost == 0 && self.acks.borrow().open() == 0).await;
+        let is_settled = || self.totals().lost == 0 && self.acks.borrow().open() == 0 && self.returns().away == 0;
+        settle(at_most, LOOK_EVERY, is_settled).await;
     }
 
     /// From now on a socket that ends is no finding.
@@ -158,7 +179,9 @@ impl Books {
     }
 
     pub(crate) fn returns(&self) -> Returns {
-        self.returns.get()
+        let (_, end_us) = self.measured_us.get();
+        let away = self.away_since_us.borrow().values().filter(|since_us| **since_us < end_us).count() as u64;
+        Returns { away, ..self.returns.get() }
     }
 
     pub(crate) fn totals(&self) -> Totals {
@@ -167,7 +190,11 @@ impl Books {
 
     pub(crate) fn ack_totals(&self) -> AckTotals {
         let ledgers = self.ledgers.borrow();
-        self.acks.borrow().totals(|question| ledgers[question.receiver].has(question.number))
+        let has_arrived = |question: &Question| {
+            let ledger = &ledgers[question.receiver];
+            ledger.has(question.number) || ledger.is_gone(question.number)
+        };
+        self.acks.borrow().totals(has_arrived)
     }
 
     pub(crate) fn latencies(&self) -> Latencies {
@@ -208,6 +235,9 @@ impl Books {
         match answer {
             Answer::Ack(id) => {
                 told(id, Told::Delivered);
+                if let Some(question) = self.acks.borrow().question(id) {
+                    self.ledgers.borrow_mut()[question.receiver].acked(question.number);
+                }
                 Some(id)
             }
             Answer::Error { code, id } => {
@@ -266,9 +296,15 @@ impl Listener for Books {
         None
     }
 
-    fn ended(&self, _client: usize, reason: String) {
+    fn ended(&self, client: usize, reason: String) {
+        if self.come_back {
+            self.away_since_us.borrow_mut().insert(client, self.clock.now_us());
+        }
         if self.come_back && reason == GOING_AWAY {
             return self.count_returns(|returns| returns.sent_away += 1);
+        }
+        if self.come_back && is_break(&reason) {
+            self.ledgers.borrow_mut()[client].receiver_broke();
         }
         if !self.is_over.get() {
             *self.closed.borrow_mut().entry(reason).or_default() += 1;
@@ -277,6 +313,7 @@ impl Listener for Books {
     }
 
     fn returned(&self, client: usize, how: &Return) {
+        self.away_since_us.borrow_mut().remove(&client);
         self.count_returns(|returns| {
             returns.returned += 1;
             returns.resumed += u64::from(how.resumed);
@@ -338,7 +375,7 @@ mod tests {
         let totals = books.totals();
 
         assert_eq!((totals.delivered, totals.copied, totals.doubled), (1, 1, 1));
-        assert_eq!(books.returns(), Returns { sent_away: 0, returned: 1, resumed: 1, sent_again: 1 });
+        assert_eq!(books.returns(), Returns { returned: 1, resumed: 1, sent_again: 1, ..Returns::default() });
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::acks::AckTotals;
 use super::part::TrafficPart;
 use super::sender::Sending;
-use super::{Books, TrafficOptions};
+use super::{Books, Returns, TrafficOptions, is_break};
 use crate::costs::Costs;
 use crate::fleet::Fleet;
 use crate::hiccups;
@@ -33,6 +33,9 @@ pub(crate) struct Findings {
     /// Messages and other requests answered by an `error`.
     errors: u64,
     acks: AckTotals,
+    /// Of clients that come back.
+    #[serde(skip_serializing_if = "is_none")]
+    returns: Returns,
     /// From the intended time of sending to arrival.
     latency_us: Percentiles,
     /// Errors by code, other frames by type.
@@ -57,6 +60,10 @@ struct Generator {
     /// The share of the measured time in which its machine stood still, at least, in percent; absent where that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     stood_percent: Option<f64>,
+}
+
+fn is_none(returns: &Returns) -> bool {
+    *returns == Returns::default()
 }
 
 impl Findings {
@@ -91,6 +98,7 @@ impl Findings {
             foreign: common.foreign,
             errors: part.errors,
             acks: part.acks,
+            returns: part.returns,
             latency_us: part.latency.percentiles(),
             other_frames: common.others,
             closed: common.closed,
@@ -161,6 +169,16 @@ impl Findings {
         closed_failures(&self.closed)
     }
 
+    /// What speaks against the servers where clients come back: sockets may end with 1001 or break.
+    pub(crate) fn return_failures(&self) -> impl Iterator<Item = String> + '_ {
+        let Returns { returned, resumed, away, .. } = self.returns;
+        let counts =
+            [(away, "clients have not come back"), (returned - resumed, "clients came back and got a new session")];
+        let wrong = counts.into_iter().filter(|(count, _)| *count > 0);
+        let closed = self.closed_failures().zip(self.closed.keys()).filter(|(_, reason)| !is_break(reason));
+        wrong.map(|(count, what)| format!("{count} {what}")).chain(closed.map(|(failure, _)| failure))
+    }
+
     pub(crate) fn table(&self) -> String {
         let Totals { sent, delivered, lost, doubled, swapped, .. } = self.messages;
         let generator = &self.generator;
@@ -196,6 +214,15 @@ impl Findings {
                  {repeated} repeated, {stray} stray; p99 {}  max {} ms",
                 ms(p99_us),
                 ms(max_us),
+            );
+        }
+        if !is_none(&self.returns) {
+            let Returns { sent_away, returned, resumed, sent_again, .. } = self.returns;
+            let Totals { gone, copied, .. } = self.messages;
+            let _ = writeln!(
+                table,
+                "back        {returned} sockets ({sent_away} after 1001), {resumed} with their session; messages: \
+                 {sent_again} sent again, {copied} arrived again, {gone} gone with a broken socket",
             );
         }
         for (what, count) in &self.other_frames {

@@ -1,8 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use super::Books;
 use super::acks::AckTotals;
 use super::sender::Sending;
+use super::{Books, Returns};
 use crate::common::CommonPart;
 use crate::costs::Costs;
 use crate::crew::Part;
@@ -19,6 +19,7 @@ pub(crate) struct TrafficPart {
     pub(super) own_cpu_seconds: f64,
     pub(super) errors: u64,
     pub(super) acks: AckTotals,
+    pub(super) returns: Returns,
     pub(super) latency: Latencies,
     /// Of the process that watches the servers.
     pub(super) costs: Option<Costs>,
@@ -45,6 +46,7 @@ impl TrafficPart {
             own_cpu_seconds: sending.own_cpu_seconds,
             errors: books.errors(),
             acks: books.ack_totals(),
+            returns: books.returns(),
             latency: books.latencies(),
             costs: sending.costs,
         }
@@ -59,6 +61,7 @@ impl Part for TrafficPart {
         self.own_cpu_seconds += other.own_cpu_seconds;
         self.errors += other.errors;
         self.acks.absorb(other.acks);
+        self.returns += other.returns;
         self.latency.absorb(&other.latency);
         self.costs = self.costs.take().or(other.costs);
     }
