@@ -27,7 +27,7 @@ impl Default for HoldLimits {
 }
 
 /// What a parcel costs beside its payload.
-const OVERHEAD: usize = 160;
+pub(super) const OVERHEAD: usize = 160;
 
 /// The way that a fate has to take.
 #[derive(Debug, Clone, PartialEq, Eq)]

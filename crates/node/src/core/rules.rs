@@ -78,3 +78,37 @@ impl Default for Rules {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use signaling_edge::core::{FilterLimits, StoreLimits};
+
+    use super::super::hold::{HoldLimits, OVERHEAD};
+    use super::Rules;
+
+    const PROTOCOL: &str = include_str!("../../../protocol/PROTOCOL.md");
+
+    #[test]
+    fn protocol_text_states_the_bounds_of_its_promises() {
+        let (_, section) = PROTOCOL.split_once("### What bounds the promises").unwrap();
+        let (section, _) = section.split_once("\n### ").unwrap();
+        let (hold, store, filter) = (HoldLimits::default(), StoreLimits::default(), FilterLimits::default());
+        let Rules { max_for_absent, max_lingering, repeat_held_after, .. } = Rules::default();
+        let thousands = |number: usize| format!("{},{:03}", number / 1_000, number % 1_000);
+        let expected = [
+            format!("{max_for_absent} messages of one sender's session"),
+            format!("{} MiB for one absent recipient", hold.bytes_per_recipient >> 20),
+            format!("{} MiB on one node", hold.bytes >> 20),
+            format!("{OVERHEAD} bytes more"),
+            format!("every {} s", repeat_held_after.as_secs()),
+            format!("{} such sessions", thousands(max_lingering)),
+            format!("{} messages or {} KiB of one session", store.frames, store.bytes >> 10),
+            format!("{} sessions that have sent to it", thousands(filter.origins)),
+            format!("hold time and {} s", filter.afterlife.as_secs()),
+        ];
+        for bound in expected {
+            assert!(section.contains(&bound), "PROTOCOL.md does not state: {bound}");
+        }
+    }
+}
