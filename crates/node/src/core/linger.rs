@@ -31,6 +31,12 @@ impl Lingering {
         self.until.saturating_duration_since(now)
     }
 
+    /// Returns the time of the socket's loss, at this node or another. `resume` is the resume time,
+    /// which is the same on all nodes.
+    pub(super) fn lost(&self, resume: Duration) -> Option<Instant> {
+        self.until.checked_sub(resume)
+    }
+
     /// The latest number known of it.
     pub(super) fn seq(&self) -> u64 {
         self.seq

@@ -1,5 +1,7 @@
 //! Full rooms, and the line in front of them.
 
+use std::time::Duration;
+
 use signaling_node::core::RoomSettings;
 use signaling_protocol::trunk::Gone;
 
@@ -98,6 +100,47 @@ fn the_seat_of_one_who_dropped_out_is_kept_and_then_goes_to_the_first_in_line() 
     stage.passes(3 * SECOND);
     assert_eq!(stage.members("r"), ["b"]);
     assert!(stage.heard("b").last().unwrap().contains(r#""type":"joined""#));
+}
+
+/// A seat lasts for as long as its session, so the session's end frees it.
+fn grace_of_resume_time() -> RoomSettings {
+    RoomSettings { shared: true, grace: 30 * SECOND, ..RoomSettings::default() }
+}
+
+fn has_joined(stage: &mut Stage, name: &'static str) -> bool {
+    stage.heard(name).last().is_some_and(|last| last.contains(r#""type":"joined""#))
+}
+
+#[test]
+fn seat_is_freed_when_session_ends_at_any_moment() {
+    for phase in 0..12 {
+        let mut stage = Stage::with(&["n0", "n1"], 1, grace_of_resume_time());
+        // Sweeps of a process come a little late.
+        stage.step = Duration::from_millis(51);
+        [("a", "n0"), ("b", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
+        ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+        stage.passes(SECOND + phase * stage.step);
+        stage.goes("a", Gone::Lost);
+        stage.passes(31 * SECOND);
+        // A list of the members would itself make the store end the seat.
+        assert!(has_joined(&mut stage, "b"), "{phase} sweeps later");
+    }
+}
+
+#[test]
+fn seat_is_freed_in_time_when_its_session_was_moved() {
+    let mut stage = Stage::with(&["n0", "n1"], 1, grace_of_resume_time());
+    let absent = stage.client_of("n0");
+    stage.comes(absent, "n0");
+    stage.comes("b", "n1");
+    [absent, "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.goes(absent, Gone::Lost);
+    stage.passes(20 * SECOND);
+    stage.drains("n0");
+    stage.passes(9 * SECOND);
+    assert_eq!(stage.members("r"), [absent], "its client may come back");
+    stage.passes(2 * SECOND);
+    assert!(has_joined(&mut stage, "b"));
 }
 
 #[test]

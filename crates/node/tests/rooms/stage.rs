@@ -9,6 +9,7 @@ use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKe
 use signaling_protocol::grant::{Grant, SignalScope};
 use signaling_protocol::trunk::{Attach, Fate, Gone, Request, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, Incarnation, Left, NodeId, RoomName, SessionId};
+use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, Outcome, Rooms, Rules, StoreError, Who};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -42,6 +43,8 @@ pub(crate) struct Stage {
     /// Clients take part in custody, from now on.
     pub(crate) reliable: bool,
     pub(crate) now: Instant,
+    /// The time between two sweeps.
+    pub(crate) step: Duration,
     start: Instant,
     slots: Slot,
     /// What the tokens of clients let them do, of those who have one.
@@ -64,11 +67,7 @@ impl Stage {
             stale: Rules::stale_after(PRESENCE),
             ..Rules::default()
         };
-        let member = |id: &&str| {
-            let (id, address) = (NodeId::new(id).unwrap(), "127.0.0.1:1".parse().unwrap());
-            Member { id, address, draining: false }
-        };
-        let view = Arc::new(View::new(ids.iter().map(member)).unwrap());
+        let view = view(ids.iter().map(|id| (*id, false)));
         let node = |(number, id): (u8, &&'static str)| {
             let mut core = NodeCore::new(Settings {
                 id: NodeId::new(id).unwrap(),
@@ -97,6 +96,7 @@ impl Stage {
             is_cut: false,
             reliable: false,
             now,
+            step: Duration::from_millis(50),
             start: now,
             slots: 0,
             grants: BTreeMap::new(),
@@ -104,6 +104,13 @@ impl Stage {
         };
         stage.settle();
         stage
+    }
+
+    /// A client that the node owns among all of them.
+    pub(crate) fn client_of(&self, id: &str) -> &'static str {
+        let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));
+        let is_owned = |name: &&str| ranking.owner(KeyHash::of(name)).map(|rank| ranking.id(rank)) == Some(id);
+        ["k", "l", "m", "o", "p", "q", "s", "t"].into_iter().find(is_owned).unwrap()
     }
 
     fn node(&self, id: &str) -> usize {
@@ -243,6 +250,15 @@ impl Stage {
         self.resumes(name, token);
     }
 
+    /// A node drains, and all see it: what it keeps for absent clients moves to the other nodes.
+    pub(crate) fn drains(&mut self, id: &str) {
+        let (now, node) = (self.now, self.node(id));
+        self.nodes[node].core.drain(now);
+        let view = view(self.nodes.iter().map(|node| (node.id, node.id == id)));
+        self.nodes.iter_mut().for_each(|node| node.core.set_view(now, Arc::clone(&view)));
+        self.settle();
+    }
+
     /// A node dies, with all that it knew.
     pub(crate) fn dies(&mut self, id: &str) {
         let node = self.node(id);
@@ -325,7 +341,7 @@ impl Stage {
     pub(crate) fn passes(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
-            self.now += Duration::from_millis(50);
+            self.now += self.step;
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.core.sweep(now));
             (0..3).for_each(|_| self.goes_on());
@@ -411,6 +427,15 @@ impl Stage {
             }
         }
     }
+}
+
+/// A view of these nodes, and which of them drain.
+fn view(nodes: impl Iterator<Item = (&'static str, bool)>) -> Arc<View> {
+    let member = |(id, draining): (&str, bool)| {
+        let (id, address) = (NodeId::new(id).unwrap(), "127.0.0.1:1".parse().unwrap());
+        Member { id, address, draining }
+    };
+    Arc::new(View::new(nodes.map(member)).unwrap())
 }
 
 /// A message without its version, which hangs on the clock.

@@ -203,9 +203,14 @@ impl NodeCore {
                 guest.lost = None;
                 continue;
             }
+            let lingering = self.lingering.get(&guest.client).filter(|lingering| lingering.session == *session);
+            if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
+                // Exact: nothing is left of a grace time when a resume time of this length ends. The
+                // store ends a seat with time left only when something else touches the room.
+                guest.lost = Some(lost);
+            }
             let lost = *guest.lost.get_or_insert(now);
-            let lingers = self.lingering.get(&guest.client).is_some_and(|lingering| lingering.session == *session);
-            if !lingers && !guest.is_busy() {
+            if lingering.is_none() && !guest.is_busy() {
                 ended.insert(*session, lost);
             }
         }
