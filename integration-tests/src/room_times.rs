@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::TestMesh;
+
 /// What nodes are told of time.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomTimes {
@@ -16,7 +18,7 @@ pub struct RoomTimes {
 impl RoomTimes {
     /// What can be waited for.
     pub const SHORT: Self =
-        Self { presence: Duration::from_secs(1), grace: Duration::from_secs(1), resume: Duration::from_secs(2) };
+        Self { presence: Duration::from_secs(1), grace: Duration::from_secs(2), resume: Duration::from_secs(2) };
 
     /// As flags of a node.
     pub fn flags(&self) -> Vec<String> {
@@ -29,4 +31,16 @@ impl RoomTimes {
     pub fn stale(&self) -> Duration {
         self.presence * 2 + self.presence / 4 + self.presence
     }
+}
+
+/// Returns the bound that a node printed at its start: the seat of a client whose balancer died is free
+/// by then.
+///
+/// # Panics
+/// If the node's log does not have it.
+pub fn printed_bound(mesh: &TestMesh, node: &str) -> Duration {
+    let log = std::fs::read_to_string(mesh.dir.path().join("logs").join(format!("{node}.log"))).unwrap();
+    let (_, bound) = log.split_once("is out of rooms after ").expect("a node prints the bound at start");
+    let (seconds, _) = bound.split_once("s at the latest").expect("in seconds");
+    Duration::from_secs_f64(seconds.parse().unwrap())
 }

@@ -69,11 +69,10 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub broadcast_burst: u32,
 
-    /// How long a room keeps the seat of a client that dropped out, in milliseconds, at most 5 minutes; --resume-ms if that is
-    /// longer
-    #[arg(long, env = "SIGNALING_GRACE_MS", value_name = "MS", default_value_t = 20_000,
-          value_parser = clap::value_parser!(u64).range(..=300_000))]
-    pub grace_ms: u64,
+    /// Time that a room keeps the seat of a disconnected client, in milliseconds, from --resume-ms to
+    /// 300,000 [default: 20000, or --resume-ms if that is longer]
+    #[arg(long, env = "SIGNALING_GRACE_MS", value_name = "MS", value_parser = clap::value_parser!(u64).range(..=300_000))]
+    pub grace_ms: Option<u64>,
 
     /// How often a node tells the room store who is still here, in milliseconds; the same on all nodes. A seat of which nothing
     /// is heard for two and a quarter of these is given up
@@ -165,6 +164,9 @@ pub struct Config {
     pub edge: EdgeConfig,
 }
 
+/// Time that a room keeps a seat, in milliseconds, unless sessions can be resumed for longer.
+const DEFAULT_GRACE_MS: u64 = 20_000;
+
 /// A session without a socket: its places in tables, and two names.
 const LINGERING_BYTES: usize = 512;
 
@@ -203,7 +205,7 @@ impl Args {
                 reach: (self.broadcast_rate > 0)
                     .then_some(Rate { per_second: self.broadcast_rate, burst: self.broadcast_burst }),
                 line: Some(self.room_line).filter(|&line| line > 0),
-                grace: Duration::from_millis(self.grace_ms),
+                grace: seat_grace(self.grace_ms, self.resume_ms)?,
                 presence: Duration::from_millis(self.presence_ms),
             },
             reassign_window: Some(self.reassign_window_ms).filter(|&ms| ms > 0).map(Duration::from_millis),
@@ -219,11 +221,45 @@ impl Args {
     }
 }
 
+/// Returns the time that a room keeps a seat. A resumed session keeps its seats, so this is at least
+/// `resume_ms`.
+fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigError> {
+    let grace_ms = grace_ms.unwrap_or_else(|| resume_ms.max(DEFAULT_GRACE_MS));
+    if grace_ms < resume_ms {
+        let why = format!(
+            "{grace_ms} ms is less than --resume-ms ({resume_ms} ms), and a resumed session keeps its seats; raise it, or lower \
+             --resume-ms"
+        );
+        return Err(ConfigError::Invalid { flag: "--grace-ms", why });
+    }
+    Ok(Duration::from_millis(grace_ms))
+}
+
 fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<RoomStoreAt, ConfigError> {
     const FLAG: &str = "--room-store-password-file";
     let store = text.parse().map_err(|why| ConfigError::Invalid { flag: "--room-store", why })?;
     match password_file {
         None => Ok(store),
         Some(path) => WatchedFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seat_grace_is_at_least_the_resume_time() {
+        let seconds = |grace_ms, resume_ms| seat_grace(grace_ms, resume_ms).ok().map(|grace| grace.as_secs());
+        assert_eq!(seconds(None, 5_000), Some(20));
+        assert_eq!(seconds(None, 30_000), Some(30));
+        assert_eq!(seconds(Some(30_000), 30_000), Some(30));
+        assert_eq!(seconds(Some(1_000), 0), Some(1));
+    }
+
+    #[test]
+    fn seat_grace_below_the_resume_time_is_refused() {
+        let why = seat_grace(Some(29_999), 30_000).map_err(|error| error.to_string());
+        assert!(why.as_ref().is_err_and(|why| why.contains("--grace-ms") && why.contains("--resume-ms")), "{why:?}");
     }
 }

@@ -28,7 +28,8 @@ pub struct RoomConfig {
     pub line: Option<u32>,
     /// How many members one client's broadcasts may reach; none: any number.
     pub reach: Option<Rate>,
-    /// How long the seat of somebody is kept whose session has ended without a goodbye.
+    /// Time that a seat is kept after its client's socket was lost without a goodbye. At least the
+    /// resume time.
     pub grace: Duration,
     /// How often seats are refreshed.
     pub presence: Duration,
@@ -63,7 +64,7 @@ impl RoomConfig {
         // The store looks at a seat that ends by itself when the next refresh, or anything else, touches the room.
         let look = if self.grace > resume { self.presence } else { Duration::ZERO };
         let with_node = self.rules().stale + self.presence;
-        (resume.max(self.grace) + look + SLACK, with_node + SLACK)
+        (self.grace + look + SLACK, with_node + SLACK)
     }
 }
 
@@ -235,11 +236,11 @@ mod tests {
 
     #[test]
     fn the_bounds_follow_from_the_settings() {
-        let (grace, presence) = (Duration::from_secs(20), Duration::from_secs(20));
+        let seconds = |seconds| Duration::from_secs(seconds);
+        let (grace, presence) = (seconds(30), seconds(20));
         let config =
             RoomConfig { store: RoomStoreAt::Memory, capacity: None, line: None, reach: None, grace, presence };
-        let seconds = |seconds| Duration::from_secs(seconds);
         assert_eq!(config.bounds(seconds(30)), (seconds(32), seconds(67)));
-        assert_eq!(config.bounds(seconds(5)), (seconds(42), seconds(67)));
+        assert_eq!(config.bounds(seconds(5)), (seconds(52), seconds(67)));
     }
 }

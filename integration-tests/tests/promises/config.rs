@@ -84,6 +84,8 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         ("signaling-node", "--max-lingering", &["-1", "many"]),
         ("signaling-node", "--max-rooms-per-client", &["-1", "4097", "many"]),
         ("signaling-node", "--resume-ms", &["-1", "soon", "300001"]),
+        // 29,999 for less than --resume-ms.
+        ("signaling-node", "--grace-ms", &["-1", "300001", "29999"]),
         ("signaling-node", "--reassign-window-ms", &["-1", "3600001", "1s"]),
         ("signaling-node", "--ready-settle-ms", &["-1", "600001", "10s"]),
         ("signaling-balancer", "--peers", &["nonsense", "static:a"]),

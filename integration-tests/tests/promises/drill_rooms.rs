@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use signaling_integration_tests::drill::{go_on, setting};
+use signaling_integration_tests::room_times::printed_bound;
 use signaling_integration_tests::{Crowd, RoomTimes, Store, TestMesh, eventually};
 
 /// What the registry had of the dead is gone by then.
@@ -38,7 +39,7 @@ async fn who_moves_never_leaves_who_is_gone_leaves_once_and_the_registry_forgets
     crowd.assert_all_hear("a node was killed").await;
     println!("kill -9 of a node with {of_node} entries in the registry: nobody was shown leaving");
 
-    let bound = bound_printed_by(&mesh, "node-0");
+    let bound = printed_bound(&mesh, "node-0");
     let (lost, node_killed, begin) = (of_balancer(&crowd, rooms, 0), begin, Instant::now());
     mesh.mesh.kill("balancer-0").await.unwrap();
     let each_leaves = || async { (departures_by_pair(&crowd, &lost).len() == pairs(&lost, rooms)).then_some(()) };
@@ -95,14 +96,6 @@ async fn forgets_clients(store: &mut Store, lost: &BTreeSet<String>, since: Inst
         assert!(since.elapsed() < CLEAN_WITHIN, "{left} clients that are gone are in the registry");
         go_on(Duration::from_millis(100)).await;
     }
-}
-
-/// Within which a node said at its start that somebody is out of rooms whose balancer has died.
-fn bound_printed_by(mesh: &TestMesh, node: &str) -> Duration {
-    let log = std::fs::read_to_string(mesh.dir.path().join("logs").join(format!("{node}.log"))).unwrap();
-    let (_, bound) = log.split_once("is out of rooms after ").expect("a node prints the bound at start");
-    let (seconds, _) = bound.split_once("s at the latest").expect("in seconds");
-    Duration::from_secs_f64(seconds.parse().unwrap())
 }
 
 /// The clients whose sockets a balancer holds, by name.

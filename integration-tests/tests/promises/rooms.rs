@@ -8,6 +8,7 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::guest::{Standing, join};
+use signaling_integration_tests::room_times::printed_bound;
 use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, eventually, stays};
 
 /// Members of one answer at most.
@@ -17,6 +18,8 @@ const SOON: Duration = Duration::from_secs(10);
 const SHORT: RoomTimes = RoomTimes::SHORT;
 /// Seats outlast sessions.
 const LONG_GRACE: RoomTimes = RoomTimes { grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
+/// Between the end of a session and the next refresh of its room much time may pass.
+const RARE_REFRESHES: RoomTimes = RoomTimes { presence: Duration::from_secs(20), ..SHORT };
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -192,6 +195,26 @@ async fn the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_t
     assert!(waited <= grace + presence * 2, "kept for {waited:?}");
     let mut alice = guest(&mesh, 0, "alice").await;
     assert_eq!(alice.join("r").await, Standing::Waiting { ahead: 0, queue_length: 1 }, "too late");
+}
+
+#[tokio::test]
+async fn freed_seat_is_given_away_within_the_printed_bound() {
+    let Some(mesh) = mesh(Kind::Redis, RARE_REFRESHES, &["--room-capacity=4"]).await else { return };
+    let bound = printed_bound(&mesh, "node-0");
+    let mut guests = Vec::new();
+    for number in 0..8 {
+        guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
+        guests[number].join("r").await;
+    }
+    let waiting = guests.split_off(4);
+    // The owner of some of them: their sessions move, and seats with them.
+    mesh.mesh.kill("node-1").await.unwrap();
+    for (member, first) in guests.into_iter().zip(&waiting) {
+        let gone = Instant::now();
+        let _gone = member.vanish();
+        first.until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+        assert!(gone.elapsed() <= bound, "given away after {:?}, and the node printed {bound:?}", gone.elapsed());
+    }
 }
 
 async fn who_comes_back_by_its_token_has_not_left(mesh: TestMesh) {
