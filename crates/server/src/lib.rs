@@ -21,7 +21,7 @@
 //! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
 //! | [`shutdown`] | signals, and the phases they lead to |
 //! | [`mod@runtime`], [`gather`] | the thread that does it all, and lets input gather while it is busy |
-//! | [`pulse`] | noticing that this process was paused |
+//! | [`pause_detector`] | detection of process pauses |
 //! | [`limits`] | the limit of open files |
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
@@ -44,8 +44,8 @@ pub mod http;
 pub mod limits;
 pub mod listener;
 pub mod metrics;
+pub mod pause_detector;
 pub mod process;
-pub mod pulse;
 pub mod runtime;
 pub mod secret;
 pub mod secrets;
@@ -61,7 +61,7 @@ mod watched_file;
 pub use config::{Common, CommonArgs, ConfigError};
 pub use health::Health;
 pub use listener::Listener;
-pub use pulse::Pulse;
+pub use pause_detector::PauseDetector;
 pub use secret::Secret;
 pub use secrets::Secrets;
 pub use shutdown::{Phase, Shutdown};

@@ -11,7 +11,8 @@ use mio::event::Source;
 use mio::{Interest, Registry};
 use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, CloseCode, SessionId, limits};
-use signaling_server::Pulse;
+use signaling_server::PauseDetector;
+use signaling_server::pause_detector::since_boot;
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
 use tracing::{debug, trace, warn};
@@ -53,8 +54,8 @@ pub(super) struct State {
     pub(super) metrics: EdgeMetrics,
     pub(super) identity: Rc<IdentityConfig>,
     pub(super) draining: bool,
-    /// Beats whenever anything happens: at least every sweep, but for pauses.
-    pulse: Pulse,
+    /// Beats at every event: at least every sweep, except during pauses.
+    pauses: PauseDetector,
     pub(super) clients: SecondaryMap<ClientKey, Client>,
     /// Where clients' sockets join and leave.
     registry: Registry,
@@ -88,7 +89,7 @@ impl State {
             metrics: EdgeMetrics::new(config),
             identity: Rc::new(config.identity.clone()),
             draining: false,
-            pulse: Pulse::new(now),
+            pauses: PauseDetector::new(since_boot()),
             clients: SecondaryMap::new(),
             registry: sockets.registry()?,
             unread: VecDeque::new(),
@@ -154,7 +155,7 @@ impl State {
 
     /// Notices that this process did nothing for a while: it was stopped, or starved.
     pub(super) fn look_for_jump(&mut self, now: Instant) {
-        if let Some(paused) = self.pulse.beat(now) {
+        if let Some(paused) = self.pauses.beat(since_boot()) {
             warn!(?paused, "this process was paused");
             self.core.jumped(now);
             self.backend.jumped(now, &mut self.core);

@@ -20,7 +20,8 @@ use reqwest::Url;
 use signaling_edge::core::Wants;
 use signaling_protocol::NodeId;
 use signaling_protocol::trunk::Version;
-use signaling_server::{Pulse, Wake};
+use signaling_server::pause_detector::since_boot;
+use signaling_server::{PauseDetector, Wake};
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -53,8 +54,8 @@ const BETWEEN_WRITERS: Duration = Duration::from_secs(10);
 
 struct State {
     core: NodeCore,
-    /// Beats whenever the core is told anything: every few milliseconds, but for pauses.
-    pulse: Pulse,
+    /// Beats at every call of the core: every few milliseconds, except during pauses.
+    pauses: PauseDetector,
     refuse_until: Option<Instant>,
     /// Whom the log knows to be suspect.
     suspects: Vec<NodeId>,
@@ -85,7 +86,7 @@ impl Node {
         let metrics = NodeMetrics::new(core.limits());
         Self(Rc::new(RefCell::new(State {
             core,
-            pulse: Pulse::new(Instant::now()),
+            pauses: PauseDetector::new(since_boot()),
             refuse_until: None,
             suspects: Vec::new(),
             quiet_until: None,
@@ -183,7 +184,7 @@ impl Node {
 impl State {
     /// Notices that this process did nothing for a while (it was stopped, or starved): what waits unread is as old.
     fn look_for_jump(&mut self, now: Instant) {
-        let Some(paused) = self.pulse.beat(now) else { return };
+        let Some(paused) = self.pauses.beat(since_boot()) else { return };
         warn!(?paused, "this process was paused: its trunks are closed and waiting requests refused");
         self.core.jumped(now);
         self.refuse_until = Some(now + REFUSE_FOR);

@@ -1,0 +1,72 @@
+//! Detection of process pauses: the process was stopped or starved, or its machine suspended.
+//!
+//! [`since_boot`] is the clock. The shells of edges and nodes call [`PauseDetector::beat`] at every
+//! turn.
+
+use std::time::Duration;
+
+use signaling_protocol::limits;
+
+/// The time at which this process last ran, as [`since_boot`] gives it.
+#[derive(Debug)]
+pub struct PauseDetector(Duration);
+
+impl PauseDetector {
+    /// A detector of a process that runs now.
+    #[must_use]
+    pub fn new(now: Duration) -> Self {
+        Self(now)
+    }
+
+    /// Notes that the process runs. Returns the length of a pause before, if it was long enough for
+    /// other servers to suspect this one.
+    pub fn beat(&mut self, now: Duration) -> Option<Duration> {
+        let paused = now.saturating_sub(std::mem::replace(&mut self.0, now));
+        (paused >= limits::SUSPECT_AFTER).then_some(paused)
+    }
+}
+
+/// Returns the time since the machine was started. It runs on while the machine is suspended, unlike
+/// `Instant` on Linux.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn since_boot() -> Duration {
+    use nix::time::{ClockId, clock_gettime};
+    // Fails only on kernels without this clock, before 2.6.39.
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
+}
+
+/// Returns the time since the first call.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn since_boot() -> Duration {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_is_reported_once_when_others_noticed_it() {
+        let start = Duration::from_secs(1_000);
+        let mut detector = PauseDetector::new(start);
+        let soon = start + limits::SUSPECT_AFTER - Duration::from_millis(1);
+        assert_eq!(detector.beat(soon), None);
+        let late = soon + limits::SUSPECT_AFTER;
+        assert_eq!(detector.beat(late), Some(limits::SUSPECT_AFTER));
+        assert_eq!(detector.beat(late), None);
+    }
+
+    /// A test cannot suspend the machine. This one shows that the clock is read, and counts from the
+    /// machine's start.
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn pause_clock_is_not_behind_the_monotonic_clock() {
+        use nix::time::{ClockId, clock_gettime};
+        let monotonic = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap());
+        assert!(monotonic > Duration::ZERO && since_boot() >= monotonic);
+    }
+}
