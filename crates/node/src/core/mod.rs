@@ -115,7 +115,7 @@ pub struct Settings {
     pub reveal_nodes: bool,
     /// Signs resume tokens, until [another](NodeCore::set_mesh_secrets) takes its place.
     pub mesh_secret: Arc<[u8]>,
-    /// One moment on both clocks, so that tokens can be dated without reading a clock.
+    /// One moment on both clocks, so that the core dates tokens without a clock; see [`NodeCore::set_clock`].
     pub epoch: (Instant, SystemTime),
 }
 
@@ -267,6 +267,12 @@ impl NodeCore {
     /// Lets clients whose tokens do not say otherwise signal only these.
     pub fn set_signal_scope(&mut self, scope: SignalScope) {
         self.signal_scope = scope;
+    }
+
+    /// Sets the time of day by one moment on both clocks. Calls a few times a second keep it right when the system clock is set, or
+    /// the machine was suspended. Deadlines do not depend on it.
+    pub fn set_clock(&mut self, moment: (Instant, SystemTime)) {
+        self.settings.epoch = moment;
     }
 
     /// The time of day, for what is dated.

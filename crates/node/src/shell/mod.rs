@@ -14,7 +14,7 @@ mod trunks;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
 use signaling_edge::core::Wants;
@@ -122,7 +122,11 @@ impl Node {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.with_core(|core| core.sweep(Instant::now()));
+            self.with_core(|core| {
+                let now = Instant::now();
+                core.set_clock((now, SystemTime::now()));
+                core.sweep(now);
+            });
             let mut state = self.0.borrow_mut();
             state.metrics.publish(&state.core);
             state.tell_suspects();

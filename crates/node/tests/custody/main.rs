@@ -10,3 +10,4 @@ mod peers;
 mod proven;
 mod reliable;
 mod sessions;
+mod time_of_day;
