@@ -1,8 +1,8 @@
 //! What time it is in a store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A store's clock.
 #[derive(Debug, Clone)]
@@ -23,7 +23,28 @@ impl Clock {
     }
 
     pub(crate) fn of_process(&self) -> u64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.given().unwrap_or_else(|| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        static START: OnceLock<(Instant, SystemTime)> = OnceLock::new();
+        self.given().unwrap_or_else(|| {
+            let (instant, wall) = START.get_or_init(|| (Instant::now(), SystemTime::now()));
+            dated(*wall, instant.elapsed())
+        })
+    }
+}
+
+/// Milliseconds since 1970, some time after a start. Seats end by them, so the system clock counts at
+/// the start only: it may be set later.
+fn dated(start: SystemTime, elapsed: Duration) -> u64 {
+    let since = start.duration_since(UNIX_EPOCH).unwrap_or_default() + elapsed;
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_time_starts_at_the_date_and_runs_with_elapsed_time() {
+        let start = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        assert_eq!(dated(start, Duration::from_millis(1_500)), 1_700_000_001_500);
     }
 }
