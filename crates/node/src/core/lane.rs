@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashSet;
 use signaling_edge::core::Wants;
 use signaling_protocol::forward::{self, Envelope, EnvelopeFate, Item, Recipient, Ticket};
 use signaling_protocol::{ClientId, NodeId, Origin, limits};
@@ -165,12 +166,16 @@ impl Lane {
         fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
-    /// Sends no more of a queue that goes elsewhere now.
-    pub(super) fn forget(&mut self, ticket: Ticket) {
-        self.envelopes.retain(|envelope| envelope.ticket != ticket);
-        self.bytes = self.envelopes.iter().map(Outgoing::cost).sum();
-        if let Some(way) = &mut self.under_way {
-            way.envelopes.retain(|envelope| envelope.ticket != ticket);
+    /// Removes the envelopes of queues that go elsewhere now. It reads the whole lane, so one call takes all of these queues.
+    pub(super) fn forget(&mut self, tickets: &FxHashSet<Ticket>) {
+        let Self { envelopes, bytes, under_way, .. } = self;
+        envelopes.retain(|envelope| {
+            let stays = !tickets.contains(&envelope.ticket);
+            *bytes -= if stays { 0 } else { envelope.cost() };
+            stays
+        });
+        if let Some(way) = under_way {
+            way.envelopes.retain(|envelope| !tickets.contains(&envelope.ticket));
         }
     }
 
@@ -361,7 +366,10 @@ mod tests {
         assert!(lane.push(envelope(1, now)));
         lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         assert!(lane.push(envelope(2, now)));
-        lane.forget(Ticket(1));
+        assert!(lane.push(Outgoing { ticket: Ticket(2), ..envelope(3, now) }));
+        lane.forget(&FxHashSet::from_iter([Ticket(1)]));
+        assert_eq!(lane.waiting_bytes(), envelope(3, now).cost(), "those of another queue stay");
+        lane.forget(&FxHashSet::from_iter([Ticket(2)]));
         assert_eq!(items(&lane.batch_again(now, 0, &SENDER).unwrap()).1, []);
         lane.ended();
         assert!(lane.is_idle());

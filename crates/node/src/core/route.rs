@@ -1,8 +1,10 @@
 //! Where a message goes: down a trunk here, to another node, or it waits.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use rustc_hash::FxHashSet;
 use signaling_protocol::forward::{EnvelopeFate, Item, Ticket};
 use signaling_protocol::trunk::ToEdge;
 use signaling_protocol::{ClientId, NodeId, limits};
@@ -73,22 +75,41 @@ impl NodeCore {
 
     /// Sends each chain whose recipient is elsewhere now to its new destination.
     pub(super) fn redirect(&mut self, now: Instant) {
-        let chains: Vec<_> = self.chains.keys().collect();
-        for chain_key in chains {
-            let Some(chain) = self.chains.get(chain_key) else { continue };
+        let (mut moving, mut some_wait) = (Vec::new(), false);
+        for (chain_key, chain) in &self.chains {
             if self.is_parting(chain.to.as_str()) {
-                self.stirred = true;
+                some_wait = true;
                 continue;
             }
             let destination = self.destination(chain.to.as_str(), chain.key);
             if destination != chain.destination {
-                self.send_elsewhere(now, chain_key, destination);
-                self.repeat(now, chain_key);
+                moving.push((chain_key, destination));
             }
+        }
+        self.stirred |= some_wait;
+        self.forget_in_lanes(moving.iter().map(|(chain_key, _)| *chain_key));
+        for (chain_key, destination) in moving {
+            self.send_elsewhere(now, chain_key, destination);
+            self.repeat(now, chain_key);
         }
     }
 
-    /// Gives a chain another destination. The old one is told to forget what it has not sent down, once it can be.
+    /// Removes unsent envelopes of these chains from the lanes. Reads each lane once for all chains.
+    fn forget_in_lanes(&mut self, chains: impl Iterator<Item = ChainKey>) {
+        let mut tickets_by_peer: BTreeMap<PeerKey, FxHashSet<Ticket>> = BTreeMap::new();
+        for chain_key in chains {
+            if let Some(Destination::Peer(peer)) = self.chains.get(chain_key).map(|chain| chain.destination) {
+                tickets_by_peer.entry(peer).or_default().insert(self.ticket(chain_key));
+            }
+        }
+        for (peer, tickets) in tickets_by_peer {
+            let lanes = self.peers.get_mut(peer).into_iter().flat_map(|peer| &mut peer.lanes);
+            lanes.for_each(|lane| lane.forget(&tickets));
+        }
+    }
+
+    /// Gives a chain another destination. The old one is told to forget what it has not sent down, once
+    /// it can be. [`Self::forget_in_lanes`] has removed what waits for it in a lane.
     fn send_elsewhere(&mut self, now: Instant, chain_key: ChainKey, destination: Destination) {
         let ticket = self.ticket(chain_key);
         let Some(chain) = self.chains.get_mut(chain_key).filter(|chain| chain.destination != destination) else {
@@ -100,7 +121,6 @@ impl NodeCore {
             Destination::Peer(peer) => {
                 if let Some(peer) = self.peers.get_mut(peer) {
                     let lane = peer.lane(chain.key.get());
-                    lane.forget(ticket);
                     self.counts.dropped += u64::from(!lane.note(&Item::Forget { to, ticket }));
                 }
             }
@@ -131,6 +151,7 @@ impl NodeCore {
                 // This node has custody: the chain itself takes the other way.
                 Back::Here => {
                     if let Some(chain) = self.chain_of(parcel.ticket) {
+                        self.forget_in_lanes(std::iter::once(chain));
                         self.send_elsewhere(now, chain, Destination::Peer(peer));
                     }
                     return;

@@ -1,11 +1,19 @@
 //! Messages between nodes, and what a node says of them to another.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signaling_protocol::forward::{self, Item};
 use signaling_protocol::trunk::{Fate, ToNode};
+use signaling_rendezvous::{KeyHash, Ranking};
 
 use crate::node::{Node, client_of, read};
+
+/// Many clients that `owner` owns among `nodes`. `padding` makes their names longer.
+fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<String> {
+    let ranking = Ranking::new(0, nodes);
+    let owned = |id: &String| ranking.owner(KeyHash::of(id)).map(|rank| ranking.id(rank)) == Some(owner);
+    (0..).map(|n| format!("{n:0>padding$}")).filter(owned).take(count).collect()
+}
 
 #[test]
 fn a_peer_that_was_out_of_the_view_for_a_while_sees_no_batch_number_again() {
@@ -70,4 +78,28 @@ fn a_fate_for_a_node_that_the_view_does_not_name_yet_goes_with_the_answer_to_its
         holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: seq, exceptions: vec![] });
     }
     assert_eq!(sender.said(senders).fates, [(1, Fate::Done)]);
+}
+
+/// The time that a node takes to redirect messages to so many recipients when their owner becomes suspect.
+fn time_to_redirect(recipients: &[String]) -> Duration {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.sees(&["a", "b", "c"]);
+    node.attach(trunk, 0, "anna", 0);
+    (1..).zip(recipients).for_each(|(seq, to)| node.up(trunk, 0, seq, to, 0));
+    let (owner, _) = node.core.peers().next().unwrap();
+    let start = Instant::now();
+    node.core.refused(node.now, owner);
+    let took = start.elapsed();
+    assert_eq!(node.core.suspects().map(ToString::to_string).collect::<Vec<_>>(), ["b"]);
+    took
+}
+
+#[test]
+fn redirect_takes_linear_time_when_many_messages_wait() {
+    let recipients = clients_of("b", &["a", "b", "c"], 40_000, 1);
+    let least = |count: usize| (0..3).map(|_| time_to_redirect(&recipients[..count])).min().unwrap();
+    let (few, many) = (least(5_000), least(40_000));
+    // 8 times as many; in quadratic time it would be 64.
+    assert!(many < few * 24, "{few:?} for 5,000 and {many:?} for 40,000");
 }
