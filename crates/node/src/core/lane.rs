@@ -138,6 +138,12 @@ impl Lane {
         room
     }
 
+    /// Adds a note that may also be sent later: it leaves half of the room to others. Returns `false`
+    /// if it has to wait.
+    pub(super) fn note_if_roomy(&mut self, note: &Item<'_>) -> bool {
+        self.notes.len() < MAX_WAITING / 2 && self.note(note)
+    }
+
     /// Adds several that belong together, as they stand in a batch. Says whether there was room.
     pub(super) fn note_bytes(&mut self, notes: &[u8]) -> bool {
         let room = self.notes.len() < MAX_WAITING;
@@ -166,7 +172,8 @@ impl Lane {
         fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
-    /// Removes the envelopes of queues that go elsewhere now. It reads the whole lane, so one call takes all of these queues.
+    /// Removes the envelopes of queues that go elsewhere now. It reads the whole lane, so one call
+    /// takes all queues.
     pub(super) fn forget(&mut self, tickets: &FxHashSet<Ticket>) {
         let Self { envelopes, bytes, under_way, .. } = self;
         envelopes.retain(|envelope| {

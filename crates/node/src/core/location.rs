@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashSet;
 use signaling_protocol::forward::Item;
 use signaling_protocol::{ClientId, SessionId};
 use signaling_rendezvous::KeyHash;
 
+use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
@@ -21,6 +23,11 @@ pub(super) struct Location {
     until: Instant,
     /// It was handed off to there from here: true until the next view, which says who owns it.
     released: bool,
+}
+
+/// What a peer is told of a client that is here, or no longer.
+fn located(session: &Session, here: bool) -> Item<'_> {
+    Item::Located { client_id: session.client_id.as_str(), session: session.id, born: session.born, here }
 }
 
 impl NodeCore {
@@ -87,28 +94,69 @@ impl NodeCore {
         }
     }
 
-    /// Tells the owners of a client that is here, by the ranking with and without suspects, if this node is not one.
+    /// Tells the owners of a client that is here, by the ranking with and without suspects, if this
+    /// node is not one. If a lane is full, a later sweep does it.
     pub(super) fn tell_owners(&mut self, key: SessionKey) {
-        let Some(session) = self.sessions.get(key) else { return };
-        let (owner, stand_in) = (self.owner_by_view(session.key), self.owner(session.key));
-        let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
-        let owners: Vec<_> = owners.into_iter().flatten().collect();
-        for &owner in &owners {
-            if self.peers.get(owner).is_some_and(|peer| peer.trust.is_answering()) {
-                self.say_where(key, owner, true);
-            }
-        }
-        if let Some(session) = self.sessions.get_mut(key) {
-            let before = std::mem::replace(&mut session.told, owners.clone());
-            before.into_iter().filter(|peer| !owners.contains(peer)).for_each(|peer| self.say_where(key, peer, false));
+        if !self.announce(key) {
+            self.unannounced.push_back(key);
         }
     }
 
-    /// The same for all clients here.
+    /// Tells the owners of a client that is here. Returns `false` if a lane had no room.
+    fn announce(&mut self, key: SessionKey) -> bool {
+        let Some(session) = self.sessions.get(key).filter(|session| !session.gone) else { return true };
+        let (owner, stand_in) = (self.owner_by_view(session.key), self.owner(session.key));
+        let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
+        let mut told: Vec<_> = owners.into_iter().flatten().collect();
+        let former: Vec<_> = session.told.iter().copied().filter(|peer| !told.contains(peer)).collect();
+        let mut had_room = true;
+        for &owner in &told {
+            if self.peers.get(owner).is_some_and(|peer| peer.trust.is_answering()) {
+                had_room &= self.announce_to(key, owner, true);
+            }
+        }
+        for peer in former {
+            if !self.announce_to(key, peer, false) {
+                // It has yet to be told.
+                told.push(peer);
+                had_room = false;
+            }
+        }
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.told = told;
+        }
+        had_room
+    }
+
+    fn announce_to(&mut self, key: SessionKey, peer: PeerKey, here: bool) -> bool {
+        let (Some(session), Some(peer)) = (self.sessions.get(key), self.peers.get_mut(peer)) else { return true };
+        peer.lane(session.key.get()).note_if_roomy(&located(session, here))
+    }
+
+    /// Tells the owners of all clients here. Clients that wait for room in a lane come first:
+    /// otherwise a full lane would leave out the same clients each time.
     pub(super) fn tell_all_owners(&mut self, now: Instant) {
         self.tell_again_at = now + self.settings.rules.located_every;
-        let here: Vec<_> = self.sessions.iter().filter(|(_, session)| !session.gone).map(|(key, _)| key).collect();
-        here.into_iter().for_each(|session| self.tell_owners(session));
+        let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();
+        let here = self.sessions.iter().filter(|(key, session)| !session.gone && !waiting.contains(key));
+        self.unannounced.extend(here.map(|(key, _)| key));
+        self.announce_waiting(usize::MAX);
+    }
+
+    /// Tells the owners of clients that wait for room in a lane. Stops when there is no room for
+    /// `most_refused` of them.
+    pub(super) fn announce_waiting(&mut self, most_refused: usize) {
+        let mut refused = 0;
+        for _ in 0..self.unannounced.len() {
+            let Some(key) = self.unannounced.pop_front() else { return };
+            if !self.announce(key) {
+                self.unannounced.push_back(key);
+                refused += 1;
+                if refused >= most_refused {
+                    return;
+                }
+            }
+        }
     }
 
     /// Takes back what was told of a client that leaves.
@@ -119,9 +167,7 @@ impl NodeCore {
 
     fn say_where(&mut self, key: SessionKey, peer: PeerKey, here: bool) {
         let (Some(session), Some(peer)) = (self.sessions.get(key), self.peers.get_mut(peer)) else { return };
-        let client_id = session.client_id.as_str();
-        let item = Item::Located { client_id, session: session.id, born: session.born, here };
-        self.counts.dropped += u64::from(!peer.lane(session.key.get()).note(&item));
+        self.counts.dropped += u64::from(!peer.lane(session.key.get()).note(&located(session, here)));
     }
 
     /// Looks again at what waits for a client.

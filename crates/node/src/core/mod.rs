@@ -50,7 +50,7 @@ mod takeover;
 mod trunk;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -115,7 +115,8 @@ pub struct Settings {
     pub reveal_nodes: bool,
     /// Signs resume tokens, until [another](NodeCore::set_mesh_secrets) takes its place.
     pub mesh_secret: Arc<[u8]>,
-    /// One moment on both clocks, so that the core dates tokens without a clock; see [`NodeCore::set_clock`].
+    /// One moment on both clocks: the core dates tokens by it, without a clock of its own. See
+    /// [`NodeCore::set_clock`].
     pub epoch: (Instant, SystemTime),
 }
 
@@ -188,6 +189,8 @@ pub struct NodeCore {
     locations: HashMap<ClientId, Location>,
     /// When owners are told again of clients that are here.
     tell_again_at: Instant,
+    /// Sessions here whose owners are told once their lanes have room.
+    unannounced: VecDeque<SessionKey>,
     lingering: HashMap<ClientId, Lingering>,
     expected: HashMap<ClientId, Expected>,
     /// Sessions that lost their id to another socket, and until when their edges may say what they wrote.
@@ -231,6 +234,7 @@ impl NodeCore {
             chains: SlotMap::with_key(),
             locations: HashMap::new(),
             tell_again_at: settings.epoch.0,
+            unannounced: VecDeque::new(),
             lingering: HashMap::new(),
             expected: HashMap::new(),
             parting: Vec::new(),
@@ -269,8 +273,8 @@ impl NodeCore {
         self.signal_scope = scope;
     }
 
-    /// Sets the time of day by one moment on both clocks. Calls a few times a second keep it right when the system clock is set, or
-    /// the machine was suspended. Deadlines do not depend on it.
+    /// Sets the time of day by one moment on both clocks. Calls a few times a second keep it right when
+    /// the system clock is set, or the machine was suspended. Deadlines do not depend on it.
     pub fn set_clock(&mut self, moment: (Instant, SystemTime)) {
         self.settings.epoch = moment;
     }

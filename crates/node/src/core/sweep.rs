@@ -13,6 +13,9 @@ pub const INTERVAL: Duration = Duration::from_millis(50);
 /// at most and leave room for news.
 const REPEATS_AT_ONCE: u64 = 1_000;
 
+/// Clients for which a lane has no room that one sweep tries.
+const REFUSED_AT_ONCE: usize = 1_000;
+
 impl NodeCore {
     /// Looks once at everything that waits.
     pub fn sweep(&mut self, now: Instant) {
@@ -31,6 +34,7 @@ impl NodeCore {
         self.forget_old_locations(now);
         self.forget_lingering(now);
         self.sweep_rooms(now);
+        self.announce_waiting(REFUSED_AT_ONCE);
         if now >= self.tell_again_at {
             self.tell_all_owners(now);
         }

@@ -21,6 +21,10 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(id: &str) -> Self {
+        Self::with_lanes(id, 2)
+    }
+
+    pub(crate) fn with_lanes(id: &str, lanes: usize) -> Self {
         let now = Instant::now();
         let settings = Settings {
             id: NodeId::new(id).unwrap(),
@@ -29,7 +33,7 @@ impl Node {
             hold: HOLD,
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
-            rules: Arc::new(Rules { lanes: NonZeroUsize::new(2).unwrap(), ..Rules::default() }),
+            rules: Arc::new(Rules { lanes: NonZeroUsize::new(lanes).unwrap(), ..Rules::default() }),
             rooms: RoomSettings::default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,

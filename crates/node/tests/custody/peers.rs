@@ -1,12 +1,13 @@
 //! Messages between nodes, and what a node says of them to another.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::forward::{self, Item};
-use signaling_protocol::trunk::{Fate, ToNode};
+use signaling_protocol::trunk::{Attach, Fate, ToNode};
 use signaling_rendezvous::{KeyHash, Ranking};
 
-use crate::node::{Node, client_of, read};
+use crate::node::{Node, client_of, newcomer, read};
 
 /// Many clients that `owner` owns among `nodes`. `padding` makes their names longer.
 fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<String> {
@@ -80,7 +81,7 @@ fn a_fate_for_a_node_that_the_view_does_not_name_yet_goes_with_the_answer_to_its
     assert_eq!(sender.said(senders).fates, [(1, Fate::Done)]);
 }
 
-/// The time that a node takes to redirect messages to so many recipients when their owner becomes suspect.
+/// The time in which a node redirects one message to each recipient when their owner is suspect.
 fn time_to_redirect(recipients: &[String]) -> Duration {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
@@ -102,4 +103,35 @@ fn redirect_takes_linear_time_when_many_messages_wait() {
     let (few, many) = (least(5_000), least(40_000));
     // 8 times as many; in quadratic time it would be 64.
     assert!(many < few * 24, "{few:?} for 5,000 and {many:?} for 40,000");
+}
+
+#[test]
+fn every_owner_hears_of_its_client_when_a_lane_was_full() {
+    const MOVED: usize = 60_000;
+    // Together their names do not fit into the lane.
+    let clients = clients_of("b", &["a", "b"], MOVED, 128);
+    let mut node = Node::with_lanes("a", 1);
+    let trunk = node.core.trunk_up();
+    node.sees(&["a"]);
+    for (slot, client) in (0..).zip(&clients) {
+        node.tell(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..newcomer(slot, client, 1) }));
+    }
+    node.sees(&["a", "b"]);
+    let (peer, _) = node.core.peers().next().unwrap();
+    let mut told = BTreeSet::new();
+    for _ in 0..20 {
+        let batch = node.core.take_lane_batch(node.now, peer, 0).unwrap_or_default();
+        let mut rest = &batch[..];
+        if !rest.is_empty() {
+            forward::open(&mut rest).unwrap();
+        }
+        while !rest.is_empty() {
+            if let Item::Located { client_id, here: true, .. } = Item::take(&mut rest).unwrap() {
+                told.insert(client_id.to_owned());
+            }
+        }
+        node.core.lane_lost(peer, 0);
+        node.pass(Duration::from_millis(50));
+    }
+    assert_eq!(told.len(), MOVED);
 }
