@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings};
+use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings};
 use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
 use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
 
@@ -356,4 +356,33 @@ fn a_plain_client_gets_no_numbers_and_its_receipts_mean_nothing() {
     assert!(edge.said(link).is_empty());
     edge.write_all(client);
     assert_eq!(edge.said(link), ["confirm 0 1"]);
+}
+
+#[test]
+fn probe_is_answered_for_a_client_that_is_not_read() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open(link);
+    edge.core.heard(edge.now, client);
+    while edge.core.client_text(edge.now, client, br#"{"type":"signal"}"#) == Reading::On {}
+    edge.said(link);
+    edge.pass(Duration::from_secs(60));
+    assert_eq!(edge.core.next_effect(), None, "its silence means nothing");
+    edge.hear(link, &[ToEdge::Probe { slot: 0 }]);
+    assert_eq!(edge.said(link), ["alive 0"]);
+
+    edge.core.socket_ends(client);
+    edge.hear(link, &[ToEdge::Probe { slot: 0 }]);
+    assert!(edge.said(link).is_empty(), "it has closed its side");
+}
+
+#[test]
+fn probe_of_a_client_that_is_read_asks_the_client() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open(link);
+    edge.hear(link, &[ToEdge::Probe { slot: 0 }]);
+    assert!(edge.said(link).is_empty());
+    edge.core.heard(edge.now, client);
+    assert_eq!(edge.said(link), ["alive 0"]);
 }

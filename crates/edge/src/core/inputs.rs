@@ -51,6 +51,13 @@ impl EdgeCore {
         }
     }
 
+    /// The client writes no more. What it wrote may still wait unread.
+    pub fn socket_ends(&mut self, client: ClientKey) {
+        if let Some(session) = self.sessions.get_mut(client) {
+            session.ends = true;
+        }
+    }
+
     /// Bytes came from the client, whatever they are: it lives.
     pub fn heard(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
@@ -102,6 +109,7 @@ impl EdgeCore {
             self.counts.full_stores += 1;
             session.socket = Socket::Open { paused: true };
             session.last_pong = now;
+            session.pinged = None;
             return Reading::Paused;
         }
         Reading::On
@@ -222,6 +230,12 @@ impl EdgeCore {
                 self.displace(client);
             }
             ToEdge::SessionState { state, .. } => session.state = Some(state.into()),
+            // Its answer would wait unread in the kernel: its connection shows that it lives.
+            ToEdge::Probe { .. } if session.is_paused_alive() => {
+                if let Some(link) = self.links.get_mut(link) {
+                    link.send(&ToNode::Alive { slot });
+                }
+            }
             ToEdge::Probe { .. } => {
                 session.probed = true;
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));

@@ -137,6 +137,8 @@ pub(super) struct Session {
     pub(super) probed: bool,
     /// The socket has ended between two nodes: the next one must hear of it, so that the client can come back.
     pub(super) unsettled: bool,
+    /// The client writes no more; what it wrote may still be unread.
+    pub(super) ends: bool,
     /// What ends the socket as soon as it is open.
     pub(super) last_words: Option<(CloseCode, Box<str>, Gone)>,
 }
@@ -168,6 +170,7 @@ impl Session {
             unsettled: false,
             last_words: None,
         }
+            ends: false,
     }
 
     /// The link and slot that frames come from and confirms go to.
@@ -201,6 +204,12 @@ impl Session {
     }
 
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
+    /// Returns `true` if the server does not read the client, whose connection is there. Its
+    /// silence means nothing.
+    pub(super) fn is_paused_alive(&self) -> bool {
+        self.socket == (Socket::Open { paused: true }) && !self.ends
+    }
+
         match &mut self.place {
             Place::Nowhere => None,
             Place::At { confirms, .. } | Place::Leaving { confirms, .. } => Some(confirms),

@@ -54,8 +54,13 @@ impl State {
     /// The client's socket can be read or written, or has ended.
     pub(super) fn socket_ready(&mut self, now: Instant, key: ClientKey, event: &Event) {
         let Some(socket) = self.socket(key) else { return };
-        socket.ends |= event.is_read_closed() || event.is_error();
-        if event.is_writable() && std::mem::take(&mut socket.blocked) {
+        let ends = event.is_read_closed() || event.is_error();
+        socket.ends |= ends;
+        let unblocked = event.is_writable() && std::mem::take(&mut socket.blocked);
+        if ends {
+            self.core.socket_ends(key);
+        }
+        if unblocked {
             self.flush(now, key);
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {

@@ -99,18 +99,28 @@ impl World {
     pub(crate) fn edge_text(&mut self, edge: usize, id: SocketId, said: Option<Said>) {
         let now = self.agenda.instant();
         let Some(key) = self.key_of(id) else { return };
-        if let Some(edge) = self.edges.get_mut(edge) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        // What is not read shows no sign of life.
+        if !socket.paused
+            && let Some(edge) = self.edges.get_mut(edge)
+        {
             edge.core.heard(now, key);
         }
-        let (Some(said), Some(socket)) = (said, self.sockets.get_mut(id)) else { return };
+        let Some(said) = said else { return };
         socket.unread.push_back(said);
         self.read_socket(edge, id, key);
     }
 
     pub(crate) fn read_again(&mut self, edge: usize, key: ClientKey) {
         let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
+        let now = self.agenda.instant();
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.paused = false;
+            if !socket.unread.is_empty()
+                && let Some(edge) = self.edges.get_mut(edge)
+            {
+                edge.core.heard(now, key);
+            }
         }
         self.read_socket(edge, id, key);
     }

@@ -84,7 +84,9 @@ impl Mesh {
             edge.wrote(self.now, client.key, 0);
         } else if !output.is_empty() {
             edge.wrote(self.now, client.key, output.len());
-            if client.hears(&output) {
+            let answers = client.hears(&output);
+            // An answer that is not read shows nothing.
+            if answers && client.unread.is_none() {
                 edge.heard(self.now, client.key);
             }
         }

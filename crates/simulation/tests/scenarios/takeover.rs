@@ -96,6 +96,20 @@ fn an_id_whose_holder_does_not_answer_goes_to_the_newcomer_after_two_seconds() {
 }
 
 #[test]
+fn client_that_is_not_read_keeps_its_id_against_a_newcomer() {
+    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+    let anna = mesh.connects("anna", "e", "a");
+    for number in 0..256 {
+        mesh.sends(anna, &format!("absent-{}", number % 8), number + 1);
+    }
+    assert!(!mesh.is_read(anna));
+    mesh.pass(SECOND);
+    let newcomer = mesh.connects("anna", "f", "a");
+    mesh.pass(3 * SECOND);
+    assert_eq!((mesh.closed(anna), mesh.refused(newcomer)), (None, Some(409)));
+}
+
+#[test]
 fn an_old_socket_of_a_session_that_was_resumed_elsewhere_is_closed_wherever_it_turns_up() {
     let Resumed { mut mesh, bob_id, anna, old, new } = resumed_unknown_to_the_edge_of_the_old_socket();
     mesh.goes_next_to(old, "b");
