@@ -358,6 +358,55 @@ fn a_plain_client_gets_no_numbers_and_its_receipts_mean_nothing() {
     assert_eq!(edge.said(link), ["confirm 0 1"]);
 }
 
+/// Answers to the client's own requests, with a reply for each.
+fn acked(slot: Slot, first: u64, reply: &str) -> ToEdge<'_> {
+    ToEdge::Fates { slot, first, count: 1, fate: Fate::Done, reply: reply.as_bytes() }
+}
+
+fn last_words(edge: &mut Edge) -> (CloseCode, String) {
+    match edge.core.next_effect() {
+        Some(Effect::Close(_, code, words)) => (code, String::from_utf8_lossy(&words).into_owned()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn ack_before_a_duplicate_is_among_the_last_words() {
+    let mut edge = Edge::new();
+    let link = edge.core.link_up();
+    let client = edge.open(link);
+    edge.core.client_text(edge.now, client, br#"{"type":"signal"}"#);
+    edge.hear(link, &[message(0, 1, 1)]);
+    edge.write_all(client);
+    edge.hear(link, &[acked(0, 1, r#"{"type":"ack","id":1}"#), message(0, 2, 1)]);
+    edge.core.close(client, CloseCode::GOING_AWAY, "");
+    let (_, words) = last_words(&mut edge);
+    assert!(words.contains(r#""type":"ack""#), "{words}");
+}
+
+#[test]
+fn message_queued_before_a_handoff_is_not_in_the_last_words() {
+    for lost in [true, false] {
+        let mut edge = Edge::new();
+        let (old, new) = (edge.core.link_up(), edge.core.link_up());
+        let client = edge.open(old);
+        edge.hear(old, &[message(0, 1, 1)]);
+        if lost {
+            edge.core.link_down(old);
+        } else {
+            edge.core.release(client, "b");
+            edge.hear(old, &[ToEdge::Released { slot: 0, state: b"admitted" }]);
+        }
+        edge.core.next_effect();
+        edge.core.attach(edge.now, client, new);
+        edge.hear(new, &[attached(0), message(0, 1, 1), message(0, 2, 2)]);
+        edge.core.close(client, CloseCode::GOING_AWAY, "");
+        let (_, words) = last_words(&mut edge);
+        assert!(!words.contains("{}"), "both go to the client's next socket: {words}");
+        assert!(!edge.said(new).contains(&"confirm 0 1".to_owned()));
+    }
+}
+
 #[test]
 fn probe_is_answered_for_a_client_that_is_not_read() {
     let mut edge = Edge::new();

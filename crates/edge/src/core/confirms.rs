@@ -9,7 +9,16 @@ struct Pending {
     d: u64,
     /// Delivery must have come up to here.
     mark: u64,
-    unwritten: Option<Unwritten>,
+    answer: Answer,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Its own frame ends at the mark.
+    Written,
+    /// It was written before. Whatever frame ends at the mark is another one.
+    Duplicate,
+    Unwritten(Unwritten),
 }
 
 /// The `Down`s of one Attach that are not confirmed yet, in order.
@@ -22,14 +31,21 @@ pub(super) struct Confirms {
 }
 
 impl Confirms {
-    /// A `Down` that is delivered once delivery has come up to `mark`.
+    /// A `Down` whose frame has just been queued: it is delivered once delivery has come up to
+    /// `mark`.
     pub(super) fn delivered_at(&mut self, d: u64, mark: u64) {
-        self.pending.push_back(Pending { d, mark, unwritten: None });
+        self.pending.push_back(Pending { d, mark, answer: Answer::Written });
+    }
+
+    /// A `Down` that was queued or written before: it is delivered once delivery has come up to
+    /// `mark`.
+    pub(super) fn duplicate(&mut self, d: u64, mark: u64) {
+        self.pending.push_back(Pending { d, mark, answer: Answer::Duplicate });
     }
 
     /// A `Down` that will not be written.
     pub(super) fn unwritten(&mut self, d: u64, why: Unwritten) {
-        self.pending.push_back(Pending { d, mark: 0, unwritten: Some(why) });
+        self.pending.push_back(Pending { d, mark: 0, answer: Answer::Unwritten(why) });
     }
 
     /// Delivery has come up to `mark`. Says whether there is something new to confirm.
@@ -38,7 +54,7 @@ impl Confirms {
             && first.mark <= mark
         {
             self.up_to = first.d;
-            if let Some(why) = first.unwritten {
+            if let Answer::Unwritten(why) = first.answer {
                 self.exceptions.push((first.d, why));
             }
             self.pending.pop_front();
@@ -46,9 +62,14 @@ impl Confirms {
         self.up_to > self.confirmed
     }
 
-    /// Whether a `Down` is written once the client's output has been written up to just here.
-    pub(super) fn ends_at(&self, mark: u64) -> bool {
-        self.pending.iter().any(|pending| pending.mark == mark && pending.unwritten.is_none())
+    /// Returns `true` if a `Down`'s own frame ends at this offset of the client's output.
+    pub(super) fn ends_at(&self, offset: u64) -> bool {
+        self.queued().any(|end| end == offset)
+    }
+
+    /// The offsets at which the frames of `Down`s end that are not confirmed.
+    pub(super) fn queued(&self) -> impl Iterator<Item = u64> {
+        self.pending.iter().filter(|pending| pending.answer == Answer::Written).map(|pending| pending.mark)
     }
 
     /// What a `Confirm` has to say now, if anything: last number and exceptions.

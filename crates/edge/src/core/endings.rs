@@ -56,9 +56,11 @@ impl EdgeCore {
             }
             Socket::Open { .. } => {
                 // A message that is not written goes to the client's next socket; a reliable client would know it again.
-                let Session { output, place, receipts, .. } = session;
-                let confirms = place.confirms().filter(|_| receipts.is_none());
-                let mut last_words = output.take(|end| confirms.is_some_and(|confirms| confirms.ends_at(end)));
+                let Session { output, place, queued_elsewhere, receipts, .. } = session;
+                let confirms = place.confirms();
+                let is_message =
+                    |end| queued_elsewhere.contains(&end) || confirms.is_some_and(|confirms| confirms.ends_at(end));
+                let mut last_words = output.take(|end| receipts.is_none() && is_message(end));
                 encode::close(&mut last_words, code.0, reason);
                 self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
@@ -84,6 +86,7 @@ impl EdgeCore {
         session.socket = Socket::Closed(gone);
         session.unsettled = gone != Gone::Left && session.state.is_some() && session.uplink().is_none();
         session.filter = Filter::default();
+        session.queued_elsewhere = Vec::new();
         if let Some(receipts) = &mut session.receipts {
             **receipts = Receipts::default();
         }

@@ -267,7 +267,7 @@ impl EdgeCore {
         {
             link.client_by_slot.remove(&slot);
         }
-        session.place = Place::Nowhere;
+        session.leave_place();
         if status == 409 {
             self.close(client, CloseCode::REPLACED, message);
         }
@@ -336,7 +336,7 @@ impl EdgeCore {
                 self.check_output(client);
             }
             Verdict::Repeat => {
-                confirms.delivered_at(down.d, mark);
+                confirms.duplicate(down.d, mark);
                 self.counts.filtered_repeats += 1;
                 self.confirm(client);
             }

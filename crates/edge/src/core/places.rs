@@ -89,7 +89,7 @@ impl EdgeCore {
     /// The session has lost its place, if it had one.
     pub(super) fn displace(&mut self, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        session.place = Place::Nowhere;
+        session.leave_place();
         session.confirm_is_listed = false;
         if session.state.is_none() {
             // The node that it asked may still let it in: that must look older than what the next one makes of it.

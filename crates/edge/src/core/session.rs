@@ -123,6 +123,8 @@ pub(super) struct Session {
     pub(super) proven: Option<Box<Proven>>,
     pub(super) hold: Duration,
     pub(super) place: Place,
+    /// Where messages of former places end in the output that it has not taken.
+    pub(super) queued_elsewhere: Vec<u64>,
     pub(super) socket: Socket,
     pub(super) store: Store,
     pub(super) filter: Filter,
@@ -156,6 +158,7 @@ impl Session {
             state: None,
             hold: settings.hold_until_told,
             place: Place::Nowhere,
+            queued_elsewhere: Vec::new(),
             socket: Socket::Waiting,
             store: Store::default(),
             filter: Filter::default(),
@@ -170,7 +173,18 @@ impl Session {
             unsettled: false,
             last_words: None,
         }
-            ends: false,
+    }
+
+    /// Leaves its place. What its output has of there is remembered: the next node gets it again.
+    pub(super) fn leave_place(&mut self) {
+        let written = self.output.written();
+        self.queued_elsewhere.retain(|end| *end > written);
+        let place = std::mem::replace(&mut self.place, Place::Nowhere);
+        // A reliable client's marks are no offsets, and it tells a message by its name.
+        if self.receipts.is_none() {
+            let queued = place.confirms().into_iter().flat_map(Confirms::queued);
+            self.queued_elsewhere.extend(queued.filter(|end| *end > written));
+        }
     }
 
     /// The link and slot that frames come from and confirms go to.
