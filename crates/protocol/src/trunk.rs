@@ -118,6 +118,8 @@ pub enum Unwritten {
     Passed,
     /// An earlier message of the same sender is missing: send again, in order.
     Gap,
+    /// Not written, because no more may be kept for the client now. It may come again later.
+    NoRoom,
 }
 
 /// Why a session leaves its node.

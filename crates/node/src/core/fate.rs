@@ -23,6 +23,8 @@ impl NodeCore {
                 None => EnvelopeFate::Written,
                 Some((_, Unwritten::Passed)) => EnvelopeFate::Passed,
                 Some((_, Unwritten::Gap)) => EnvelopeFate::Again,
+                // A message without an outcome is retransmitted, which leaves the edge some time.
+                Some((_, Unwritten::NoRoom)) => continue,
             };
             self.fate_of(now, &parcel, fate);
         }

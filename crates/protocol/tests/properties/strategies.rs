@@ -52,7 +52,7 @@ fn attach() -> impl Strategy<Value = Attach<'static>> {
 
 pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
     let slot = any::<u32>;
-    let unwritten = prop_oneof![Just(Unwritten::Passed), Just(Unwritten::Gap)];
+    let unwritten = prop_oneof![Just(Unwritten::Passed), Just(Unwritten::Gap), Just(Unwritten::NoRoom)];
     prop_oneof![
         attach().prop_map(ToNode::Attach),
         (slot(), any::<u64>(), left(), bytes()).prop_map(|(slot, seq, left, payload)| ToNode::Up {
