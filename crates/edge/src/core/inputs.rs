@@ -91,7 +91,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::text(out, &pong));
                 return self.check_output(client);
             }
-            EdgeMessage::Received { n } => return self.receipt(client, n),
+            EdgeMessage::Received { n } => return self.receipt(now, client, n),
             // A node says that this mesh takes no tokens, or what is wrong with the message.
             EdgeMessage::Token | EdgeMessage::Other => {
                 let seq = session.store.push(text, now);
@@ -136,10 +136,10 @@ impl EdgeCore {
     }
 
     /// The client says that it has everything up to `n`; of a plain one that means nothing.
-    fn receipt(&mut self, client: ClientKey, n: u64) -> Reading {
+    fn receipt(&mut self, now: Instant, client: ClientKey, n: u64) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let Some(receipts) = &mut session.receipts else { return Reading::On };
-        if receipts.say(n).is_err() {
+        if receipts.say(now, n).is_err() {
             let message = format!("`received` names {n}, and you were sent {} so far", receipts.sent());
             let (code, message) = (ErrorCode::BadMessage, message.as_str());
             let error = ServerMessage::Error { code, message, id: None, to: None, room: None, retry_after_ms: None };
@@ -351,8 +351,7 @@ impl EdgeCore {
     /// Lists the client for writing, or closes it if it has too much unwritten.
     pub(super) fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        let crowded = session.receipts.as_ref().is_some_and(|receipts| receipts.are_too_many());
-        if crowded || session.output.pending().len() > self.settings.max_output_bytes {
+        if session.output.pending().len() > self.settings.max_output_bytes {
             self.close(client, CloseCode::TOO_SLOW, "too much waits for you to read it");
             Reading::Paused
         } else {

@@ -20,8 +20,8 @@ pub(super) struct Output {
     written_of_bytes: usize,
     written: u64,
     blocked_since: Option<Instant>,
-    /// Since when there was always something that the socket had not taken.
-    behind_since: Option<Instant>,
+    /// A moment, and the offset that everything had that waited then; `None` while nothing waits.
+    behind: Option<(Instant, u64)>,
 }
 
 impl Output {
@@ -60,7 +60,9 @@ impl Output {
         if self.pending().is_empty() {
             self.release(pool);
         } else {
-            self.behind_since.get_or_insert(now);
+            if self.behind.is_none_or(|(_, end)| self.written >= end) {
+                self.behind = Some((now, self.end()));
+            }
             if count > 0 || self.blocked_since.is_none() {
                 self.blocked_since = Some(now);
             }
@@ -70,12 +72,13 @@ impl Output {
     /// Time that nobody could use does not count.
     pub(super) fn jumped(&mut self, now: Instant) {
         self.blocked_since = self.blocked_since.map(|_| now);
-        self.behind_since = self.behind_since.map(|_| now);
+        self.behind = self.behind.map(|(_, end)| (now, end));
     }
 
-    /// Whether the socket has not once taken everything for `limit`.
+    /// Whether the socket has not taken within `limit` what waited at a moment. What came behind
+    /// that does not count: a client that makes progress may always have something that waits.
     pub(super) fn lags(&self, now: Instant, limit: Duration) -> bool {
-        self.behind_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
+        self.behind.is_some_and(|(since, _)| now.saturating_duration_since(since) >= limit)
     }
 
     /// Whether the socket has taken nothing for `limit` though something waits.
@@ -104,7 +107,7 @@ impl Output {
         let mut bytes = std::mem::take(&mut self.bytes);
         self.written_of_bytes = 0;
         self.blocked_since = None;
-        self.behind_since = None;
+        self.behind = None;
         if bytes.capacity() <= POOLED_BYTES && pool.0.len() < POOLED_BUFFERS {
             bytes.clear();
             pool.0.push(bytes);
@@ -139,12 +142,16 @@ mod tests {
         assert_eq!((output.pending(), output.written(), output.end()), (&b"llo"[..], 2, 5));
         assert!(output.is_stuck(now + Duration::from_secs(1), Duration::from_secs(1)));
         assert!(output.lags(now + Duration::from_secs(1), Duration::from_secs(1)), "a trickle is not enough");
-        output.wrote(now, 3, &mut pool);
+        output.append(&mut pool, |out| out.extend_from_slice(b" there"));
+        output.wrote(now + Duration::from_secs(1), 3, &mut pool);
+        assert!(!output.lags(now + Duration::from_secs(1), Duration::from_secs(1)), "what waited then is taken");
+        assert!(output.lags(now + Duration::from_secs(2), Duration::from_secs(1)));
+        output.wrote(now, 6, &mut pool);
         assert!(!output.lags(now + Duration::from_secs(9), Duration::from_secs(1)));
         assert_eq!((output.bytes.capacity(), pool.0.len()), (0, 1));
         assert!(!output.is_stuck(now + Duration::from_secs(9), Duration::from_secs(1)));
         output.append(&mut pool, |out| out.push(b'!'));
-        assert_eq!(output.end(), 6);
+        assert_eq!(output.end(), 12);
         assert!(pool.0.is_empty());
     }
 }

@@ -9,8 +9,8 @@ use signaling_protocol::server::write_receipt_tail;
 use super::output::{Output, Pool};
 use crate::ws::encode;
 
-/// Most messages without a receipt: what several nodes in a row may have down at once.
-const MOST_UNSAID: usize = 4096;
+/// Maximum messages without a receipt: what several nodes in a row may have down at once.
+const MAX_UNSAID: usize = 4096;
 
 /// A message that the client has not said `received` for.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(super) struct Receipts {
     received: u64,
     /// What came after that, without a gap.
     unsaid: VecDeque<Unsaid>,
+    /// When the client's last `received` brought news; `None` before the first one.
+    progress: Option<Instant>,
     /// The one that was late when somebody looked last.
     late: u64,
 }
@@ -50,9 +52,9 @@ impl Receipts {
         self.received + self.unsaid.len() as u64
     }
 
-    /// Whether nobody who says `received` as told can have so many unsaid.
-    pub(super) fn are_too_many(&self) -> bool {
-        self.unsaid.len() > MOST_UNSAID
+    /// Returns `true` if no further message may be sent before the client has said `received`.
+    pub(super) fn are_many(&self) -> bool {
+        self.unsaid.len() >= MAX_UNSAID
     }
 
     /// How many of them the client has.
@@ -80,9 +82,12 @@ impl Receipts {
     }
 
     /// The client says that it has everything up to `n`.
-    pub(super) fn say(&mut self, n: u64) -> Result<(), NotSent> {
+    pub(super) fn say(&mut self, now: Instant, n: u64) -> Result<(), NotSent> {
         if n > self.sent() {
             return Err(NotSent);
+        }
+        if n > self.received {
+            self.progress = Some(now);
         }
         while self.received < n {
             self.received += 1;
@@ -99,11 +104,14 @@ impl Receipts {
         self.unsaid.iter_mut().filter_map(|unsaid| unsaid.written.as_mut()).for_each(|written| *written = now);
     }
 
-    /// Whether the client has kept silent about a message for `limit`, and still does when asked again: when this
-    /// process was paused, what the client said meanwhile has not been read at the first look.
-    pub(super) fn is_late(&mut self, now: Instant, limit: Duration) -> bool {
-        let since = self.unsaid.front().and_then(|unsaid| unsaid.written);
-        if since.is_none_or(|since| now.saturating_duration_since(since) < limit) {
+    /// Whether the client has said nothing for `silence` while a message waits for its word, or
+    /// nothing of this message for `longest`, and still has not when asked again: when this process
+    /// was paused, what the client said meanwhile has not been read at the first look.
+    pub(super) fn is_late(&mut self, now: Instant, silence: Duration, longest: Duration) -> bool {
+        let Some(written) = self.unsaid.front().and_then(|unsaid| unsaid.written) else { return false };
+        // Behind a slow link, what the kernel took may be on its way for long.
+        let silent = now.saturating_duration_since(self.progress.map_or(written, |progress| progress.max(written)));
+        if silent < silence && now.saturating_duration_since(written) < longest {
             return false;
         }
         std::mem::replace(&mut self.late, self.received + 1) == self.received + 1
@@ -118,6 +126,7 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(5);
+    const LONGEST: Duration = Duration::from_secs(20);
 
     fn origin(number: u64) -> Origin {
         Origin { session: SessionId([1; 16]), number }
@@ -141,14 +150,15 @@ mod tests {
 
     #[test]
     fn one_receipt_does_for_all_below_it_and_an_older_one_changes_nothing() {
-        let mut receipts = sent(Instant::now(), &[7, 8, 9]);
+        let now = Instant::now();
+        let mut receipts = sent(now, &[7, 8, 9]);
         assert_eq!((receipts.received(), receipts.needed_for(origin(8))), (0, 2));
-        assert_eq!(receipts.say(2), Ok(()));
-        assert_eq!(receipts.say(1), Ok(()));
+        assert_eq!(receipts.say(now, 2), Ok(()));
+        assert_eq!(receipts.say(now, 1), Ok(()));
         assert_eq!((receipts.received(), receipts.sent()), (2, 3));
         assert_eq!(receipts.needed_for(origin(8)), 2, "it has been received");
         assert_eq!(receipts.needed_for(origin(9)), 3);
-        assert_eq!(receipts.say(4), Err(NotSent));
+        assert_eq!(receipts.say(now, 4), Err(NotSent));
         assert_eq!(receipts.received(), 2);
     }
 
@@ -156,13 +166,26 @@ mod tests {
     fn who_says_nothing_in_time_is_late_at_the_second_look() {
         let now = Instant::now();
         let mut receipts = sent(now, &[1, 2]);
-        assert!(!receipts.is_late(now + Duration::from_millis(4999), LIMIT));
-        assert!(!receipts.is_late(now + LIMIT, LIMIT), "what it said may still be unread");
-        receipts.say(1).unwrap();
-        assert!(!receipts.is_late(now + LIMIT, LIMIT), "another message, another look");
-        assert!(receipts.is_late(now + LIMIT, LIMIT));
-        receipts.say(2).unwrap();
-        assert!(!receipts.is_late(now + 9 * LIMIT, LIMIT), "nothing is unsaid");
+        assert!(!receipts.is_late(now + Duration::from_millis(4999), LIMIT, LONGEST));
+        assert!(!receipts.is_late(now + LIMIT, LIMIT, LONGEST), "what it said may still be unread");
+        receipts.say(now, 1).unwrap();
+        assert!(!receipts.is_late(now + LIMIT, LIMIT, LONGEST), "another message, another look");
+        assert!(receipts.is_late(now + LIMIT, LIMIT, LONGEST));
+        receipts.say(now + LIMIT, 2).unwrap();
+        assert!(!receipts.is_late(now + 9 * LIMIT, LIMIT, LONGEST), "nothing is unsaid");
+    }
+
+    #[test]
+    fn client_is_not_late_while_it_says_received_now_and_then() {
+        let now = Instant::now();
+        let mut receipts = sent(now, &[1, 2, 3, 4, 5, 6]);
+        for second in [4, 8, 12, 16] {
+            let now = now + Duration::from_secs(second);
+            assert!([0, 1].map(|_| receipts.is_late(now, LIMIT, LONGEST)) == [false, false], "after {second} s");
+            receipts.say(now, second / 4).unwrap();
+        }
+        let late = now + LONGEST;
+        assert_eq!([0, 1].map(|_| receipts.is_late(late, LIMIT, LONGEST)), [false, true], "the fifth is too old");
     }
 
     #[test]
@@ -171,8 +194,8 @@ mod tests {
         let (mut receipts, mut output, mut pool) = (Receipts::default(), Output::default(), Pool::default());
         receipts.write(&mut output, &mut pool, origin(1), b"{}");
         receipts.wrote(now, output.end() - 1);
-        assert!((0..2).all(|_| !receipts.is_late(now + 2 * LIMIT, LIMIT)));
+        assert!((0..2).all(|_| !receipts.is_late(now + 2 * LIMIT, LIMIT, LONGEST)));
         receipts.wrote(now + LIMIT, output.end());
-        assert_eq!([0, 1].map(|_| receipts.is_late(now + 2 * LIMIT, LIMIT)), [false, true]);
+        assert_eq!([0, 1].map(|_| receipts.is_late(now + 2 * LIMIT, LIMIT, LONGEST)), [false, true]);
     }
 }

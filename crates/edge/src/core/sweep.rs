@@ -49,13 +49,16 @@ impl EdgeCore {
                 session.filter.forget_idle(&settings.filter, now, session.hold);
             }
             // Past the hold time senders are told that what waits was not delivered.
-            if session.output.is_stuck(now, settings.write_timeout)
-                || session.output.lags(now, session.hold.max(settings.write_timeout))
-            {
+            let longest = session.hold.max(settings.write_timeout);
+            if session.output.is_stuck(now, settings.write_timeout) || session.output.lags(now, longest) {
                 closing.push((client, CloseCode::TOO_SLOW, "you have read nothing for too long"));
                 continue;
             }
-            if session.receipts.as_mut().is_some_and(|receipts| receipts.is_late(now, settings.receipt_timeout)) {
+            if session
+                .receipts
+                .as_mut()
+                .is_some_and(|receipts| receipts.is_late(now, settings.receipt_timeout, longest))
+            {
                 closing.push((client, CloseCode::TOO_SLOW, "you have not said `received` for too long"));
                 continue;
             }

@@ -303,6 +303,14 @@ impl State {
         }
     }
 
+    /// Writes what a client's socket takes, though it has not said that it takes more.
+    fn try_blocked(&mut self, now: Instant, key: ClientKey) {
+        if let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
+            socket.blocked = false;
+            self.flush(now, key);
+        }
+    }
+
     /// Closes sockets whose messages never end, and lets the core look at the time.
     pub(super) fn sweep(&mut self, now: Instant) {
         let endless = |client: &Client| {
@@ -314,6 +322,13 @@ impl State {
         for client in endless {
             metrics::violation(CloseCode::POLICY.0);
             self.core.close(client, CloseCode::POLICY, "a message was begun and not finished in time");
+        }
+        // The system says that a socket takes more only once much of its buffer is free. On a slow
+        // link that lasts.
+        let blocked = |client: &Client| client.socket.as_ref().is_some_and(|socket| socket.blocked);
+        let blocked: Vec<_> = self.clients.iter().filter(|(_, client)| blocked(client)).map(|(key, _)| key).collect();
+        for client in blocked {
+            self.try_blocked(now, client);
         }
         self.core.sweep(now);
         let counts = ShellCounts {
