@@ -24,6 +24,8 @@ pub const DEMANDED: &[&str] = &[
     "edges: full stores",
     "edges: gaps and passed",
     "edges: handoffs",
+    "edges: messages refused by full filters",
+    "edges: messages refused by full outputs",
     "edges: ups sent again",
     "flap",
     "join",

@@ -52,6 +52,8 @@ const LOOK: Micros = 100 * MS;
 /// So few clients move at once that views and nodes change while others wait.
 const PER_TURN: usize = 1;
 const TURN: Micros = 5 * MS;
+/// Nodes retransmit a message without an outcome after 2 s, or 5 s if it was held.
+const REFUSED_COMES_AGAIN: Micros = 6 * SECOND;
 const FIRST_BACKOFF: Micros = 100 * MS;
 const LONGEST_BACKOFF: Micros = 5 * SECOND;
 /// What a client that is sent away is told to wait, at most.
@@ -68,6 +70,8 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     counters.add("edges: ups sent again", counts.resends);
     counters.add("edges: handoffs", counts.handoffs);
     counters.add("edges: full stores", counts.full_stores);
+    counters.add("edges: messages refused by full filters", counts.full_filters);
+    counters.add("edges: messages refused by full outputs", counts.full_outputs);
     counters.add("edges: closes", counts.closes);
 }
 
@@ -332,15 +336,32 @@ impl World {
         let Some(conn) = self.conns.get(id).filter(|_| heard) else { return };
         let (Some(link), Some(edge)) = (conn.link, self.edges.get_mut(index)) else { return };
         let node = conn.node;
-        match edge.core.link_frames(now, link, bytes) {
+        let refused = |core: &EdgeCore| core.counts().full_filters + core.counts().full_outputs;
+        let before = refused(&edge.core);
+        let said = edge.core.link_frames(now, link, bytes);
+        if refused(&edge.core) > before {
+            self.has_no_room(index);
+        }
+        match said {
             Ok(said) if said.draining => {
-                if let Some(id) = node_id(node) {
+                if let Some((id, edge)) = node_id(node).zip(self.edges.get_mut(index)) {
                     edge.placement.said_draining(&id, link);
                 }
                 self.rearrange(index);
             }
             Ok(_) => {}
             Err(error) => self.ledger.broken(self.agenda.now(), "damaged", error.to_string()),
+        }
+    }
+
+    /// The edge has refused a message for want of room: it comes again once that is due.
+    fn has_no_room(&mut self, index: usize) {
+        let now = self.agenda.now();
+        for socket in self.edges.get(index).into_iter().flat_map(|edge| edge.socket_by_client.values()) {
+            let client = self.sockets.get(*socket).map(|socket| socket.client);
+            if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
+                client.full.add(now, now + REFUSED_COMES_AGAIN);
+            }
         }
     }
 

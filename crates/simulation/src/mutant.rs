@@ -87,6 +87,8 @@ mutants! {
     Lingering = "lingering",
     /// Edges forget at once what they wrote.
     Filter = "filter",
+    /// Edges forget recent senders when they remember many.
+    Eviction = "eviction",
     /// Any number of messages may wait for one that is absent.
     Flood = "flood",
     /// Edges keep any number of frames.
@@ -128,7 +130,14 @@ impl Mutant {
     /// By what numbers edges live.
     pub(crate) fn edge(self, settings: &mut edge::Settings) {
         match self {
-            Self::Filter => (settings.filter.origins, settings.filter.window) = (1, 64),
+            Self::Filter => {
+                (settings.filter.bytes, settings.filter.window) = (edge::SENDER_BYTES, 64);
+                settings.filter.forgets_recent = true;
+            }
+            Self::Eviction => {
+                settings.filter.bytes = 2 * edge::SENDER_BYTES;
+                settings.filter.forgets_recent = true;
+            }
             Self::Store => settings.store = edge::StoreLimits { frames: 10_000, bytes: 1 << 30, span: 10_000 },
             _ => {}
         }

@@ -78,6 +78,13 @@ pub(crate) struct World {
     pub(crate) rooms: RoomWorld,
 }
 
+/// In some worlds edges have room for so few senders of one recipient, and so little output, that
+/// messages are refused for want of it.
+const TIGHT_EVERY: u64 = 6;
+const TIGHT_AT: u64 = 4;
+const TIGHT_SENDERS: usize = 2;
+const TIGHT_OUTPUT_BYTES: usize = 48 * 1024;
+
 const TWO_LANES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// A store that fills up with messages to absent clients empties once in a hold time.
@@ -96,6 +103,10 @@ impl World {
         let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
         let mut edge_settings = edge::Settings { store, ..edge::Settings::default() };
+        if seed % TIGHT_EVERY == TIGHT_AT {
+            edge_settings.filter.bytes = TIGHT_SENDERS * edge::SENDER_BYTES;
+            edge_settings.max_output_bytes = TIGHT_OUTPUT_BYTES;
+        }
         if let Some(mutant) = size.mutant {
             mutant.edge(&mut edge_settings);
         }

@@ -72,6 +72,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Timer => (all(), Promise(42)),
         Mutant::Lingering => (moves(), Promise(3)),
         Mutant::Filter => (all(), Promise(5)),
+        Mutant::Eviction => (all(), Promise(23)),
         Mutant::Store => (all(), Promise(0)),
         Mutant::Receipts => (all(), Promise(11)),
         Mutant::Held => (calm(), More("nodes: resends", 180)),

@@ -1,11 +1,17 @@
-//! The recipient's half of custody: what was written to a client, so that repeats are told apart from news.
+//! Deduplication for one recipient: which messages were written to its socket.
+//!
+//! [`EdgeCore::link_frames`](super::EdgeCore::link_frames) asks it about each message before it is
+//! queued. It never forgets a sender of which a copy may still come. At its byte bound it refuses
+//! new senders instead: their nodes retransmit until there is room or the TTL is over.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
 use signaling_protocol::trunk::Unwritten;
-use signaling_protocol::{Left, Origin, SessionId, limits};
+use signaling_protocol::{Left, Origin, limits};
+
+use super::memory::SENDER_BYTES;
+use super::senders::{Sender, Senders};
 
 /// What an edge remembers of what it wrote to one client.
 #[derive(Debug, Clone, Copy)]
@@ -13,13 +19,17 @@ pub struct FilterLimits {
     /// Of how many of a sender's latest numbers it is known which were written: four times the messages that its edge has
     /// under way. Of an older one it is said that it was not.
     pub window: u64,
-    /// How many senders; past that the idlest goes.
-    pub origins: usize,
+    /// Bytes at which a further sender takes the place of one that may be forgotten, or is refused.
+    /// Senders that are remembered may grow to twice as much.
+    pub bytes: usize,
     /// How much longer than the hold time a copy of a message may live.
     pub afterlife: Duration,
     /// How long after a message a reliable sender may send it again: its socket broke with the `ack` unread, that was
     /// noticed by the heartbeat, and it came back just in time to resume. A plain one has no way to say that it repeats.
     pub latest_repeat: Duration,
+    /// Forgets the idlest sender, however recent, instead of refusing a new one: for simulations,
+    /// which show that this breaks a promise.
+    pub forgets_recent: bool,
 }
 
 impl Default for FilterLimits {
@@ -27,15 +37,29 @@ impl Default for FilterLimits {
         let noticed = limits::HEARTBEAT + limits::HEARTBEAT_ANSWER;
         Self {
             window: 1024,
-            origins: 1024,
+            bytes: 4 * 1024 * 1024,
             afterlife: Duration::from_secs(5),
             latest_repeat: noticed + limits::MAX_RESUME,
+            forgets_recent: false,
         }
     }
 }
 
-/// A table with room for so many times what it has gives the room back.
-const SPARSE: usize = 4;
+/// Senders that each filter remembers even while the memory of all clients is scarce.
+const LEAST_SENDERS: usize = 16;
+
+/// What bounds a filter at this moment.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterBounds {
+    /// The settings.
+    pub limits: FilterLimits,
+    /// The recipient's hold time.
+    pub hold: Duration,
+    /// Whether the memory of all clients is nearly used up.
+    pub memory_is_scarce: bool,
+    /// Whether so much waits for the recipient that nothing new may be queued.
+    pub output_is_full: bool,
+}
 
 /// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,165 +72,109 @@ pub enum Verdict {
     Not(Unwritten),
 }
 
-#[derive(Debug)]
-struct Seen {
-    /// The first number that was judged final.
-    base: u64,
-    last: u64,
-    /// Bit `n % len` says whether number `n` was written, for the latest `len` numbers.
-    written: Words,
-    touched: Instant,
-}
-
-/// A power of two of words. Most senders write to a client a few times at most, and do with one.
-#[derive(Debug)]
-enum Words {
-    One(u64),
-    Many(Box<[u64]>),
-}
-
-impl Words {
-    fn all(&self) -> &[u64] {
-        match self {
-            Self::One(word) => std::slice::from_ref(word),
-            Self::Many(words) => words,
-        }
-    }
-
-    fn all_mut(&mut self) -> &mut [u64] {
-        match self {
-            Self::One(word) => std::slice::from_mut(word),
-            Self::Many(words) => words,
-        }
-    }
-}
-
-impl Seen {
-    fn new(now: Instant) -> Self {
-        Self { base: 0, last: 0, written: Words::One(0), touched: now }
-    }
-
-    fn window(&self) -> u64 {
-        self.written.all().len() as u64 * 64
-    }
-
-    fn place(&self, number: u64) -> (usize, u64) {
-        let bit = number & (self.window() - 1);
-        ((bit / 64) as usize, 1 << (bit % 64))
-    }
-
-    fn was_written(&self, number: u64) -> bool {
-        let (word, bit) = self.place(number);
-        number >= self.base
-            && self.last - number < self.window()
-            && self.written.all().get(word).is_some_and(|bits| bits & bit != 0)
-    }
-
-    fn mark(&mut self, number: u64, written: bool) {
-        let (word, bit) = self.place(number);
-        if let Some(bits) = self.written.all_mut().get_mut(word) {
-            *bits = if written { *bits | bit } else { *bits & !bit };
-        }
-    }
-
-    /// Makes `number` the latest, all between it and the old one unwritten.
-    fn advance(&mut self, number: u64, written: bool, most: u64) {
-        if self.last == 0 {
-            self.base = number;
-        }
-        while self.window() < most && number.saturating_sub(self.base) >= self.window() {
-            self.grow();
-        }
-        let unwritten = (number - self.last).min(self.window());
-        (number - unwritten + 1..number).for_each(|between| self.mark(between, false));
-        self.mark(number, written);
-        self.last = number;
-    }
-
-    fn grow(&mut self) {
-        let Self { base, last, touched, .. } = *self;
-        let written = Words::Many(vec![0; self.written.all().len() * 2].into());
-        let mut larger = Self { base, last, touched, written };
-        let oldest = self.last.saturating_sub(self.window() - 1);
-        (oldest..=self.last).filter(|&number| self.was_written(number)).for_each(|number| larger.mark(number, true));
-        *self = larger;
-    }
-}
-
 /// What one socket was written, by the session that sent it.
 #[derive(Debug, Default)]
 pub struct Filter {
-    seen_by_origin: FxHashMap<SessionId, Seen>,
+    senders: Senders,
 }
 
 impl Filter {
     /// Judges a message, and remembers the judgement.
-    pub fn judge(&mut self, limits: &FilterLimits, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
-        if self.seen_by_origin.len() >= limits.origins && !self.seen_by_origin.contains_key(&origin.session) {
-            self.drop_idlest();
-        }
-        let seen = self.seen_by_origin.entry(origin.session).or_insert_with(|| Seen::new(now));
-        seen.touched = now;
+    pub fn judge(&mut self, bounds: &FilterBounds, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
+        let window = bounds.limits.window;
+        // Of what is over, only the answer is wanted.
+        let may_write = left == Left::NONE || !bounds.output_is_full;
+        let Some(sender) = self.senders.touched(now, origin.session) else {
+            if !may_write || !self.makes_room(bounds, now) {
+                return Verdict::Not(Unwritten::NoRoom);
+            }
+            if left != Left::NONE && prev > 0 {
+                return Verdict::Not(Unwritten::Gap);
+            }
+            self.senders.insert(now, origin.session, Sender::first(origin.number, left != Left::NONE));
+            return if left == Left::NONE { Verdict::Not(Unwritten::Passed) } else { Verdict::Write };
+        };
         let number = origin.number;
-        if number <= seen.last {
-            return if seen.was_written(number) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
+        if number <= sender.last() {
+            return if sender.was_written(number) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
         }
-        if left == Left::NONE {
-            seen.advance(number, false, limits.window);
-            return Verdict::Not(Unwritten::Passed);
+        if !may_write {
+            return Verdict::Not(Unwritten::NoRoom);
         }
-        if prev > seen.last {
+        let verdict = if left == Left::NONE {
+            Verdict::Not(Unwritten::Passed)
+        } else if prev > sender.last() {
             return Verdict::Not(Unwritten::Gap);
-        }
-        seen.advance(number, true, limits.window);
-        Verdict::Write
+        } else {
+            Verdict::Write
+        };
+        let grown = sender.advance(number, verdict == Verdict::Write, window);
+        self.senders.has_grown(grown);
+        verdict
     }
 
     /// Reads what [`Self::judge`] will, and decides nothing.
     pub(super) fn touch(&self, origin: Origin) {
-        let seen = self.seen_by_origin.get(&origin.session);
-        black_box(seen.and_then(|seen| seen.written.all().get(seen.place(origin.number).0)));
+        black_box(self.senders.get(origin.session).map(|sender| sender.was_written(origin.number)));
     }
 
     /// Forgets senders that have been silent so long that no copy of what they sent can still come.
     pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
         let plain = hold + limits.afterlife;
-        let reliable = plain + limits.latest_repeat;
-        self.seen_by_origin.retain(|session, seen| {
-            now.saturating_duration_since(seen.touched) < if session.is_reliable() { reliable } else { plain }
-        });
-        // After a burst, or it would keep the room of its busiest minute.
-        if self.seen_by_origin.len() * SPARSE <= self.seen_by_origin.capacity() {
-            self.seen_by_origin.shrink_to_fit();
-        }
+        self.senders.remove_idle(now, plain, plain + limits.latest_repeat);
     }
 
-    /// How many senders it remembers.
+    /// Bytes that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.senders.len() * SENDER_BYTES + self.senders.window_bytes()
+    }
+
+    /// Number of senders that it remembers.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.seen_by_origin.len()
+        self.senders.len()
     }
 
-    /// Whether it remembers nobody.
+    /// Returns `true` if it remembers no sender.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.seen_by_origin.is_empty()
+        self.senders.len() == 0
     }
 
-    fn drop_idlest(&mut self) {
-        let idlest = self.seen_by_origin.iter().min_by_key(|(session, seen)| (seen.touched, **session));
-        if let Some(session) = idlest.map(|(session, _)| *session) {
-            self.seen_by_origin.remove(&session);
+    /// Returns `true` if a further sender may be remembered, if need be in the place of the idlest
+    /// one.
+    fn makes_room(&mut self, bounds: &FilterBounds, now: Instant) -> bool {
+        let FilterBounds { limits, hold, memory_is_scarce, .. } = bounds;
+        let is_full = self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.len() >= LEAST_SENDERS);
+        if !is_full {
+            return true;
         }
+        let least = if limits.forgets_recent { Duration::ZERO } else { *hold + limits.afterlife };
+        self.senders.remove_idlest(now, least)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use signaling_protocol::SessionId;
+
     use super::*;
 
+    const HOLD: Duration = Duration::from_secs(20);
+
+    fn bounds() -> FilterBounds {
+        FilterBounds { limits: FilterLimits::default(), hold: HOLD, memory_is_scarce: false, output_is_full: false }
+    }
+
+    /// Bounds with room for so many senders.
+    fn room_for(senders: usize) -> FilterBounds {
+        let limits = FilterLimits { bytes: senders * SENDER_BYTES, ..FilterLimits::default() };
+        FilterBounds { limits, ..bounds() }
+    }
+
     fn judge(filter: &mut Filter, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
-        filter.judge(&FilterLimits::default(), now, origin, prev, left)
+        filter.judge(&bounds(), now, origin, prev, left)
     }
 
     fn alive() -> Left {
@@ -282,18 +250,77 @@ mod tests {
     }
 
     #[test]
-    fn too_many_senders_push_out_the_idlest() {
-        let limits = FilterLimits::default();
+    fn full_filter_refuses_new_senders_while_all_are_recent() {
+        let bounds = room_for(2_000);
         let mut filter = Filter::default();
         let start = Instant::now();
-        for sender in 0..=limits.origins as u64 {
+        for sender in 0..2_000 {
             let at = start + Duration::from_millis(sender);
-            assert_eq!(judge(&mut filter, at, first_of(sender, true), 0, alive()), Verdict::Write);
+            assert_eq!(filter.judge(&bounds, at, first_of(sender, false), 0, alive()), Verdict::Write);
         }
-        assert_eq!(filter.len(), limits.origins);
-        let now = start + Duration::from_secs(2);
-        assert_eq!(judge(&mut filter, now, first_of(1, true), 0, alive()), Verdict::Repeat);
-        assert_eq!(judge(&mut filter, now, first_of(0, true), 0, alive()), Verdict::Write);
+        let later = start + HOLD;
+        let refused = Verdict::Not(Unwritten::NoRoom);
+        assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), 0, alive()), refused);
+        assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), 0, Left::NONE), refused, "nor is it barred");
+        for sender in 0..2_000 {
+            assert_eq!(filter.judge(&bounds, later, first_of(sender, false), 0, alive()), Verdict::Repeat);
+        }
+    }
+
+    #[test]
+    fn full_filter_forgets_the_idlest_once_no_copy_can_come() {
+        let bounds = room_for(3);
+        let mut filter = Filter::default();
+        let start = Instant::now();
+        for (sender, reliable) in [(0, true), (1, false), (2, false)] {
+            filter.judge(&bounds, start, first_of(sender, reliable), 0, alive());
+        }
+        let later = start + HOLD + bounds.limits.afterlife;
+        filter.judge(&bounds, later, first_of(1, false), 0, alive());
+        for new in [10, 11] {
+            assert_eq!(filter.judge(&bounds, later, first_of(new, false), 0, alive()), Verdict::Write);
+        }
+        assert_eq!(
+            filter.judge(&bounds, later, first_of(12, false), 0, alive()),
+            Verdict::Not(Unwritten::NoRoom),
+            "the rest is recent"
+        );
+        assert_eq!(filter.judge(&bounds, later, first_of(1, false), 0, alive()), Verdict::Repeat);
+    }
+
+    #[test]
+    fn filter_judges_duplicates_while_the_output_is_full() {
+        let full = FilterBounds { output_is_full: true, ..bounds() };
+        let mut filter = Filter::default();
+        let now = Instant::now();
+        judge(&mut filter, now, origin(1), 0, alive());
+        assert_eq!(filter.judge(&full, now, origin(1), 0, alive()), Verdict::Repeat);
+        for new in [origin(2), first_of(7, false)] {
+            assert_eq!(filter.judge(&full, now, new, 0, alive()), Verdict::Not(Unwritten::NoRoom));
+            assert_eq!(judge(&mut filter, now, new, 0, alive()), Verdict::Write, "it was not barred");
+        }
+    }
+
+    #[test]
+    fn filter_keeps_a_few_senders_when_memory_is_scarce() {
+        let scarce = FilterBounds { memory_is_scarce: true, ..bounds() };
+        let mut filter = Filter::default();
+        let now = Instant::now();
+        let written =
+            (0..40).filter(|&sender| filter.judge(&scarce, now, first_of(sender, false), 0, alive()) == Verdict::Write);
+        assert_eq!(written.count(), LEAST_SENDERS);
+    }
+
+    #[test]
+    fn filter_counts_the_bytes_of_windows_that_grow() {
+        let mut filter = Filter::default();
+        let now = Instant::now();
+        for number in 1..=1_024 {
+            judge(&mut filter, now, origin(number), number - 1, alive());
+        }
+        assert_eq!(filter.bytes(), SENDER_BYTES + 128);
+        filter.forget_idle(&FilterLimits::default(), now + Duration::from_secs(600), HOLD);
+        assert_eq!(filter.bytes(), 0);
     }
 
     #[test]
@@ -321,18 +348,13 @@ mod tests {
         let start = Instant::now();
         let hold = Duration::from_secs(20);
         (0..1_000).for_each(|sender| _ = judge(&mut filter, start, first_of(sender, false), 0, alive()));
-        let (burst, later) = (filter.seen_by_origin.capacity(), start + hold + limits.afterlife);
+        let (burst, later) = (filter.senders.capacity(), start + hold + limits.afterlife);
         (0..10).for_each(|sender| _ = judge(&mut filter, later, first_of(sender, false), 0, alive()));
 
         filter.forget_idle(&limits, later, hold);
 
         assert_eq!(filter.len(), 10);
-        assert!(filter.seen_by_origin.capacity() < burst / 10);
+        assert!(filter.senders.capacity() < burst / 10);
         assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), Verdict::Repeat);
-    }
-
-    #[test]
-    fn a_sender_that_writes_little_takes_64_bytes() {
-        assert_eq!(size_of::<(SessionId, Seen)>(), 64);
     }
 }

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
+use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode, Unwritten};
 use signaling_protocol::{CloseCode, ErrorCode, Left};
 
 use super::confirms::Confirms;
-use super::filter::Verdict;
+use super::filter::{FilterBounds, Verdict};
 use super::floods::limits_of;
 use super::proven::ShownToken;
 use super::session::{Place, Session, Socket};
@@ -314,10 +314,21 @@ impl EdgeCore {
         if matches!(session.socket, Socket::Closed(_)) {
             return;
         }
+        let output_is_full = session.is_full(&self.settings);
+        let before = session.filter.bytes();
         let verdict = match down.origin {
-            Some(origin) => session.filter.judge(&self.settings.filter, now, origin, down.prev, down.left),
+            Some(origin) => {
+                let bounds = FilterBounds {
+                    limits: self.settings.filter,
+                    hold: session.hold,
+                    memory_is_scarce: self.memory.is_scarce(self.settings.memory),
+                    output_is_full,
+                };
+                session.filter.judge(&bounds, now, origin, down.prev, down.left)
+            }
             None => Verdict::Write,
         };
+        self.memory.grow_by(session.filter.bytes().saturating_sub(before));
         if verdict == Verdict::Write {
             match (&mut session.receipts, down.origin) {
                 (Some(receipts), Some(origin)) => {
@@ -343,6 +354,10 @@ impl EdgeCore {
             Verdict::Not(why) => {
                 confirms.unwritten(down.d, why);
                 self.counts.gaps += 1;
+                if why == Unwritten::NoRoom {
+                    let full = &mut self.counts;
+                    *(if output_is_full { &mut full.full_outputs } else { &mut full.full_filters }) += 1;
+                }
                 self.confirm(client);
             }
         }

@@ -23,8 +23,8 @@ impl Default for MemoryLimits {
 
 /// What a frame in custody, or a message that waits for its receipt, takes beside its bytes.
 pub(super) const ENTRY_BYTES: usize = 64;
-/// What is remembered of a sender, its place in the table included.
-const SENDER_BYTES: usize = 128;
+/// What is remembered of a sender that writes little, its place in tables included.
+pub const SENDER_BYTES: usize = 160;
 /// Who has less unwritten is never closed for it.
 const LEAST_EVICTED: usize = 4 * 1024;
 /// What one client may leave unanswered while memory is short: enough for a call that is being set up.
@@ -42,6 +42,22 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn grow(&mut self, bytes: usize) {
         self.grown += bytes + ENTRY_BYTES;
+    }
+
+    /// The same of what has no entry of its own.
+    pub(super) fn grow_by(&mut self, bytes: usize) {
+        self.grown += bytes;
+    }
+
+    /// Returns `true` if no further senders may be remembered. They cannot be evicted: so they never
+    /// take all, and an eviction always has something to free.
+    pub(super) fn is_scarce(&self, limits: MemoryLimits) -> bool {
+        self.total() > limits.bytes / 4 * 3
+    }
+
+    /// Returns `true` if no more may be kept.
+    pub(super) fn is_short(&self, limits: MemoryLimits) -> bool {
+        self.total() > limits.bytes
     }
 
     pub(super) fn set(&mut self, counted: usize) {
@@ -66,7 +82,7 @@ impl Memory {
 
     /// Whose sockets must go so that a quarter is free again. `unwritten` says how much of it waits for each client.
     pub(super) fn evict(&self, limits: MemoryLimits, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
-        if self.total() <= limits.bytes {
+        if !self.is_short(limits) {
             return Vec::new();
         }
         let mut surplus = self.total() - limits.bytes / 4 * 3;
@@ -91,7 +107,7 @@ impl Session {
         self.store.bytes()
             + self.store.len() * ENTRY_BYTES
             + self.output.capacity()
-            + self.filter.len() * SENDER_BYTES
+            + self.filter.bytes()
             + receipts * ENTRY_BYTES
     }
 }

@@ -24,6 +24,7 @@ mod places;
 mod proven;
 mod receipts;
 mod report;
+mod senders;
 mod session;
 mod store;
 mod sweep;
@@ -46,11 +47,11 @@ use crate::rate_class::RateClass;
 
 pub use self::bucket::{Bucket, Rate, whole_ms};
 pub use self::delays::Delays;
-pub use self::filter::{Filter, FilterLimits, Verdict};
+pub use self::filter::{Filter, FilterBounds, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::kicking::Kick;
 pub use self::kicks::Kicks;
-pub use self::memory::MemoryLimits;
+pub use self::memory::{MemoryLimits, SENDER_BYTES};
 pub use self::pace::PaceLimits;
 pub use self::proven::{Proven, ShownToken};
 pub use self::session::{ConnectRequest, Newcomer};
@@ -71,7 +72,9 @@ pub struct Settings {
     pub store: StoreLimits,
     /// What is remembered of what was written to one client.
     pub filter: FilterLimits,
-    /// Unwritten output past which a client is too slow: a burst of several of the largest messages.
+    /// Maximum unwritten output, in bytes: past it a client is too slow. From half of it on other
+    /// clients' messages wait at their nodes, so that only what a client's own requests and rooms
+    /// bring can make so much.
     pub max_output_bytes: usize,
     /// How long a socket may take nothing at all though something waits.
     pub write_timeout: Duration,
@@ -101,7 +104,7 @@ impl Settings {
         let bytes = defaults.store.bytes.max(2 * max_message_bytes);
         Self {
             store: StoreLimits { bytes, ..defaults.store },
-            max_output_bytes: defaults.max_output_bytes.max(4 * max_message_bytes),
+            max_output_bytes: defaults.max_output_bytes.max(8 * max_message_bytes),
             ..defaults
         }
     }
@@ -112,7 +115,7 @@ impl Default for Settings {
         Self {
             store: StoreLimits::default(),
             filter: FilterLimits::default(),
-            max_output_bytes: 256 * 1024,
+            max_output_bytes: 512 * 1024,
             write_timeout: Duration::from_secs(10),
             heartbeat: limits::HEARTBEAT,
             heartbeat_answer: limits::HEARTBEAT_ANSWER,
@@ -166,8 +169,12 @@ pub struct Counts {
     pub downs: u64,
     /// Repeats that were not written again.
     pub filtered_repeats: u64,
-    /// Messages not written because one before them was missing.
+    /// Messages not written because one before them was missing, or there was no room.
     pub gaps: u64,
+    /// Of these, because the recipient's output was full.
+    pub full_outputs: u64,
+    /// And because its filter was full.
+    pub full_filters: u64,
     /// Frames sent again to another node.
     pub resends: u64,
     /// Sessions moved to another node behind their open socket.

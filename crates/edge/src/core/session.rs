@@ -137,10 +137,10 @@ pub(super) struct Session {
     pub(super) last_pong: Instant,
     /// The node has asked whether the socket still answers.
     pub(super) probed: bool,
-    /// The socket has ended between two nodes: the next one must hear of it, so that the client can come back.
-    pub(super) unsettled: bool,
     /// The client writes no more; what it wrote may still be unread.
     pub(super) ends: bool,
+    /// The socket has ended between two nodes: the next one must hear of it, so that the client can come back.
+    pub(super) unsettled: bool,
     /// What ends the socket as soon as it is open.
     pub(super) last_words: Option<(CloseCode, Box<str>, Gone)>,
 }
@@ -170,6 +170,7 @@ impl Session {
             pinged: None,
             last_pong: now,
             probed: false,
+            ends: false,
             unsettled: false,
             last_words: None,
         }
@@ -203,6 +204,20 @@ impl Session {
         }
     }
 
+    /// Returns `true` if the server does not read the client, whose connection is there. Its
+    /// silence means nothing.
+    pub(super) fn is_paused_alive(&self) -> bool {
+        self.socket == (Socket::Open { paused: true }) && !self.ends
+    }
+
+    /// Returns `true` if so much waits for the client that other clients' messages must wait
+    /// elsewhere. The rest of the output's room is for what the client's own requests are answered
+    /// by.
+    pub(super) fn is_full(&self, settings: &Settings) -> bool {
+        self.output.pending().len() >= settings.max_output_bytes / 2
+            || self.receipts.as_ref().is_some_and(|receipts| receipts.are_many())
+    }
+
     /// What [`Session::delivered`] must reach before a message that is queued, or has been, counts as delivered.
     pub(super) fn mark(&self, origin: Option<Origin>) -> u64 {
         match (&self.receipts, origin) {
@@ -218,12 +233,6 @@ impl Session {
     }
 
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
-    /// Returns `true` if the server does not read the client, whose connection is there. Its
-    /// silence means nothing.
-    pub(super) fn is_paused_alive(&self) -> bool {
-        self.socket == (Socket::Open { paused: true }) && !self.ends
-    }
-
         match &mut self.place {
             Place::Nowhere => None,
             Place::At { confirms, .. } | Place::Leaving { confirms, .. } => Some(confirms),

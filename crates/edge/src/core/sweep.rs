@@ -29,7 +29,7 @@ impl EdgeCore {
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
-        let is_short = memory.total() > settings.memory.bytes;
+        let is_short = memory.is_short(settings.memory);
         let (mut kept, mut unwritten) = (0, Vec::new());
         let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {

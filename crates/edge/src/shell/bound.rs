@@ -9,7 +9,8 @@ use super::metrics::MEMORY_BOUND;
 
 /// The process before the first client, with buffers that all clients share.
 const FIXED: usize = 32 * MIB;
-/// A client that is in and says nothing: its session, its task, its places in tables.
+/// A client that is in and says nothing: its session, its task, its places in tables, and the few
+/// senders to it that are remembered even while memory is scarce.
 const SOCKET: usize = 4 * 1024;
 /// What TLS adds: the session, and its buffers while a record comes or goes.
 const TLS: usize = 40 * 1024;
@@ -30,7 +31,7 @@ pub struct MemoryBound {
     pub for_sockets: usize,
     /// For connections that have not asked for anything.
     pub for_handshakes: usize,
-    /// For what clients have it keep.
+    /// For what clients have it keep, what is remembered of senders included.
     pub for_buffers: usize,
 }
 

@@ -95,8 +95,10 @@ const BYTES: Metric =
     Metric::counter("signaling_client_bytes_total", "Bytes read from clients' sockets, and written to them.")
         .by(&[Label { name: "direction", values: &["in", "out"] }]);
 const FILTERED: Metric = Metric::counter("signaling_filtered_repeats_total", "Repeats that were not written again.");
-const GAPS: Metric =
-    Metric::counter("signaling_gaps_total", "Messages sent back because one before them was missing, or passed.");
+const GAPS: Metric = Metric::counter(
+    "signaling_gaps_total",
+    "Messages sent back because one before them was missing, or passed, or because the recipient had no room.",
+);
 const RESENDS: Metric = Metric::counter("signaling_edge_resends_total", "Uplink frames sent again to another node.");
 const HANDOFFS: Metric =
     Metric::counter("signaling_handoffs_total", "Sessions moved to another node behind their open socket.");

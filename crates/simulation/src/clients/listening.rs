@@ -189,12 +189,13 @@ impl World {
             }
         };
         let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
-        let nowhere = Spans::default();
-        let (away, busy) =
-            self.clients.get(recipient).map_or((&nowhere, &nowhere), |client| (&client.away, &client.busy));
+        let (away, busy) = match self.clients.get(recipient) {
+            Some(client) => (client.away.with(&client.full), client.busy.clone()),
+            None => (Spans::default(), Spans::default()),
+        };
         let slow = self.sockets.get(id).is_some_and(|socket| socket.slow)
             || self.clients.get(recipient).is_some_and(|client| client.takes != Takes::All);
-        self.ledger.told(now, message, id, told, (&self.trouble, away, busy), slow);
+        self.ledger.told(now, message, id, told, (&self.trouble, &away, &busy), slow);
         self.reliable_sends(index);
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Client {
     pub(crate) away: Spans,
     /// When its socket had output and took no more for the moment.
     pub(crate) busy: Spans,
+    /// When its edge refused messages for want of room.
+    pub(crate) full: Spans,
     stalled_until: Micros,
 }
 
@@ -57,6 +59,7 @@ impl Client {
             reliable,
             away,
             busy: Spans::default(),
+            full: Spans::default(),
             stalled_until: 0,
         }
     }
