@@ -180,7 +180,7 @@ impl Carrier {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::io::{Read as _, Write as _};
@@ -206,7 +206,7 @@ mod tests {
     }
 
     /// Writes to a node that does not read until no more is taken. Says how many bytes.
-    fn block(carrier: &mut Carrier) -> usize {
+    pub(crate) fn block(carrier: &mut Carrier) -> usize {
         let batch = vec![7; 256 * 1024];
         let mut bytes = 0;
         while carrier.is_free() {

@@ -144,7 +144,8 @@ impl Follower {
                             info!(parent: &span, "closes a trunk that the view does not ask for any more");
                             link.give_up();
                             link.ended().await;
-                            return;
+                            // The view may have named the node again while the trunk was closing.
+                            continue;
                         }
                     };
                     match end {
@@ -278,6 +279,8 @@ impl<'a> LinkGuard<'a> {
 
     /// Closes it: what it carries has gone elsewhere.
     fn give_up(&self) {
+        // A view that names the node again must not place clients on a link that is closing.
+        self.follower.trunks.with(|state| state.placement.link_down(&self.node, self.link));
         self.follower.edge.with_core(|core| core.link_down(self.link));
         self.follower.trunks.with(|state| state.carriers.get_mut(self.link).map(Carrier::give_up));
     }
@@ -302,3 +305,6 @@ impl Drop for LinkGuard<'_> {
         self.follower.rearranged();
     }
 }
+
+#[cfg(test)]
+mod tests;

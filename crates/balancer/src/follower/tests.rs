@@ -1,0 +1,134 @@
+//! Trunks of nodes that views drop and name again.
+#![allow(clippy::unwrap_used)]
+
+use clap::Parser as _;
+use http::{HeaderMap, HeaderName, Method};
+use signaling_discovery::Member;
+use signaling_edge::handshake;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::LocalSet;
+use tokio::time;
+
+use super::*;
+use crate::carrier::tests::block;
+use crate::config::Args;
+
+const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A follower of views of one node.
+struct Followed {
+    edge: Edge,
+    trunks: Trunks,
+    views: watch::Sender<Arc<View>>,
+    named: Arc<View>,
+    _secret: TempDir,
+}
+
+impl Followed {
+    /// Starts to follow a view that names the node behind the listener.
+    fn start(node: &TcpListener) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "s".repeat(32)).unwrap();
+        let address = node.local_addr().unwrap().to_string();
+        let source = format!("static:node-0={address}");
+        let member = Member { id: NodeId::new("node-0").unwrap(), address: address.parse().unwrap(), draining: false };
+        let flags = ["x", "--id", "balancer-0", "--discovery", &source, "--mesh-secret-file", secret.to_str().unwrap()];
+        let config = Args::try_parse_from(flags).unwrap().check().unwrap();
+        let named = Arc::new(View::new([member]).unwrap());
+        let trunks = Trunks::new(0);
+        let edge = Edge::new(&config.edge, Box::new(trunks.clone())).unwrap();
+        let follower = Follower {
+            edge: edge.clone(),
+            trunks: trunks.clone(),
+            secrets: config.common.mesh_secrets,
+            id: config.common.id,
+            internal_port: 1,
+            health: Health::for_clients(),
+        };
+        let (views, seen) = watch::channel(Arc::clone(&named));
+        tokio::task::spawn_local(follower.follow(seen));
+        Self { edge, trunks, views, named, _secret: dir }
+    }
+
+    /// Writes to a node that does not read until its kernel takes no more either.
+    async fn blocks(&self, link: LinkKey) {
+        while self.trunks.with(|state| block(state.carriers.get_mut(link).unwrap())) > 0 {
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn link(&self) -> Option<LinkKey> {
+        self.trunks.with(|state| state.carriers.keys().next())
+    }
+}
+
+/// A listener whose connections take little that is not read.
+fn listener() -> TcpListener {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 * 1024).unwrap();
+    socket.bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    socket.listen(1).unwrap()
+}
+
+/// Takes a trunk, as a node does.
+async fn accept(node: &TcpListener) -> TcpStream {
+    let mut stream = timeout(WAIT_TIMEOUT, node.accept()).await.expect("a trunk is opened").unwrap().0;
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        stream.read_buf(&mut request).await.unwrap();
+    }
+    let request = String::from_utf8(request).unwrap();
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
+    };
+    let headers: HeaderMap = request.lines().filter_map(header).collect();
+    let key = handshake::check(&Method::GET, http::Version::HTTP_11, &headers).unwrap().key_accept;
+    let version = Version::V2.subprotocol();
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         sec-websocket-accept: {key}\r\nsec-websocket-protocol: {version}\r\n\r\n"
+    );
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    stream
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, waiting).await.expect(what);
+}
+
+#[tokio::test]
+async fn trunk_reopens_when_its_node_is_named_while_it_closes() {
+    let story = async {
+        let node = listener();
+        let balancer = Followed::start(&node);
+        let first = accept(&node).await;
+        until("the trunk is up", || balancer.link().is_some()).await;
+        let link = balancer.link().unwrap();
+
+        balancer.blocks(link).await;
+        balancer.views.send_replace(Arc::default());
+        sleep(Duration::from_millis(100)).await;
+        time::pause();
+        time::advance(RETIRE_WITHIN).await;
+        time::resume();
+        until("the trunk is given up", || balancer.edge.with_core(|core| !core.has_link(link))).await;
+        assert_eq!(balancer.link(), Some(link), "its last bytes are on their way");
+
+        balancer.views.send_replace(Arc::clone(&balancer.named));
+        sleep(Duration::from_millis(50)).await;
+        assert!(!balancer.trunks.with(|state| state.placement.uses(link)), "no client is placed on it");
+        drop(first);
+        let _second = accept(&node).await;
+        until("another trunk is in use", || balancer.trunks.with(|state| state.placement.usable() == 1)).await;
+    };
+    LocalSet::new().run_until(story).await;
+}
