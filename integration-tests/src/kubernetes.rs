@@ -37,12 +37,18 @@ pub struct KubernetesMesh {
 impl KubernetesMesh {
     /// Three nodes and a balancer.
     pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// The same with other options.
+    pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let api = Arc::new(ApiServer::start().await);
         let programs = tempfile::tempdir().unwrap();
         let kubeconfig = programs.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig);
         let mut controller = None;
         let mesh = TestMesh::with(|options: &mut MeshOptions| {
+            change(options);
             options.binaries = redirected(&options.binaries, programs.path(), &kubeconfig);
             let file = options.dir.join("nodes.json");
             controller = Some(AbortOnDropHandle::new(tokio::spawn(control(file, Arc::clone(&api)))));

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use signaling_devmesh::{Binaries, Mesh, MeshOptions, control_socket, serve_control};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -11,6 +12,9 @@ use tokio::task::JoinSet;
 use crate::metrics::becomes;
 use crate::optional::{in_path, missing};
 use crate::room_times::RoomTimes;
+use crate::wait::eventually;
+
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running mesh.
 pub struct TestMesh {
@@ -74,6 +78,22 @@ impl TestMesh {
         let servers = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|b| &b.internal));
         for internal in servers {
             becomes(internal, "signaling_view_nodes", nodes).await;
+        }
+    }
+
+    /// Kills a server that discovery goes on to name. `MeshOptions::notice` must outlast the test.
+    ///
+    /// # Panics
+    /// If the server does not run, or discovery forgets it.
+    pub async fn kill_unnoticed(&self, id: &str) {
+        let is_down = || async {
+            let servers = self.mesh.status();
+            let is_down = servers.iter().any(|server| server.id == id && server.phase.starts_with("down"));
+            is_down.then_some(())
+        };
+        tokio::select! {
+            killed = self.mesh.kill(id) => panic!("discovery has noticed: {killed:?}"),
+            () = eventually(&format!("{id} to be down"), KILL_TIMEOUT, is_down) => {}
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use signaling_api_standin::asked::rights;
 use signaling_api_standin::{Asked, Expiry, Fault, Faults};
+use signaling_integration_tests::drill::go_on;
 use signaling_integration_tests::kubernetes::KubernetesMesh;
 use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::rendered::repository;
@@ -22,6 +23,10 @@ const ALL: Duration = Duration::from_secs(40);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// An API server that is away shows by the age of the last reading.
 const AWAY: Duration = Duration::from_secs(60);
+/// A restarted node would be relied on after 5 s, and messages would wait there for the rest.
+const SILENCE: Duration = Duration::from_secs(15);
+/// What a crash may cost a message.
+const CRASH: Duration = Duration::from_secs(6);
 
 #[tokio::test]
 async fn from_three_nodes_to_five_to_two_and_all_replaced_in_turn_no_message_is_lost_and_no_socket_closed() {
@@ -90,6 +95,38 @@ async fn watches_fail_in_their_ways_and_the_api_server_altogether_while_nodes_co
     let balancer = &kubernetes.mesh.mesh.state().balancers[0].internal;
     assert!(metric(balancer, "signaling_discovery_failures_total", "").await >= 1.0, "what was broken was noticed");
     assert_asked_what_the_role_allows(&kubernetes);
+}
+
+#[tokio::test]
+async fn messages_flow_when_a_node_restarts_without_a_view() {
+    let mut kubernetes = KubernetesMesh::with(|options| {
+        options.notice = Duration::from_secs(600);
+        options.ready_within = LONGEST_PAUSE + SILENCE;
+    })
+    .await;
+    let api = Arc::clone(&kubernetes.api);
+
+    let outcome = Drill::new("a node killed and restarted while the API server is away")
+        .run(&mut kubernetes.mesh, async |mesh| {
+            let node = mesh.mesh.state().nodes.into_iter().find(|node| node.id == "node-1").unwrap();
+            api.fails(Faults::of_both(Fault::Status(503)));
+            api.ends_watches();
+            mesh.kill_unnoticed("node-1").await;
+            let silence = async {
+                go_on(SILENCE).await;
+                let ready = http::get(&node.internal, "/readyz").await;
+                assert_eq!((ready.status, ready.body.as_str()), (503, "starting\n"), "it has no view");
+                let balancer = &mesh.mesh.state().balancers[0].internal;
+                assert_eq!(metric(balancer, "signaling_suspect_nodes", "").await, 1.0, "no client goes there");
+                api.fails(Faults::NONE);
+            };
+            let (restarted, ()) = tokio::join!(mesh.mesh.restart("node-1"), silence);
+            restarted.unwrap();
+            mesh.agrees().await;
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_no_message_waited(CRASH);
 }
 
 async fn every_server_sees(mesh: &TestMesh, nodes: usize) {

@@ -87,6 +87,33 @@ async fn with_the_secret_a_request_that_makes_no_sense_is_told_so_and_the_node_w
     Peer::connect(&mesh.url(), "alice").await.close().await;
 }
 
+#[tokio::test]
+async fn node_without_view_refuses_trunks_batches_and_clients() {
+    let mesh = TestMesh::with(|options| (options.nodes, options.notice) = (1, Duration::from_secs(600))).await;
+    let state = mesh.mesh.state();
+    let public = state.nodes[0].public.trim_start_matches("ws://").to_owned();
+    let authorized = |head: Head| head.with("Authorization", &format!("Bearer {}", mesh.secret())).text();
+    let batch = Head::get(FORWARD).method("POST").with("Content-Length", "0");
+    let file = mesh.dir.path().join("nodes.json");
+    let kept = file.with_extension("kept");
+    std::fs::rename(&file, &kept).unwrap();
+    mesh.kill_unnoticed("node-0").await;
+    mesh.mesh.restart("node-0").await.unwrap();
+
+    let clients = (public.clone(), Head::connect("alice").text());
+    for (address, request) in [(node(&mesh), authorized(trunk())), (node(&mesh), authorized(batch)), clients] {
+        let answer = ask(&address, &request).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_view"), "{request}");
+    }
+
+    std::fs::rename(&kept, &file).unwrap();
+    mesh.agrees().await;
+    Peer::connect(&state.nodes[0].public, "alice").await.close().await;
+    let opens =
+        || async { (metric(&state.balancers[0].internal, "signaling_usable_nodes", "").await == 1.0).then_some(()) };
+    eventually("the balancer to have a trunk", Duration::from_secs(10), opens).await;
+}
+
 /// A batch one byte too long. The node may answer and close before it has it all.
 async fn too_large(mesh: &TestMesh) -> Answer {
     let head = Head::get(FORWARD)

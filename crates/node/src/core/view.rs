@@ -37,6 +37,13 @@ impl NodeCore {
         self.rank(now);
     }
 
+    /// Returns `true` once discovery has named nodes. A node without a view cannot forward: edges
+    /// and peer nodes must take it for one that is down.
+    #[must_use]
+    pub fn has_view(&self) -> bool {
+        !self.view.is_empty()
+    }
+
     /// Ranks the members anew.
     pub(super) fn rank(&mut self, now: Instant) {
         let Self { settings, draining, view, peer_by_id, .. } = self;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use rand::RngExt as _;
 use signaling_discovery::View;
-use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Wants};
+use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal, Wants};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
@@ -36,13 +36,19 @@ pub struct Direct {
 
 /// All clients of this edge are attached to the one link.
 struct OneLink {
+    node: Node,
     link: LinkKey,
     wake: Rc<Wake>,
 }
 
 impl Backend for OneLink {
     fn place(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
-        core.attach(now, client, self.link);
+        // A view is only ever replaced, so no client that was attached comes back here.
+        if self.node.has_view() {
+            core.attach(now, client, self.link);
+        } else {
+            core.refuse(client, no_view());
+        }
     }
 
     /// Its one link is in this process, and paused with it.
@@ -55,6 +61,15 @@ impl Backend for OneLink {
             Wants::Now => self.wake.now(),
         }
         false
+    }
+}
+
+fn no_view() -> Refusal {
+    Refusal {
+        status: 503,
+        code: "no_view".to_owned(),
+        message: "this node has no view of the mesh; try again".to_owned(),
+        retry_after_ms: Some(1000),
     }
 }
 
@@ -72,7 +87,7 @@ impl Direct {
         let mut core = EdgeCore::new(config.settings());
         let link = core.link_up();
         core.share_kicks(link);
-        let backend = OneLink { link, wake: Rc::clone(&wake) };
+        let backend = OneLink { node: node.clone(), link, wake: Rc::clone(&wake) };
         let edge = Edge::around(core, config, Box::new(backend))?;
         Ok(Self { edge, node: node.clone(), link, trunk, wake })
     }

@@ -56,6 +56,10 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         let message = "this needs the mesh secret as bearer token";
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
     }
+    if matches!(path, trunk::PATH | forward::PATH) && !internal.node.has_view() {
+        let message = "this node has no view of the mesh and cannot forward; use another node";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "no_view", message, None);
+    }
     match path {
         trunk::PATH => trunks::answer(&internal.node, peer, request),
         forward::PATH => batch(&internal.node, request).await,

@@ -108,6 +108,11 @@ impl Node {
         result
     }
 
+    /// Returns `true` if this node can forward: see [`NodeCore::has_view`].
+    fn has_view(&self) -> bool {
+        self.0.borrow().core.has_view()
+    }
+
     /// Whether requests are refused now because they may be as old as a pause that this process has just made.
     fn refuses(&self) -> bool {
         let mut state = self.0.borrow_mut();
