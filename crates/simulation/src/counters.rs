@@ -50,6 +50,9 @@ pub const DEMANDED: &[&str] = &[
     "rooms: seats given back",
     "rooms: seats moved to another node",
     "rooms: store emptied",
+    "silence",
+    "silence: batches refused",
+    "silence: trunks refused",
     "trunks closed for silence",
     "views seen at different times",
 ];

@@ -109,7 +109,9 @@ impl World {
         edge.version = None;
         edge.ways.clear();
         self.later(Host::Edge(index), LOOK, Input::Sweep);
-        self.later(Host::Edge(index), MS, Input::View(self.views.len() - 1));
+        if self.silences == 0 {
+            self.later(Host::Edge(index), MS, Input::View(self.views.len() - 1));
+        }
     }
 
     pub(crate) fn edge_input(&mut self, index: usize, input: Input) {

@@ -130,6 +130,8 @@ pub(crate) enum Act {
     FaultEnds(usize),
     /// Discovery sees that a crashed node is gone.
     Noticed(usize, u32),
+    /// A node that was killed starts again, unless it has done so since.
+    Restart(usize, u32),
     /// Looks whether a draining node may exit.
     DrainCheck(usize, Micros),
     Connect(ClientIx),

@@ -23,9 +23,14 @@ pub(crate) enum Undo {
     Resume(Host),
     Mend(Vec<(Host, Host)>),
     Show(usize),
+    EndSilence,
 }
 
 const DRAIN_DEADLINE: Micros = 30 * SECOND;
+/// A view reaches each server within this time.
+const SLOWEST_VIEW: Micros = 6 * SECOND;
+/// A node that is killed in a silence is back within this time.
+const RESTART_WITHIN: Micros = 2 * SECOND;
 
 impl World {
     pub(crate) fn fault_begins(&mut self, index: usize) {
@@ -46,12 +51,16 @@ impl World {
             FaultKind::Drain => self.drain(),
             FaultKind::Flap => self.flap(),
             FaultKind::DrainEdge => self.drain_edge(fault.lasts),
+            FaultKind::Silence => self.silence(),
         };
         let Some(undo) = undo else { return };
         self.trace.line(now, || format!("FAULT {} begins: {undo:?}", fault.kind.name()));
         self.counters.add(fault.kind.name(), 1);
         let detour = self.has_detour(&undo);
         self.trouble.fault(fault.kind, detour, now, now + fault.lasts);
+        if fault.kind == FaultKind::Silence {
+            self.trouble.fault(FaultKind::Crash, false, now, now + RESTART_WITHIN);
+        }
         self.undo.insert(index, undo);
     }
 
@@ -79,7 +88,37 @@ impl World {
                     self.publish(false);
                 }
             }
+            Undo::EndSilence => {
+                self.silences -= 1;
+                // Edges rely on the node again at different times, as after its restart.
+                self.trouble.lossy.add(now, now + SLOWEST_VIEW);
+                self.publish(false);
+            }
         }
+    }
+
+    /// Discovery falls silent and a node restarts. The mesh goes around it until it has a view:
+    /// only the restart itself excuses late or undelivered messages.
+    fn silence(&mut self) -> Option<Undo> {
+        let node = self.spare()?;
+        self.silences += 1;
+        self.kill_node(node);
+        let back = self.rng.within(300 * MS, RESTART_WITHIN);
+        let generation = self.generation(Host::Node(node));
+        self.agenda.after(back, Event::Act(Act::Restart(node, generation)));
+        Some(Undo::EndSilence)
+    }
+
+    pub(crate) fn restarts(&mut self, node: usize, generation: u32) {
+        if !self.is_alive(Host::Node(node)) && self.generation(Host::Node(node)) == generation {
+            self.restart_node(node);
+        }
+    }
+
+    /// Returns `true` if the node is up, can forward, and is in the last view that discovery sent.
+    fn serves(&self, node: usize) -> bool {
+        let is_named = self.members_seen_by(self.views.len().checked_sub(1)).contains(&node);
+        is_named && self.nodes.get(node).is_some_and(|node| node.alive && node.core.has_view())
     }
 
     /// A node that is up, known and not about to leave.
@@ -93,7 +132,7 @@ impl World {
 
     /// The same, unless it is the last one.
     fn spare(&mut self) -> Option<usize> {
-        let known = self.truth.iter().filter(|(node, drains)| !**drains && self.is_alive(Host::Node(**node))).count();
+        let known = self.truth.iter().filter(|(node, drains)| !**drains && self.serves(**node)).count();
         if known < 2 { None } else { self.candidate() }
     }
 
@@ -159,7 +198,7 @@ impl World {
     /// Whether what a fault has hit leaves every two nodes a way to each other, and all edges to all nodes.
     fn has_detour(&self, undo: &Undo) -> bool {
         let Undo::Mend(cuts) = undo else { return false };
-        let up = self.truth.iter().filter(|(node, drains)| !**drains && self.is_alive(Host::Node(**node))).count();
+        let up = self.truth.iter().filter(|(node, drains)| !**drains && self.serves(**node)).count();
         let between_nodes = |(from, to): &(Host, Host)| matches!((from, to), (Host::Node(_), Host::Node(_)));
         self.cut.iter().all(|cut| cuts.contains(cut)) && cuts.iter().all(between_nodes) && up > 2
     }
@@ -295,6 +334,9 @@ impl World {
 
     /// Shows every server the nodes that there are, each in its own time.
     pub(crate) fn publish(&mut self, at_once: bool) {
+        if self.silences > 0 {
+            return;
+        }
         let member = |(node, draining): (&usize, &bool)| {
             let id = NodeId::new(&format!("n{node}")).ok()?;
             Some(Member { id, address: format!("n{node}:1").parse().ok()?, draining: *draining })
@@ -309,7 +351,7 @@ impl World {
             (0..self.edges.len()).map(Host::Edge).chain((0..self.nodes.len()).map(Host::Node)).collect();
         let mut last = 0;
         for host in hosts {
-            let lag = if slow { self.rng.within(0, 6 * SECOND) } else { self.rng.within(0, 200 * MS) };
+            let lag = if slow { self.rng.within(0, SLOWEST_VIEW) } else { self.rng.within(0, 200 * MS) };
             last = last.max(lag);
             self.later(host, lag, Input::View(version));
         }

@@ -105,6 +105,8 @@ mutants! {
     Refresh = "refresh",
     /// A store that has lost everything is given nothing back.
     Restore = "restore",
+    /// A node without a view takes trunks and batches.
+    View = "view",
 }
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);

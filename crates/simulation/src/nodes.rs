@@ -96,7 +96,9 @@ impl World {
         node.version = None;
         node.peers.clear();
         self.later(Host::Node(index), MS, Input::Sweep);
-        self.later(Host::Node(index), MS, Input::View(self.views.len() - 1));
+        if self.silences == 0 {
+            self.later(Host::Node(index), MS, Input::View(self.views.len() - 1));
+        }
     }
 
     /// The process is gone, with all it knew.
@@ -184,20 +186,27 @@ impl World {
         flush_at.retain(|(peer, _), _| peers.contains_key(peer));
     }
 
+    /// Returns `true` if the node refuses trunks and batches, as one that is down.
+    fn lacks_view(&self, index: usize) -> bool {
+        self.mutant != Some(Mutant::View) && self.nodes.get(index).is_some_and(|node| !node.core.has_view())
+    }
+
     fn node_connected(&mut self, index: usize, id: ConnId) {
         let now = self.agenda.now();
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if conn.severed {
-            return;
+        let Some(conn) = self.conns.get(id).filter(|conn| !conn.severed) else { return };
+        let edge = conn.edge;
+        if self.lacks_view(index) {
+            self.counters.add("silence: trunks refused", u64::from(self.silences > 0));
+            let delay = self.rng.delay();
+            return self.later(Host::Edge(edge), delay, Input::ConnectFailed(id));
         }
-        let Some(node) = self.nodes.get_mut(index) else { return };
+        let (Some(conn), Some(node)) = (self.conns.get_mut(id), self.nodes.get_mut(index)) else { return };
         let trunk = node.core.trunk_up();
         node.conns.insert(trunk, id);
         conn.trunk = Some(trunk);
         let side = conn.side(End::Node);
         side.open = true;
         side.heard = now;
-        let edge = conn.edge;
         self.answer_connect(id, edge);
     }
 
@@ -271,6 +280,13 @@ impl World {
     fn batch_arrives(&mut self, index: usize, (from, generation): (usize, u32), attempt: u64, bytes: &[u8]) {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let delay = self.rng.delay();
+        if self.lacks_view(index) {
+            self.counters.add("silence: batches refused", u64::from(self.silences > 0));
+            if self.reaches(Host::Node(index), Host::Node(from)) {
+                self.agenda.after(delay, Event::At(Host::Node(from), generation, Input::Busy { attempt }));
+            }
+            return;
+        }
         let Some(node) = self.nodes.get_mut(index) else { return };
         let answer = match (node.core.batch(instant, bytes), self.mutant) {
             (Ok(answer), Some(mutant)) => mutant.between_nodes(&answer, Left::from_duration(self.hold)),

@@ -75,11 +75,13 @@ pub enum FaultKind {
     CrashEdge,
     /// An edge sends its clients away one by one, ends, and another starts in its place.
     DrainEdge,
+    /// Discovery sends no view to any server. A node restarts meanwhile and has none.
+    Silence,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Crash,
         Self::PauseNode,
         Self::PauseEdge,
@@ -91,6 +93,7 @@ impl FaultKind {
         Self::Flap,
         Self::CrashEdge,
         Self::DrainEdge,
+        Self::Silence,
     ];
 
     /// The name in flags, traces and counters.
@@ -108,6 +111,7 @@ impl FaultKind {
             Self::Flap => "flap",
             Self::CrashEdge => "crash-edge",
             Self::DrainEdge => "drain-edge",
+            Self::Silence => "silence",
         }
     }
 }
@@ -173,6 +177,8 @@ const LAST_SEND: Micros = 30 * SECOND;
 const FAULTS_FROM: Micros = 3 * SECOND;
 const FAULTS_UNTIL: Micros = 26 * SECOND;
 const LONGEST_FAULT: Micros = 8 * SECOND;
+/// Longer than a restart, a probation, and the time after which the ledger excuses no fault.
+const SILENCE_LASTS: Micros = 16 * SECOND;
 const RELIABLE_PERCENT: u64 = 30;
 
 impl Plan {
@@ -193,7 +199,8 @@ impl Plan {
         for _ in 0..size.faults {
             let Some(kind) = rng.pick(&size.kinds) else { continue };
             let at = rng.within(FAULTS_FROM, FAULTS_UNTIL);
-            let lasts = rng.within(300 * MS, LONGEST_FAULT);
+            let least = if kind == FaultKind::Silence { SILENCE_LASTS } else { 0 };
+            let lasts = least + rng.within(300 * MS, LONGEST_FAULT);
             plan.faults.push(Fault { kind, at, lasts });
         }
         let ends = plan.faults.iter().map(|fault| fault.at + fault.lasts);

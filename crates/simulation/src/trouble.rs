@@ -24,6 +24,8 @@ impl Trouble {
             // Nobody's messages depend on it, but for those of its clients, who are away.
             FaultKind::DrainEdge => return,
             FaultKind::Join | FaultKind::Drain | FaultKind::Flap => self.views.add(from, until),
+            // What depends on a node that is out is excused by its crash. Other nodes serve.
+            FaultKind::Silence => return self.impassable.add(from, until),
             FaultKind::CrashEdge => {}
             _ => self.lossy.add(from, until),
         }

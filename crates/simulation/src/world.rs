@@ -64,6 +64,8 @@ pub(crate) struct World {
     /// The nodes that discovery knows, and whether they drain.
     pub(crate) truth: BTreeMap<usize, bool>,
     pub(crate) views: Vec<Arc<View>>,
+    /// Faults that keep discovery silent now.
+    pub(crate) silences: usize,
     pub(crate) trouble: Trouble,
     pub(crate) attempts: u64,
     pub(crate) copies: Copies,
@@ -130,6 +132,7 @@ impl World {
             cut: BTreeSet::new(),
             truth: BTreeMap::new(),
             views: Vec::new(),
+            silences: 0,
             trouble: Trouble::default(),
             attempts: 0,
             copies: Copies::default(),
@@ -250,6 +253,7 @@ impl World {
             Act::FaultBegins(index) => self.fault_begins(index),
             Act::FaultEnds(index) => self.fault_ends(index),
             Act::Noticed(index, generation) => self.death_noticed(index, generation),
+            Act::Restart(index, generation) => self.restarts(index, generation),
             Act::DrainCheck(index, deadline) => self.drain_check(index, deadline),
             Act::Connect(client) => self.client_connects(client),
             Act::Disconnect(client, gone, noticed_after) => self.client_disconnects(client, gone, noticed_after),

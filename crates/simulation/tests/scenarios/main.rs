@@ -20,4 +20,5 @@ mod resume;
 mod sockets;
 mod stores;
 mod takeover;
+mod views;
 mod wires;

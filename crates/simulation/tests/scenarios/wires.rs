@@ -168,7 +168,9 @@ impl Mesh {
             if call.answer.is_some() || call.failed || held_back.contains(&way) || cut.contains(&way) {
                 continue;
             }
-            if let Some(there) = nodes.get_mut(to).filter(|_| !paused.contains(to)) {
+            if nodes.get(to).is_some_and(|there| !there.has_view()) {
+                call.failed = true;
+            } else if let Some(there) = nodes.get_mut(to).filter(|_| !paused.contains(to)) {
                 busy = true;
                 call.answer = Some(there.batch(*now, &call.batch).unwrap());
             } else if !paused.contains(to) {
