@@ -8,10 +8,11 @@ use signaling_integration_tests::http::{Answer, Head, admin, ask, read_answer};
 use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::raw_socket::{BINARY, connect_from, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_protocol::limits;
 use signaling_protocol::trunk::{OFFER, ToEdge};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 const TRUNK: &str = "/internal/v1/trunk";
 const FORWARD: &str = "/internal/v1/forward";
@@ -124,6 +125,26 @@ async fn too_large(mesh: &TestMesh) -> Answer {
     stream.write_all(head.text().as_bytes()).await.unwrap();
     let _ = stream.write_all(&vec![1; MAX_BATCH_BYTES + 1]).await;
     read_answer(&mut stream).await
+}
+
+#[tokio::test]
+async fn slow_batch_begun_before_a_pause_is_refused() {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let head = Head::get(FORWARD)
+        .method("POST")
+        .with("Authorization", &format!("Bearer {}", mesh.secret()))
+        .with("Content-Length", "10");
+    let mut stream = TcpStream::connect(node(&mesh)).await.unwrap();
+    stream.write_all((head.text() + "begun").as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    mesh.mesh.pause("node-0").await.unwrap();
+    sleep(limits::SUSPECT_AFTER + Duration::from_millis(500)).await;
+    mesh.mesh.resume("node-0").await.unwrap();
+    // Past the time in which the node refuses what it reads.
+    sleep(Duration::from_millis(500)).await;
+    stream.write_all(b"ended").await.unwrap();
+    let answer = read_answer(&mut stream).await;
+    assert_eq!((answer.status, answer.error_code().as_str()), (503, "paused"));
 }
 
 #[tokio::test]

@@ -74,13 +74,15 @@ async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return response;
     }
-    if node.refuses() {
-        let message = "this node was paused and takes no request that may have waited; send it again";
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, "paused", message, None);
-    }
+    let asked = Instant::now();
     let Ok(body) = Limited::new(request.into_body(), MAX_FORWARD_BYTES).collect().await else {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the batch is too large, or was cut short", None);
     };
+    // Now, and not before the body: the process may have been paused while that was on its way.
+    if node.refuses(asked) {
+        let message = "this node was paused and takes no request that may have waited; send it again";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "paused", message, None);
+    }
     match node.with_core(|core| core.batch(Instant::now(), &body.to_bytes())) {
         Ok(answer) => Response::new(Body::from(answer)),
         Err(error) => refusal(StatusCode::BAD_REQUEST, "bad_batch", &error.to_string(), None),

@@ -46,7 +46,8 @@ pub struct Node(Rc<RefCell<State>>);
 const HANG_UP: Duration = Duration::from_millis(200);
 /// How often to look whether they are closed.
 const HANG_UP_LOOK: Duration = Duration::from_millis(5);
-/// After a pause of this process, so long requests are refused: they may have waited for its end.
+/// Requests whose heads are read until so long after a pause of this process are refused: they may
+/// have waited for its end.
 const REFUSE_FOR: Duration = Duration::from_millis(200);
 
 /// How often one of those who write to nobody is named in the log.
@@ -113,12 +114,12 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Whether requests are refused now because they may be as old as a pause that this process has just made.
-    fn refuses(&self) -> bool {
+    /// Whether a request is refused whose head was read then, because it may be as old as a pause
+    /// that this process has made.
+    fn refuses(&self, asked: Instant) -> bool {
         let mut state = self.0.borrow_mut();
-        let now = Instant::now();
-        state.look_for_jump(now);
-        state.refuse_until.is_some_and(|until| now < until)
+        state.look_for_jump(Instant::now());
+        state.refuse_until.is_some_and(|until| asked < until)
     }
 
     /// Lets the core look at the time, at its interval. Ends when dropped.
