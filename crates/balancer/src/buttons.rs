@@ -1,8 +1,9 @@
 //! The demo page's buttons: hands what they ask on to the `mesh-dev` that runs this mesh, through its control socket.
 //!
 //! Whoever can press them can kill servers, so only a browser on this very machine that shows this very page may: the
-//! connection comes from loopback, the request names a loopback host (a stranger's name that resolves to loopback is none),
-//! and has a header that a page of another origin cannot set without asking first, which nobody here answers.
+//! connection comes from loopback, no proxy has passed the request on, it names a loopback host (a
+//! stranger's name that resolves to loopback is none), and has a header that a page of another
+//! origin cannot set without asking first, which nobody here answers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -14,9 +15,9 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
-use http::header::{CACHE_CONTROL, HOST, ORIGIN};
+use http::header::{CACHE_CONTROL, FORWARDED, HOST, ORIGIN, VIA};
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use signaling_server::http::refusal;
@@ -77,7 +78,7 @@ async fn press(
     let Some(press) = serde_json::from_slice::<Press>(&body).ok().filter(Press::is_sensible) else {
         return no(StatusCode::BAD_REQUEST, "bad_request", "there is no such button, or there are nodes enough");
     };
-    let control = buttons.control.as_ref().filter(|_| peer.ip().is_loopback() && names_loopback(&headers));
+    let control = buttons.control.as_ref().filter(|_| is_from_here(peer, &headers));
     let Some(control) = control else {
         return match press {
             Press::Status => no_buttons(),
@@ -113,6 +114,13 @@ fn is_of_this_page(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).unwrap_or_default();
     text(ORIGIN).is_none_or(|origin| origin.split_once("://").is_some_and(|(_, authority)| authority == host))
+}
+
+/// Whether a browser on this machine has sent it, and no proxy on this machine for somebody
+/// elsewhere.
+fn is_from_here(peer: SocketAddr, headers: &HeaderMap) -> bool {
+    let names_proxy = |name: &HeaderName| *name == FORWARDED || *name == VIA || name.as_str().starts_with("x-forwarded-");
+    peer.ip().is_loopback() && names_loopback(headers) && !headers.keys().any(names_proxy)
 }
 
 fn names_loopback(headers: &HeaderMap) -> bool {

@@ -95,6 +95,10 @@ async fn nobody_but_the_page_on_this_machine_reaches_mesh_dev() {
     for request in foreign {
         assert_eq!(mesh.ask(request).await.0, 403);
     }
+    for name in ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "via"] {
+        let passed_on = changed(|request| drop(request.headers_mut().insert(name, HeaderValue::from_static("1.1 a"))));
+        assert_eq!(mesh.ask(passed_on).await.0, 403, "{name}");
+    }
     let get = changed(|request| *request.method_mut() = http::Method::GET);
     assert_eq!(mesh.ask(get).await.0, 405);
     let options = changed(|request| *request.method_mut() = http::Method::OPTIONS);
