@@ -32,8 +32,9 @@ pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> an
     LocalSet::new().run_until(async { spawn_local(serve(config, telemetry, shutdown)).await? }).await
 }
 
-async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
+    config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = Listener::bind(config.listen).context("--listen")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
@@ -49,7 +50,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
         "starts"
     );
     config.edge.identity.warn_if_open(public.local_addr());
-    MemoryBound::of(&config.edge, open_files).announce("clients");
+    MemoryBound::of(&config.edge).announce("clients");
 
     let trunks = Trunks::new(config.common.hash_seed.get());
     let hang_up = trunks.clone();

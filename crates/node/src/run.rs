@@ -39,8 +39,9 @@ pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> an
     LocalSet::new().run_until(async { spawn_local(serve(config, telemetry, shutdown)).await? }).await
 }
 
-async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
+    config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = config.public.map(Listener::bind).transpose().context("--public")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
@@ -132,7 +133,7 @@ async fn serve(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyh
     let http = shell::client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
     if let (Some(direct), Some(listener)) = (&direct, public) {
-        MemoryBound::of(&config.edge, open_files).announce("direct clients");
+        MemoryBound::of(&config.edge).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
         tasks.spawn_local(config.edge.identity.clone().follow());
         tasks.spawn_local(direct.clone().serve(listener));

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use signaling_integration_tests::http::{Head, ask, ends, read_answer};
@@ -423,4 +424,37 @@ async fn a_connection_that_asks_for_nothing_makes_room_for_a_newer_one() {
     for peer in peers {
         peer.close().await;
     }
+}
+
+/// One address has more connections than the balancer has descriptors, and keeps them.
+#[tokio::test]
+async fn idle_connections_leave_descriptors_for_the_mesh() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = TestMesh::with(|options| {
+        options.nodes = 1;
+        options.balancer_args = vec!["--handshake-ms=60000".to_owned()];
+        let (real, limited) = (options.binaries.balancer.clone(), dir.path().join("balancer"));
+        std::fs::write(&limited, format!("#!/bin/sh\nulimit -n 300\nexec '{}' \"$@\"\n", real.display())).unwrap();
+        std::fs::set_permissions(&limited, std::fs::Permissions::from_mode(0o755)).unwrap();
+        options.binaries.balancer = limited;
+    })
+    .await;
+    let preflight = Head::get("/v1/connect").method("OPTIONS").with("Origin", "https://a.example");
+    let preflight = preflight.with("Access-Control-Request-Method", "GET").text();
+    let mut kept = Vec::new();
+    for n in 0..800 {
+        let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
+        if n % 2 == 0 {
+            stream.write_all(preflight.as_bytes()).await.unwrap();
+        }
+        kept.push(stream);
+    }
+    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    mesh.mesh.scale(2).await.unwrap();
+    mesh.agrees().await;
+    let internal = mesh.mesh.state().balancers[0].internal.clone();
+    assert_eq!(metric(&internal, "signaling_accept_errors_total", "").await, 0.0);
+    let mut bob = Peer::connect(&mesh.url(), "bob").await;
+    alice.signal("bob", serde_json::json!("hello"), Some(1)).await;
+    assert_eq!(bob.recv().await["data"], "hello");
 }

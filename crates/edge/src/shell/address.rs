@@ -53,6 +53,11 @@ impl ClientAddresses {
         self.trusted.iter().any(|range| range.contains(&address))
     }
 
+    /// Whether connections of this peer carry requests of many clients.
+    pub(super) fn is_shared(&self, peer: IpAddr) -> bool {
+        self.source == AddressSource::XForwardedFor && self.trusts(peer)
+    }
+
     /// Reads what a connection begins with before its HTTP or TLS, if its proxy is to send that. Says whose it is.
     pub(super) async fn of_connection(
         &self,
@@ -74,7 +79,7 @@ impl ClientAddresses {
 
     /// Whose request it is that came on a connection of `peer`.
     pub(super) fn of_request(&self, peer: SocketAddr, headers: &HeaderMap) -> SocketAddr {
-        if self.source != AddressSource::XForwardedFor || !self.trusts(peer.ip()) {
+        if !self.is_shared(peer.ip()) {
             return peer;
         }
         // From the nearest hop to the farthest. What is no address was not written by a proxy that may be believed.

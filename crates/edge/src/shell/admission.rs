@@ -1,7 +1,9 @@
 //! How many clients come in, and how fast.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::core::{Bucket, Rate};
@@ -11,6 +13,10 @@ const MOST_ADDRESSES: usize = 100_000;
 
 /// How often those are forgotten that ask no more.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
+
+/// Connections of one address that are not clients and may always be there: a browser loads a page
+/// by six, and an address that has as many clients as it may has to be answered.
+const LEAST_OTHERS: usize = 8;
 
 /// What an edge takes.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +80,7 @@ fn each_second(rate: u32) -> Rate {
 }
 
 /// What is one for limits per address: of IPv6 the /64, which is what one subscriber or machine has at the least (RFC 6177).
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
@@ -109,8 +115,15 @@ impl Admission {
         if bucket.take(now, each_second(rate), 1) { Ok(()) } else { Err(TooMany::RateOfAddress) }
     }
 
+    /// How many connections of this address that are not clients there may be; `None` without a
+    /// limit.
+    pub(super) fn others_of(&self, address: IpAddr) -> Option<usize> {
+        let clients = self.sockets_by_address.get(&network(address)).copied().unwrap_or_default();
+        self.limits.per_address.map(|limit| limit.saturating_sub(clients).max(LEAST_OTHERS))
+    }
+
     /// Lets one in that has shown what it must, and must then be let [out](Self::leave).
-    pub(super) fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
+    fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
         self.has_room(address)?;
         if !self.arrivals.take(now, each_second(self.limits.rate), 1) {
@@ -134,7 +147,7 @@ impl Admission {
         }
     }
 
-    pub(super) fn leave(&mut self, address: IpAddr) {
+    fn leave(&mut self, address: IpAddr) {
         self.sockets -= 1;
         let address = network(address);
         if let Some(count) = self.sockets_by_address.get_mut(&address) {
@@ -143,6 +156,31 @@ impl Admission {
                 self.sockets_by_address.remove(&address);
             }
         }
+    }
+}
+
+/// A client's place. It counts until its connection is closed, however its session has ended
+/// before.
+pub(super) struct Place {
+    admission: Rc<RefCell<Admission>>,
+    address: IpAddr,
+}
+
+impl Place {
+    /// Lets a client in that has shown what it must.
+    pub(super) fn enter(
+        admission: &Rc<RefCell<Admission>>,
+        now: Instant,
+        address: IpAddr,
+    ) -> Result<Rc<Self>, TooMany> {
+        admission.borrow_mut().enter(now, address)?;
+        Ok(Rc::new(Self { admission: Rc::clone(admission), address }))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.admission.borrow_mut().leave(self.address);
     }
 }
 
@@ -189,6 +227,27 @@ mod tests {
         admission.leave(B);
         assert!(admission.sockets_by_address.is_empty());
         assert_eq!(admission.sockets(), 0);
+    }
+
+    #[test]
+    fn a_place_counts_until_nothing_holds_it() {
+        let now = Instant::now();
+        let admission = Rc::new(RefCell::new(Admission::new(AdmissionLimits { sockets: 1, ..WIDE }, now)));
+        let place = Place::enter(&admission, now, A).unwrap();
+        let closing = Rc::clone(&place);
+        drop(place);
+        assert_eq!(Place::enter(&admission, now, A).err(), Some(TooMany::Sockets));
+        drop(closing);
+        assert!(Place::enter(&admission, now, A).is_ok());
+    }
+
+    #[test]
+    fn clients_of_an_address_leave_less_room_for_its_others() {
+        let now = Instant::now();
+        let mut admission = Admission::new(AdmissionLimits { per_address: Some(10), ..WIDE }, now);
+        assert_eq!((admission.others_of(A), Admission::new(WIDE, now).others_of(A)), (Some(10), None));
+        (0..10).for_each(|_| admission.enter(now, A).unwrap());
+        assert_eq!((admission.others_of(A), admission.others_of(B)), (Some(LEAST_OTHERS), Some(10)));
     }
 
     #[test]

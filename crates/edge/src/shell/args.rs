@@ -28,7 +28,8 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_sockets: usize,
 
-    /// Most client sockets of one address, or one IPv6 network of 64 bits, 0 for no limit
+    /// Maximum client sockets of one address, or one IPv6 network of 64 bits; 0 disables it. Its
+    /// other connections count too, but 8 of these are always accepted; one more closes the oldest
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
     pub max_per_address: usize,
 
@@ -42,7 +43,8 @@ pub struct EdgeArgs {
           value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub accept_rate_per_address: u32,
 
-    /// Most connections that have not asked for anything yet; for one more the oldest is closed
+    /// Maximum connections that are not client sockets: before their upgrade, refused, or loading
+    /// pages; one more closes the oldest
     #[arg(long, env = "SIGNALING_MAX_HANDSHAKES", value_name = "N", default_value_t = 10_000,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_handshakes: usize,
@@ -164,6 +166,7 @@ impl EdgeArgs {
             },
             max_message_bytes: common.max_message_bytes,
             handshakes: self.max_handshakes,
+            connections: usize::MAX,
             http: HttpLimits {
                 head_timeout: Duration::from_millis(self.handshake_ms),
                 buffer_bytes: self.max_head_bytes,

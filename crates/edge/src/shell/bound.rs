@@ -14,7 +14,7 @@ const FIXED: usize = 32 * MIB;
 const SOCKET: usize = 4 * 1024;
 /// What TLS adds: the session, and its buffers while a record comes or goes.
 const TLS: usize = 40 * 1024;
-/// A connection that has not asked: buffers of HTTP beside those of its head.
+/// A connection that is not a client: buffers of HTTP beside those of its head.
 const HANDSHAKE: usize = 12 * 1024;
 /// What is kept of clients is copied while it is on its way to a node, and buffers grow by doubling.
 const COPIES: usize = 2;
@@ -29,18 +29,17 @@ pub struct MemoryBound {
     pub sockets: usize,
     /// For all of these.
     pub for_sockets: usize,
-    /// For connections that have not asked for anything.
+    /// For connections that are not clients.
     pub for_handshakes: usize,
     /// For what clients have it keep, what is remembered of senders included.
     pub for_buffers: usize,
 }
 
 impl MemoryBound {
-    /// What these settings come to where so many files may be open.
+    /// What these settings come to.
     #[must_use]
-    pub fn of(config: &EdgeConfig, open_files: u64) -> Self {
-        let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
-        let (sockets, handshakes) = (config.admission.sockets.min(open_files), config.handshakes.min(open_files));
+    pub fn of(config: &EdgeConfig) -> Self {
+        let (sockets, handshakes) = (config.admission.sockets, config.handshakes.min(config.connections));
         let tls = if config.tls.is_some() { TLS } else { 0 };
         Self {
             fixed: FIXED,
@@ -72,8 +71,8 @@ impl fmt::Display for MemoryBound {
         let Self { fixed, sockets, for_sockets, for_handshakes, for_buffers } = *self;
         write!(
             f,
-            "{} MiB: {} itself, {} for {sockets} clients (--max-sockets, or the open files), {} for connections that have not \
-             asked (--max-handshakes), {} for what is kept for clients (--buffer-bytes)",
+            "{} MiB: {} itself, {} for {sockets} clients (--max-sockets, or the open files), {} for connections that are not \
+             clients (--max-handshakes), {} for what is kept for clients (--buffer-bytes)",
             mib(self.total()),
             mib(fixed),
             mib(for_sockets),
@@ -102,6 +101,7 @@ mod tests {
             admission: AdmissionLimits { sockets: 1_000_000, per_address: None, rate: 2_000, rate_per_address: None },
             max_message_bytes: 65_536,
             handshakes: 1_024,
+            connections: usize::MAX,
             http: HttpLimits::PUBLIC,
             addresses: ClientAddresses::default(),
             tls: None,
@@ -111,9 +111,9 @@ mod tests {
             heartbeat: Duration::from_secs(25),
             buffer_bytes: 64 * MIB,
         };
-        let bound = MemoryBound::of(&config, 20_480);
-        assert_eq!((bound.sockets, bound.for_sockets / MIB, bound.for_handshakes / MIB), (20_480, 80, 28));
-        assert_eq!(bound.total() / MIB, 32 + 80 + 28 + 192);
-        assert!(bound.to_string().starts_with("332 MiB: 32 itself, 80 for 20480 clients"), "{bound}");
+        let bound = MemoryBound::of(&config.within(20_480));
+        assert_eq!((bound.sockets, bound.for_sockets / MIB, bound.for_handshakes / MIB), (18_240, 71, 28));
+        assert_eq!(bound.total() / MIB, 32 + 71 + 28 + 192);
+        assert!(bound.to_string().starts_with("324 MiB: 32 itself, 72 for 18240 clients"), "{bound}");
     }
 }

@@ -15,9 +15,9 @@ use signaling_server::http::refusal;
 use signaling_server::since_1970;
 use tracing::{debug, info_span};
 
-use super::admission::TooMany;
+use super::admission::{Place, TooMany};
 use super::query::Query;
-use super::{Edge, closing, cors, metrics, wire};
+use super::{Edge, Handshake, cors, metrics, wire};
 use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use crate::handshake::{self, Accept, Refused};
 use crate::identity::Origins;
@@ -31,13 +31,13 @@ const DECISION_TIMEOUT: Duration = Duration::from_secs(8);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Answers a request to the place where clients connect.
-pub(super) async fn answer(edge: Edge, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
-    let identity = edge.with_quietly(|state| Rc::clone(&state.identity));
+pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    let identity = handshake.edge.with_quietly(|state| Rc::clone(&state.identity));
     let origin = cors::origin_allowed(&identity.origins, &request);
     let mut response = if cors::is_preflight(&request) {
         cors::preflight()
     } else {
-        decide(edge, &identity.origins, peer, request).await
+        decide(handshake, &identity.origins, peer, request).await
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         cors::allow(&mut response, origin);
@@ -46,7 +46,12 @@ pub(super) async fn answer(edge: Edge, peer: SocketAddr, request: Request<Incomi
 }
 
 /// Answers a connect request: with the upgrade once a node has admitted the client, or with a refusal.
-async fn decide(edge: Edge, origins: &Origins, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
+async fn decide(
+    handshake: &Handshake,
+    origins: &Origins,
+    peer: SocketAddr,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
         Err(refused) => {
@@ -59,19 +64,20 @@ async fn decide(edge: Edge, origins: &Origins, peer: SocketAddr, mut request: Re
         let message = "pages of this origin may not connect here: the operator lists those that may";
         let refused = refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None);
         metrics::refused_status(refused.status);
-        return refuse(request, &accept, &refused);
+        return refuse(handshake, request, &accept, &refused);
     }
+    let edge = &handshake.edge;
     let asked = Instant::now();
-    match admit(&edge, peer, &request, &accept).await {
+    match admit(handshake, peer, &request, &accept).await {
         Ok(client) => {
             edge.with_quietly(|state| state.metrics.let_in(asked.elapsed()));
             let upgrade = hyper::upgrade::on(&mut request);
-            tokio::task::spawn_local(open(edge, client.into_key(), upgrade));
+            tokio::task::spawn_local(open(edge.clone(), client.into_key(), upgrade));
             switching(&accept)
         }
         Err(refused) => {
             metrics::refused_status(refused.status);
-            refuse(request, &accept, &refused)
+            refuse(handshake, request, &accept, &refused)
         }
     }
 }
@@ -107,7 +113,7 @@ impl Drop for Waiting {
 }
 
 async fn admit(
-    edge: &Edge,
+    handshake: &Handshake,
     peer: SocketAddr,
     request: &Request<Incoming>,
     accept: &Accept,
@@ -117,6 +123,7 @@ async fn admit(
     let token = bearer(request.headers()).or_else(|| accept.bearer.clone()).or_else(|| query.token.clone());
     let mut newcomer = newcomer(query, peer, request, accept)?;
     let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
+    let edge = &handshake.edge;
     let (client, decided) = edge.with(|state| {
         if state.draining {
             let message = "this server is going away; connect again";
@@ -127,12 +134,14 @@ async fn admit(
             metrics::refused_limit(limit);
             refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
         };
-        state.admission.knock(now, peer.ip()).map_err(too_many)?;
+        state.admission.borrow_mut().knock(now, peer.ip()).map_err(too_many)?;
         // Before it counts among those that come: strangers must not use up what all clients together have.
         let proven = state.prove(&newcomer.client_id, token.as_deref());
         newcomer.request.proven = proven.map_err(|why| refused(why.status(), why.code(), &why.to_string(), None))?;
-        state.admission.enter(now, peer.ip()).map_err(too_many)?;
-        Ok(state.connect(now, newcomer, peer.ip()))
+        let place = Place::enter(&state.admission, now, peer.ip()).map_err(too_many)?;
+        state.handshakes.over(handshake.key);
+        handshake.place.replace(Some(Rc::clone(&place)));
+        Ok(state.connect(now, newcomer, peer.ip(), place))
     })?;
     let waiting = Waiting { edge: edge.clone(), key: Some(client) };
     let decision = tokio::time::timeout(DECISION_TIMEOUT, decided).await;
@@ -221,7 +230,7 @@ async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
 }
 
 /// Refuses by status; or, since pages cannot see that, by an upgrade that is closed at once, if the client knows our codes.
-fn refuse(mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) -> Response<Body> {
+fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) -> Response<Body> {
     let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
     match CloseCode::of_status(refused.status) {
         Some(code) if accept.signaling_v1 => {
@@ -232,12 +241,7 @@ fn refuse(mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) ->
                 encode::text(&mut last_words, &ServerMessage::Goodbye { reason, retry_after_ms }.to_json());
             }
             encode::close(&mut last_words, code.0, &refused.message);
-            let upgrade = hyper::upgrade::on(&mut request);
-            tokio::task::spawn_local(async move {
-                if let Ok(Ok((wire, _))) = upgrade.await.map(wire::take_back) {
-                    closing::close(wire, last_words).await;
-                }
-            });
+            handshake.last_words.replace(Some((hyper::upgrade::on(&mut request), last_words)));
             switching(accept)
         }
         _ => {

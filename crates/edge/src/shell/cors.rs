@@ -4,7 +4,7 @@
 use axum::body::Body;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE,
-    ACCESS_CONTROL_REQUEST_METHOD, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, CONNECTION, HeaderValue, ORIGIN, VARY,
 };
 use http::{Method, Request, Response, StatusCode};
 
@@ -21,7 +21,8 @@ pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// What may be sent. From where, [`allow`] says.
+/// What may be sent. From where, [`allow`] says. It ends the connection, as every answer but an
+/// upgrade does here.
 pub(super) fn preflight() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -29,6 +30,7 @@ pub(super) fn preflight() -> Response<Body> {
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -1,11 +1,13 @@
-//! Connections that have not asked for a WebSocket yet. When there are too many the oldest is closed: whoever means it has asked
+//! Connections that are not clients: before their WebSocket, refused, or loading pages. One more
+//! than there is room for closes the oldest, because a peer that wants a WebSocket has asked for it
 //! long before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use tokio::task::AbortHandle;
 
-/// The name of one.
+/// The name of one. A later connection has a higher one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HandshakeKey(u64);
 
@@ -14,66 +16,122 @@ pub(super) struct HandshakeKey(u64);
 pub(super) struct Handshakes {
     limit: usize,
     next: u64,
-    task_by_key: BTreeMap<HandshakeKey, Option<AbortHandle>>,
+    connection_by_key: BTreeMap<HandshakeKey, Connection>,
+    /// Those whose network is known and has a limit.
+    keys_by_network: HashMap<IpAddr, BTreeSet<HandshakeKey>>,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    /// `None` until the connection's task runs.
+    task: Option<AbortHandle>,
+    network: Option<IpAddr>,
 }
 
 impl Handshakes {
     /// None yet, and room for so many.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, next: 0, task_by_key: BTreeMap::new() }
+        Self { limit, next: 0, connection_by_key: BTreeMap::new(), keys_by_network: HashMap::new() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.task_by_key.len()
+        self.connection_by_key.len()
     }
 
-    /// One more has come. Gives back the task of the one that has to go for it, if there is no room.
-    pub(super) fn begin(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
-        let evicted = if self.task_by_key.len() >= self.limit {
-            self.task_by_key.pop_first().and_then(|(_, task)| task)
-        } else {
-            None
-        };
+    /// Counts a connection that was accepted. There is room for as many as the limit says, and at
+    /// most for `room`. Returns the task of the connection that has to go for it, if there is no
+    /// room.
+    pub(super) fn begin(&mut self, room: usize) -> (HandshakeKey, Option<AbortHandle>) {
+        let oldest = self.connection_by_key.keys().next().copied();
+        let evicted = oldest.filter(|_| self.len() >= self.limit.min(room)).and_then(|oldest| self.remove(oldest));
         let key = HandshakeKey(self.next);
         self.next += 1;
-        self.task_by_key.insert(key, None);
+        self.connection_by_key.insert(key, Connection::default());
         (key, evicted)
     }
 
     /// This task carries it.
     pub(super) fn carried_by(&mut self, key: HandshakeKey, task: AbortHandle) {
-        if let Some(slot) = self.task_by_key.get_mut(&key) {
-            *slot = Some(task);
+        if let Some(connection) = self.connection_by_key.get_mut(&key) {
+            connection.task = Some(task);
         }
     }
 
-    /// It has asked, or ended.
+    /// Counts it among those of a network, which may have `limit`. Returns the task of that
+    /// network's oldest, if there are more.
+    pub(super) fn comes_from(&mut self, key: HandshakeKey, network: IpAddr, limit: usize) -> Option<AbortHandle> {
+        let connection = self.connection_by_key.get_mut(&key)?;
+        connection.network = Some(network);
+        let keys = self.keys_by_network.entry(network).or_default();
+        keys.insert(key);
+        let oldest = keys.first().copied().filter(|_| keys.len() > limit)?;
+        self.remove(oldest)
+    }
+
+    /// It has become a client, or ended.
     pub(super) fn over(&mut self, key: HandshakeKey) {
-        self.task_by_key.remove(&key);
+        self.remove(key);
+    }
+
+    fn remove(&mut self, key: HandshakeKey) -> Option<AbortHandle> {
+        let Connection { task, network } = self.connection_by_key.remove(&key)?;
+        if let Some(network) = network
+            && let Some(keys) = self.keys_by_network.get_mut(&network)
+        {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.keys_by_network.remove(&network);
+            }
+        }
+        task
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use tokio::task::Id;
+
     use super::*;
+
+    const ALL: usize = usize::MAX;
+
+    fn come(handshakes: &mut Handshakes, room: usize) -> (HandshakeKey, Id, Option<Id>) {
+        let task = tokio::spawn(std::future::pending::<()>());
+        let (key, evicted) = handshakes.begin(room);
+        handshakes.carried_by(key, task.abort_handle());
+        (key, task.id(), evicted.map(|task| task.id()))
+    }
 
     #[tokio::test]
     async fn the_oldest_goes_when_there_is_no_room() {
         let mut handshakes = Handshakes::new(2);
-        let mut come = || {
-            let task = tokio::spawn(std::future::pending::<()>());
-            let (key, evicted) = handshakes.begin();
-            handshakes.carried_by(key, task.abort_handle());
-            let evicted = evicted.map(|task| task.id());
-            (key, task.id(), evicted, handshakes.len())
-        };
-        let first = come();
-        let second = come();
-        let third = come();
+        let [first, second, third] = [(); 3].map(|()| come(&mut handshakes, ALL));
         assert_eq!([first.2, second.2, third.2], [None, None, Some(first.1)]);
-        assert_eq!(third.3, 2);
+        assert_eq!(handshakes.len(), 2);
         handshakes.over(second.0);
         handshakes.over(first.0);
-        assert_eq!((handshakes.len(), handshakes.begin().1.is_some()), (1, false));
+        assert_eq!((handshakes.len(), handshakes.begin(ALL).1.is_some()), (1, false));
+    }
+
+    #[tokio::test]
+    async fn descriptors_taken_by_clients_leave_less_room() {
+        let mut handshakes = Handshakes::new(3);
+        let [first, second] = [(); 2].map(|()| come(&mut handshakes, ALL));
+        let third = come(&mut handshakes, 2);
+        assert_eq!([second.2, third.2], [None, Some(first.1)]);
+    }
+
+    #[tokio::test]
+    async fn a_network_over_its_limit_loses_its_own_oldest() {
+        let mut handshakes = Handshakes::new(10);
+        let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
+        let [other, first, second, third] = [(); 4].map(|()| come(&mut handshakes, ALL));
+        assert!(handshakes.comes_from(other.0, b, 2).is_none());
+        let evicted = [first, second, third].map(|one| handshakes.comes_from(one.0, a, 2).map(|task| task.id()));
+        assert_eq!(evicted, [None, None, Some(first.1)]);
+        assert_eq!(handshakes.len(), 3);
+        [other, second, third].iter().for_each(|one| handshakes.over(one.0));
+        assert!(handshakes.keys_by_network.is_empty());
     }
 }

@@ -188,8 +188,10 @@ const KICKS_FORGOTTEN: Metric = Metric::counter(
     "signaling_kicks_forgotten_total",
     "Of these, the ones that were forgotten for later ones: their old tokens are good again until they expire.",
 );
-const HANDSHAKES: Metric =
-    Metric::gauge("signaling_handshakes", "Connections of clients that have not asked for a WebSocket yet.");
+const HANDSHAKES: Metric = Metric::gauge(
+    "signaling_handshakes",
+    "Public connections that are not client sockets: before their upgrade, refused, or loading pages.",
+);
 const HANDSHAKES_LIMIT: Metric =
     Metric::gauge("signaling_handshakes_limit", "How many there may be (`--max-handshakes`).");
 const BUFFERED: Metric = Metric::gauge("signaling_buffered_bytes", "Bytes that are kept for all clients together.");
@@ -256,7 +258,7 @@ impl EdgeMetrics {
     pub(super) fn new(config: &EdgeConfig) -> Self {
         METRICS.iter().for_each(Metric::announce);
         SOCKETS_LIMIT.gauge_of(&[]).set(config.admission.sockets as f64);
-        HANDSHAKES_LIMIT.gauge_of(&[]).set(config.handshakes as f64);
+        HANDSHAKES_LIMIT.gauge_of(&[]).set(config.handshakes.min(config.connections) as f64);
         BUFFERED_LIMIT.gauge_of(&[]).set(config.buffer_bytes as f64);
         KICKS_LIMIT.gauge_of(&[]).set(Kicks::MOST as f64);
         if let Some(tls) = &config.tls {

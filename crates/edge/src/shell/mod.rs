@@ -13,6 +13,7 @@ mod bound;
 mod closing;
 mod connect;
 mod cors;
+mod descriptors;
 mod farewell;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -31,7 +32,7 @@ mod wire;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -40,13 +41,16 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use mio::event::Source;
 use signaling_server::Listener;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{debug, error};
 
+use self::admission::Place;
 use self::handshakes::HandshakeKey;
 use self::sockets::Sockets;
 use self::state::State;
@@ -59,6 +63,7 @@ pub use self::admission::AdmissionLimits;
 pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;
 pub use self::connect::refuse_upgrade;
+pub use self::descriptors::RESERVED_DESCRIPTORS;
 pub use self::farewell::{say_goodbye, send_away};
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
@@ -102,8 +107,10 @@ pub struct EdgeConfig {
     pub admission: AdmissionLimits,
     /// Largest message of a client, bytes.
     pub max_message_bytes: usize,
-    /// Most connections that have not asked for a WebSocket yet.
+    /// Most connections that are not clients.
     pub handshakes: usize,
+    /// Most public connections, clients' and others; lowered by [`EdgeConfig::within`].
+    pub connections: usize,
     /// What a request may cost before it is answered. A handshake of TLS has as much time as the head behind it.
     pub http: HttpLimits,
     /// Where clients' addresses are read.
@@ -207,7 +214,7 @@ impl Edge {
     /// Clients with a socket, or waiting for one.
     #[must_use]
     pub fn clients(&self) -> usize {
-        self.with_quietly(|state| state.admission.sockets())
+        self.with_quietly(|state| state.clients.len())
     }
 
     /// Accepts clients and serves them, and answers other requests from `pages`, which learn by [`ConnectInfo`] who asks. Ends when
@@ -224,12 +231,15 @@ impl Edge {
     async fn accept(&self, mut listener: Listener, pages: Router) {
         loop {
             let (stream, peer) = listener.accept().await;
-            let (key, evicted) = self.with_quietly(|state| state.handshakes.begin());
+            let (key, evicted) = self.with_quietly(State::handshake_begins);
             if let Some(evicted) = evicted {
                 metrics::refused("handshakes");
                 evicted.abort();
+                // The aborted task drops its connection before the next one is accepted.
+                yield_now().await;
             }
-            let handshake = Handshake { edge: self.clone(), key };
+            let handshake =
+                Handshake { edge: self.clone(), key, place: RefCell::default(), last_words: RefCell::default() };
             let task = tokio::task::spawn_local(shake_hands(handshake, stream, peer, pages.clone())).abort_handle();
             self.with_quietly(|state| state.handshakes.carried_by(key, task));
         }
@@ -278,21 +288,39 @@ impl Edge {
     }
 }
 
-/// A connection that has not asked for a WebSocket. It stops being one when it asks, or when this is dropped.
+/// A connection until it is upgraded or closed. It counts as a handshake until it is let in, then
+/// as a client.
 struct Handshake {
     edge: Edge,
     key: HandshakeKey,
+    /// Held once a client is let in, so that the connection counts as long as it is here, whatever
+    /// becomes of the client.
+    place: RefCell<Option<Rc<Place>>>,
+    /// What is written to the socket of an upgrade that ends at once.
+    last_words: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
 }
 
 impl Handshake {
-    fn is_over(&self) {
-        self.edge.with_quietly(|state| state.handshakes.over(self.key));
+    /// Counts it for its client's address.
+    fn comes_from(&self, address: IpAddr) {
+        if let Some(evicted) = self.edge.with_quietly(|state| state.handshake_comes_from(self.key, address)) {
+            metrics::refused("address");
+            evicted.abort();
+        }
+    }
+
+    /// Writes its last words to a client that was refused by an upgrade, and closes its socket.
+    async fn close(&self) {
+        let Some((upgrade, last_words)) = self.last_words.take() else { return };
+        if let Ok(Ok((wire, _))) = upgrade.await.map(wire::take_back) {
+            closing::close(wire, last_words).await;
+        }
     }
 }
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.is_over();
+        self.edge.with_quietly(|state| state.handshakes.over(self.key));
     }
 }
 
@@ -307,6 +335,9 @@ async fn shake_hands(handshake: Handshake, mut stream: TcpStream, peer: SocketAd
         }
         Err(_) => return metrics::refused("timeout"),
     };
+    if !door.addresses.is_shared(peer.ip()) {
+        handshake.comes_from(peer.ip());
+    }
     let service = |request| answer(&handshake, peer, pages.clone(), request);
     let bad = match &door.tls {
         None => serve_connection(stream, peer, door.http, service).await,
@@ -322,6 +353,7 @@ async fn shake_hands(handshake: Handshake, mut stream: TcpStream, peer: SocketAd
     if let Some(bad) = bad {
         metrics::refused_head(bad);
     }
+    handshake.close().await;
 }
 
 async fn answer(
@@ -330,11 +362,9 @@ async fn answer(
     pages: Router,
     mut request: Request<Incoming>,
 ) -> Response<Body> {
-    let edge = handshake.edge.clone();
-    let peer = edge.door.addresses.of_request(peer, request.headers());
+    let peer = handshake.edge.door.addresses.of_request(peer, request.headers());
     if request.uri().path() == connect::PATH {
-        handshake.is_over();
-        connect::answer(edge, peer, request).await
+        connect::answer(handshake, peer, request).await
     } else {
         request.extensions_mut().insert(ConnectInfo(peer));
         let response = from_router(&pages, request).await;

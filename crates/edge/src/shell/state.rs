@@ -1,5 +1,6 @@
 //! The edge's core with its sockets: what every task of the edge's thread shares.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::io;
@@ -15,10 +16,11 @@ use signaling_server::PauseDetector;
 use signaling_server::pause_detector::since_boot;
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
 use tracing::{debug, trace, warn};
 
-use super::admission::Admission;
-use super::handshakes::Handshakes;
+use super::admission::{Admission, Place, network};
+use super::handshakes::{HandshakeKey, Handshakes};
 use super::metrics::{self, EdgeMetrics, ShellCounts};
 use super::reading::Socket;
 use super::sockets::{Sockets, token_of, token_of_link};
@@ -43,13 +45,16 @@ pub(super) struct Client {
     session: SessionId,
     decision: Option<Decision>,
     pub(super) socket: Option<Socket>,
+    place: Rc<Place>,
 }
 
 pub(super) struct State {
     pub(super) core: EdgeCore,
     pub(super) backend: Box<dyn Backend>,
-    pub(super) admission: Admission,
+    pub(super) admission: Rc<RefCell<Admission>>,
     pub(super) handshakes: Handshakes,
+    /// Public connections that there may be in all.
+    connections: usize,
     pub(super) ws_limits: Limits,
     pub(super) metrics: EdgeMetrics,
     pub(super) identity: Rc<IdentityConfig>,
@@ -83,8 +88,9 @@ impl State {
         Ok(Self {
             core,
             backend,
-            admission: Admission::new(config.admission, now),
+            admission: Rc::new(RefCell::new(Admission::new(config.admission, now))),
             handshakes: Handshakes::new(config.handshakes),
+            connections: config.connections,
             ws_limits: ws_limits(config.max_message_bytes),
             metrics: EdgeMetrics::new(config),
             identity: Rc::new(config.identity.clone()),
@@ -103,17 +109,31 @@ impl State {
         })
     }
 
-    /// A client that was let in by [`Admission::enter`] asks for a place.
+    /// A connection was accepted. Returns the task of the one that has to go for it, if there are
+    /// too many.
+    pub(super) fn handshake_begins(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
+        let clients = self.admission.borrow().sockets();
+        self.handshakes.begin(self.connections.saturating_sub(clients))
+    }
+
+    /// It is of this address. Returns the task of the address's oldest, if it has too many.
+    pub(super) fn handshake_comes_from(&mut self, key: HandshakeKey, address: IpAddr) -> Option<AbortHandle> {
+        let limit = self.admission.borrow().others_of(address)?;
+        self.handshakes.comes_from(key, network(address), limit)
+    }
+
+    /// A client that was let in by [`Place::enter`] asks for a node.
     pub(super) fn connect(
         &mut self,
         now: Instant,
         newcomer: Newcomer,
         address: IpAddr,
+        place: Rc<Place>,
     ) -> (ClientKey, oneshot::Receiver<Result<(), Refusal>>) {
         let (decision, decided) = oneshot::channel();
         let (id, session) = (newcomer.client_id.clone(), newcomer.session);
         let client = self.core.connect(now, newcomer);
-        self.clients.insert(client, Client { address, id, session, decision: Some(decision), socket: None });
+        self.clients.insert(client, Client { address, id, session, decision: Some(decision), socket: None, place });
         (client, decided)
     }
 
@@ -249,8 +269,12 @@ impl State {
                     debug!(client = %client.id, session = %client.session, code = code.0, "closes a client's socket");
                     self.unfinished_bytes -= socket.unfinished_bytes;
                     self.metrics.closed();
+                    let place = Rc::clone(&client.place);
                     match socket.wire.leave(&self.registry) {
-                        Ok(wire) => drop(tokio::task::spawn_local(closing::close(wire, last_words))),
+                        Ok(wire) => drop(tokio::task::spawn_local(async move {
+                            closing::close(wire, last_words).await;
+                            drop(place);
+                        })),
                         Err(error) => debug!(client = %client.id, %error, "a client's socket is closed without a word"),
                     }
                 }
@@ -340,7 +364,8 @@ impl State {
         self.metrics.publish(&self.core, counts);
     }
 
-    /// Forgets the client's socket and gives its place free. Says whether there was one.
+    /// Forgets the client and its socket. Its place is free once its connection is closed. Returns
+    /// whether there was one.
     fn forget(&mut self, key: ClientKey) -> bool {
         let Some(client) = self.clients.remove(key) else { return false };
         if let Some(socket) = client.socket {
@@ -348,7 +373,6 @@ impl State {
             debug!(client = %client.id, session = %client.session, "a client's socket has ended");
             self.metrics.closed();
         }
-        self.admission.leave(client.address);
         true
     }
 }

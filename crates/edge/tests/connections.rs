@@ -1,0 +1,140 @@
+//! Every public connection counts against a limit from its accept to its end.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use signaling_edge::core::{ClientKey, EdgeCore, PaceLimits};
+use signaling_edge::identity::IdentityConfig;
+use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig};
+use signaling_server::Listener;
+use signaling_server::http::{HttpLimits, not_found};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+use tokio::time::timeout;
+
+const PREFLIGHT: &str = "OPTIONS /v1/connect HTTP/1.1\r\nHost: a\r\nOrigin: https://a.example\r\n\
+                         Access-Control-Request-Method: GET\r\n\r\n";
+/// A WebSocket whose refusal is a close frame, since it names no client.
+const REFUSED: &str = "GET /v1/connect HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+                       Sec-WebSocket-Protocol: signaling.v1\r\n\r\n";
+const PAGE: &str = "GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
+/// Far less than any limit of time, and longer than a close takes.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// No nodes: no client is ever let in.
+struct NoNodes;
+
+impl Backend for NoNodes {
+    fn place(&mut self, _: Instant, _: &mut EdgeCore, _: ClientKey) {}
+
+    fn wake(&mut self, _: Instant, _: &EdgeCore) -> bool {
+        false
+    }
+
+    fn jumped(&mut self, _: Instant, _: &mut EdgeCore) {}
+}
+
+fn config() -> EdgeConfig {
+    EdgeConfig {
+        admission: AdmissionLimits { sockets: 1_000, per_address: None, rate: 2_000, rate_per_address: None },
+        max_message_bytes: 65_536,
+        handshakes: 1_000,
+        connections: usize::MAX,
+        http: HttpLimits::PUBLIC,
+        addresses: ClientAddresses::default(),
+        tls: None,
+        pace: PaceLimits::default(),
+        rate_classes: BTreeMap::new(),
+        identity: IdentityConfig::default(),
+        heartbeat: Duration::from_secs(25),
+        buffer_bytes: 1024 * 1024,
+    }
+}
+
+/// Opens so many connections one after the other, each with this request, if any, and its answer.
+/// Returns how many stay open.
+async fn stay_open(config: EdgeConfig, count: usize, request: &str) -> usize {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr();
+    let edge = Edge::new(&config, Box::new(NoNodes)).unwrap();
+    let local = LocalSet::new();
+    local.spawn_local(edge.serve(listener, Router::new().fallback(not_found)));
+    local.run_until(open(address, count, request)).await
+}
+
+async fn open(address: SocketAddr, count: usize, request: &str) -> usize {
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        if !request.is_empty() {
+            let mut line = [0; 12];
+            stream.read_exact(&mut line).await.unwrap();
+        }
+        streams.push(stream);
+    }
+    tokio::time::sleep(MOMENT).await;
+    let mut open = 0;
+    for mut stream in streams {
+        let end = async { while matches!(stream.read(&mut [0; 1_024]).await, Ok(1..)) {} };
+        open += usize::from(timeout(Duration::from_millis(20), end).await.is_err());
+    }
+    open
+}
+
+#[tokio::test]
+async fn preflight_closes_its_connection() {
+    assert_eq!(stay_open(config(), 5, PREFLIGHT).await, 0);
+}
+
+#[tokio::test]
+async fn page_closes_or_counts_its_connection() {
+    let few = EdgeConfig { handshakes: 3, ..config() };
+    assert!(stay_open(few, 10, PAGE).await <= 3);
+}
+
+#[tokio::test]
+async fn refused_upgrades_count_until_they_are_closed() {
+    // A closed client shows whether the server is still there by its own close, which none of these
+    // sends.
+    let few = EdgeConfig { handshakes: 3, ..config() };
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr();
+    let edge = Edge::new(&few, Box::new(NoNodes)).unwrap();
+    let local = LocalSet::new();
+    local.spawn_local(edge.serve(listener, Router::new().fallback(not_found)));
+    let reset = async {
+        let mut streams = Vec::new();
+        for _ in 0..10 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(REFUSED.as_bytes()).await.unwrap();
+            stream.read_exact(&mut [0; 12]).await.unwrap();
+            streams.push(stream);
+        }
+        let mut reset = 0;
+        for mut stream in streams {
+            // A socket that is gone answers with a reset, which the second write reports.
+            let _ = stream.write_all(b"x").await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            reset += usize::from(stream.write_all(b"x").await.is_err());
+        }
+        reset
+    };
+    assert!(local.run_until(reset).await >= 7);
+}
+
+#[tokio::test]
+async fn silent_connections_of_one_address_are_limited() {
+    let limits = AdmissionLimits { per_address: Some(1), ..config().admission };
+    assert_eq!(stay_open(EdgeConfig { admission: limits, ..config() }, 20, "").await, 8);
+}
+
+#[tokio::test]
+async fn descriptors_are_reserved_before_the_limit() {
+    assert_eq!(stay_open(config().within(40), 50, "").await, 30);
+}
