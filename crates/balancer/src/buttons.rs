@@ -119,7 +119,8 @@ fn is_of_this_page(headers: &HeaderMap) -> bool {
 /// Whether a browser on this machine has sent it, and no proxy on this machine for somebody
 /// elsewhere.
 fn is_from_here(peer: SocketAddr, headers: &HeaderMap) -> bool {
-    let names_proxy = |name: &HeaderName| *name == FORWARDED || *name == VIA || name.as_str().starts_with("x-forwarded-");
+    let names_proxy =
+        |name: &HeaderName| *name == FORWARDED || *name == VIA || name.as_str().starts_with("x-forwarded-");
     peer.ip().is_loopback() && names_loopback(headers) && !headers.keys().any(names_proxy)
 }
 

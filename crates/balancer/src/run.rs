@@ -68,9 +68,10 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let (floor, questions) = questions();
     let desk = Desk { id: config.common.id.clone(), floor, health: health.clone() };
     let operators = operator::routes().on(desk).and(switch.routes());
+    let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone(), telemetry.clone())
         .merge(crowding.router(config.common.mesh_secrets.clone()))
-        .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
     let mut tasks = JoinSet::new();

@@ -102,10 +102,11 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
         switch: switch.clone(),
     });
     let crowding = crowding::Desk::new(config.common.id.as_str());
+    let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone(), telemetry.clone())
         .merge(crowding.router(secrets.clone()))
         .merge(admin::between_servers(operators.clone()))
-        .merge(admin::guarded(operators, config.common.admin_token.clone()))
+        .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
     tasks.spawn_local(questions.answer(node.clone()));

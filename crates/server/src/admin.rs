@@ -1,4 +1,7 @@
-//! The guarded routes under `/admin`.
+//! The guarded routes under `/admin`: with a token for whoever shows it, else for all but foreign
+//! web pages (`foreign`).
+
+mod foreign;
 
 use ::http::StatusCode;
 use axum::Router;
@@ -12,6 +15,8 @@ use crate::Secret;
 use crate::auth::authorized;
 use crate::http::{not_found, refusal};
 use crate::metrics::{InternalRefusal, refused_internal};
+
+pub use self::foreign::OwnHosts;
 
 /// Where every route begins.
 const PREFIX: &str = "/admin";
@@ -97,12 +102,14 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
 }
 
 /// Puts routes under `/admin`. With a token, each request there must show it as `Authorization: Bearer`; one that does not is
-/// answered 401, whether the route exists or not.
-pub fn guarded(routes: Routes, token: Option<Secret>) -> Router {
-    let mut router = complete(routes);
-    if let Some(token) = token {
-        router = router.layer(from_fn_with_state(token, check));
-    }
+/// answered 401, whether the route exists or not. Without a token, a request of a foreign web page,
+/// or by a host that is none of `hosts`, is answered 403.
+pub fn guarded(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router {
+    let router = complete(routes);
+    let router = match token {
+        Some(token) => router.layer(from_fn_with_state(token, check)),
+        None => router.layer(from_fn_with_state(hosts, refuse_foreign)),
+    };
     Router::new().nest(PREFIX, router)
 }
 
@@ -126,6 +133,16 @@ async fn check(State(token): State<Secret>, request: Request, next: Next) -> Res
     }
 }
 
+async fn refuse_foreign(State(hosts): State<OwnHosts>, request: Request, next: Next) -> Response {
+    match hosts.check(request.uri(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(foreign) => {
+            refused_internal(InternalRefusal::ForeignPage);
+            refusal(StatusCode::FORBIDDEN, "foreign_page", &foreign.to_string(), None)
+        }
+    }
+}
+
 async fn other_method() -> Response {
     let message = "this path exists for other methods: see the header Allow";
     refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, None)
@@ -145,13 +162,27 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_token_set_everyone_may_ask() {
-        let router = guarded(routes(), None);
+        let router = guarded(routes(), None, hosts());
         assert_eq!(ask(&router, "/admin/view", None).await, (200, "a view".into()));
     }
 
     #[tokio::test]
+    async fn without_a_token_foreign_pages_are_refused() {
+        for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
+            let request = || Request::get("/admin/view").header(name, value);
+            let open = guarded(routes(), None, hosts());
+            let response = open.oneshot(request().body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(response.status(), 403, "{name}");
+            // No page has the token.
+            let shown = request().header(AUTHORIZATION, format!("Bearer {TOKEN}")).body(Body::empty()).unwrap();
+            let closed = guarded(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
+            assert_eq!(closed.oneshot(shown).await.unwrap().status(), 200, "{name}");
+        }
+    }
+
+    #[tokio::test]
     async fn with_a_token_set_only_who_shows_it_may_ask() {
-        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()));
+        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
         assert_eq!(ask(&router, "/admin/view", Some(TOKEN)).await, (200, "a view".into()));
         for wrong in [None, Some("0123456789abcdeF")] {
             let (status, body) = ask(&router, "/admin/view", wrong).await;
@@ -162,14 +193,14 @@ mod tests {
 
     #[tokio::test]
     async fn which_routes_exist_is_told_only_to_who_shows_the_token() {
-        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()));
+        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
         assert_eq!(ask(&router, "/admin/other", None).await.0, 401);
         assert_eq!(ask(&router, "/admin/other", Some(TOKEN)).await.0, 404);
     }
 
     #[tokio::test]
     async fn another_method_is_refused_and_those_that_serve_are_named() {
-        let router = guarded(routes(), None);
+        let router = guarded(routes(), None, hosts());
         let request = Request::post("/admin/view").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
@@ -180,6 +211,10 @@ mod tests {
         let more = Routes::new().with(Method::Post, "/drain", async || "drains");
         let word = |method: &str, path: &str| (method.to_owned(), path.to_owned());
         assert_eq!(routes().and(more).listed(), [word("GET", "/admin/view"), word("POST", "/admin/drain")]);
+    }
+
+    fn hosts() -> OwnHosts {
+        OwnHosts::new("127.0.0.1:7900".parse().unwrap(), [])
     }
 
     fn routes() -> Routes {

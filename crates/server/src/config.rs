@@ -11,6 +11,7 @@ use signaling_discovery::Source;
 use signaling_protocol::NodeId;
 use tracing_subscriber::EnvFilter;
 
+use crate::admin::OwnHosts;
 use crate::secret::{HashSeed, Secret, SecretError, read_short_file};
 use crate::secrets::Secrets;
 
@@ -60,7 +61,9 @@ pub struct CommonArgs {
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub drain_ms: u64,
 
-    /// File with the bearer token that routes under /admin ask for, at least 16 bytes; without it they ask for none
+    /// File with the bearer token that routes under /admin ask for, at least 16 bytes. Without it
+    /// they ask for none, and refuse requests of foreign web pages and by host names other than
+    /// localhost, the machine's name and --id
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH")]
     pub admin_token_file: Option<PathBuf>,
 
@@ -182,6 +185,22 @@ impl CommonArgs {
             admin_token,
             log: LogConfig { format: self.log_format, filter: self.log },
         })
+    }
+}
+
+impl Common {
+    /// The hosts by which operators may ask this server, bound to that address, without a token:
+    /// its id, its machine's name, and the one that a static list gives it.
+    #[must_use]
+    pub fn own_hosts(&self, bound: SocketAddr) -> OwnHosts {
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let listed = match &self.discovery {
+            Source::Static(view) => view.get(self.id.as_str()),
+            _ => None,
+        };
+        let listed = listed.and_then(|member| member.address.as_str().rsplit_once(':')).map(|(host, _)| host);
+        let names = [self.id.as_str(), machine.trim(), listed.unwrap_or_default()];
+        OwnHosts::new(bound, names.into_iter().filter(|name| !name.is_empty()).map(str::to_owned))
     }
 }
 

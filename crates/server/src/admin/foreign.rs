@@ -1,0 +1,169 @@
+//! Which requests without a token may be those of a web page: browsers name the page's site, and
+//! send the host that it was opened by. Both are checked, because a page of a foreign name that
+//! resolves to this server (DNS rebinding) is of the same origin. Pure.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use ::http::header::{HOST, ORIGIN};
+use ::http::uri::Authority;
+use ::http::{HeaderMap, HeaderName, Uri};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The hosts by which a server may be asked without a token.
+#[derive(Debug, Clone)]
+pub struct OwnHosts {
+    bound: IpAddr,
+    names: Box<[String]>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// A page of another site has sent it.
+    Page,
+    /// It names a host that is not this server.
+    Host,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Page => "a page of another site may not ask; ",
+            Self::Host => "this server does not know itself by that host; ask by its IP address, or ",
+        })?;
+        out.write_str("set --admin-token-file and show the token")
+    }
+}
+
+impl OwnHosts {
+    /// Those of a server bound to this address, with names beside `localhost`.
+    #[must_use]
+    pub fn new(bound: SocketAddr, names: impl IntoIterator<Item = String>) -> Self {
+        Self { bound: bound.ip().to_canonical(), names: names.into_iter().collect() }
+    }
+
+    /// Checks the head of a request.
+    pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
+        let site = single(headers, &SEC_FETCH_SITE).map_err(|_| Foreign::Page)?;
+        if !matches!(site, None | Some("same-origin" | "none")) {
+            return Err(Foreign::Page);
+        }
+        let header = single(headers, &HOST).map_err(|_| Foreign::Host)?;
+        // The target of a request may name the host itself; then the header means nothing (RFC 9112
+        // section 3.2.2).
+        let Some(host) = uri.authority().map(Authority::as_str).or(header) else {
+            // No browser leaves it out.
+            let origin = single(headers, &ORIGIN).map_err(|_| Foreign::Page)?;
+            return origin.map_or(Ok(()), |_| Err(Foreign::Page));
+        };
+        if !self.is_own(host) {
+            return Err(Foreign::Host);
+        }
+        let origin = single(headers, &ORIGIN).map_err(|_| Foreign::Page)?;
+        let is_of_host =
+            |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host));
+        if origin.is_none_or(is_of_host) { Ok(()) } else { Err(Foreign::Page) }
+    }
+
+    fn is_own(&self, host: &str) -> bool {
+        let Ok(authority) = host.parse::<Authority>() else { return false };
+        let host = authority.host();
+        if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            // No name can make a browser write an address here, and of all addresses a server
+            // cannot tell its own: a service's, or a port's that is forwarded, is none of the
+            // machine's.
+            let address = address.to_canonical();
+            return address.is_loopback() || self.bound.is_unspecified() || address == self.bound;
+        }
+        let host = host.strip_suffix('.').unwrap_or(host);
+        host.eq_ignore_ascii_case("localhost") || self.names.iter().any(|name| host.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The header's value, if it is there. An error if it is there twice, or is not visible ASCII.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
+        (Some(_), Some(_)) => Err(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const LOCAL: &str = "127.0.0.1:7900";
+    const ANYWHERE: [&str; 2] = ["0.0.0.0:7900", "[::]:7900"];
+
+    fn check(bound: &str, lines: &[(&str, &str)]) -> Result<(), Foreign> {
+        let hosts = OwnHosts::new(bound.parse().unwrap(), ["node-1".to_owned()]);
+        let line = |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        hosts.check(&Uri::from_static("/admin/drain"), &lines.iter().map(line).collect())
+    }
+
+    #[test]
+    fn programs_are_admitted_by_every_own_host() {
+        for host in
+            [LOCAL, "localhost:7900", "LOCALHOST.:1", "[::1]:7900", "[::ffff:127.0.0.1]", "node-1", "Node-1:7900"]
+        {
+            assert_eq!(check(LOCAL, &[("host", host)]), Ok(()), "{host}");
+        }
+        assert_eq!(check(LOCAL, &[]), Ok(()), "a program may name none");
+        assert_eq!(check("10.0.0.5:7900", &[("host", "10.0.0.5:7900")]), Ok(()));
+    }
+
+    #[test]
+    fn wildcard_bind_admits_every_address_and_no_name() {
+        for bound in ANYWHERE {
+            for host in ["10.1.2.3:7900", "[fd00::5]:7900", "192.0.2.7"] {
+                assert_eq!(check(bound, &[("host", host)]), Ok(()), "{host}");
+            }
+            for host in ["evil.example", "node-1.evil.example:7900", "10.1.2.3.evil.example", "localhost.evil.example"]
+            {
+                assert_eq!(check(bound, &[("host", host)]), Err(Foreign::Host), "{host}");
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_hosts_are_refused_however_same_their_origin() {
+        for host in ["evil.example:7900", "10.0.0.9", "", "a b"] {
+            let origin = format!("http://{host}");
+            let lines = [("host", host), ("origin", &origin), ("sec-fetch-site", "same-origin")];
+            assert_eq!(check(LOCAL, &lines), Err(Foreign::Host), "{host}");
+        }
+        assert_eq!(check(LOCAL, &[("host", LOCAL), ("host", LOCAL)]), Err(Foreign::Host));
+        let hosts = OwnHosts::new(LOCAL.parse().unwrap(), []);
+        let headers = [(HOST, LOCAL.parse().unwrap())].into_iter().collect();
+        assert_eq!(hosts.check(&Uri::from_static("http://evil.example/admin/drain"), &headers), Err(Foreign::Host));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        for (name, value) in [
+            ("origin", "https://evil.example"),
+            ("origin", "http://127.0.0.1:8080"),
+            ("origin", "http://127.0.0.1"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            assert_eq!(check(LOCAL, &[("host", LOCAL), (name, value)]), Err(Foreign::Page), "{name}: {value}");
+        }
+        assert_eq!(check(LOCAL, &[("origin", "https://evil.example")]), Err(Foreign::Page));
+    }
+
+    #[test]
+    fn pages_of_the_server_itself_are_admitted() {
+        for site in ["same-origin", "none"] {
+            let lines = [("host", LOCAL), ("origin", "http://127.0.0.1:7900"), ("sec-fetch-site", site)];
+            assert_eq!(check(LOCAL, &lines), Ok(()), "{site}");
+        }
+    }
+}
