@@ -7,6 +7,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::mesh::admin_token;
+
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -134,13 +136,30 @@ pub async fn get(internal: &str, path: &str) -> Answer {
 /// # Panics
 /// If it does not answer 200 and JSON.
 pub async fn admin(internal: &str, what: &str) -> Value {
-    let answer = ask_internal(internal, Head::get(&format!("/admin/{what}")).method("POST")).await;
+    let mut head = Head::get(&format!("/admin/{what}")).method("POST");
+    if let Some(token) = admin_token(internal) {
+        head = head.with("Authorization", &format!("Bearer {token}"));
+    }
+    let answer = ask_internal(internal, head).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     serde_json::from_str(&answer.body).unwrap()
 }
 
 async fn ask_internal(internal: &str, head: Head) -> Answer {
     ask(internal.trim_start_matches("http://"), head.with("Connection", "close").text()).await
+}
+
+/// The client and request of an operator who has the token of the mesh that was started here.
+///
+/// # Panics
+/// If the system gives no client.
+pub fn operator(internal: &str, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+    let request = http.request(method, format!("{internal}/admin/{path}"));
+    match admin_token(internal) {
+        Some(token) => request.bearer_auth(token),
+        None => request,
+    }
 }
 
 /// Reads one answer, and not a byte behind it.

@@ -1,10 +1,10 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports; it ends with the test.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use signaling_devmesh::{Binaries, Mesh, MeshOptions, control_socket, serve_control};
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, control_socket, serve_control};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -15,6 +15,9 @@ use crate::room_times::RoomTimes;
 use crate::wait::eventually;
 
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Folders of the meshes that this process has started.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A running mesh.
 pub struct TestMesh {
@@ -36,6 +39,7 @@ impl TestMesh {
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
         let mut options = MeshOptions::new(dir.path(), binaries);
         change(&mut options);
+        FOLDERS.lock().unwrap().push(dir.path().to_owned());
         let mesh = Self { mesh: Arc::new(Mesh::start(options).await.unwrap()), dir };
         mesh.agrees().await;
         mesh
@@ -135,6 +139,18 @@ pub fn with_buttons(options: &mut MeshOptions) {
     options.balancer_args.extend(["--demo", "--reveal-nodes"].map(str::to_owned));
     options.balancer_args.push(format!("--demo-control={}", control_socket(&options.dir).display()));
     options.node_args.push("--reveal-nodes".to_owned());
+}
+
+/// The admin token of the mesh that was started here and has this internal listener
+/// (`http://HOST:PORT`).
+pub fn admin_token(internal: &str) -> Option<String> {
+    let is_of = |mesh: &MeshFile| {
+        let nodes = mesh.nodes.iter().map(|node| &node.internal);
+        nodes.chain(mesh.balancers.iter().map(|balancer| &balancer.internal)).any(|other| other == internal)
+    };
+    let folders = FOLDERS.lock().unwrap();
+    let mesh = folders.iter().filter_map(|folder| MeshFile::read(folder).ok()).find(is_of)?;
+    mesh.admin_token().unwrap()
 }
 
 /// Where the binaries are: beside the test's own, or where `SIGNALING_BIN_DIR` says.

@@ -8,11 +8,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::cli::ServerArgs;
+use crate::local::LocalMesh;
 
 /// Longer than a server waits for others.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A page of a thousand clients comes to less.
 const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
+/// Where a server listens unless it is told otherwise.
+const USUAL_SERVER: &str = "http://127.0.0.1:7900";
 /// A secret is short.
 const LONGEST_SECRET: u64 = 4_096;
 
@@ -21,6 +24,8 @@ const LONGEST_SECRET: u64 = 4_096;
 pub(crate) enum Failure {
     #[error("--server: {0:?} is no address: give http://HOST:PORT of a server's internal listener")]
     Address(String),
+    #[error("--dir: no mesh runs in {}, or it is not ready", .0.display())]
+    NoMesh(PathBuf),
     #[error("--secret-file: cannot read {}: {error}", path.display())]
     Secret { path: PathBuf, error: io::Error },
     #[error("--secret-file: {} holds nothing that can be shown as a token", .0.display())]
@@ -47,7 +52,7 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Address(_) | Self::Secret { .. } | Self::BadSecret(_) => 2,
+            Self::Address(_) | Self::NoMesh(_) | Self::Secret { .. } | Self::BadSecret(_) => 2,
             Self::Refused { status: 400, .. } => 2,
             Self::Refused { status: 500.., .. } => 3,
             Self::Refused { .. } => 1,
@@ -66,13 +71,20 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn new(args: &ServerArgs) -> Result<Self, Failure> {
-        let bad = || Failure::Address(args.server.clone());
-        let text = if args.server.contains("://") { args.server.clone() } else { format!("http://{}", args.server) };
+        let mesh = LocalMesh::find(args.dir.as_deref());
+        if let (None, Some(dir)) = (&mesh, &args.dir) {
+            return Err(Failure::NoMesh(dir.clone()));
+        }
+        let of_mesh = mesh.as_ref().and_then(LocalMesh::server);
+        let server = args.server.as_deref().or(of_mesh).unwrap_or(USUAL_SERVER);
+        let bad = || Failure::Address(server.to_owned());
+        let text = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let base = Url::parse(&text).map_err(|_| bad())?;
         if base.scheme() != "http" || base.host_str().is_none() || base.cannot_be_a_base() {
             return Err(bad());
         }
-        let token = args.secret_file.as_deref().map(read_secret).transpose()?;
+        let token_file = args.secret_file.clone().or_else(|| mesh.as_ref()?.token_file(&base));
+        let token = token_file.as_deref().map(read_secret).transpose()?;
         let http = reqwest::Client::builder()
             .no_proxy()
             .http1_only()
@@ -182,7 +194,7 @@ mod tests {
 
     #[test]
     fn an_address_may_come_without_its_scheme_and_nonsense_is_named() {
-        let api = |server: &str| Api::new(&ServerArgs { server: server.into(), secret_file: None });
+        let api = |server: &str| Api::new(&ServerArgs { server: Some(server.into()), secret_file: None, dir: None });
         assert!(api("127.0.0.1:7900").is_ok() && api("http://[::1]:7900/").is_ok());
         for bad in ["https://h:1", "ftp://h", "http://", ""] {
             let Err(failure) = api(bad) else { panic!("{bad} was taken") };

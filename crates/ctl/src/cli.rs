@@ -24,12 +24,17 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// Internal listener of any node; balancers answer explain, kick, drain and undrain
-    #[arg(long, global = true, env = "MESH_CTL_SERVER", value_name = "URL", default_value = "http://127.0.0.1:7900")]
-    pub(crate) server: String,
-    /// File with the admin token, where the servers ask for one
+    /// Internal listener of any node; balancers answer explain, kick, drain and undrain [default:
+    /// the first node of the mesh in --dir, else http://127.0.0.1:7900]
+    #[arg(long, global = true, env = "MESH_CTL_SERVER", value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// File with the admin token, where the servers ask for one [default: that of the mesh in
+    /// --dir, for its servers]
     #[arg(long, global = true, env = "MESH_CTL_SECRET_FILE", value_name = "PATH")]
     pub(crate) secret_file: Option<PathBuf>,
+    /// Folder of a mesh that mesh-dev runs on this machine [default: .mesh, if there is one]
+    #[arg(long, global = true, env = "MESH_CTL_DIR", value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

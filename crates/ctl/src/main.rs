@@ -3,6 +3,7 @@
 //! | module | idea |
 //! |---|---|
 //! | `cli` | the words of the command line |
+//! | `local` | the folder of a mesh that `mesh-dev` runs |
 //! | `api` | asking a server, and what can go wrong with it |
 //! | `run` | what each command asks |
 //! | `drain` | taking servers out of service, and waiting until they are empty |
@@ -12,6 +13,7 @@
 mod api;
 mod cli;
 mod drain;
+mod local;
 mod run;
 mod show;
 mod table;

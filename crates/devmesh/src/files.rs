@@ -12,6 +12,10 @@ pub struct MeshFile {
     pub nodes: Vec<NodeEntry>,
     /// `redis://HOST:PORT/` of a mesh that was started with `--redis`.
     pub redis: Option<String>,
+    /// The file with the token that its servers ask operators for. None in a file of an older
+    /// release.
+    #[serde(default)]
+    pub admin_token_file: Option<String>,
 }
 
 /// A running balancer.
@@ -62,6 +66,16 @@ impl MeshFile {
             .with_context(|| format!("cannot read {}: is `mesh-dev up` running there, and ready?", path.display()))?;
         serde_json::from_str(&text).with_context(|| format!("{} is not a mesh file", path.display()))
     }
+
+    /// Reads the token that its servers ask operators for; none where they ask for none.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn admin_token(&self) -> Result<Option<String>> {
+        let Some(path) = &self.admin_token_file else { return Ok(None) };
+        let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+        Ok(Some(token.trim().to_owned()))
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +99,7 @@ mod tests {
                 pid: 8,
             }],
             redis: None,
+            admin_token_file: Some("/tmp/mesh/admin.secret".into()),
         };
 
         let json: serde_json::Value = serde_json::to_value(&file).unwrap();
@@ -93,6 +108,7 @@ mod tests {
             "balancers": [{"id": "balancer-0", "url": "ws://127.0.0.1:8080", "internal": "http://127.0.0.1:4001", "pid": 7}],
             "nodes": [{"id": "node-0", "internal": "http://127.0.0.1:4002", "public": "ws://127.0.0.1:4003", "pid": 8}],
             "redis": null,
+            "admin_token_file": "/tmp/mesh/admin.secret",
         });
         assert_eq!(json, expected);
     }

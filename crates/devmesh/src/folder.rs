@@ -46,22 +46,30 @@ impl Folder {
         self.root.join("mesh.secret")
     }
 
+    pub(crate) fn admin_token_file(&self) -> PathBuf {
+        self.root.join("admin.secret")
+    }
+
     pub(crate) fn log_file(&self, id: ServerId) -> PathBuf {
         self.root.join("logs").join(format!("{id}.log"))
     }
 
-    /// Writes a new random mesh secret that only its owner can read.
-    pub(crate) fn write_secret(&self) -> Result<()> {
+    /// Writes a new random mesh secret and admin token that only their owner can read.
+    pub(crate) fn write_secrets(&self) -> Result<()> {
+        self.write_secret(&self.secret_file())?;
+        self.write_secret(&self.admin_token_file())
+    }
+
+    fn write_secret(&self, path: &Path) -> Result<()> {
         let mut random = [0_u8; 32];
         getrandom::fill(&mut random).context("the system gives no random bytes")?;
         let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = self.secret_file();
-        self.remove(&path)?;
+        self.remove(path)?;
         OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&path)
+            .open(path)
             .and_then(|mut file| file.write_all(hex.as_bytes()))
             .with_context(|| format!("cannot write {}", path.display()))
     }
@@ -115,18 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_64_hex_digits_new_each_time_and_private() {
+    fn secrets_are_64_hex_digits_new_each_time_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
+        let files = [folder.secret_file(), folder.admin_token_file()];
+        let write = || {
+            folder.write_secrets().unwrap();
+            files.each_ref().map(|file| fs::read_to_string(file).unwrap())
+        };
 
-        folder.write_secret().unwrap();
-        let first = fs::read_to_string(folder.secret_file()).unwrap();
-        folder.write_secret().unwrap();
-        let second = fs::read_to_string(folder.secret_file()).unwrap();
+        let all = [write(), write()].concat();
 
-        assert_eq!(first.len(), 64);
-        assert!(first.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        assert_ne!(first, second);
-        assert_eq!(fs::metadata(folder.secret_file()).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(all.iter().all(|secret| secret.len() == 64 && secret.bytes().all(|byte| byte.is_ascii_hexdigit())));
+        assert!((1..all.len()).all(|n| !all[..n].contains(&all[n])), "{all:?}");
+        for file in files {
+            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 }

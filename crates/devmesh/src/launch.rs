@@ -9,6 +9,8 @@ use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::ports::Addresses;
 
+const ADMIN_TOKEN_FLAG: &str = "--admin-token-file";
+
 /// A program and its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CommandLine {
@@ -50,6 +52,9 @@ pub(crate) fn server(
     if let (ServerId::Node(_), Some(url)) = (id, redis) {
         arguments.extend(["--room-store".into(), url.into()]);
     }
+    if !further.iter().any(|flag| flag.split('=').next() == Some(ADMIN_TOKEN_FLAG)) {
+        arguments.extend([ADMIN_TOKEN_FLAG.into(), folder.admin_token_file().into()]);
+    }
     arguments.extend(further.iter().map(OsString::from));
     CommandLine { program: program.clone(), arguments }
 }
@@ -90,7 +95,7 @@ mod tests {
         assert_eq!(
             line_of(ServerId::Node(1), None),
             "/bin/node --id node-1 --internal 127.0.0.1:1 --public 127.0.0.1:2 --discovery file:DIR/nodes.json \
-             --mesh-secret-file DIR/mesh.secret --hold-ms=5000"
+             --mesh-secret-file DIR/mesh.secret --admin-token-file DIR/admin.secret --hold-ms=5000"
         );
     }
 
@@ -99,8 +104,24 @@ mod tests {
         assert_eq!(
             line_of(ServerId::Balancer(0), Some("redis://127.0.0.1:3/")),
             "/bin/balancer --id balancer-0 --internal 127.0.0.1:1 --listen 127.0.0.1:2 \
-             --discovery file:DIR/nodes.json --mesh-secret-file DIR/mesh.secret --demo"
+             --discovery file:DIR/nodes.json --mesh-secret-file DIR/mesh.secret --admin-token-file DIR/admin.secret --demo"
         );
+    }
+
+    #[test]
+    fn token_of_a_further_flag_takes_the_place_of_the_mesh_s() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let binaries = Binaries { node: "/bin/node".into(), balancer: "/bin/balancer".into() };
+        let mut options = MeshOptions::new(dir.path(), binaries);
+        options.node_args = vec!["--admin-token-file=own".into()];
+        let addresses = Addresses { internal: "127.0.0.1:1".parse().unwrap(), public: "127.0.0.1:2".parse().unwrap() };
+        let tokens = |id| {
+            let line = server(id, addresses, &folder, &options, None);
+            line.arguments.iter().filter(|flag| flag.to_string_lossy().starts_with(ADMIN_TOKEN_FLAG)).cloned().collect()
+        };
+        let [node, balancer]: [Vec<_>; 2] = [ServerId::Node(0), ServerId::Balancer(0)].map(tokens);
+        assert_eq!((node, balancer), (vec!["--admin-token-file=own".into()], vec![ADMIN_TOKEN_FLAG.into()]));
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Mesh {
 
     /// The servers that run now, as `mesh.json` has them.
     pub fn state(&self) -> MeshFile {
-        self.inner.lock().roster.mesh_file()
+        self.inner.lock().mesh_file(&self.inner.folder)
     }
 
     /// All servers that this mesh has had, with how they are or ended.
@@ -132,7 +132,8 @@ impl Mesh {
         self.inner.signal(id, Signal::SIGCONT)
     }
 
-    /// Stops all servers, kills those that take longer than 3 s, and removes the mesh's files but for logs and secret.
+    /// Stops all servers, kills those that take longer than 3 s, and removes the mesh's files but
+    /// for logs and secrets.
     ///
     /// # Errors
     /// When a file cannot be removed.

@@ -67,7 +67,7 @@ impl Supervisor {
         let folder = Folder::open(&options.dir)?;
         end_leftovers(&folder).await;
         folder.remove(&folder.mesh_file())?;
-        folder.write_secret()?;
+        folder.write_secrets()?;
         let setpriv = find_in_path("setpriv");
         if setpriv.is_none() {
             warn!("no setpriv (package util-linux) in PATH: the servers stay behind if this process is killed");
@@ -271,6 +271,12 @@ impl Supervisor {
 }
 
 impl State {
+    /// What `mesh.json` has to say.
+    pub(crate) fn mesh_file(&self, folder: &Folder) -> MeshFile {
+        let token = folder.admin_token_file().display().to_string();
+        MeshFile { admin_token_file: Some(token), ..self.roster.mesh_file() }
+    }
+
     fn publish(&mut self, folder: &Folder) -> Result<()> {
         if self.publishing == Publishing::Ended {
             return Ok(());
@@ -280,7 +286,7 @@ impl State {
             folder.write_json(&folder.discovery_file(), &discovery)?;
             self.written_discovery = Some(discovery);
         }
-        let mesh = self.roster.mesh_file();
+        let mesh = self.mesh_file(folder);
         if self.publishing == Publishing::All && self.written_mesh.as_ref() != Some(&mesh) {
             folder.write_json(&folder.mesh_file(), &mesh)?;
             self.written_mesh = Some(mesh);

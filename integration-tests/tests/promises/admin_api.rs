@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
 use signaling_integration_tests::http::{self, Head};
-use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::mesh::{admin_token, binaries};
 use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::{Guest, Peer, TestMesh, eventually};
 use tokio::process::Command;
@@ -245,8 +245,7 @@ async fn ask_at(internal: &str, path: &str) -> (u16, Value) {
 }
 
 async fn send(internal: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-    let http = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
-    let mut request = http.request(method.parse().unwrap(), format!("{internal}/admin/{path}"));
+    let mut request = http::operator(internal, method.parse().unwrap(), path);
     if let Some(body) = body {
         request = request.json(&body);
     }
@@ -305,8 +304,9 @@ async fn settled(mesh: &TestMesh) -> BTreeMap<String, String> {
 async fn explained(mesh: &TestMesh) -> BTreeMap<String, String> {
     let http = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
     let node = &mesh.mesh.state().nodes[0].internal;
+    let token = admin_token(node).unwrap();
     let explain = |n| {
-        let (name, asked) = (name(n), http.get(format!("{node}/admin/explain/{}", name(n))).send());
+        let (name, asked) = (name(n), http.get(format!("{node}/admin/explain/{}", name(n))).bearer_auth(&token).send());
         async move {
             let answer: Value = asked.await.unwrap().json().await.unwrap();
             assert_eq!(answer["missing"], json!([]), "{answer}");

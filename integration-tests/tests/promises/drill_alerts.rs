@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use signaling_integration_tests::http::admin;
-use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::mesh::{admin_token, binaries};
 use signaling_integration_tests::optional::in_path;
 use signaling_integration_tests::prometheus::Prometheus;
 use signaling_integration_tests::runbook::{Entry, alerts};
@@ -116,7 +116,7 @@ impl<'a> Desk<'a> {
             ("MESH_CTL", shown(binaries().join("mesh-ctl"))),
             ("MESH_DIR", shown(self.mesh.dir.path().to_owned())),
             ("NODES", nodes.join(" ")),
-            ("ADMIN_TOKEN", "none-is-asked-for".to_owned()),
+            ("ADMIN_TOKEN", admin_token(&state.nodes[0].internal).unwrap()),
         ];
         all.extend_from_slice(variables);
         Entry::of(alert).run(&path, &all).await;

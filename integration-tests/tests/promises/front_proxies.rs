@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_devmesh::{BalancerEntry, find_in_path};
-use signaling_integration_tests::http::{Head, read_answer};
+use signaling_integration_tests::http::{Head, operator, read_answer};
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::optional::missing;
 use signaling_integration_tests::raw_socket::connect_from;
@@ -162,7 +162,7 @@ fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
 }
 
 async fn operate(balancer: &BalancerEntry, what: &str) {
-    let answer = reqwest::Client::new().post(format!("{}/admin/{what}", balancer.internal)).send().await.unwrap();
+    let answer = operator(&balancer.internal, reqwest::Method::POST, what).send().await.unwrap();
     assert!(answer.status().is_success());
 }
 

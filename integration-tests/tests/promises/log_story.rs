@@ -7,6 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
+use signaling_integration_tests::http;
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::{Peer, TestMesh, eventually};
 
@@ -89,8 +90,8 @@ async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_
     }
 
     let node = &mesh.mesh.state().nodes[0].internal;
-    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
-    let kicked = http.post(format!("{node}/admin/clients/{}/kick", ids[1])).send().await.unwrap();
+    let kick = format!("clients/{}/kick", ids[1]);
+    let kicked = http::operator(node, reqwest::Method::POST, &kick).send().await.unwrap();
     assert_eq!(kicked.status(), 200);
     ada.close().await;
     let gone = async || all(&mesh).values().flatten().filter(|line| line.contains("closes a client's socket")).count();

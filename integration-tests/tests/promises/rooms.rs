@@ -4,10 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::guest::{Standing, join};
+use signaling_integration_tests::http;
 use signaling_integration_tests::room_times::printed_bound;
 use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, eventually, stays};
 
@@ -325,8 +326,7 @@ async fn guest(mesh: &TestMesh, balancer: usize, id: &str) -> Guest {
 
 /// What a node answers to an operator.
 async fn operator(internal: &str, method: Method, path: &str, body: Option<Value>) -> Value {
-    let http = Client::builder().no_proxy().build().unwrap();
-    let mut request = http.request(method, format!("{internal}/admin/{path}"));
+    let mut request = http::operator(internal, method, path);
     if let Some(body) = body {
         request = request.json(&body);
     }

@@ -161,9 +161,15 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
 
 /// An operator gives a room a capacity of its own.
 async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result<()> {
-    let node = mesh.and_then(|mesh| mesh.nodes.first()).context("there is no node to set the capacity of a room at")?;
+    let (mesh, node) = mesh
+        .and_then(|mesh| Some((mesh, mesh.nodes.first()?)))
+        .context("there is no node to set the capacity of a room at")?;
     let url = format!("{}/admin/rooms/{room}/capacity", node.internal);
-    let answer = http()?.put(&url).json(&serde_json::json!({ "capacity": seats })).send().await;
+    let mut request = http()?.put(&url).json(&serde_json::json!({ "capacity": seats }));
+    if let Some(token) = mesh.admin_token()? {
+        request = request.bearer_auth(token);
+    }
+    let answer = request.send().await;
     answer
         .and_then(reqwest::Response::error_for_status)
         .with_context(|| format!("cannot set the capacity by {url}"))?;

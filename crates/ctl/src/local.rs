@@ -1,0 +1,91 @@
+//! A mesh that `mesh-dev` runs on this machine: what its folder says of its servers, and of the
+//! token that they ask for.
+
+use std::path::{Path, PathBuf};
+
+use reqwest::Url;
+use serde::Deserialize;
+
+/// Where `make run` has its mesh.
+const USUAL_DIR: &str = ".mesh";
+
+/// What `mesh.json` says, as far as it is used here.
+#[derive(Debug, Deserialize)]
+struct MeshFile {
+    #[serde(default)]
+    nodes: Vec<Server>,
+    #[serde(default)]
+    balancers: Vec<Server>,
+    admin_token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Server {
+    internal: String,
+}
+
+/// A mesh on this machine.
+#[derive(Debug)]
+pub(crate) struct LocalMesh {
+    dir: PathBuf,
+    file: MeshFile,
+}
+
+impl LocalMesh {
+    /// Reads the mesh in `dir`, or in the usual place. `None` without a mesh there.
+    pub(crate) fn find(dir: Option<&Path>) -> Option<Self> {
+        let dir = dir.unwrap_or(Path::new(USUAL_DIR));
+        let text = std::fs::read(dir.join("mesh.json")).ok()?;
+        Some(Self { dir: dir.to_owned(), file: serde_json::from_slice(&text).ok()? })
+    }
+
+    /// The internal listener of its first node.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.file.nodes.first().map(|node| node.internal.as_str())
+    }
+
+    /// The file with the token that a server asks for, if the server is one of this mesh. It stands
+    /// in the mesh's own folder, whatever `mesh.json` says, so that no other file is ever shown to
+    /// anybody.
+    pub(crate) fn token_file(&self, server: &Url) -> Option<PathBuf> {
+        let is_it = |other: &Server| Url::parse(&other.internal).is_ok_and(|other| other.origin() == server.origin());
+        let is_of_mesh = self.file.nodes.iter().chain(&self.file.balancers).any(is_it);
+        let name = self.file.admin_token_file.as_deref().and_then(Path::file_name).filter(|_| is_of_mesh)?;
+        Some(self.dir.join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const FILE: &str = r#"{"balancers":[{"id":"balancer-0","internal":"http://127.0.0.1:4001","pid":1}],
+        "nodes":[{"id":"node-0","internal":"http://127.0.0.1:4002"}],"redis":null,"admin_token_file":"/elsewhere/admin.secret"}"#;
+
+    fn mesh(text: &str) -> LocalMesh {
+        LocalMesh { dir: "DIR".into(), file: serde_json::from_str(text).unwrap() }
+    }
+
+    #[test]
+    fn token_is_shown_to_servers_of_the_mesh_alone() {
+        let mesh = mesh(FILE);
+        let token = |server: &str| mesh.token_file(&Url::parse(server).unwrap());
+        for server in ["http://127.0.0.1:4001", "http://127.0.0.1:4002/"] {
+            assert_eq!(token(server), Some("DIR/admin.secret".into()), "{server}");
+        }
+        assert_eq!([token("http://127.0.0.1:4003"), token("http://192.0.2.1:4001")], [None, None]);
+    }
+
+    #[test]
+    fn first_node_is_asked_where_no_server_is_given() {
+        assert_eq!(mesh(FILE).server(), Some("http://127.0.0.1:4002"));
+    }
+
+    #[test]
+    fn mesh_file_of_an_older_release_names_no_token() {
+        let old = mesh(r#"{"balancers":[],"nodes":[{"internal":"http://127.0.0.1:4002"}],"redis":null}"#);
+        assert_eq!(old.token_file(&Url::parse("http://127.0.0.1:4002").unwrap()), None);
+    }
+}
