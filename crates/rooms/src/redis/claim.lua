@@ -1,4 +1,4 @@
--- KEYS: sig:nodes. ARGV: dead node, how long a node may be silent, how long the claim holds (empty: the node is
+-- KEYS: PREFIX:nodes. ARGV: dead node, how long a node may be silent, how long the claim holds (empty: the node is
 -- done with, and forgotten), what the one who has it already knows
 -- as its score (empty: it has none), now (0: this server's clock). Whoever gets the claim is the only cleaner: the score is the
 -- proof, and once it runs out another may take over. Answers with the score, or nothing.

@@ -1,4 +1,5 @@
-//! Rooms and registry in Redis 6.2, Valkey 7.2, or newer, alone or as a cluster.
+//! Rooms and registry in Redis 6.2, Valkey 7.2, or newer, alone or as a cluster. Keys begin with a
+//! [`KeyPrefix`](crate::KeyPrefix), by default `sig`:
 //!
 //! | key | kind | what |
 //! |---|---|---|

@@ -8,9 +8,8 @@ use signaling_protocol::{ClientId, NodeId};
 use super::connection::Connection;
 use super::scripts::{self, by_hash};
 use crate::rules::millis;
-use crate::{Cleaned, Clock, Entry, Registration, Registry, StoreError};
+use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, Registry, StoreError};
 
-const NODES: &str = "sig:nodes";
 /// Entries that one step of the cleaner looks at.
 const CHUNK: usize = 200;
 /// A cleaner that says nothing for so long has died: another takes over.
@@ -23,6 +22,7 @@ const LIFE: Duration = Duration::from_secs(24 * 3600);
 pub struct RedisRegistry {
     connection: Connection,
     clock: Clock,
+    prefix: KeyPrefix,
 }
 
 impl RedisRegistry {
@@ -31,7 +31,30 @@ impl RedisRegistry {
     /// # Errors
     /// If `url` is none of these.
     pub fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
-        Ok(Self { connection: Connection::new(url)?, clock })
+        Ok(Self::over(Connection::new(url)?, clock, KeyPrefix::default()))
+    }
+
+    pub(super) fn over(connection: Connection, clock: Clock, prefix: KeyPrefix) -> Self {
+        Self { connection, clock, prefix }
+    }
+
+    fn nodes(&self) -> String {
+        format!("{}:nodes", self.prefix.as_str())
+    }
+
+    fn forward(&self, client: &str) -> String {
+        format!("{}:client:{client}", self.prefix.as_str())
+    }
+
+    fn reverse(&self, node: &NodeId) -> String {
+        format!("{}:node:{node}:clients", self.prefix.as_str())
+    }
+
+    /// Forgets where a client is, unless it is elsewhere by now.
+    fn forget(&self, client: &str, node: &NodeId, session: &str) -> Cmd {
+        let mut call = by_hash(&scripts::FORGET_CLIENT);
+        call.arg(1).arg(self.forward(client)).arg(node.as_str()).arg(session);
+        call
     }
 
     async fn now(&self) -> Result<i64, StoreError> {
@@ -53,13 +76,13 @@ impl RedisRegistry {
         let now = self.clock.given().unwrap_or(0);
         let holds = holds.map(|holds| millis(holds).to_string()).unwrap_or_default();
         let mut call = by_hash(&scripts::CLAIM);
-        call.arg(1).arg(NODES).arg(dead.as_str()).arg(millis(silent)).arg(holds).arg(claim).arg(now);
+        call.arg(1).arg(self.nodes()).arg(dead.as_str()).arg(millis(silent)).arg(holds).arg(claim).arg(now);
         self.connection.ask(call).await
     }
 
     /// Looks at some entries of a dead node. All of them are done with then.
     async fn clean_some(&self, dead: &NodeId, clients: &[String]) -> Result<Cleaned, StoreError> {
-        let look = |client: &String| command(&["HMGET", &forward(client), "node", "session"]);
+        let look = |client: &String| command(&["HMGET", &self.forward(client), "node", "session"]);
         let looks: Vec<_> = clients.iter().map(look).collect();
         let mut forgets = Vec::new();
         for (client, known) in clients.iter().zip(self.connection.send(&looks).await) {
@@ -67,14 +90,14 @@ impl RedisRegistry {
             if let (Some(node), Some(session)) = known
                 && node == dead.as_str()
             {
-                forgets.push(forget(client, dead, &session));
+                forgets.push(self.forget(client, dead, &session));
             }
         }
         let mut removed = 0;
         for answer in self.connection.send(&forgets).await {
             removed += redis::from_redis_value::<u64>(answer?).map_err(StoreError::new)?;
         }
-        let mut done = command(&["SREM", &reverse(dead)]);
+        let mut done = command(&["SREM", &self.reverse(dead)]);
         done.arg(clients);
         self.connection.ask::<u64>(done).await?;
         Ok(Cleaned { removed, kept: clients.len() as u64 - removed })
@@ -89,13 +112,13 @@ impl Registry for RedisRegistry {
             for Registration { client, session, here } in changes {
                 let (client, session) = (client.as_str(), session.to_string());
                 if *here {
-                    first.push(command(&["SADD", &reverse(node), client]));
-                    let key = forward(client);
+                    first.push(command(&["SADD", &self.reverse(node), client]));
+                    let key = self.forward(client);
                     then.push(command(&["HSET", &key, "node", node.as_str(), "session", &session, "since", &now]));
                     then.push(command(&["PEXPIRE", &key, &millis(LIFE).to_string()]));
                 } else {
-                    first.push(forget(client, node, &session));
-                    then.push(command(&["SREM", &reverse(node), client]));
+                    first.push(self.forget(client, node, &session));
+                    then.push(command(&["SREM", &self.reverse(node), client]));
                 }
             }
             for answer in self.connection.send(&first).await.into_iter().chain(self.connection.send(&then).await) {
@@ -106,16 +129,17 @@ impl Registry for RedisRegistry {
     }
 
     async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
-        let now = self.now().await?.to_string();
-        let added: u64 = self.connection.ask(command(&["ZADD", NODES, &now, node.as_str()])).await?;
-        self.connection.ask::<u64>(command(&["PEXPIRE", NODES, &millis(LIFE).to_string()])).await?;
-        self.connection.ask::<u64>(command(&["PEXPIRE", &reverse(node), &millis(LIFE).to_string()])).await?;
+        let (now, nodes) = (self.now().await?.to_string(), self.nodes());
+        let added: u64 = self.connection.ask(command(&["ZADD", &nodes, &now, node.as_str()])).await?;
+        self.connection.ask::<u64>(command(&["PEXPIRE", &nodes, &millis(LIFE).to_string()])).await?;
+        self.connection.ask::<u64>(command(&["PEXPIRE", &self.reverse(node), &millis(LIFE).to_string()])).await?;
         Ok(added == 0)
     }
 
     async fn silent_nodes(&self, silent: Duration) -> Result<Vec<NodeId>, StoreError> {
         let until = (self.now().await? - millis(silent)).to_string();
-        let names: Vec<String> = self.connection.ask(command(&["ZRANGEBYSCORE", NODES, "-inf", &until])).await?;
+        let names: Vec<String> =
+            self.connection.ask(command(&["ZRANGEBYSCORE", &self.nodes(), "-inf", &until])).await?;
         Ok(names.iter().filter_map(|name| NodeId::new(name).ok()).collect())
     }
 
@@ -126,7 +150,7 @@ impl Registry for RedisRegistry {
             if claim.is_empty() {
                 return Ok(None);
             }
-            let mut scan = command(&["SSCAN", &reverse(dead), &cursor, "COUNT"]);
+            let mut scan = command(&["SSCAN", &self.reverse(dead), &cursor, "COUNT"]);
             scan.arg(CHUNK);
             let (next, clients): (String, Vec<String>) = self.connection.ask(scan).await?;
             for clients in clients.chunks(CHUNK) {
@@ -145,26 +169,11 @@ impl Registry for RedisRegistry {
     }
 
     async fn find(&self, client: &ClientId) -> Result<Option<Entry>, StoreError> {
-        let look = command(&["HMGET", &forward(client.as_str()), "node", "session", "since"]);
+        let look = command(&["HMGET", &self.forward(client.as_str()), "node", "session", "since"]);
         let known: (Option<String>, Option<String>, Option<u64>) = self.connection.ask(look).await?;
         let (Some(node), Some(session), Some(since)) = known else { return Ok(None) };
         Ok(Some(Entry { node: NodeId::new(&node).map_err(StoreError::new)?, session, since }))
     }
-}
-
-fn forward(client: &str) -> String {
-    format!("sig:client:{client}")
-}
-
-fn reverse(node: &NodeId) -> String {
-    format!("sig:node:{node}:clients")
-}
-
-/// Forgets where a client is, unless it is elsewhere by now.
-fn forget(client: &str, node: &NodeId, session: &str) -> Cmd {
-    let mut call = by_hash(&scripts::FORGET_CLIENT);
-    call.arg(1).arg(forward(client)).arg(node.as_str()).arg(session);
-    call
 }
 
 fn command(words: &[&str]) -> Cmd {

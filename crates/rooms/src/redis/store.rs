@@ -4,10 +4,11 @@ use redis::Cmd;
 use signaling_protocol::RoomName;
 
 use super::connection::Connection;
+use super::registry::RedisRegistry;
 use super::reply::outcome;
 use super::scripts::{self, Script, by_hash};
 use crate::rules::millis;
-use crate::{Clock, Op, Outcome, Request, RoomStore, Rules, Seat, Standing, StoreError, Who};
+use crate::{Clock, KeyPrefix, Op, Outcome, Request, RoomStore, Rules, Seat, Standing, StoreError, Who};
 
 /// Rooms in Redis or Valkey. Clones share the connection.
 #[derive(Clone)]
@@ -15,16 +16,31 @@ pub struct RedisStore {
     connection: Connection,
     clock: Clock,
     rules: Rules,
+    prefix: KeyPrefix,
 }
 
 impl RedisStore {
-    /// Rooms at `redis://[user:password@]host:port[/database]`, or, in a cluster, `redis-cluster://host:port,host:port`. Connects
-    /// when it is first asked, and again whenever the connection is lost.
+    /// Rooms at `redis://[user:password@]host:port[/database]`, in a cluster at `redis-cluster://host:port,host:port`, or behind
+    /// sentinels at `redis-sentinel://[user:password@]host:port,host:port/master[/database]`, with
+    /// `?sentinelUsername=USER&sentinelPassword=PASSWORD` if the sentinels need them. Connects when it is first asked, and again
+    /// whenever the connection fails or the server turns out to be a replica.
     ///
     /// # Errors
     /// If `url` is none of these.
     pub fn new(url: &str, rules: Rules, clock: Clock) -> Result<Self, StoreError> {
-        Ok(Self { connection: Connection::new(url)?, clock, rules })
+        Ok(Self { connection: Connection::new(url)?, clock, rules, prefix: KeyPrefix::default() })
+    }
+
+    /// Begins all keys with `prefix`.
+    #[must_use]
+    pub fn with_prefix(self, prefix: KeyPrefix) -> Self {
+        Self { prefix, ..self }
+    }
+
+    /// The registry on the same connection, with the same clock and prefix.
+    #[must_use]
+    pub fn registry(&self) -> RedisRegistry {
+        RedisRegistry::over(self.connection.clone(), self.clock.clone(), self.prefix.clone())
     }
 
     /// Whether this is an address at all, without connecting to it.
@@ -40,7 +56,7 @@ impl RedisStore {
         let mut call = by_hash(script);
         call.arg(6);
         for kind in ["members", "order", "waiting", "checkin", "info", "meta"] {
-            call.arg(format!("sig:{{{room}}}:{kind}"));
+            call.arg(format!("{}:{{{room}}}:{kind}", self.prefix.as_str()));
         }
         call.arg(self.clock.given().unwrap_or(0))
             .arg(self.rules.stale_ms())

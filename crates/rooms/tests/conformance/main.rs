@@ -6,6 +6,7 @@ mod contention;
 mod line;
 mod outages;
 mod people;
+mod prefixes;
 mod registry;
 mod rooms;
 mod server;
