@@ -52,6 +52,6 @@ pub use self::memory::MemoryStore;
 pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, Standing, Who};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 pub use self::redis::{RedisRegistry, RedisStore};
-pub use self::registry::{Cleaned, Entry, Registration, Registry};
+pub use self::registry::{Cleaned, Entry, Registration, Registry, Sweep};
 pub use self::rules::Rules;
 pub use self::store::{RoomStore, Store, StoreError};

@@ -8,10 +8,12 @@ use signaling_protocol::{ClientId, NodeId};
 use super::connection::Connection;
 use super::scripts::{self, by_hash};
 use crate::rules::millis;
-use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, Registry, StoreError};
+use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, Registry, StoreError, Sweep};
 
 /// Entries that one step of the cleaner looks at.
 const CHUNK: usize = 200;
+/// Entries that one step renews, about.
+const RENEWED: usize = 1_000;
 /// A cleaner that says nothing for so long has died: another takes over.
 const CLAIM: Duration = Duration::from_secs(10);
 /// An entry that nobody renews goes by itself, should even the cleaner miss it.
@@ -134,6 +136,19 @@ impl Registry for RedisRegistry {
         self.connection.ask::<u64>(command(&["PEXPIRE", &nodes, &millis(LIFE).to_string()])).await?;
         self.connection.ask::<u64>(command(&["PEXPIRE", &self.reverse(node), &millis(LIFE).to_string()])).await?;
         Ok(added == 0)
+    }
+
+    async fn renew(&self, node: &NodeId, from: Sweep) -> Result<Sweep, StoreError> {
+        let mut scan = command(&["SSCAN", &self.reverse(node)]);
+        scan.arg(from.0).arg("COUNT").arg(RENEWED);
+        let (next, clients): (u64, Vec<String>) = self.connection.ask(scan).await?;
+        let life = millis(LIFE).to_string();
+        let renew = |client: &String| command(&["PEXPIRE", &self.forward(client), &life]);
+        let renewals: Vec<_> = clients.iter().map(renew).collect();
+        for answer in self.connection.send(&renewals).await {
+            answer?;
+        }
+        Ok(Sweep(next))
     }
 
     async fn silent_nodes(&self, silent: Duration) -> Result<Vec<NodeId>, StoreError> {

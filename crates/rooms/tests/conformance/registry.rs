@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, SessionId};
-use signaling_rooms::{Cleaned, Clock, RedisRegistry, Registration, Registry as _};
+use signaling_rooms::{Cleaned, Clock, RedisRegistry, Registration, Registry as _, Sweep};
 
 use crate::server::Server;
 
@@ -125,4 +125,31 @@ async fn a_node_that_comes_back_while_it_is_cleaned_keeps_what_it_registers() {
     mesh.registry.register(&node("back"), &[registration(1, 2, true)]).await.unwrap();
     assert_eq!(mesh.registry.clean(&node("back"), SILENT).await.unwrap(), None);
     assert_eq!(mesh.at(1).await.as_deref(), Some("back"));
+}
+
+#[tokio::test]
+async fn entries_keep_their_lifetime_when_renewed() {
+    const DAY: i64 = 24 * 3600;
+    let mesh = mesh();
+    let many: Vec<_> = (0..5_000).map(|client| registration(client, 1, true)).collect();
+    mesh.registry.register(&node("a"), &many).await.unwrap();
+    let age = "for _, key in ipairs(redis.call('keys', 'sig:client:*')) do redis.call('expire', key, 60) end";
+    mesh.server.cli(&["eval", age, "0"]);
+    let lives = || {
+        let count = "local fresh = 0 for _, key in ipairs(redis.call('keys', 'sig:client:*')) do \
+                     if redis.call('ttl', key) > tonumber(ARGV[1]) then fresh = fresh + 1 end end return fresh";
+        mesh.server.cli(&["eval", count, "0", &(DAY - 60).to_string()]).parse::<usize>().unwrap()
+    };
+    assert_eq!(lives(), 0);
+    let (mut at, mut steps) = (Sweep::default(), 0);
+    loop {
+        at = mesh.registry.renew(&node("a"), at).await.unwrap();
+        steps += 1;
+        if at == Sweep::default() {
+            break;
+        }
+        assert!(lives() <= steps * 2_000 && steps < 100, "a step is bounded");
+    }
+    assert_eq!(lives(), 5_000);
+    assert!(steps > 1);
 }
