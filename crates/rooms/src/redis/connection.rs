@@ -1,116 +1,65 @@
-//! A connection that comes back by itself, and what goes over it.
+//! A connection that is made again when it fails, and commands over it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use futures_util::{StreamExt as _, stream};
-use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::cluster::ClusterClient;
-use redis::cluster_async::ClusterConnection;
-use redis::{Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
-use tokio::sync::OnceCell;
-use tokio::time::timeout;
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, Value};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
 
+use super::address::Address;
+use super::health::{Health, Verdict};
+use super::link::{CALL, Link};
 use super::scripts;
 use crate::StoreError;
 
-/// A call takes no longer: a client waits for the answer to its join.
-const CALL: Duration = Duration::from_secs(2);
-const CONNECT: Duration = Duration::from_secs(1);
-/// Longest pause between two attempts to connect.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Commands to a cluster that are under way at a time.
-const AT_ONCE: usize = 64;
 /// Commands of one pipeline: an answer to them takes a few milliseconds, and does not keep others waiting for longer.
 const PIPELINE: usize = 200;
-
-/// How the address of a cluster begins.
-const CLUSTER: &str = "redis-cluster://";
+/// Interval of checks, so that an idle node also notices a server that is gone or demoted.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// The way to one server, or to a cluster of them. Clones share it.
 #[derive(Clone)]
-pub(super) struct Connection(Arc<Way>);
+pub(super) struct Connection(Arc<Shared>);
 
-enum Way {
-    One(Box<One>),
-    Cluster(Box<Cluster>),
+struct Shared {
+    address: Arc<Address>,
+    state: watch::Sender<State>,
+    health: Mutex<Health>,
+    lost: AtomicU64,
 }
 
-/// A server, and the connection that is made again when it breaks.
-struct One {
-    client: Client,
-    /// And since when this one is tried.
-    connection: Mutex<(ConnectionManager, Instant)>,
-}
-
-impl One {
-    fn new(client: Client) -> RedisResult<Self> {
-        let connection = Mutex::new((Self::connect(&client)?, Instant::now()));
-        Ok(Self { client, connection })
-    }
-
-    /// Connects when it is first needed.
-    fn connect(client: &Client) -> RedisResult<ConnectionManager> {
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(CALL))
-            .set_max_delay(PAUSE)
-            .set_number_of_retries(1);
-        ConnectionManager::new_lazy_with_config(client.clone(), config)
-    }
-
-    fn connection(&self) -> ConnectionManager {
-        self.lock().0.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (ConnectionManager, Instant)> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A call has failed as a whole. The connection comes back by itself from what the network does, but keeps for ever what a
-    /// server says to a newcomer: that its password is wrong, or that there are too many.
-    fn failed(&self, error: &RedisError) {
-        let mut connection = self.lock();
-        if error.is_io_error() || connection.1.elapsed() < PAUSE {
-            return;
-        }
-        if let Ok(another) = Self::connect(&self.client) {
-            *connection = (another, Instant::now());
-        }
-    }
-}
-
-struct Cluster {
-    client: ClusterClient,
-    connection: OnceCell<ClusterConnection>,
+enum State {
+    /// Nothing has been sent yet.
+    Idle,
+    /// The first attempt is under way; calls wait for it.
+    Connecting,
+    Up {
+        link: Link,
+        number: u64,
+    },
+    /// An attempt failed, and others follow; calls fail at once.
+    Down(RedisError),
 }
 
 impl Connection {
-    /// Whether `url` is an address.
+    /// Returns an error if `url` is no address. Does not connect.
     pub(super) fn check_url(url: &str) -> Result<(), StoreError> {
-        match url.strip_prefix(CLUSTER) {
-            Some(servers) => ClusterClient::new(cluster(servers)).map(drop),
-            None => Client::open(url).map(drop),
-        }
-        .map_err(StoreError::new)
+        Address::parse(url).map(drop).map_err(StoreError::new)
     }
 
-    /// Finds the way that `url` says: `redis://[user:password@]host:port[/database]`, or `redis-cluster://host:port,host:port`.
-    /// Connects when it is first needed.
+    /// A connection to an [`Address`]. Connects when it is first used.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
-        let way = match url.strip_prefix(CLUSTER) {
-            Some(servers) => {
-                let builder = ClusterClient::builder(cluster(servers));
-                let builder = builder.connection_timeout(CONNECT).response_timeout(CALL).retries(1);
-                let client = builder.build().map_err(StoreError::new)?;
-                Way::Cluster(Box::new(Cluster { client, connection: OnceCell::new() }))
-            }
-            None => {
-                let one = Client::open(url).and_then(One::new);
-                Way::One(Box::new(one.map_err(StoreError::new)?))
-            }
-        };
-        Ok(Self(Arc::new(way)))
+        let address = Arc::new(Address::parse(url).map_err(StoreError::new)?);
+        let (state, _) = watch::channel(State::Idle);
+        Ok(Self(Arc::new(Shared { address, state, health: Mutex::default(), lost: AtomicU64::new(0) })))
+    }
+
+    /// Connections that failed after they were made.
+    pub(super) fn lost(&self) -> u64 {
+        self.0.lost.load(Ordering::Relaxed)
     }
 
     /// Sends commands, and has those again that call a script which the server does not know (any more).
@@ -129,54 +78,143 @@ impl Connection {
     }
 
     async fn send_some(&self, commands: &[Cmd]) -> Vec<RedisResult<Value>> {
-        let mut answers = self.limited(commands).await;
+        let (link, number) = match self.link().await {
+            Ok(link) => link,
+            Err(error) => return commands.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let mut answers = over(&link, commands).await;
         let unknown: Vec<_> =
             answers.iter().zip(0..).filter(|(answer, _)| is_unknown(answer)).map(|(_, at)| at).collect();
         if !unknown.is_empty() {
-            self.limited(&scripts::load_all()).await;
+            over(&link, &scripts::load_all()).await;
             let again: Vec<_> = unknown.iter().filter_map(|&at: &usize| commands.get(at).cloned()).collect();
-            for (at, answer) in unknown.into_iter().zip(self.limited(&again).await) {
+            for (at, answer) in unknown.into_iter().zip(over(&link, &again).await) {
                 if let Some(place) = answers.get_mut(at) {
                     *place = answer;
                 }
             }
         }
+        self.0.judge(number, &answers);
         answers
     }
 
-    async fn limited(&self, commands: &[Cmd]) -> Vec<RedisResult<Value>> {
-        let late = || RedisError::from((ErrorKind::Io, "no answer in time"));
-        match timeout(CALL, self.pipelined(commands)).await {
-            Ok(Ok(answers)) => answers,
-            Ok(Err(error)) => commands.iter().map(|_| Err(error.clone())).collect(),
-            Err(_) => commands.iter().map(|_| Err(late())).collect(),
+    /// The established connection and its number. Waits for an attempt that is under way.
+    async fn link(&self) -> RedisResult<(Link, u64)> {
+        self.start();
+        let mut state = self.0.state.subscribe();
+        let known = timeout(CALL, state.wait_for(|state| !matches!(state, State::Connecting))).await;
+        match known.as_ref().map(|known| known.as_deref()) {
+            Ok(Ok(State::Up { link, number })) => Ok((link.clone(), *number)),
+            Ok(Ok(State::Down(error))) => Err(error.clone()),
+            _ => Err(RedisError::from((ErrorKind::Io, "not connected in time"))),
         }
     }
 
-    async fn pipelined(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
-        match &*self.0 {
-            Way::One(one) => {
-                let mut pipeline = Pipeline::with_capacity(commands.len());
-                for command in commands {
-                    pipeline.add_command(command.clone());
-                }
-                let answers = one.connection().req_packed_commands(&pipeline, 0, commands.len()).await;
-                let answers = answers.inspect_err(|error| one.failed(error))?;
-                Ok(answers.into_iter().map(Value::extract_error).collect())
+    /// Starts the task that keeps the connection, once.
+    fn start(&self) {
+        if !matches!(*self.0.state.borrow(), State::Idle) {
+            return;
+        }
+        let is_first = self.0.state.send_if_modified(|state| {
+            let is_first = matches!(state, State::Idle);
+            if is_first {
+                *state = State::Connecting;
             }
-            // Each command finds its server; those for one server share its connection and do not wait for each other.
-            Way::Cluster(cluster) => {
-                let Cluster { client, connection } = &**cluster;
-                let connection = connection.get_or_try_init(|| client.get_async_connection()).await?;
-                let ask = async |command: &Cmd| connection.clone().req_packed_command(command).await?.extract_error();
-                Ok(stream::iter(commands).map(ask).buffered(AT_ONCE).collect().await)
+            is_first
+        });
+        if is_first {
+            let (shared, address) = (Arc::downgrade(&self.0), Arc::clone(&self.0.address));
+            tokio::spawn(keep(shared, address, self.0.state.subscribe()));
+        }
+    }
+}
+
+impl Shared {
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn judge(&self, number: u64, answers: &[RedisResult<Value>]) {
+        let verdict = self.health().judge(answers);
+        match verdict {
+            Verdict::Fit { is_news: true } => info!("room store connection restored"),
+            Verdict::Fit { is_news: false } | Verdict::Unclear => {}
+            Verdict::Failed(error) => self.failed(number, &error),
+        }
+    }
+
+    /// Gives up an established connection, unless that has been done.
+    fn failed(&self, number: u64, error: &RedisError) {
+        let is_backing_off = self.health().is_backing_off();
+        let is_present = self.state.send_if_modified(|state| {
+            let is_present = matches!(state, State::Up { number: present, .. } if *present == number);
+            if is_present {
+                *state = if is_backing_off { State::Down(error.clone()) } else { State::Connecting };
+            }
+            is_present
+        });
+        if is_present {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.report(error);
+        }
+    }
+
+    fn unreachable(&self, error: RedisError) {
+        self.report(&error);
+        self.state.send_replace(State::Down(error));
+    }
+
+    /// Logs the first failure of an outage.
+    fn report(&self, error: &RedisError) {
+        let is_news = self.health().is_news();
+        if is_news {
+            warn!(%error, "room store connection failed, reconnecting");
+        }
+    }
+}
+
+/// Connects, and connects again after each failure. Ends when no clone of the connection is left.
+async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Receiver<State>) {
+    for number in 0.. {
+        let Some(pause) = shared.upgrade().map(|shared| shared.health().next_pause(rand::random())) else { return };
+        sleep(pause).await;
+        let attempt = Link::open(&address).await;
+        let Some(present) = shared.upgrade() else { return };
+        match attempt {
+            Ok(link) => {
+                present.state.send_replace(State::Up { link: link.clone(), number });
+                drop(present);
+                if watch_over(&shared, &link, number, &mut state).await.is_none() {
+                    return;
+                }
+            }
+            Err(error) => present.unreachable(error),
+        }
+    }
+}
+
+/// Checks an established connection until it has failed. Returns `None` when nothing uses it any more.
+async fn watch_over(shared: &Weak<Shared>, link: &Link, number: u64, state: &mut watch::Receiver<State>) -> Option<()> {
+    loop {
+        let failed = state.wait_for(|state| !matches!(state, State::Up { .. }));
+        match timeout(CHECK, failed).await.map(|failed| failed.is_ok()) {
+            Ok(true) => return Some(()),
+            Ok(false) => return None,
+            Err(_) => {
+                if let Err(error) = link.check().await {
+                    shared.upgrade()?.failed(number, &error);
+                }
             }
         }
     }
 }
 
-fn cluster(servers: &str) -> Vec<String> {
-    servers.split(',').map(|server| format!("redis://{server}")).collect()
+/// An error of the connection is the answer to each command.
+async fn over(link: &Link, commands: &[Cmd]) -> Vec<RedisResult<Value>> {
+    match link.send(commands).await {
+        Ok(answers) => answers,
+        Err(error) => commands.iter().map(|_| Err(error.clone())).collect(),
+    }
 }
 
 fn is_unknown(answer: &RedisResult<Value>) -> bool {

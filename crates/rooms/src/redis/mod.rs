@@ -1,4 +1,4 @@
-//! Rooms and registry in Redis 6.2, Valkey 7.2, or newer, alone or as a cluster. Keys begin with a
+//! Rooms and registry in Redis 6.2, Valkey 7.2, or newer: one server, a master behind sentinels, or a cluster. Keys begin with a
 //! [`KeyPrefix`](crate::KeyPrefix), by default `sig`:
 //!
 //! | key | kind | what |
@@ -13,7 +13,10 @@
 //! | `sig:node:NODE:clients` | set | whom a node serves, for the cleaner |
 //! | `sig:nodes` | sorted set | nodes by their last heartbeat |
 
+mod address;
 mod connection;
+mod health;
+mod link;
 mod registry;
 mod reply;
 mod scripts;

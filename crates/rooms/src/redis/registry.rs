@@ -40,6 +40,12 @@ impl RedisRegistry {
         Self { connection, clock, prefix }
     }
 
+    /// Connections that failed after they were made: broken, silent, or to a server that cannot serve writes.
+    #[must_use]
+    pub fn lost_connections(&self) -> u64 {
+        self.connection.lost()
+    }
+
     fn nodes(&self) -> String {
         format!("{}:nodes", self.prefix.as_str())
     }

@@ -3,10 +3,12 @@
 
 mod alike;
 mod contention;
+mod failover;
 mod line;
 mod outages;
 mod people;
 mod prefixes;
 mod registry;
 mod rooms;
+mod sentinel;
 mod server;

@@ -21,6 +21,23 @@ impl Server {
         Self::started(false)
     }
 
+    /// A replica that has synchronized with `master`.
+    pub(crate) async fn start_replica_of(master: &Self) -> Self {
+        master.cli(&["config", "set", "repl-diskless-sync-delay", "0"]);
+        let replica = Self::start();
+        replica.cli(&["replicaof", "127.0.0.1", &master.port.to_string()]);
+        let start = Instant::now();
+        while !replica.cli(&["info", "replication"]).contains("master_link_status:up") {
+            assert!(start.elapsed() < Duration::from_secs(10), "the replica does not synchronize");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        replica
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// A cluster of one server, which refuses keys of different slots in one script like any other.
     pub(crate) fn start_cluster() -> Self {
         Self::started(true)
@@ -28,7 +45,7 @@ impl Server {
 
     fn started(cluster: bool) -> Self {
         let dir = TempDir::new().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let mut server = Self { child: spawn(&dir, port, cluster), dir, port, cluster };
         server.wait();
         server
@@ -93,6 +110,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A port that nothing listens on.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn spawn(dir: &TempDir, port: u16, cluster: bool) -> Child {

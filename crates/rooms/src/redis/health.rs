@@ -1,0 +1,146 @@
+//! Decides when a connection has failed, and how long to pause before the next attempt.
+
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+
+/// Rounds of commands in a row that may fail entirely, for reasons that no other server may cure.
+const ERRORS: u32 = 3;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+/// With the limit of an attempt (1 s) below the 2 s in which a store must be connected again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What the answers so far say about a connection.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// Attempts to connect since a command succeeded.
+    attempts: u32,
+    /// Rounds in a row in which each command failed.
+    errors: u32,
+    /// The present outage is in the log.
+    is_reported: bool,
+}
+
+/// What one round of answers says.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// A command succeeded. `is_news` when an outage ends with it.
+    Fit { is_news: bool },
+    /// Commands failed, and the connection is not known to be the reason.
+    Unclear,
+    /// The connection must be made anew.
+    Failed(RedisError),
+}
+
+impl Health {
+    /// Judges the final answers of one round.
+    pub(super) fn judge(&mut self, answers: &[RedisResult<Value>]) -> Verdict {
+        let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+        if let Some(error) = errors.clone().find(|error| is_unfit(error)) {
+            return Verdict::Failed(error.clone());
+        }
+        if answers.iter().any(Result::is_ok) {
+            let is_news = self.is_reported;
+            *self = Self::default();
+            return Verdict::Fit { is_news };
+        }
+        let Some(error) = errors.next() else { return Verdict::Unclear };
+        self.errors += 1;
+        if !error.is_io_error() && !error.is_unrecoverable_error() && self.errors < ERRORS {
+            return Verdict::Unclear;
+        }
+        self.errors = 0;
+        Verdict::Failed(error.clone())
+    }
+
+    /// Returns `true` at the first failure of an outage.
+    pub(super) fn is_news(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_reported, true)
+    }
+
+    /// Returns `true` if the last connection served no command: a further one waits for its turn.
+    pub(super) fn is_backing_off(&self) -> bool {
+        self.attempts > 0
+    }
+
+    /// The pause before the next attempt. `jitter` is a random number from 0 to 1.
+    pub(super) fn next_pause(&mut self, jitter: f64) -> Duration {
+        let pauses = self.attempts.checked_sub(1);
+        self.attempts = self.attempts.saturating_add(1);
+        let longest = |pauses: u32| (SHORTEST_PAUSE * (1 << pauses.min(8))).min(LONGEST_PAUSE);
+        pauses.map(longest).unwrap_or_default().mul_f64(0.5 + jitter / 2.0)
+    }
+}
+
+/// Returns `true` if the server cannot serve commands now. The answers are final, so a script
+/// that is unknown could not be loaded.
+fn is_unfit(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, NoScript, ReadOnly, ResponseError};
+    const CODES: [&str; 4] = ["-READONLY ", "-LOADING ", "-MASTERDOWN ", "-CLUSTERDOWN "];
+    match error.kind() {
+        ErrorKind::Server(ReadOnly | BusyLoading | MasterDown | ClusterDown | NoScript) => true,
+        // Before version 7 Redis wraps the error of a script's command in one of its own.
+        ErrorKind::Server(ResponseError) => {
+            let detail = error.detail().unwrap_or_default();
+            CODES.iter().any(|code| detail.contains(code))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn answers(kinds: &[Option<ServerErrorKind>]) -> Vec<RedisResult<Value>> {
+        let answer = |kind: &Option<ServerErrorKind>| match *kind {
+            Some(kind) => Err((ErrorKind::Server(kind), "it failed").into()),
+            None => Ok(Value::Okay),
+        };
+        kinds.iter().map(answer).collect()
+    }
+
+    fn fails(health: &mut Health, kinds: &[Option<ServerErrorKind>]) -> bool {
+        matches!(health.judge(&answers(kinds)), Verdict::Failed(_))
+    }
+
+    #[test]
+    fn connection_fails_when_one_answer_is_readonly() {
+        use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, NoScript, ReadOnly};
+        for kind in [ReadOnly, BusyLoading, MasterDown, ClusterDown, NoScript] {
+            assert!(fails(&mut Health::default(), &[None, Some(kind)]), "{kind:?}");
+        }
+        let old = "Error running script (call to f_1): @user_script:6: -READONLY You can't write";
+        let old = RedisError::from((ErrorKind::Server(ServerErrorKind::ResponseError), "", old.to_owned()));
+        assert!(matches!(Health::default().judge(&[Err(old)]), Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn connection_fails_after_repeated_script_errors_only() {
+        let error = Some(ServerErrorKind::ResponseError);
+        let mut health = Health::default();
+        assert!(!fails(&mut health, &[error]) && !fails(&mut health, &[error, error]));
+        assert!(!fails(&mut health, &[error, None]), "a success begins a new count");
+        assert!(!fails(&mut health, &[error]) && !fails(&mut health, &[error]));
+        assert!(fails(&mut health, &[error]));
+    }
+
+    #[test]
+    fn pauses_grow_to_their_limit_until_a_command_succeeds() {
+        let mut health = Health::default();
+        let pauses: Vec<_> = (0..7).map(|_| health.next_pause(1.0).as_millis()).collect();
+        assert_eq!(pauses, [0, 50, 100, 200, 400, 500, 500]);
+        assert_eq!(health.next_pause(0.0).as_millis(), 250);
+        assert!(matches!(health.judge(&answers(&[None])), Verdict::Fit { is_news: false }));
+        assert_eq!(health.next_pause(1.0).as_millis(), 0);
+    }
+
+    #[test]
+    fn outage_is_news_once_at_its_begin_and_end() {
+        let mut health = Health::default();
+        assert_eq!([health.is_news(), health.is_news()], [true, false]);
+        assert!(matches!(health.judge(&answers(&[None])), Verdict::Fit { is_news: true }));
+        assert!(matches!(health.judge(&answers(&[None])), Verdict::Fit { is_news: false }));
+    }
+}

@@ -1,0 +1,108 @@
+//! One fresh connection to a server that can serve, and commands over it.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::Sentinel;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue as _, Pipeline, RedisError, RedisResult, Role,
+    ServerErrorKind, Value,
+};
+use tokio::time::timeout;
+
+use super::address::{Address, CONNECT, Sentinels};
+
+/// Limit of the time in which commands are answered: a client waits for the answer to its join.
+pub(super) const CALL: Duration = Duration::from_secs(2);
+/// Commands to a cluster that are under way at a time.
+const AT_ONCE: usize = 64;
+
+/// An established connection. Clones share it.
+#[derive(Clone)]
+pub(super) enum Link {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Link {
+    /// Connects, and checks the server. Asks sentinels for the current master each time.
+    pub(super) async fn open(address: &Address) -> RedisResult<Self> {
+        match address {
+            Address::One(client) => limited(CONNECT, Self::open_one(client)).await,
+            Address::Cluster(client) => limited(CALL, client.get_async_connection()).await.map(Self::Cluster),
+            // A sentinel that is gone takes the time of one attempt more.
+            Address::Sentinel(sentinels) => limited(CALL, Self::open_master(sentinels)).await,
+        }
+    }
+
+    async fn open_master(Sentinels { sentinels, master, server }: &Sentinels) -> RedisResult<Self> {
+        let mut sentinels = Sentinel::build(sentinels.clone())?;
+        Self::open_one(&sentinels.async_master_for(master, Some(server)).await?).await
+    }
+
+    /// Every fresh connection to a server is set up here.
+    async fn open_one(client: &Client) -> RedisResult<Self> {
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(Some(CALL));
+        let link = Self::One(client.get_multiplexed_async_connection_with_config(&config).await?);
+        link.check().await?;
+        Ok(link)
+    }
+
+    /// Checks that a server answers and is no replica. A cluster's client follows roles by itself.
+    pub(super) async fn check(&self) -> RedisResult<()> {
+        if matches!(self, Self::Cluster(_)) {
+            return Ok(());
+        }
+        let answers = self.send(&[redis::cmd("PING"), redis::cmd("ROLE")]).await?;
+        let mut answers = answers.into_iter();
+        if let Some(Err(error)) = answers.next()
+            && !may_pass(&error)
+        {
+            return Err(error);
+        }
+        let role = answers.next().and_then(Result::ok).map(Role::from_redis_value);
+        if matches!(role, Some(Ok(Role::Replica { .. }))) {
+            let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
+            return Err(RedisError::from((kind, "the server is a replica")));
+        }
+        Ok(())
+    }
+
+    /// Sends commands, and returns the answer to each.
+    pub(super) async fn send(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
+        limited(CALL, self.send_all(commands)).await
+    }
+
+    async fn send_all(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
+        match self {
+            Self::One(connection) => {
+                let mut pipeline = Pipeline::with_capacity(commands.len());
+                for command in commands {
+                    pipeline.add_command(command.clone());
+                }
+                let count = commands.len();
+                let answers = connection.clone().req_packed_commands(&pipeline, 0, count).await?;
+                Ok(answers.into_iter().map(Value::extract_error).collect())
+            }
+            // Each command finds its server; those for one server share its connection and do not wait for each other.
+            Self::Cluster(connection) => {
+                let ask = async |command: &Cmd| connection.clone().req_packed_command(command).await?.extract_error();
+                Ok(stream::iter(commands).map(ask).buffered(AT_ONCE).collect().await)
+            }
+        }
+    }
+}
+
+/// A user may lack the permission for `PING`, and a proxy may not implement it.
+fn may_pass(error: &RedisError) -> bool {
+    use ServerErrorKind::{NoPerm, ResponseError};
+    matches!(error.kind(), ErrorKind::Server(NoPerm | ResponseError))
+}
+
+async fn limited<T>(limit: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    let late = || RedisError::from((ErrorKind::Io, "no answer in time"));
+    timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
+}

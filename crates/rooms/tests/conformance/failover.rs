@@ -1,0 +1,140 @@
+//! A master is demoted or replaced: the store finds the new one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use signaling_protocol::RoomName;
+use signaling_rooms::{Clock, Op, Outcome, RedisStore, Request, RoomStore as _, StoreError};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::people::{rules, who};
+use crate::sentinel::Sentinel;
+use crate::server::{Server, free_port};
+
+/// A store is connected this long after a new master accepts writes, at the latest.
+const WITHIN: Duration = Duration::from_secs(2);
+
+async fn ask(store: &RedisStore, op: Op) -> Result<Outcome, StoreError> {
+    let request = Request { room: RoomName::new("lobby").unwrap(), op };
+    store.apply(vec![request]).await.pop().unwrap()
+}
+
+async fn join(store: &RedisStore, name: &str) -> Result<Outcome, StoreError> {
+    ask(store, Op::Join { who: signaling_rooms::Who { number: 1, ..who(name) }, data: None }).await
+}
+
+/// Waits until somebody can join, and returns how many are members then.
+async fn joins_within(store: &RedisStore, name: &str, limit: Duration) -> u64 {
+    let start = Instant::now();
+    loop {
+        match join(store, name).await {
+            Ok(outcome) => return outcome.count,
+            Err(error) => assert!(start.elapsed() < limit, "after {:?}: {error}", start.elapsed()),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// An address that leads to whichever server it is told, as a virtual IP does. Connections stay.
+async fn virtual_address(first: &Server) -> (String, Arc<AtomicU16>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let target = Arc::new(AtomicU16::new(first.port()));
+    let present = Arc::clone(&target);
+    tokio::spawn(async move {
+        while let Ok((mut from, _)) = listener.accept().await {
+            let port = present.load(Ordering::Relaxed);
+            tokio::spawn(async move {
+                let mut to = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+            });
+        }
+    });
+    (url, target)
+}
+
+#[tokio::test]
+async fn store_leaves_a_demoted_master_for_the_new_one() {
+    let old = Server::start();
+    let new = Server::start_replica_of(&old).await;
+    let (url, target) = virtual_address(&old).await;
+    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
+    join(&store, "alice").await.unwrap();
+    wait_until("alice is replicated", || new.cli(&["exists", "sig:{lobby}:members"]) == "1").await;
+
+    target.store(new.port(), Ordering::Relaxed);
+    old.cli(&["failover", "to", "127.0.0.1", &new.port().to_string()]);
+    wait_until("the replica is promoted", || new.cli(&["role"]).starts_with("master")).await;
+
+    assert_eq!(joins_within(&store, "bob", WITHIN).await, 2);
+    assert_eq!(store.registry().lost_connections(), 1);
+}
+
+#[tokio::test]
+async fn store_serves_again_when_its_server_is_promoted() {
+    let server = Server::start();
+    let other = Server::start();
+    let store = RedisStore::new(&server.url(), rules(0), Clock::Own).unwrap();
+    join(&store, "alice").await.unwrap();
+    server.cli(&["replicaof", "127.0.0.1", &other.port().to_string()]);
+    let mut last = String::new();
+    for _ in 0..20 {
+        last = join(&store, "bob").await.unwrap_err().to_string();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(last.contains("replica"), "{last}");
+    assert_eq!(store.registry().lost_connections(), 1, "no connection to a replica is kept");
+    server.cli(&["replicaof", "no", "one"]);
+    joins_within(&store, "bob", WITHIN).await;
+}
+
+#[tokio::test]
+async fn idle_store_reconnects_before_its_next_command() {
+    let mut server = Server::start();
+    let store = RedisStore::new(&server.url(), rules(0), Clock::Own).unwrap();
+    join(&store, "alice").await.unwrap();
+    server.restart_empty();
+    tokio::time::sleep(WITHIN).await;
+    assert_eq!(join(&store, "alice").await.map(|outcome| outcome.count), Ok(1));
+}
+
+#[tokio::test]
+async fn sentinels_are_asked_for_the_master_when_it_dies() {
+    let mut old = Server::start();
+    let new = Server::start_replica_of(&old).await;
+    let sentinel = Sentinel::watching(&old, None);
+    sentinel.wait_for("replicas", &new.port().to_string()).await;
+    let url = format!("redis-sentinel://127.0.0.1:{},127.0.0.1:{}/rooms", free_port(), sentinel.port());
+    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
+    join(&store, "alice").await.unwrap();
+    wait_until("alice is replicated", || new.cli(&["exists", "sig:{lobby}:members"]) == "1").await;
+
+    old.stop();
+    assert!(join(&store, "bob").await.is_err());
+    wait_until("the replica is promoted", || new.cli(&["role"]).starts_with("master")).await;
+    sentinel.wait_for("get-master-addr-by-name", &new.port().to_string()).await;
+    assert_eq!(joins_within(&store, "bob", WITHIN).await, 2);
+}
+
+#[tokio::test]
+async fn sentinel_and_master_get_their_own_passwords() {
+    let server = Server::start();
+    server.cli(&["config", "set", "requirepass", "secret"]);
+    let sentinel = Sentinel::watching(&server, Some("secret"));
+    sentinel.wait_for("get-master-addr-by-name", &server.port().to_string()).await;
+    let port = sentinel.port();
+    let url = format!("redis-sentinel://:secret@127.0.0.1:{port}/rooms/2?sentinelPassword=own-secret");
+    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
+    joins_within(&store, "alice", WITHIN).await;
+    let keys = server.cli(&["--no-auth-warning", "-a", "secret", "-n", "2", "keys", "*members"]);
+    assert_eq!(keys, "sig:{lobby}:members");
+}
