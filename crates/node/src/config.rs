@@ -9,6 +9,7 @@ use clap::{Parser, ValueEnum};
 use signaling_edge::core::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_protocol::grant::SignalScope;
+use signaling_rooms::KeyPrefix;
 use signaling_server::crowding::{self, CrowdingArgs};
 use signaling_server::{Common, CommonArgs, ConfigError, WatchedFile};
 
@@ -47,14 +48,22 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
-    /// Where rooms are kept: memory (one node alone), `redis://[user:password@]host:port[/database]`, or
-    /// `redis-cluster://host:port,host:port`
+    /// Where rooms are kept: memory (one node alone), `redis://[user:password@]host:port[/database]`,
+    /// `redis-cluster://host:port,host:port`, or
+    /// `redis-sentinel://[user:password@]host:port,host:port/master[/database]`. User, password and
+    /// database belong to the master; `?sentinelUsername=USER&sentinelPassword=PASSWORD` at the end is for the sentinels
     #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "memory")]
     pub room_store: RoomStoreText,
 
-    /// File with the password of that Redis, or of all servers of the cluster
+    /// File with the password of the Redis of --room-store: of the server, of the master behind the
+    /// sentinels, or of all servers of the cluster
     #[arg(long, env = "SIGNALING_ROOM_STORE_PASSWORD_FILE", value_name = "PATH")]
     pub room_store_password_file: Option<PathBuf>,
+
+    /// First part of every key in the Redis of --room-store: 1 to 64 characters of a-z, A-Z, 0-9, `-`,
+    /// `_` and `.`. All nodes of a mesh need one prefix; meshes that share a Redis need different ones
+    #[arg(long, env = "SIGNALING_ROOM_STORE_PREFIX", value_name = "PREFIX", default_value = "sig")]
+    pub room_store_prefix: KeyPrefix,
 
     /// Most members of a room that has no capacity of its own, 0 for no limit; the same on all nodes
     #[arg(long, env = "SIGNALING_ROOM_CAPACITY", value_name = "N", default_value_t = 1_000)]
@@ -201,6 +210,7 @@ impl Args {
             gather: Duration::from_micros(self.gather_us),
             rooms: RoomConfig {
                 store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
+                prefix: self.room_store_prefix,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
                 reach: (self.broadcast_rate > 0)
                     .then_some(Rate { per_second: self.broadcast_rate, burst: self.broadcast_burst }),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use signaling_edge::core::Rate;
-use signaling_rooms::{Clock, MemoryStore, RedisRegistry, RedisStore, Rules, Store, StoreError};
+use signaling_rooms::{Clock, KeyPrefix, MemoryStore, RedisRegistry, RedisStore, Rules, Store, StoreError};
 
 /// What `--room-store` says. Prints without passwords.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum RoomStoreAt {
 pub struct RoomConfig {
     /// Where.
     pub store: RoomStoreAt,
+    /// First part of every key in a Redis.
+    pub prefix: KeyPrefix,
     /// Most members of a room that has no capacity of its own; none: no limit.
     pub capacity: Option<u32>,
     /// Most clients in line for a room; none: no limit.
@@ -45,8 +47,9 @@ impl RoomConfig {
         match &self.store {
             RoomStoreAt::Memory => Ok((Store::Memory(MemoryStore::new(rules, Clock::Own)), None)),
             RoomStoreAt::Redis(url) => {
-                let store = Store::Redis(RedisStore::new(url, rules, Clock::Own)?);
-                Ok((store, Some(RedisRegistry::new(url, Clock::Own)?)))
+                let store = RedisStore::new(url, rules, Clock::Own)?.with_prefix(self.prefix.clone());
+                let registry = store.registry();
+                Ok((Store::Redis(store), Some(registry)))
             }
         }
     }
@@ -76,21 +79,23 @@ impl FromStr for RoomStoreAt {
 
     /// No error quotes the text: it may have a password.
     fn from_str(text: &str) -> Result<Self, String> {
-        let why =
-            "is `memory`, `redis://[user:password@]host:port[/database]` or `redis-cluster://host:port,host:port`";
+        let why = "is `memory`, `redis://[user:password@]host:port[/database]`, `redis-cluster://host:port,host:port` or \
+             `redis-sentinel://[user:password@]host:port,host:port/master[/database]`";
         match text {
             "memory" => Ok(Self::Memory),
-            url if [SINGLE, CLUSTER].iter().any(|scheme| url.starts_with(scheme)) => match RedisStore::check_url(url) {
-                Ok(()) => Ok(Self::Redis(url.into())),
-                Err(_) => Err(why.into()),
-            },
+            url if [SINGLE, CLUSTER, SENTINEL].iter().any(|scheme| url.starts_with(scheme)) => {
+                match RedisStore::check_url(url) {
+                    Ok(()) => Ok(Self::Redis(url.into())),
+                    Err(_) => Err(why.into()),
+                }
+            }
             _ => Err(why.into()),
         }
     }
 }
 
 impl RoomStoreAt {
-    /// The same, where each server is shown the password that a file holds.
+    /// The same, where each server is shown the password that a file holds. Sentinels are not: they have their own.
     ///
     /// # Errors
     /// If there is none to show it to, if another stands in the address, or if the file does not hold one line. Never quotes it.
@@ -114,11 +119,15 @@ impl RoomStoreAt {
 
 const SINGLE: &str = "redis://";
 const CLUSTER: &str = "redis-cluster://";
+const SENTINEL: &str = "redis-sentinel://";
 
-/// The scheme of an address, and what follows it for each server.
+/// The scheme of an address, and what follows it for each server. All sentinels together lead to one server.
 fn servers_of(url: &str) -> (&'static str, Vec<&str>) {
-    match url.strip_prefix(CLUSTER) {
-        Some(servers) => (CLUSTER, servers.split(',').collect()),
+    if let Some(servers) = url.strip_prefix(CLUSTER) {
+        return (CLUSTER, servers.split(',').collect());
+    }
+    match url.strip_prefix(SENTINEL) {
+        Some(master) => (SENTINEL, vec![master]),
         None => (SINGLE, vec![url.strip_prefix(SINGLE).unwrap_or(url)]),
     }
 }
@@ -141,7 +150,8 @@ impl fmt::Display for RoomStoreAt {
         match self {
             Self::Memory => f.write_str("memory"),
             Self::Redis(url) => {
-                let (scheme, servers) = servers_of(url);
+                // Options of sentinels hold their password.
+                let (scheme, servers) = servers_of(url.split_once('?').map_or(url, |(url, _)| url));
                 let place = |server: &str| server.rsplit_once('@').map_or(server, |(_, place)| place).to_owned();
                 write!(f, "{scheme}{}", servers.into_iter().map(place).collect::<Vec<_>>().join(","))
             }
@@ -194,6 +204,9 @@ mod tests {
         assert_eq!(format!("{at} {at:?}"), "redis://127.0.0.1:6379/2 redis://127.0.0.1:6379/2");
         let cluster: RoomStoreAt = "redis-cluster://:secret@10.0.0.1:1,u:secret@10.0.0.2:2".parse().unwrap();
         assert_eq!(cluster.to_string(), "redis-cluster://10.0.0.1:1,10.0.0.2:2");
+        let sentinels: RoomStoreAt =
+            "redis-sentinel://u:secret@10.0.0.1:1,10.0.0.2/rooms/2?sentinelPassword=secret".parse().unwrap();
+        assert_eq!(sentinels.to_string(), "redis-sentinel://10.0.0.1:1,10.0.0.2/rooms/2");
         assert_eq!(format!("{:?}", "redis://:secret@h".parse::<RoomStoreText>().unwrap()), "***");
         assert_eq!("memory".parse::<RoomStoreAt>().unwrap(), RoomStoreAt::Memory);
         assert!("http://127.0.0.1".parse::<RoomStoreAt>().is_err());
@@ -206,6 +219,8 @@ mod tests {
             "redis://:secret@",
             "redis://:secret@127.0.0.1/two",
             "redis-cluster://:se,cret@h",
+            "redis-sentinel://:secret@h:1",
+            "redis-sentinel://h:1/rooms?sentinelPassword=sec@ret",
         ] {
             let why = bad.parse::<RoomStoreAt>().unwrap_err();
             assert!(!why.contains("cret") && !why.contains("two"), "{why}");
@@ -219,6 +234,10 @@ mod tests {
         assert_eq!(with("redis://h:1/2", "secret\n"), redis("redis://:secret@h:1/2"));
         assert_eq!(with("redis://me@h:1", "a/b:c@d,e%"), redis("redis://me:a%2Fb%3Ac%40d%2Ce%25@h:1"));
         assert_eq!(with("redis-cluster://h:1,me@h:2", "p"), redis("redis-cluster://:p@h:1,me:p@h:2"));
+        assert_eq!(
+            with("redis-sentinel://h:1,h:2/rooms?sentinelPassword=s", "p"),
+            redis("redis-sentinel://:p@h:1,h:2/rooms?sentinelPassword=s")
+        );
         let shown = with("redis://h:1", "a/b:c@d,e%").unwrap();
         assert!(
             RedisStore::check_url("redis://:a%2Fb%3Ac%40d%2Ce%25@h:1").is_ok() && shown.to_string() == "redis://h:1"
@@ -236,10 +255,17 @@ mod tests {
 
     #[test]
     fn the_bounds_follow_from_the_settings() {
+        let (grace, presence) = (Duration::from_secs(30), Duration::from_secs(20));
+        let config = RoomConfig {
+            store: RoomStoreAt::Memory,
+            prefix: KeyPrefix::default(),
+            capacity: None,
+            line: None,
+            reach: None,
+            grace,
+            presence,
+        };
         let seconds = |seconds| Duration::from_secs(seconds);
-        let (grace, presence) = (seconds(30), seconds(20));
-        let config =
-            RoomConfig { store: RoomStoreAt::Memory, capacity: None, line: None, reach: None, grace, presence };
         assert_eq!(config.bounds(seconds(30)), (seconds(32), seconds(67)));
         assert_eq!(config.bounds(seconds(5)), (seconds(52), seconds(67)));
     }

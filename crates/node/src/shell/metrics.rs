@@ -47,6 +47,7 @@ pub const METRICS: &[Metric] = &[
     STORE_UP,
     STORE_TIMES,
     STORE_FAILURES,
+    STORE_LOST,
     CLEANED,
 ];
 
@@ -141,6 +142,10 @@ const STORE_TIMES: Metric =
     Metric::times("signaling_room_store_seconds", "How long the room store took to answer a batch, or not to.");
 const STORE_FAILURES: Metric =
     Metric::counter("signaling_room_store_failures_total", "Operations that the room store did not carry out.");
+const STORE_LOST: Metric = Metric::counter(
+    "signaling_room_store_connections_lost_total",
+    "Room store connections given up: broken, silent, or to a server that cannot serve (replica, loading, repeated errors).",
+);
 const CLEANED: Metric =
     Metric::counter("signaling_registry_cleaned_total", "Entries of dead nodes taken out of the registry.");
 
@@ -188,6 +193,7 @@ pub(super) struct NodeMetrics {
     restored: Counter,
     store_times: Histogram,
     cleaned: Counter,
+    store_lost: Counter,
 }
 
 impl NodeMetrics {
@@ -214,6 +220,7 @@ impl NodeMetrics {
             restored: RESTORED.counter_of(&[]),
             store_times: STORE_TIMES.times_of(&[]),
             cleaned: CLEANED.counter_of(&[]),
+            store_lost: STORE_LOST.counter_of(&[]),
             sessions: SESSIONS.gauge_of(&[]),
             held_bytes: HELD.gauge_of(&[]),
             suspects: SUSPECTS.gauge_of(&[]),
@@ -298,6 +305,10 @@ impl NodeMetrics {
 
     pub(super) fn store_is_up(&self, is_up: bool) {
         self.store_up.set(f64::from(u8::from(is_up)));
+    }
+
+    pub(super) fn store_connections_lost(&self, count: u64) {
+        self.store_lost.absolute(count);
     }
 
     pub(super) fn cleaned(&self, entries: u64) {

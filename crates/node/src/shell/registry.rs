@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use signaling_protocol::NodeId;
-use signaling_rooms::{RedisRegistry, Registry as _};
+use signaling_rooms::{RedisRegistry, Registry as _, Sweep};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
@@ -17,6 +17,8 @@ const GATHER: Duration = Duration::from_millis(200);
 const BATCH: usize = 1_000;
 /// How often a node says that it lives, and looks for those that do not.
 const BEAT: Duration = Duration::from_secs(5);
+/// How often a node begins to renew its entries. They live for 24 hours.
+const RENEW: Duration = Duration::from_secs(6 * 3600);
 /// A node outside the view that is silent for so long is dead.
 const SILENT: Duration = Duration::from_secs(12);
 /// One in the view may only be cut off from the registry: it gets more time.
@@ -56,14 +58,37 @@ pub async fn watch_over(node: Node, own: NodeId, registry: RedisRegistry) {
 async fn beat(node: &Node, own: &NodeId, registry: &RedisRegistry) {
     let mut ticks = interval(BEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut renewal = Renewal { at: Sweep::default(), next: Instant::now() + RENEW };
     loop {
         ticks.tick().await;
         let beat = registry.beat(own).await;
         node.store_is_up(beat.is_ok());
+        node.store_connections_lost(registry.lost_connections());
         match beat {
-            Ok(true) => {}
+            Ok(true) => renewal.step(own, registry).await,
             Ok(false) => node.with_core(NodeCore::register_all_again),
             Err(error) => debug!(%error, "the registry does not answer"),
+        }
+    }
+}
+
+/// Renews all entries of a node every [`RENEW`], some at each heartbeat.
+struct Renewal {
+    at: Sweep,
+    next: Instant,
+}
+
+impl Renewal {
+    async fn step(&mut self, own: &NodeId, registry: &RedisRegistry) {
+        if self.at == Sweep::default() {
+            if Instant::now() < self.next {
+                return;
+            }
+            self.next = Instant::now() + RENEW;
+        }
+        match registry.renew(own, self.at).await {
+            Ok(at) => self.at = at,
+            Err(error) => debug!(%error, "registry entries not renewed, trying again"),
         }
     }
 }
@@ -99,5 +124,9 @@ async fn clean_up(node: &Node, registry: &RedisRegistry, dead: &NodeId, silent: 
 impl Node {
     fn cleaned(&self, entries: u64) {
         self.0.borrow().metrics.cleaned(entries);
+    }
+
+    fn store_connections_lost(&self, count: u64) {
+        self.0.borrow().metrics.store_connections_lost(count);
     }
 }
