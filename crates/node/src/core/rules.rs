@@ -104,7 +104,7 @@ mod tests {
             format!("every {} s", repeat_held_after.as_secs()),
             format!("{} such sessions", thousands(max_lingering)),
             format!("{} messages or {} KiB of one session", store.frames, store.bytes >> 10),
-            format!("{} sessions that have sent to it", thousands(filter.origins)),
+            format!("{} MiB for the sessions that have sent to it", filter.bytes >> 20),
             format!("hold time and {} s", filter.afterlife.as_secs()),
         ];
         for bound in expected {
