@@ -48,10 +48,11 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
-    /// Where rooms are kept: memory (one node alone), `redis://[user:password@]host:port[/database]`,
-    /// `redis-cluster://host:port,host:port`, or
+    /// Where rooms are kept: memory (one node alone),
+    /// `redis://[user:password@]host:port[/database]`, `redis-cluster://host:port,host:port`, or
     /// `redis-sentinel://[user:password@]host:port,host:port/master[/database]`. User, password and
-    /// database belong to the master; `?sentinelUsername=USER&sentinelPassword=PASSWORD` at the end is for the sentinels
+    /// database belong to the master; `?sentinelUsername=USER&sentinelPassword=PASSWORD` at the end
+    /// is for the sentinels
     #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "memory")]
     pub room_store: RoomStoreText,
 
@@ -60,8 +61,9 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_STORE_PASSWORD_FILE", value_name = "PATH")]
     pub room_store_password_file: Option<PathBuf>,
 
-    /// First part of every key in the Redis of --room-store: 1 to 64 characters of a-z, A-Z, 0-9, `-`,
-    /// `_` and `.`. All nodes of a mesh need one prefix; meshes that share a Redis need different ones
+    /// First part of every key in the Redis of --room-store: 1 to 64 characters of a-z, A-Z, 0-9,
+    /// `-`, `_` and `.`. All nodes of a mesh need one prefix; meshes that share a Redis need
+    /// different ones
     #[arg(long, env = "SIGNALING_ROOM_STORE_PREFIX", value_name = "PREFIX", default_value = "sig")]
     pub room_store_prefix: KeyPrefix,
 

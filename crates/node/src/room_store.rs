@@ -95,7 +95,8 @@ impl FromStr for RoomStoreAt {
 }
 
 impl RoomStoreAt {
-    /// The same, where each server is shown the password that a file holds. Sentinels are not: they have their own.
+    /// The same, where each server is shown the password that a file holds. Sentinels are not: they
+    /// have their own.
     ///
     /// # Errors
     /// If there is none to show it to, if another stands in the address, or if the file does not hold one line. Never quotes it.
@@ -121,7 +122,8 @@ const SINGLE: &str = "redis://";
 const CLUSTER: &str = "redis-cluster://";
 const SENTINEL: &str = "redis-sentinel://";
 
-/// The scheme of an address, and what follows it for each server. All sentinels together lead to one server.
+/// The scheme of an address, and what follows it for each server. All sentinels together lead to
+/// one server.
 fn servers_of(url: &str) -> (&'static str, Vec<&str>) {
     if let Some(servers) = url.strip_prefix(CLUSTER) {
         return (CLUSTER, servers.split(',').collect());

@@ -16,8 +16,8 @@
 //! that comes again is known). Whoever is not heard of for [`Rules::stale`] goes; who drops out keeps the seat for as long as
 //! [`Op::Drop`] says. The first in line gets what becomes free in the same step.
 //!
-//! The Redis client is the `redis` crate: maintained, with pipelines, Redis Sentinel and Redis Cluster in one package, and without a
-//! second version of anything that the workspace has.
+//! The Redis client is the `redis` crate: maintained, with pipelines, Redis Sentinel and Redis
+//! Cluster in one package, and without a second version of anything that the workspace has.
 //!
 //! ```
 //! use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};

@@ -38,7 +38,8 @@ pub struct Cleaned {
     pub kept: u64,
 }
 
-/// A position in the entries of a node, for [`Registry::renew`]. The default is the beginning, and the end.
+/// A position in the entries of a node, for [`Registry::renew`]. The default is the beginning, and
+/// the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sweep(pub(crate) u64);
 
@@ -51,8 +52,9 @@ pub trait Registry {
     /// The node lives. Says whether the registry knew it: if not, it has lost everything.
     fn beat(&self, node: &NodeId) -> impl Future<Output = Result<bool, StoreError>>;
 
-    /// Renews the lifetime of about a thousand entries of a node. Continues after `from`, and returns where the next step
-    /// continues: [`Sweep::default`] once all entries have been renewed.
+    /// Renews the lifetime of about a thousand entries of a node. Continues after `from`, and
+    /// returns where the next step continues: [`Sweep::default`] once all entries have been
+    /// renewed.
     fn renew(&self, node: &NodeId, from: Sweep) -> impl Future<Output = Result<Sweep, StoreError>>;
 
     /// Nodes that were not heard of for `silent`, by name.

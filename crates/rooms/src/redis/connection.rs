@@ -193,7 +193,8 @@ async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Rec
     }
 }
 
-/// Checks an established connection until it has failed. Returns `None` when nothing uses it any more.
+/// Checks an established connection until it has failed. Returns `None` when nothing uses it any
+/// more.
 async fn watch_over(shared: &Weak<Shared>, link: &Link, number: u64, state: &mut watch::Receiver<State>) -> Option<()> {
     loop {
         let failed = state.wait_for(|state| !matches!(state, State::Up { .. }));

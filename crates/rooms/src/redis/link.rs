@@ -87,7 +87,8 @@ impl Link {
                 let answers = connection.clone().req_packed_commands(&pipeline, 0, count).await?;
                 Ok(answers.into_iter().map(Value::extract_error).collect())
             }
-            // Each command finds its server; those for one server share its connection and do not wait for each other.
+            // Each command finds its server; those for one server share its connection and do not
+            // wait for each other.
             Self::Cluster(connection) => {
                 let ask = async |command: &Cmd| connection.clone().req_packed_command(command).await?.extract_error();
                 Ok(stream::iter(commands).map(ask).buffered(AT_ONCE).collect().await)

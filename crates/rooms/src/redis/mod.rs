@@ -1,5 +1,5 @@
-//! Rooms and registry in Redis 6.2, Valkey 7.2, or newer: one server, a master behind sentinels, or a cluster. Keys begin with a
-//! [`KeyPrefix`](crate::KeyPrefix), by default `sig`:
+//! Rooms and registry in Redis 6.2, Valkey 7.2, or newer: one server, a master behind sentinels, or
+//! a cluster. Keys begin with a [`KeyPrefix`](crate::KeyPrefix), by default `sig`:
 //!
 //! | key | kind | what |
 //! |---|---|---|

@@ -40,7 +40,8 @@ impl RedisRegistry {
         Self { connection, clock, prefix }
     }
 
-    /// Connections that failed after they were made: broken, silent, or to a server that cannot serve writes.
+    /// Connections that failed after they were made: broken, silent, or to a server that cannot
+    /// serve writes.
     #[must_use]
     pub fn lost_connections(&self) -> u64 {
         self.connection.lost()

@@ -20,10 +20,12 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Rooms at `redis://[user:password@]host:port[/database]`, in a cluster at `redis-cluster://host:port,host:port`, or behind
-    /// sentinels at `redis-sentinel://[user:password@]host:port,host:port/master[/database]`, with
-    /// `?sentinelUsername=USER&sentinelPassword=PASSWORD` if the sentinels need them. Connects when it is first asked, and again
-    /// whenever the connection fails or the server turns out to be a replica.
+    /// Rooms at `redis://[user:password@]host:port[/database]`, in a cluster at
+    /// `redis-cluster://host:port,host:port`, or behind sentinels at
+    /// `redis-sentinel://[user:password@]host:port,host:port/master[/database]`, with
+    /// `?sentinelUsername=USER&sentinelPassword=PASSWORD` if the sentinels need them. Connects when
+    /// it is first asked, and again whenever the connection fails or the server turns out to be a
+    /// replica.
     ///
     /// # Errors
     /// If `url` is none of these.
