@@ -226,10 +226,14 @@ mod tests {
 
     use std::fs;
 
+    use ::http::Request;
+    use axum::body::Body;
     use clap::{CommandFactory, Parser};
     use tempfile::TempDir;
+    use tower::ServiceExt as _;
 
     use super::*;
+    use crate::admin::{Method, Routes, guarded};
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -270,6 +274,19 @@ mod tests {
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
         assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");
+    }
+
+    #[tokio::test]
+    async fn names_that_the_operator_gave_are_own_hosts() {
+        let mut common = Files::new().parse(&[]).unwrap().check().unwrap();
+        common.discovery = "static:a=mesh-a.internal:7900,b=mesh-b.internal:7900".parse().unwrap();
+        let hosts = common.own_hosts("0.0.0.0:7900".parse().unwrap());
+        let routes = Routes::new().with(Method::Get, "/view", async || "a view");
+        let router = guarded(routes, None, hosts);
+        for (host, status) in [("a:7900", 200), ("mesh-a.internal", 200), ("mesh-b.internal", 403)] {
+            let request = Request::get("/admin/view").header("host", host).body(Body::empty()).unwrap();
+            assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{host}");
+        }
     }
 
     #[test]

@@ -91,6 +91,7 @@ impl Args {
             hasty_percent: self.hasty,
             restless_clients: !self.steady,
             rooms_percent: self.rooms,
+            tight_edges: true,
             mutant: self.mutant,
         }
     }

@@ -28,6 +28,8 @@ pub struct Size {
     pub restless_clients: bool,
     /// How many worlds in a hundred have rooms.
     pub rooms_percent: u64,
+    /// Whether edges of some worlds have little room for senders and output.
+    pub tight_edges: bool,
     /// A rule that servers break.
     pub mutant: Option<Mutant>,
 }
@@ -45,6 +47,7 @@ impl Default for Size {
             hasty_percent: 5,
             restless_clients: true,
             rooms_percent: 60,
+            tight_edges: true,
             mutant: None,
         }
     }

@@ -105,7 +105,7 @@ impl World {
         let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
         let mut edge_settings = edge::Settings { store, ..edge::Settings::default() };
-        if seed % TIGHT_EVERY == TIGHT_AT {
+        if size.tight_edges && seed % TIGHT_EVERY == TIGHT_AT {
             edge_settings.filter.bytes = TIGHT_SENDERS * edge::SENDER_BYTES;
             edge_settings.max_output_bytes = TIGHT_OUTPUT_BYTES;
         }

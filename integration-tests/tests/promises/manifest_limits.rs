@@ -28,10 +28,10 @@ fn a_crowd_that_takes_what_it_can_stays_within_the_memory_limit() {
     for rendered in Rendered::meshes() {
         let (balancer, node) = (rendered.pod("signaling-balancers"), rendered.pod("signaling-nodes"));
         let config = mounted.read::<signaling_balancer::config::Args>(balancer).check().unwrap();
-        fits(&rendered, balancer, 0, Some(MemoryBound::of(&config.edge, u64::MAX)));
+        fits(&rendered, balancer, 0, Some(MemoryBound::of(&config.edge)));
 
         let config = mounted.read::<signaling_node::config::Args>(node).check().unwrap();
-        fits(&rendered, node, config.absent_bytes(), config.public.map(|_| MemoryBound::of(&config.edge, u64::MAX)));
+        fits(&rendered, node, config.absent_bytes(), config.public.map(|_| MemoryBound::of(&config.edge)));
     }
 }
 
