@@ -109,6 +109,17 @@ impl Edge {
     }
 }
 
+/// Why a node was told that the socket has ended.
+fn detach_reason(batch: &[u8]) -> Option<Gone> {
+    let mut rest = batch;
+    while !rest.is_empty() {
+        if let ToNode::Detach { gone, .. } = ToNode::take(&mut rest).unwrap() {
+            return Some(gone);
+        }
+    }
+    None
+}
+
 fn attached(slot: Slot) -> ToEdge<'static> {
     let session = SessionId([1; 16]);
     ToEdge::Attached { slot, session, resumed: false, seq: 0, hold: HOLD, greeting: &[], state: b"admitted" }
@@ -243,6 +254,29 @@ fn who_asks_without_end_and_reads_nothing_is_too_slow() {
             }
             other => panic!("{other:?}"),
         }
+    }
+}
+
+#[test]
+fn only_a_close_with_1000_ends_the_session() {
+    for (code, gone) in [
+        (Some(1000), Gone::Left),
+        (Some(1001), Gone::Lost),
+        (None, Gone::Lost),
+        (Some(3000), Gone::Lost),
+        (Some(4001), Gone::Lost),
+    ] {
+        let mut edge = Edge::new();
+        let link = edge.core.link_up();
+        let client = edge.open(link);
+
+        edge.core.client_left(client, code.map(CloseCode));
+
+        let Some(Effect::Close(_, _, answer)) = edge.core.next_effect() else { panic!("{code:?} is not answered") };
+        let body = code.map(u16::to_be_bytes);
+        let body = body.as_ref().map_or(&[][..], |code| code);
+        assert!(answer.ends_with(&[&[0x88, body.len() as u8], body].concat()), "{code:?}: {answer:?}");
+        assert_eq!(detach_reason(&edge.core.take_batch(link)), Some(gone), "{code:?}");
     }
 }
 

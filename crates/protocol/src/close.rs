@@ -32,8 +32,12 @@ impl CloseCode {
     pub const TOO_BIG: Self = Self(1009);
     /// A fault of the server.
     pub const INTERNAL: Self = Self(1011);
+    /// Stands for a close frame without a code. No frame contains it.
+    pub const NO_CODE: Self = Self(1005);
     /// No node can take the client now.
     pub const TRY_AGAIN: Self = Self(1013);
+    /// The client leaves its socket and keeps its session.
+    pub const SOCKET_LEFT: Self = Self(4001);
     /// The client does not read what it is sent.
     pub const TOO_SLOW: Self = Self(4002);
     /// The token has expired: come back with a new one.
@@ -56,6 +60,12 @@ impl CloseCode {
     pub const REPLACED: Self = Self(4410);
     /// An operator closed the session.
     pub const KICKED: Self = Self(4411);
+
+    /// Returns `true` if a client that closes with this code ends its session.
+    #[must_use]
+    pub const fn is_goodbye(self) -> bool {
+        self.0 == Self::NORMAL.0
+    }
 
     /// What the code asks of the client.
     #[must_use]

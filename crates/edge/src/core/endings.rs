@@ -25,10 +25,13 @@ impl EdgeCore {
         self.end(client, code, reason, Gone::Closed);
     }
 
-    /// The client has closed its socket with `code`, which is answered in kind. Only 1000 is a goodbye for good: a page
-    /// that is reloaded closes with another.
-    pub fn client_left(&mut self, client: ClientKey, code: CloseCode) {
-        let gone = if code == CloseCode::NORMAL { Gone::Left } else { Gone::Lost };
+    /// Takes a client's close frame and answers it in kind; `None`: it has no code.
+    ///
+    /// Only 1000 ends the session. A browser closes with 1001 when a page goes away, and without a
+    /// code when a script states none.
+    pub fn client_left(&mut self, client: ClientKey, code: Option<CloseCode>) {
+        let code = code.unwrap_or(CloseCode::NO_CODE);
+        let gone = if code.is_goodbye() { Gone::Left } else { Gone::Lost };
         self.end(client, code, "", gone);
     }
 

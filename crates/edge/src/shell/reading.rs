@@ -167,7 +167,7 @@ impl State {
                 Ok(Some(ws::Event::Ping(payload))) => self.core.client_ping(now, key, payload),
                 Ok(Some(ws::Event::Pong(_) | ws::Event::Binary(_))) => Reading::On,
                 Ok(Some(ws::Event::Close(code, _))) => {
-                    self.core.client_left(key, CloseCode(code.unwrap_or(CloseCode::NORMAL.0)));
+                    self.core.client_left(key, code.map(CloseCode));
                     Reading::Paused
                 }
                 Err(violation) => {

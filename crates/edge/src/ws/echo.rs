@@ -1,3 +1,5 @@
+use signaling_protocol::CloseCode;
+
 use super::{Decoder, Event, Limits, encode};
 
 /// Answers all that is in `bytes` as an echo server does: messages with themselves, a ping with a pong, a close with a
@@ -12,7 +14,7 @@ pub fn echo(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut V
             Ok(Some(Event::Ping(payload))) => encode::pong(out, payload),
             Ok(Some(Event::Pong(_))) => {}
             Ok(Some(Event::Close(code, _))) => {
-                encode::close(out, code.unwrap_or(1000), "");
+                encode::close(out, code.unwrap_or(CloseCode::NO_CODE.0), "");
                 return true;
             }
             Err(violation) => {
@@ -47,6 +49,11 @@ mod tests {
     #[test]
     fn a_close_is_answered_in_kind_and_what_follows_it_is_not() {
         assert_eq!(echoed(&[(8, b"\x0f\xa0"), (1, b"hi")]), (b"\x88\x02\x0f\xa0".to_vec(), true));
+    }
+
+    #[test]
+    fn close_without_a_code_is_answered_without_one() {
+        assert_eq!(echoed(&[(8, b"")]), (b"\x88\x00".to_vec(), true));
     }
 
     #[test]

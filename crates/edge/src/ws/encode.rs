@@ -1,5 +1,7 @@
 //! Server frames, unmasked and unfragmented, appended to a buffer of the caller's.
 
+use signaling_protocol::CloseCode;
+
 const LAST: u8 = 0x80;
 const TEXT: u8 = LAST | 1;
 const BINARY: u8 = LAST | 2;
@@ -38,8 +40,12 @@ pub fn pong(out: &mut Vec<u8>, payload: &[u8]) {
     message(out, PONG, &payload[..payload.len().min(MAX_CONTROL)]);
 }
 
-/// A close; the reason is cut to 123 bytes, between two characters.
+/// A close; the reason is cut to 123 bytes, between two characters. The frame has no body if the
+/// code is [`CloseCode::NO_CODE`].
 pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
+    if code == CloseCode::NO_CODE.0 {
+        return header(out, CLOSE, 0);
+    }
     let code = code.to_be_bytes();
     let reason = &reason[..reason.floor_char_boundary(MAX_CONTROL - code.len())];
     header(out, CLOSE, code.len() + reason.len());
