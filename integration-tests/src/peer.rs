@@ -37,6 +37,11 @@ impl Peer {
         Self::open(url, &format!("client_id={client_id}&resume={token}")).await.unwrap()
     }
 
+    /// The same, as a client that takes part in custody.
+    pub async fn resume_reliable(url: &str, client_id: &str, token: &str) -> Self {
+        Self::open(url, &format!("client_id={client_id}&resume={token}&reliable=1")).await.unwrap()
+    }
+
     /// The same with a token in the query.
     pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, &format!("client_id={client_id}&token={token}")).await.unwrap()
@@ -127,9 +132,15 @@ impl Peer {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
 
-    /// Closes in good order.
-    pub async fn close(mut self) {
-        let _ = self.socket.close(None).await;
+    /// Ends its session by a close frame with 1000.
+    pub async fn close(self) {
+        self.close_with(Some(1000)).await;
+    }
+
+    /// Sends a close frame with this code, or without one, and waits until the socket ends.
+    pub async fn close_with(mut self, code: Option<u16>) {
+        let frame = code.map(|code| CloseFrame { code: code.into(), reason: "".into() });
+        let _ = self.socket.close(frame).await;
         while let Ok(Some(Ok(_))) = timeout(PATIENCE, self.socket.next()).await {}
     }
 }

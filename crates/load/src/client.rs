@@ -11,7 +11,8 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
@@ -202,11 +203,16 @@ impl Client {
     pub(crate) fn close(&self, context: &mut TaskContext<'_>) {
         if self.is_open.replace(false) {
             let mut socket = self.socket.borrow_mut();
-            if socket.start_send_unpin(Message::Close(None)).is_ok() {
+            if socket.start_send_unpin(Message::Close(Some(goodbye()))).is_ok() {
                 let _ = socket.poll_flush_unpin(context);
             }
         }
     }
+}
+
+/// The close frame that ends a session: one without a code would keep it.
+fn goodbye() -> CloseFrame {
+    CloseFrame { code: CloseCode::Normal, reason: "".into() }
 }
 
 async fn open(url: &str, way: &Way) -> Result<Socket, ConnectError> {

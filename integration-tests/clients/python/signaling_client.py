@@ -21,6 +21,7 @@ MAX_UNANSWERED = 1024
 PING_EVERY, PING_ANSWER = 10, 5
 BACKOFF_BASE, BACKOFF_CAP, STABLE_AFTER, POLICY_WAIT = 1, 30, 10, 30
 NO_CLOSE_FRAME = 1006
+GOODBYE, SOCKET_LEFT = 1000, 4001
 
 
 class StayAway(Exception):
@@ -97,7 +98,7 @@ class Client:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
-            await ws.close()
+            await ws.close(GOODBYE if self.done.is_set() else SOCKET_LEFT)
 
     async def read(self, ws, welcomed):
         while True:

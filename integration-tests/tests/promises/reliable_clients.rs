@@ -117,6 +117,29 @@ async fn what_makes_no_sense_is_an_error_and_the_connection_lives() {
     assert_eq!(bob.recv().await["n"], 1);
 }
 
+#[tokio::test]
+async fn socket_left_without_1000_keeps_session_and_request_ids() {
+    let mesh = TestMesh::start().await;
+    for (code, is_kept) in [(None, true), (Some(1001), true), (Some(4001), true), (Some(1000), false)] {
+        let (mut alice, mut bob) = pair(&mesh).await;
+        alice.signal("bob", json!("once"), Some(1)).await;
+        assert_eq!(bob.recv().await["data"], "once");
+        let token = alice.welcome["resume"].as_str().unwrap().to_owned();
+        alice.close_with(code).await;
+
+        let mut alice = Peer::resume_reliable(&mesh.url(), "alice", &token).await;
+        assert_eq!(alice.welcome["resumed"], is_kept, "after {code:?}");
+        if is_kept {
+            alice.signal("bob", json!("once"), Some(1)).await;
+            bob.received(1).await;
+            assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 1 }), "after {code:?}");
+            assert!(bob.has_nothing().await, "after {code:?}");
+        }
+        alice.close().await;
+        bob.close().await;
+    }
+}
+
 async fn pair(mesh: &TestMesh) -> (Peer, Peer) {
     (Peer::connect_reliable(&mesh.url(), "alice").await, Peer::connect_reliable(&mesh.url(), "bob").await)
 }
