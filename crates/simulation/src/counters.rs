@@ -11,6 +11,7 @@ pub const DEMANDED: &[&str] = &[
     "clients: resumed",
     "clients: resumed at another edge",
     "clients: sent away",
+    "clients: sockets closed without a goodbye",
     "clients: stalls",
     "clock jumps",
     "crash",

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use signaling_balancer::moves::Moves;
 use signaling_balancer::placement::Placement;
 use signaling_edge::core::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
+use signaling_protocol::trunk::Gone;
 use signaling_protocol::{CloseCode, NodeId};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
-use crate::event::{ConnId, Event, Host, Input, SocketId};
+use crate::event::{ConnId, Event, Exit, Host, Input, SocketId};
+use crate::mutant::Mutant;
 use crate::trunks::{End, SILENCE};
 use crate::world::{Pause, World};
 
@@ -136,13 +138,7 @@ impl World {
             Input::Closed(conn) => self.close_conn(conn, End::Edge),
             Input::Newcomer(socket) => self.edge_newcomer(index, socket),
             Input::Text(socket, message) => self.edge_text(index, socket, message),
-            Input::SocketGone(socket, gone) => {
-                if let Some((key, edge)) = self.key_of(socket).zip(self.edges.get_mut(index)) {
-                    edge.core.socket_closed(key, gone);
-                    edge.socket_by_client.remove(&key);
-                    self.socket_ended(socket);
-                }
-            }
+            Input::SocketGone(socket, exit) => self.socket_gone(index, socket, exit),
             Input::Writable(socket) => {
                 if let Some(key) = self.key_of(socket) {
                     self.socket_is_writable(socket);
@@ -153,6 +149,21 @@ impl World {
             Input::GiveUpWaiting(socket) => self.give_up_waiting(index, socket),
             _ => {}
         }
+    }
+
+    fn socket_gone(&mut self, index: usize, socket: SocketId, exit: Exit) {
+        let is_open = self.is_open(socket);
+        let Some((key, edge)) = self.key_of(socket).zip(self.edges.get_mut(index)) else { return };
+        match exit {
+            Exit::Close(_) if is_open && self.mutant == Some(Mutant::Goodbye) => {
+                edge.core.client_left(key, Some(CloseCode::NORMAL));
+            }
+            Exit::Close(code) if is_open => edge.core.client_left(key, code),
+            Exit::GOODBYE => edge.core.socket_closed(key, Gone::Left),
+            _ => edge.core.socket_closed(key, Gone::Lost),
+        }
+        edge.socket_by_client.remove(&key);
+        self.socket_ended(socket);
     }
 
     /// Does all that the core wants done.

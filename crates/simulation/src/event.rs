@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use signaling_edge::core::ClientKey;
 use signaling_node::core::{PeerKey, Urgency};
-use signaling_protocol::trunk::Gone;
+use signaling_protocol::CloseCode;
 use signaling_rooms::{Outcome, Request, StoreError};
 
 use crate::agenda::Micros;
@@ -82,7 +82,7 @@ pub(crate) enum Input {
     /// What a client says; none for a pong.
     Text(SocketId, Option<Said>),
     /// The edge sees that a socket is gone.
-    SocketGone(SocketId, Gone),
+    SocketGone(SocketId, Exit),
     /// A socket takes output again.
     Writable(SocketId),
     /// A client's upgrade has been answered.
@@ -104,6 +104,24 @@ impl Input {
                 | Self::Timeout { .. }
                 | Self::Retry(..)
         )
+    }
+}
+
+/// How a client leaves its socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// By a close frame with this code, or without one.
+    Close(Option<CloseCode>),
+    /// Without a close frame.
+    Break,
+}
+
+impl Exit {
+    /// The client ends its session.
+    pub(crate) const GOODBYE: Self = Self::Close(Some(CloseCode::NORMAL));
+
+    pub(crate) fn keeps_session_by_frame(self) -> bool {
+        self != Self::GOODBYE && self != Self::Break
     }
 }
 
@@ -136,7 +154,7 @@ pub(crate) enum Act {
     DrainCheck(usize, Micros),
     Connect(ClientIx),
     /// The client goes; the edge notices after that time.
-    Disconnect(ClientIx, Gone, Micros),
+    Disconnect(ClientIx, Exit, Micros),
     /// The client's socket takes nothing for that time.
     Stall(ClientIx, Micros),
     Wish(ClientIx, Wish),

@@ -95,6 +95,8 @@ mutants! {
     Store = "store",
     /// Edges do not wait for `received`.
     Receipts = "receipts",
+    /// Edges take any close frame for a goodbye.
+    Goodbye = "goodbye",
     /// Sessions come to their next node without their places in rooms.
     Seats = "seats",
     /// The same of sessions without a socket.

@@ -1,9 +1,9 @@
 //! What one run will be, drawn from its seed before anything happens.
 
-use signaling_protocol::trunk::Gone;
+use signaling_protocol::CloseCode;
 
 use crate::agenda::{MS, Micros, SECOND};
-use crate::event::{Act, ClientIx};
+use crate::event::{Act, ClientIx, Exit};
 use crate::mutant::Mutant;
 use crate::rng::Rng;
 
@@ -184,6 +184,16 @@ const LONGEST_FAULT: Micros = 8 * SECOND;
 const SILENCE_LASTS: Micros = 16 * SECOND;
 const RELIABLE_PERCENT: u64 = 30;
 
+/// One of the ways to leave a socket that keep the session: of browsers, of SDKs, of networks.
+fn keeping_exit(drawn: u64) -> Exit {
+    match drawn % 6 {
+        0 => Exit::Close(None),
+        1 => Exit::Close(Some(CloseCode::GOING_AWAY)),
+        2 => Exit::Close(Some(CloseCode::SOCKET_LEFT)),
+        _ => Exit::Break,
+    }
+}
+
 impl Plan {
     pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
         let mut plan = Self {
@@ -245,12 +255,14 @@ impl Plan {
         for _ in 0..rng.within(1, 5) {
             self.acts.push((at, Act::Connect(client)));
             at += rng.within(2 * SECOND, 10 * SECOND);
-            let (gone, noticed_after) = match rng.within(0, 3) {
-                0 => (Gone::Left, rng.delay()),
-                1 => (Gone::Lost, rng.delay()),
-                _ => (Gone::Lost, rng.within(SECOND, 10 * SECOND)),
+            let (is_goodbye, noticed_after) = match rng.within(0, 3) {
+                0 => (true, rng.delay()),
+                1 => (false, rng.delay()),
+                // A network that stalls holds back a close frame too.
+                _ => (false, rng.within(SECOND, 10 * SECOND)),
             };
-            self.acts.push((at, Act::Disconnect(client, gone, noticed_after)));
+            let exit = if is_goodbye { Exit::GOODBYE } else { keeping_exit(noticed_after) };
+            self.acts.push((at, Act::Disconnect(client, exit, noticed_after)));
             at += match rng.within(0, 4) {
                 0 => rng.within(10 * MS, 200 * MS),
                 1 => rng.within(200 * MS, 2 * SECOND),

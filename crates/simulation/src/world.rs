@@ -256,7 +256,7 @@ impl World {
             Act::Restart(index, generation) => self.restarts(index, generation),
             Act::DrainCheck(index, deadline) => self.drain_check(index, deadline),
             Act::Connect(client) => self.client_connects(client),
-            Act::Disconnect(client, gone, noticed_after) => self.client_disconnects(client, gone, noticed_after),
+            Act::Disconnect(client, exit, noticed_after) => self.client_disconnects(client, exit, noticed_after),
             Act::Stall(client, lasts) => self.client_stalls(client, lasts),
             Act::Wish(client, wish) => self.client_wants(client, wish),
             Act::StoreEmptied => self.store_is_emptied(),

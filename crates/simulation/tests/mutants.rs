@@ -77,6 +77,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Receipts => (all(), Promise(11)),
         // Where messages are refused for want of room, they are retransmitted anyhow.
         Mutant::Held => (Size { tight_edges: false, ..calm() }, More("nodes: resends", 180)),
+        Mutant::Goodbye => (calm(), Promise(0)),
         Mutant::Flood => (calm(), Less("messages given up early", 33)),
         Mutant::Question => (hurried(), More("unavailable though written", 150)),
         Mutant::Forget => (flaps(), More("nodes: copies left behind", 300)),

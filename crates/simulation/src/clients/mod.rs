@@ -7,13 +7,12 @@ mod socket;
 use std::collections::VecDeque;
 
 use signaling_edge::core::{ConnectRequest, Newcomer};
-use signaling_protocol::trunk::Gone;
 use signaling_protocol::{ClientId, SessionId};
 
 use self::reliable::Reliable;
 use self::socket::State;
 use crate::agenda::{MS, Micros};
-use crate::event::{Act, ClientIx, Event, Host, Input, Said, SocketId, Wish};
+use crate::event::{Act, ClientIx, Event, Exit, Host, Input, Said, SocketId, Wish};
 use crate::ledger::{Place, Stream};
 use crate::plan::{Takes, Traits};
 use crate::spans::Spans;
@@ -139,20 +138,21 @@ impl World {
         Some(Newcomer { client_id, session: SessionId::new(drawn, reliable), born, reliable, request })
     }
 
-    pub(crate) fn client_disconnects(&mut self, index: ClientIx, gone: Gone, noticed_after: Micros) {
+    pub(crate) fn client_disconnects(&mut self, index: ClientIx, exit: Exit, noticed_after: Micros) {
         let now = self.agenda.now();
         let Some(id) = self.clients.get(index).and_then(|client| client.socket) else { return };
         self.trace
-            .line(now, || format!("c{index} leaves socket {id}, {gone:?}, noticed after {} ms", noticed_after / MS));
+            .line(now, || format!("c{index} leaves socket {id}, {exit:?}, noticed after {} ms", noticed_after / MS));
         self.counters.add("clients: sockets left", 1);
+        self.counters.add("clients: sockets closed without a goodbye", u64::from(exit.keeps_session_by_frame()));
         self.client_lost_socket(index, id, None);
-        if gone == Gone::Left {
+        if exit == Exit::GOODBYE {
             self.goer_leaves(index);
         }
         let Some(socket) = self.sockets.get_mut(id) else { return };
-        socket.lost = Some((now, gone == Gone::Left));
+        socket.lost = Some((now, exit == Exit::GOODBYE));
         let (edge, at) = (socket.edge, socket.up_arrives.max(now + noticed_after));
-        self.later(Host::Edge(edge), at - now, Input::SocketGone(id, gone));
+        self.later(Host::Edge(edge), at - now, Input::SocketGone(id, exit));
     }
 
     pub(crate) fn client_stalls(&mut self, index: ClientIx, lasts: Micros) {
@@ -227,7 +227,7 @@ impl World {
     pub(crate) fn hang_up(&mut self) {
         self.closing_down = true;
         for index in 0..self.clients.len() {
-            self.client_disconnects(index, Gone::Left, MS);
+            self.client_disconnects(index, Exit::GOODBYE, MS);
         }
     }
 }

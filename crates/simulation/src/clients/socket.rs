@@ -90,6 +90,11 @@ impl World {
         self.sockets.get(socket).filter(|socket| socket.state != State::Closed).and_then(|socket| socket.key)
     }
 
+    /// Whether its edge reads close frames from it.
+    pub(crate) fn is_open(&self, socket: SocketId) -> bool {
+        self.sockets.get(socket).is_some_and(|socket| socket.state == State::Open)
+    }
+
     pub(crate) fn set_key(&mut self, socket: SocketId, key: ClientKey) {
         if let Some(socket) = self.sockets.get_mut(socket) {
             socket.key = Some(key);
@@ -211,10 +216,11 @@ impl World {
 
     pub(crate) fn closed_by_mesh(&mut self, edge: usize, key: ClientKey, code: CloseCode, last_words: &[u8]) {
         let now = self.agenda.now();
+        let Some(host) = self.edges.get_mut(edge) else { return };
+        // The answer to a client's own close frame reaches no client.
+        let Some(id) = host.socket_by_client.remove(&key) else { return };
         let again = self.rng.within(500 * MS, 1_500 * MS);
         let arrives = self.rng.percent(50);
-        let Some(host) = self.edges.get_mut(edge) else { return };
-        let Some(id) = host.socket_by_client.remove(&key) else { return };
         // What takes nothing for a client that has gone does not take the rest of half a message either.
         if arrives && self.sockets.get(id).is_some_and(|socket| socket.here) {
             self.socket_takes(id, last_words);

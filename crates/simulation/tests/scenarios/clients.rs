@@ -176,8 +176,13 @@ impl Mesh {
 
     /// It closes its socket with 1000.
     pub(crate) fn says_goodbye(&mut self, who: Who) {
+        self.closes(who, Some(CloseCode::NORMAL));
+    }
+
+    /// It closes its socket by a close frame with this code, or without one.
+    pub(crate) fn closes(&mut self, who: Who, code: Option<CloseCode>) {
         let client = &self.clients[who.0];
-        self.edges.get_mut(&client.edge).unwrap().client_left(client.key, CloseCode::NORMAL);
+        self.edges.get_mut(&client.edge).unwrap().client_left(client.key, code);
         self.flow();
     }
 

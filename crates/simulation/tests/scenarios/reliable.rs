@@ -1,5 +1,7 @@
 //! Clients that take part in custody.
 
+use signaling_protocol::CloseCode;
+
 use crate::clients::SECOND;
 use crate::mesh::Mesh;
 
@@ -21,4 +23,23 @@ fn who_never_says_received_is_closed_and_gets_the_message_again_under_its_name()
     assert_eq!(mesh.names(back), mesh.names(silent));
     mesh.says_received(back, 1);
     assert_eq!(mesh.got(anna), ["ack 1"]);
+}
+
+/// A network stalls for 16.5 s. The sender leaves its socket after 15 s, by a close frame.
+#[test]
+fn message_comes_once_when_its_sender_left_a_stalled_socket() {
+    for code in [None, Some(CloseCode::GOING_AWAY), Some(CloseCode::SOCKET_LEFT)] {
+        let mut mesh = Mesh::new(&["a"], &["e", "f"]);
+        let anna = mesh.connects_reliably("anna", "e", "a");
+        let bob = mesh.connects_reliably("bob", "f", "a");
+        mesh.pass(15 * SECOND);
+        mesh.sends(anna, "bob", 1);
+        mesh.closes(anna, code);
+        let back = mesh.resumes("anna", anna, "e", "a");
+        assert!(mesh.is_resumed(back), "{code:?}");
+        mesh.sends(back, "bob", 1);
+        assert_eq!(mesh.got(bob), ["anna 1"], "{code:?}");
+        mesh.says_received(bob, 1);
+        assert_eq!(mesh.got(back), ["ack 1"], "{code:?}");
+    }
 }
