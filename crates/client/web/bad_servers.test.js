@@ -7,6 +7,8 @@ import { Client } from './client.js';
 import { FakeSocket, WELCOME } from './testing/socket.js';
 
 const MOST_OF_A_TRY = 0.5;
+/** The client leaves this socket and keeps its session: 1000, and no code, are no such close. */
+const SOCKET_LEFT = 4001;
 const STAY_AWAY = [1000, 1002, 1003, 1007, 1009, 4400, 4401, 4403, 4404, 4409, 4410, 4411, 4499];
 const COME_BACK = [1001, 1005, 1006, 1011, 1013, 1015, 3000, 4000, 4002, 4003, 4004, 4006, 4029, 4399, 4500];
 
@@ -16,14 +18,15 @@ test('a server that never answers has ten seconds', (context) => {
   assert.equal(states.at(-1).state, 'connecting');
   pass(1);
   assert.deepEqual(told(states.at(-1)), { state: 'waiting', in_ms: 500, fault: 'no_welcome' });
-  assert.equal(FakeSocket.latest.closed, 'without a code');
+  assert.equal(FakeSocket.latest.closed, 'without a frame');
 });
 
 test('one that upgrades and says nothing has no longer', (context) => {
   const { states, pass } = client(context);
-  FakeSocket.latest.onopen?.();
+  FakeSocket.latest.open();
   pass(10_000);
   assert.equal(states.at(-1).fault, 'no_welcome');
+  assert.equal(FakeSocket.latest.closed, SOCKET_LEFT);
 });
 
 test('a refusal with a hint is followed to the millisecond', (context) => {
@@ -86,7 +89,7 @@ test('a server that goes silent is given up after fifteen seconds', (context) =>
   assert.equal(states.at(-1).state, 'connected');
   pass(1);
   assert.deepEqual(told(states.at(-1)), { state: 'waiting', in_ms: 500, fault: 'silent' });
-  assert.equal(FakeSocket.latest.closed, 'without a code');
+  assert.equal(FakeSocket.latest.closed, SOCKET_LEFT);
 });
 
 test('a socket that was given up is heard no more', (context) => {
@@ -108,9 +111,9 @@ test('garbage, and what comes out of turn, brings the client back', (context) =>
   for (const data of [...garbage, ...wrong.map((message) => JSON.stringify(message)), new Blob(['{}'])]) {
     const { states } = client(context);
     welcome();
-    FakeSocket.latest.onmessage({ data });
+    FakeSocket.latest.sayRaw(data);
     assert.deepEqual(told(states.at(-1)), { state: 'waiting', in_ms: 500, fault: 'nonsense' }, String(data));
-    assert.equal(FakeSocket.latest.closed, 'without a code');
+    assert.equal(FakeSocket.latest.closed, SOCKET_LEFT);
   }
 });
 

@@ -14,7 +14,10 @@ export interface ClientOptions {
   token?: () => Promise<Token>;
   /** For where there is none, Node.js before 22 say. */
   WebSocket?: typeof WebSocket;
-  /** Where a reload finds the session: sessionStorage unless given; null: nowhere. */
+  /**
+   * Where the next page of the tab finds the session: sessionStorage unless given; null: nowhere.
+   * README.md specifies which tab may take it.
+   */
   storage?: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> | null;
   /** Requests that may wait to be sent: 256. */
   queue?: number;
@@ -86,7 +89,10 @@ export class Client extends EventTarget {
   readonly iceServers: RTCIceServer[];
   /** Which node serves this client, where the mesh tells. */
   readonly node: string | null;
-  /** Connects now, also when a try was due later. */
+  /**
+   * Connects now, also when a try was due later. Goes on with the session that a page of this tab
+   * has left, if there is one.
+   */
   connect(): void;
   /** Resolves when the recipient has it. `ttlMs`: how long to hold it for an absent recipient. Rejects with a SendError or RequestError, as the next three do. */
   signal(to: string, data: unknown, options?: { ttlMs?: number }): Promise<{ members: undefined }>;
@@ -96,9 +102,9 @@ export class Client extends EventTarget {
   broadcast(room: string, data: unknown): Promise<{ members: number }>;
   /** Answered by a `joined` event. Throws a SendError without a connection. */
   members(room: string, after?: string): void;
-  /** Ends the session. */
+  /** Ends the session, also one that was left to the next page. */
   close(): void;
-  /** Leaves the session to the next page of this tab. */
+  /** Leaves the session to the next page of this tab, or to the next `connect`. */
   detach(): void;
   addEventListener<T extends keyof ClientEvents>(
     type: T, listener: (event: CustomEvent<ClientEvents[T]>) => void, options?: boolean | AddEventListenerOptions): void;

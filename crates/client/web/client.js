@@ -61,18 +61,19 @@ export class Core {
   /** @param {{clientId: string, urls?: number, tokens?: boolean, queue?: number, queueBytes?: number, timeoutMs?: number, session?: object}} options */
   constructor(options) {
     this.#options = { urls: 1, tokens: false, queue: 256, queueBytes: 1_048_576, timeoutMs: 60_000, ...options };
-    if (options.session) this.#restore(options.session);
+    if (options.session) this.restore(options.session);
   }
 
-  #restore({ resume, next_id, unanswered, queued, rooms, names }) {
-    const expires = this.#options.timeoutMs;
+  /** Continues a session that `saved` had described. Only from the closed state. */
+  restore({ resume, next_id, unanswered, queued, rooms, names }, now = 0) {
+    const expires = now + this.#options.timeoutMs;
     this.#resume = resume;
     this.#nextId = next_id;
     this.#sent = unanswered.map(({ id, request }) => ({ ...entry(request), id, expires }));
     this.#queued = queued.map((request) => ({ ...entry(request), expires }));
     this.#count();
     for (const { room, ...data } of rooms) this.#rooms.set(room, data);
-    for (const name of names) this.#names.set(name, 0);
+    for (const name of names) this.#names.set(name, now);
   }
 
   takeEffects() {
@@ -80,7 +81,12 @@ export class Core {
   }
 
   get state() {
-    return this.#phase.is === 'fetching' ? 'connecting' : this.#phase.is;
+    const { is } = this.#phase;
+    return is === 'fetching' ? 'connecting' : is === 'suspended' ? 'waiting' : is;
+  }
+
+  get isSuspended() {
+    return this.#phase.is === 'suspended';
   }
 
   /** When `tick` is due, or null. */
@@ -94,9 +100,9 @@ export class Core {
     return due.length === 0 ? null : Math.min(...due);
   }
 
-  /** Connects now, from the closed state or out of a wait. */
+  /** Connects now, from the closed or suspended state or out of a wait. */
   start(now) {
-    if (this.#phase.is !== 'closed' && this.#phase.is !== 'waiting') return;
+    if (!['closed', 'suspended', 'waiting'].includes(this.#phase.is)) return;
     this.#out({ state: 'connecting', url: this.#url });
     if (this.#token && this.#token.renewAt !== null && this.#token.renewAt <= now) this.#token = null;
     if (this.#options.tokens && !this.#token) {
@@ -193,7 +199,7 @@ export class Core {
   /** The socket has ended (`code`), the upgrade was refused (`status`), or nobody is there (`fault`). */
   lost(now, random, why) {
     const phase = this.#phase;
-    if (phase.is === 'closed' || phase.is === 'waiting') return;
+    if (['closed', 'suspended', 'waiting'].includes(phase.is)) return;
     const wasWelcome = phase.is === 'connected';
     if (wasWelcome && now - phase.welcomed >= SETTLED) this.#attempt = 0;
     let ends = staysAway(why);
@@ -219,7 +225,7 @@ export class Core {
   /** Ends the session for good. */
   close() {
     if (this.#phase.is === 'closed') return;
-    if (this.#phase.is === 'connected') this.#out({ close: 1000 });
+    if (this.#phase.is === 'connected') this.#out({ close: GOODBYE });
     if (this.#phase.is === 'connecting') this.#out('drop');
     this.#end({});
   }
@@ -227,8 +233,24 @@ export class Core {
   /** Leaves the session as it is, for another page: `saved` comes out. */
   detach() {
     if (this.#phase.is === 'closed') return;
+    const saved = this.#putAside();
+    this.#end({});
+    this.#out({ saved });
+  }
+
+  /** The same for a page that may be shown again: the session is kept here too, for `start`. */
+  suspend() {
+    if (this.#phase.is === 'closed' || this.#phase.is === 'suspended') return;
+    const saved = this.#putAside();
+    this.#phase = { is: 'suspended' };
+    this.#hint = null;
+    this.#attempt = 0;
+    this.#out({ saved });
+  }
+
+  #putAside() {
     if (this.#phase.is === 'connected' || this.#phase.is === 'connecting') this.#out('drop');
-    const saved = {
+    return {
       client_id: this.#options.clientId,
       resume: this.#resume,
       next_id: this.#nextId,
@@ -237,8 +259,6 @@ export class Core {
       rooms: [...this.#rooms].map(([room, data]) => ({ room, ...data })),
       names: [...this.#names.keys()].slice(-MAX_SAVED_NAMES),
     };
-    this.#end({});
-    this.#out({ saved });
   }
 
   #end(why) {
@@ -427,6 +447,13 @@ const SUBPROTOCOL = 'signaling.v1';
 /** Longest that a timer can be set for. */
 const MAX_TIMER = 2_147_483_647;
 const STORED = 'signaling-mesh:';
+const CLAIM = 'signaling-mesh-claim:';
+/** How long the claim of a saved session is kept: twice as long as any server keeps a session. */
+const CLAIM_KEPT = 600_000;
+/** The client ends its session. */
+const GOODBYE = 1000;
+/** The client leaves this socket and keeps its session. */
+const SOCKET_LEFT = 4001;
 
 /** A request was not carried out. `outcome`: `closed`, `{refused: code}` or `{expired: {sent}}`. */
 export class RequestError extends Error {
@@ -442,8 +469,10 @@ export class RequestError extends Error {
  * each message by its type: `signal`, `broadcast`, `joined`, `waiting`, `members_changed`, `left`, `ice_servers`, `moved`, `error`.
  */
 export class Client extends EventTarget {
-  #core; #urls; #WebSocket; #socket = null; #timer; #token; #storage; #key; #settlers = new Map();
+  #core; #urls; #WebSocket; #socket = null; #timer; #token; #saves; #settlers = new Map();
   #iceServers = []; #node = null;
+  /** The text that was stored when the session was suspended, or null. */
+  #saved = null;
   /** Aborted to stop listening to the browser, when the session has ended. */
   #listening = null;
   #isActing = false;
@@ -458,10 +487,9 @@ export class Client extends EventTarget {
     this.#urls = urls;
     this.#WebSocket = WebSocket;
     this.#token = token;
-    this.#storage = storage;
-    this.#key = STORED + clientId;
+    this.#saves = new SavedSession(storage, clientId);
     this.clientId = clientId;
-    this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, session: this.#takeStored(), ...limits });
+    this.#core = new Core({ clientId, urls: urls.length, tokens: token !== undefined, ...limits });
   }
 
   get state() {
@@ -478,10 +506,15 @@ export class Client extends EventTarget {
     return this.#node;
   }
 
-  /** Connects now, also when a try was due later. */
+  /**
+   * Connects now, also when a try was due later. Goes on with the session that a page of this tab
+   * has left, if there is one.
+   */
   connect() {
-    if (this.#listening === null) this.#listen();
-    this.#do((now) => this.#core.start(now));
+    this.#do((now) => {
+      this.#takeSaved(now);
+      this.#core.start(now);
+    });
   }
 
   /** Resolves when the recipient has it; rejects with a RequestError when that is not known. Throws a SendError if it is not taken. */
@@ -506,12 +539,15 @@ export class Client extends EventTarget {
     this.#do(() => this.#core.ask({ type: 'members', room, ...(after === undefined ? {} : { after }) }));
   }
 
-  /** Ends the session. */
+  /** Ends the session, also one that was left to the next page. */
   close() {
-    this.#do(() => this.#core.close());
+    this.#do(() => {
+      this.#saves.take();
+      this.#core.close();
+    });
   }
 
-  /** Leaves the session to the next page of this tab. */
+  /** Leaves the session to the next page of this tab, or to the next `connect`. */
   detach() {
     this.#do(() => this.#core.detach());
   }
@@ -522,25 +558,29 @@ export class Client extends EventTarget {
     });
   }
 
-  /** A session is taken once: two tabs must not go on with the same one. */
-  #takeStored() {
-    const stored = this.#storage?.getItem(this.#key);
-    this.#storage?.removeItem(this.#key);
-    return readSession(stored ?? '', this.clientId);
+  #takeSaved(now) {
+    if (this.state !== 'closed' && !this.#core.isSuspended) return;
+    const text = this.#saves.take();
+    if (this.#core.isSuspended) {
+      // Nothing has happened to the session meanwhile: what this page knows of it is all there is.
+      if (text === this.#saved) return;
+      this.#core.close();
+    }
+    const session = readSession(text ?? '', this.clientId);
+    if (session) this.#core.restore(session, now);
   }
 
   #listen() {
     this.#listening = new AbortController();
+    const { signal } = this.#listening;
     const on = (target, type, step) =>
-      target?.addEventListener?.(type, () => this.#do(step), { signal: this.#listening.signal });
+      target?.addEventListener?.(type, (event) => this.#do((now, random) => step(now, random, event)), { signal });
     const wake = (now, random) => this.#core.wake(now, random);
     on(globalThis, 'online', wake);
     on(globalThis, 'offline', wake);
-    on(globalThis, 'pagehide', () => {
-      this.#core.detach();
-      // The browser may show the page again as it was.
-      globalThis.addEventListener('pageshow', ({ persisted }) => persisted && this.connect(), { once: true });
-    });
+    // A persisted page may be shown again as it was.
+    on(globalThis, 'pagehide', (now, random, { persisted }) => (persisted ? this.#core.suspend() : this.#core.detach()));
+    on(globalThis, 'pageshow', (now, random, { persisted }) => persisted && this.#core.isSuspended && this.connect());
     on(globalThis.document, 'visibilitychange', (now, random) =>
       globalThis.document.hidden ? this.#core.hidden() : this.#core.shown(now, random));
   }
@@ -567,12 +607,12 @@ export class Client extends EventTarget {
   }
 
   #act(effect) {
-    if (effect === 'drop') this.#drop();
+    if (effect === 'drop') this.#drop(SOCKET_LEFT);
     else if (effect === 'ask_token') this.#askToken();
     else if (effect.open) this.#open(effect.open);
     else if (effect.close) this.#drop(effect.close);
     else if (effect.write) this.#socket?.send(effect.write);
-    else if (effect.saved) this.#storage?.setItem(this.#key, JSON.stringify(effect.saved));
+    else if (effect.saved) this.#saved = this.#saves.put(effect.saved);
     else if (effect.tell) this.#tell(effect.tell);
     else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
@@ -592,7 +632,7 @@ export class Client extends EventTarget {
     if (effect.state === 'closed') {
       this.#listening?.abort();
       this.#listening = null;
-    }
+    } else if (this.#listening === null) this.#listen();
     this.#emit('state', effect);
   }
 
@@ -647,6 +687,68 @@ export class Client extends EventTarget {
 
   #emit(type, detail) {
     this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}
+
+/**
+ * The session that a page leaves to the next page of its tab.
+ *
+ * A browser copies the sessionStorage of a tab that it duplicates. So a saved session names a
+ * claim, an entry of the localStorage that all tabs share. The first page that takes the session
+ * removes the claim. A copy without its claim is void.
+ */
+class SavedSession {
+  #storage; #key;
+
+  constructor(storage, clientId) {
+    this.#storage = storage;
+    this.#key = STORED + clientId;
+  }
+
+  /** Returns the text that is stored now, or null where there is no room for it. */
+  put(session) {
+    if (this.#storage === null) return null;
+    try {
+      const text = JSON.stringify({ ...session, claim: makeClaim() });
+      this.#storage.setItem(this.#key, text);
+      return text;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Returns the text that was stored, once, or null. */
+  take() {
+    const text = this.#storage?.getItem(this.#key) ?? null;
+    this.#storage?.removeItem(this.#key);
+    return text !== null && takeClaim(text) ? text : null;
+  }
+}
+
+/** The key of a new claim; undefined where pages share no storage. */
+function makeClaim() {
+  try {
+    const claims = globalThis.localStorage;
+    const keys = Array.from({ length: claims.length }, (_, at) => claims.key(at)).filter((key) => key.startsWith(CLAIM));
+    for (const key of keys) if (Date.now() - Number(claims.getItem(key)) >= CLAIM_KEPT) claims.removeItem(key);
+    const claim = CLAIM + crypto.getRandomValues(new Uint32Array(4)).join('-');
+    claims.setItem(claim, String(Date.now()));
+    return claim;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a stored session is this page's to take. */
+function takeClaim(text) {
+  try {
+    const { claim } = JSON.parse(text);
+    if (claim === undefined) return true;
+    const isFree = globalThis.localStorage.getItem(claim) !== null;
+    globalThis.localStorage.removeItem(claim);
+    return isFree;
+  } catch {
+    return false;
   }
 }
 

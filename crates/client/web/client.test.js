@@ -27,7 +27,7 @@ test('a client sends again what had no answer, on another socket and under its n
   const first = FakeSocket.latest;
   first.say({ ...WELCOME, resume: 'r1', resumed: false });
   const delivered = client.signal('bob', 'hello');
-  first.onclose({ code: 1006 });
+  first.end(1006);
   context.mock.timers.tick(10);
   const second = FakeSocket.latest;
   assert.deepEqual(second.protocols, ['signaling.v1', 'resume.r1']);
@@ -49,7 +49,7 @@ test('what a listener asks for leaves behind what is sent again', (context) => {
   client.connect();
   FakeSocket.latest.say({ ...WELCOME, resume: 'r1', resumed: false });
   const closed = [client.signal('bob', 'hello'), client.signal('bob', 'again')].map((answer) => assert.rejects(answer));
-  FakeSocket.latest.onclose({ code: 1006 });
+  FakeSocket.latest.end(1006);
   context.mock.timers.tick(10);
   client.addEventListener('state', ({ detail }) => {
     if (detail.state === 'connected') closed.push(assert.rejects(client.signal('bob', 'back')));
@@ -73,8 +73,7 @@ test('a client whose session has ended listens to the browser no more', (context
   assert.deepEqual(socket.sent, ['{"type":"ping"}']);
   client.close();
   client.connect();
-  browser.dispatchEvent(new Event('pagehide'));
-  assert.equal(client.state, 'closed');
+  browser.dispatchEvent(Object.assign(new Event('pagehide'), { persisted: true }));
   browser.dispatchEvent(Object.assign(new Event('pageshow'), { persisted: true }));
   assert.equal(client.state, 'connecting');
   client.close();

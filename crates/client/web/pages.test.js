@@ -1,0 +1,187 @@
+/** What becomes of a session when pages are left, loaded anew, shown again and duplicated. */
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import { FakeBrowser, FakeStorage, resumeOf } from './testing/browser.js';
+import { FakeSocket, WELCOME } from './testing/socket.js';
+
+const SOCKET_LEFT = 4001;
+const welcome = (socket, resume, resumed) => socket.say({ ...WELCOME, resume, resumed });
+const requests = ({ sent }) => sent.map((text) => JSON.parse(text)).map(({ id, data }) => [id, data]);
+
+function start(context) {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  return { browser: new FakeBrowser(context), tab: new FakeStorage() };
+}
+
+test('page that is left keeps its session and the next page resumes it', (context) => {
+  const { browser, tab } = start(context);
+  const first = browser.open(tab);
+  welcome(first.socket, 'r1', false);
+  first.fire('pagehide', false);
+  assert.deepEqual([first.socket.closed, first.client.state], [SOCKET_LEFT, 'closed']);
+  const second = browser.open(tab);
+  assert.equal(resumeOf(second.socket), 'r1');
+  assert.deepEqual([tab.length, browser.localStorage.length], [0, 0]);
+  second.client.close();
+});
+
+test('page that is shown again goes on with its session and requests', async (context) => {
+  const { browser, tab } = start(context);
+  const page = browser.open(tab);
+  welcome(page.socket, 'r1', false);
+  const early = page.client.signal('bob', 'before');
+  page.fire('pagehide', true);
+  assert.deepEqual([page.socket.closed, page.client.state], [SOCKET_LEFT, 'waiting']);
+  const late = page.client.signal('bob', 'while hidden');
+  page.fire('pageshow', true);
+  const socket = FakeSocket.latest;
+  assert.equal(resumeOf(socket), 'r1');
+  welcome(socket, 'r2', true);
+  assert.deepEqual(requests(socket), [[1, 'before'], [2, 'while hidden']]);
+  socket.say({ type: 'ack', id: 1 });
+  socket.say({ type: 'ack', id: 2 });
+  await Promise.all([early, late]);
+  assert.deepEqual(page.states, ['connecting', 'connected', 'connecting', 'connected']);
+  assert.deepEqual([tab.length, browser.localStorage.length], [0, 0]);
+  page.client.close();
+});
+
+test('connect after detach resumes the session that was saved', (context) => {
+  const { browser, tab } = start(context);
+  const { client, socket } = browser.open(tab);
+  welcome(socket, 'r1', false);
+  client.detach();
+  client.connect();
+  assert.equal(resumeOf(FakeSocket.latest), 'r1');
+  client.close();
+});
+
+test('page that is shown again takes over from a later page', async (context) => {
+  const { browser, tab } = start(context);
+  const first = browser.open(tab);
+  welcome(first.socket, 'r1', false);
+  const unanswered = assert.rejects(first.client.signal('bob', 'one'), { code: 'closed' });
+  first.fire('pagehide', true);
+  const second = browser.open(tab);
+  welcome(second.socket, 'r2', true);
+  second.socket.say({ type: 'ack', id: 1 });
+  second.client.signal('bob', 'two').catch(() => {});
+  second.fire('pagehide', true);
+  first.fire('pageshow', true);
+  const socket = FakeSocket.latest;
+  assert.equal(resumeOf(socket), 'r2');
+  welcome(socket, 'r3', true);
+  assert.deepEqual(requests(socket), [[2, 'two']]);
+  await unanswered;
+  assert.deepEqual(first.states.slice(-3), ['closed', 'connecting', 'connected']);
+  first.fire('online');
+  assert.equal(socket.sent.at(-1), '{"type":"ping"}', 'it listens to the browser');
+  first.client.close();
+});
+
+test('messages seen before a page was hidden are not given twice', (context) => {
+  const { browser, tab } = start(context);
+  let now = 2_000_000;
+  context.mock.method(performance, 'now', () => now);
+  const got = [];
+  const first = browser.open(tab);
+  welcome(first.socket, 'r1', false);
+  const message = { type: 'signal', from: 'bob', data: 1, n: 1, m: 'b-1' };
+  first.socket.say(message);
+  first.fire('pagehide', false);
+  now += 1_000;
+  const second = browser.open(tab);
+  second.client.addEventListener('signal', ({ detail }) => got.push(detail.data));
+  welcome(second.socket, 'r2', true);
+  second.socket.say(message);
+  second.socket.say({ ...message, data: 2, n: 2, m: 'b-2' });
+  assert.deepEqual(got, [2]);
+  second.client.close();
+});
+
+test('of two tabs with one saved session the first takes it', (context) => {
+  for (const persisted of [false, true]) {
+    const { browser, tab } = start(context);
+    const page = browser.open(tab);
+    welcome(page.socket, 'r1', false);
+    page.client.signal('bob', 'once').catch(() => {});
+    page.fire('pagehide', persisted);
+    const duplicate = tab.copy();
+    const sockets = [browser.open(duplicate), browser.open(tab)].map(({ socket }) => socket);
+    assert.deepEqual(sockets.map(resumeOf), ['r1', undefined]);
+    welcome(sockets[1], 'x1', false);
+    assert.deepEqual(sockets[1].sent, [], 'the copy sends nothing again');
+    context.mock.timers.reset();
+  }
+});
+
+test('page that is shown again leaves its session to a duplicate', async (context) => {
+  const { browser, tab } = start(context);
+  const page = browser.open(tab);
+  welcome(page.socket, 'r1', false);
+  const unanswered = assert.rejects(page.client.signal('bob', 'once'), { code: 'closed' });
+  page.fire('pagehide', true);
+  assert.equal(resumeOf(browser.open(tab.copy()).socket), 'r1');
+  page.fire('pageshow', true);
+  const socket = FakeSocket.latest;
+  assert.equal(resumeOf(socket), undefined);
+  welcome(socket, 'x1', false);
+  assert.deepEqual(socket.sent, []);
+  await unanswered;
+});
+
+test('session that was closed is not resumed', (context) => {
+  const { browser, tab } = start(context);
+  const page = browser.open(tab);
+  welcome(page.socket, 'r1', false);
+  page.fire('pagehide', true);
+  page.client.close();
+  page.fire('pageshow', true);
+  assert.deepEqual([page.client.state, tab.length, browser.localStorage.length], ['closed', 0, 0]);
+  page.client.connect();
+  assert.equal(resumeOf(FakeSocket.latest), undefined);
+  page.client.close();
+});
+
+test('session is kept where pages may not store anything', (context) => {
+  const { browser } = start(context);
+  const full = { getItem: () => null, removeItem() {}, setItem: () => { throw new DOMException('', 'QuotaExceededError'); } };
+  for (const storage of [null, full]) {
+    const page = browser.open(storage);
+    welcome(page.socket, 'r1', false);
+    page.fire('pagehide', true);
+    page.fire('pageshow', true);
+    assert.equal(resumeOf(FakeSocket.latest), 'r1');
+    page.client.close();
+  }
+});
+
+test('session passes between pages that share no localStorage', (context) => {
+  const { browser, tab } = start(context);
+  for (const localStorage of [null, { getItem: () => null }]) {
+    globalThis.localStorage = localStorage;
+    const first = browser.open(tab);
+    welcome(first.socket, 'r1', false);
+    first.fire('pagehide', false);
+    const second = browser.open(tab);
+    assert.equal(resumeOf(second.socket), 'r1');
+    second.client.close();
+  }
+});
+
+test('claims of sessions that no page took do not pile up', (context) => {
+  const { browser } = start(context);
+  let now = 1_000_000;
+  context.mock.method(Date, 'now', () => now);
+  browser.localStorage.setItem('of the page', '1');
+  for (let tabs = 0; tabs < 5; tabs += 1) {
+    const page = browser.open(new FakeStorage());
+    welcome(page.socket, 'r1', false);
+    page.fire('pagehide', false);
+    now += 400_000;
+  }
+  assert.equal(browser.localStorage.getItem('of the page'), '1');
+  assert.ok(browser.localStorage.length <= 3, String(browser.localStorage.length));
+});
