@@ -21,14 +21,21 @@ const STILL_FOR: Duration = Duration::from_millis(150);
 const STILL_WITHIN: usize = 20;
 /// How often a click is tried.
 const CLICKS: usize = 3;
-/// Counts the data channels that end, from before the page's own scripts on.
-const COUNT_ENDED_CHANNELS: &str = "
+/// Counts the data channels that end, and keeps received messages. Runs before the page's scripts.
+const OBSERVE: &str = "
     window.endedChannels = 0;
     const make = RTCPeerConnection.prototype.createDataChannel;
     RTCPeerConnection.prototype.createDataChannel = function (...given) {
         const channel = make.apply(this, given);
         channel.addEventListener('close', () => { window.endedChannels += 1; });
         return channel;
+    };
+    window.receivedMessages = [];
+    window.WebSocket = class extends WebSocket {
+        constructor(...given) {
+            super(...given);
+            this.addEventListener('message', ({ data }) => window.receivedMessages.push(JSON.parse(data)));
+        }
     };";
 
 /// A page in a browser context of its own.
@@ -46,7 +53,7 @@ impl<'a> Page<'a> {
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), json!({})).await;
         }
-        page.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": COUNT_ENDED_CHANNELS })).await;
+        page.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": OBSERVE })).await;
         // Else of several pages only one gets keys.
         page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })).await;
         let navigated = page.call("Page.navigate", json!({ "url": url })).await;
@@ -101,6 +108,12 @@ impl<'a> Page<'a> {
     /// How many of its data channels have ended so far.
     pub async fn ended_channels(&self) -> u64 {
         self.evaluate("window.endedChannels").await.as_u64().unwrap()
+    }
+
+    /// The messages of this type that its sockets have received since it was loaded.
+    pub async fn received(&self, kind: &str) -> Vec<Value> {
+        let all = self.evaluate("window.receivedMessages").await;
+        all.as_array().unwrap().iter().filter(|message| message["type"] == kind).cloned().collect()
     }
 
     /// Loads it anew, as its user would.

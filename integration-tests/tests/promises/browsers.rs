@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::cut::Forwards;
 use signaling_integration_tests::mesh::with_buttons;
@@ -138,6 +139,86 @@ async fn four_browsers_meet_in_a_room_for_four_and_a_fifth_waits_until_one_close
     }
     sixth.shows("#line-text", "The room is full. You are next.", SOON).await;
     fifth.shows("#count", "4 are here, of 4 at most", SOON).await;
+}
+
+#[tokio::test]
+async fn reloaded_page_resumes_unseen_by_a_full_room_and_its_queue() {
+    let options = |options: &mut MeshOptions| options.node_args.push("--room-capacity=2".to_owned());
+    let Some((browser, mesh)) = start(options).await else { return };
+    let ada = enter(&browser, &mesh, "ada").await;
+    let bob = enter(&browser, &mesh, "bob").await;
+    meets(&ada, "bob").await;
+    let eve = open(&browser, &mesh, "eve").await;
+    eve.shows("#line-text", "The room is full. You are next.", SOON).await;
+    let seen = async || {
+        let mut seen = Vec::new();
+        for page in [&ada, &eve] {
+            for kind in ["joined", "members_changed", "waiting", "left"] {
+                seen.push(page.received(kind).await);
+            }
+        }
+        seen
+    };
+    let before = seen().await;
+
+    bob.reload().await;
+    meets(&bob, "ada").await;
+    meets(&ada, "bob").await;
+
+    let resumed: Vec<_> = bob.received("welcome").await.iter().map(|it| it["resumed"].clone()).collect();
+    assert_eq!(resumed, [true]);
+    // Changes of a room are gathered for 0.2 s.
+    stays("no other page sees the reload", Duration::from_secs(1), || async { seen().await == before }).await;
+    bob.shows("#count", "2 are here, of 2 at most", SOON).await;
+    eve.shows("#line-text", "The room is full. You are next.", SOON).await;
+}
+
+/// Makes a client of the page's sessionStorage and connects it.
+const CONNECT: &str = "
+    import('/client.js').then(({ Client }) => {
+        window.states = [];
+        window.client = new Client({ urls: ['ws://' + location.host + '/v1/connect'], clientId: 'me' });
+        client.addEventListener('state', ({ detail }) => states.push(detail));
+        client.connect();
+    })";
+const IS_CONNECTED: &str = "window.states?.at(-1)?.state === 'connected'";
+
+#[tokio::test]
+async fn page_shown_again_from_the_cache_resumes_its_session() {
+    let Some(browser) = Chromium::start().await else { return };
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
+    page.evaluate(CONNECT).await;
+    page.comes_to(IS_CONNECTED, SOON).await;
+
+    page.evaluate("states.length = 0; location.href = '/room.js'; null").await;
+    page.comes_to("location.pathname === '/room.js' && document.readyState === 'complete'", SOON).await;
+    page.evaluate("history.back(); null").await;
+    page.comes_to("location.pathname === '/client.js'", SOON).await;
+
+    page.comes_to(IS_CONNECTED, SOON).await;
+    assert_eq!(page.evaluate("states.map(({ state }) => state)").await, json!(["connecting", "connected"]));
+    assert_eq!(page.evaluate("states.at(-1).resumed").await, true);
+}
+
+#[tokio::test]
+async fn of_two_tabs_with_one_saved_session_one_resumes_it() {
+    let Some(browser) = Chromium::start().await else { return };
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
+    page.evaluate(CONNECT).await;
+    page.comes_to(IS_CONNECTED, SOON).await;
+
+    // A page that opens another one gives it a copy of its sessionStorage.
+    page.evaluate("client.detach(); window.copy = window.open('/client.js'); null").await;
+    page.comes_to("copy.location.pathname === '/client.js' && copy.document.readyState === 'complete'", SOON).await;
+    page.evaluate(&format!("copy.eval({})", json!(CONNECT))).await;
+    page.comes_to(&IS_CONNECTED.replace("window", "copy"), SOON).await;
+    page.evaluate("client.connect()").await;
+
+    // It has the id still, which the other tab holds.
+    page.comes_to("states.at(-1).code === 4409", SOON).await;
+    assert_eq!(page.evaluate("copy.states.at(-1).resumed").await, true);
 }
 
 /// A browser, and a mesh with rooms and the page. `None` where one of them cannot be had; it is said then.
