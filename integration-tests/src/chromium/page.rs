@@ -66,7 +66,9 @@ impl<'a> Page<'a> {
     /// # Panics
     /// If it throws.
     pub async fn evaluate(&self, expression: &str) -> Value {
-        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        // Without a gesture of its user a page opens no other.
+        let params =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true });
         let mut answer = self.call("Runtime.evaluate", params).await;
         assert!(answer.get("exceptionDetails").is_none(), "{expression}: {}", answer["exceptionDetails"]);
         answer["result"]["value"].take()
