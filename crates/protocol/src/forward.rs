@@ -157,6 +157,8 @@ pub enum Item<'a> {
     RoomChanged {
         /// The room.
         room: &'a str,
+        /// Its incarnation: the store may have lost what others had.
+        incarnation: u64,
         /// Its version after these changes, each of which raised it by one.
         version: u64,
         /// What has changed, in order.

@@ -22,7 +22,9 @@ pub struct Seat<'a> {
     pub place: u64,
     /// Number of the session's last command that concerned it.
     pub number: u64,
-    /// The room's version that the client was told of.
+    /// The room's incarnation that the client was told of.
+    pub incarnation: u64,
+    /// And its version.
     pub version: u64,
     /// How many it was told to be in front of it, if it waits.
     pub ahead: Option<u64>,
@@ -94,7 +96,16 @@ mod tests {
     fn a_state_without_seats_is_a_word_and_one_with_seats_comes_back_as_it_was() {
         let bare = SessionState { resumed: true, seats: Vec::new() };
         assert_eq!(bare.to_bytes(), b"resumed");
-        let seat = Seat { room: "r", member: true, place: 1, number: 2, version: 3, ahead: None, data: Some("{}") };
+        let seat = Seat {
+            room: "r",
+            member: true,
+            place: 1,
+            number: 2,
+            incarnation: 4,
+            version: 3,
+            ahead: None,
+            data: Some("{}"),
+        };
         let state = SessionState {
             resumed: false,
             seats: vec![seat, Seat { data: None, member: false, ahead: Some(4), ..seat }],

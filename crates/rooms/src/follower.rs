@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 
-use crate::Change;
+use crate::{Change, Stamp};
 
 /// Members are told of changes no more often, and at once if nothing was told for so long.
 const TELL_EVERY: Duration = Duration::from_millis(200);
@@ -24,80 +24,185 @@ pub struct News {
 }
 
 /// Follows one room. Changes come from whichever node made them, in any order, and more than once; some never come, because
-/// their node died first.
+/// their node died first, or the store has lost them.
 #[derive(Debug)]
 pub struct Follower {
     /// All changes up to here were told, or are `pending`.
-    version: u64,
+    at: Stamp,
     pending: Vec<(u64, Change)>,
     /// Runs of changes behind a gap, by the version that they start from.
     early: BTreeMap<u64, (u64, Vec<Change>)>,
     /// The highest version that is known to exist.
     newest: u64,
+    /// An incarnation that was heard of and is not followed, or the own one if its version fell.
+    other: Option<u64>,
+    /// The same when the whole state was asked for last, and the version followed then.
+    asked: (Option<u64>, u64),
     gap_since: Option<Instant>,
     told: Option<Instant>,
 }
 
 impl Follower {
-    /// Follows a room whose clients here know its state at `version`.
+    /// Follows a room whose clients here know this state.
     #[must_use]
-    pub fn new(version: u64) -> Self {
-        Self { version, pending: Vec::new(), early: BTreeMap::new(), newest: version, gap_since: None, told: None }
+    pub fn new(at: Stamp) -> Self {
+        Self {
+            at,
+            pending: Vec::new(),
+            early: BTreeMap::new(),
+            newest: at.version,
+            other: None,
+            asked: (None, 0),
+            gap_since: None,
+            told: None,
+        }
     }
 
-    /// The version that the clients here know, or are about to be told.
+    /// The state that the clients here know, or are about to be told.
+    #[must_use]
+    pub fn at(&self) -> Stamp {
+        self.at
+    }
+
+    /// Its version.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.version
+        self.at.version
     }
 
-    /// Takes in changes, the last of which made `version`.
-    pub fn changed(&mut self, now: Instant, version: u64, changes: Vec<Change>) {
+    /// Takes in changes, the last of which led to the state `at`.
+    pub fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
+        if self.hears_of(now, at.incarnation) {
+            self.take_in(now, at.version, changes);
+        }
+    }
+
+    fn take_in(&mut self, now: Instant, version: u64, changes: Vec<Change>) {
         let start = version.saturating_sub(changes.len() as u64);
-        if version > self.version {
+        if version > self.at.version {
             let longest = self.early.entry(start).or_default();
             if longest.0 < version {
                 *longest = (version, changes);
             }
         }
-        while let Some(first) = self.early.first_entry().filter(|first| *first.key() <= self.version) {
+        while let Some(first) = self.early.first_entry().filter(|first| *first.key() <= self.at.version) {
             let (start, (end, changes)) = first.remove_entry();
             // Its front may be known already.
-            let known = usize::try_from(self.version - start).unwrap_or(usize::MAX);
-            if end > self.version {
+            let known = usize::try_from(self.at.version - start).unwrap_or(usize::MAX);
+            if end > self.at.version {
                 self.pending.extend((start + 1..).zip(changes).skip(known));
-                self.version = end;
+                self.at.version = end;
             }
         }
-        self.exists(now, version);
+        self.look_for_gap(now, version);
         if self.early.len() > MAX_EARLY {
             self.gap_since = now.checked_sub(PATIENCE).or(self.gap_since);
         }
     }
 
-    /// The store says that the room has come to `version`.
-    pub fn exists(&mut self, now: Instant, version: u64) {
-        self.newest = self.newest.max(version);
-        self.gap_since = if self.newest > self.version { self.gap_since.or(Some(now)) } else { None };
+    /// The room has come to this state.
+    pub fn exists(&mut self, now: Instant, at: Stamp) {
+        if self.hears_of(now, at.incarnation) {
+            self.look_for_gap(now, at.version);
+        }
     }
 
-    /// Whether a version is missing for so long that the clients here must be given the whole state, and [`Follower::healed`] told.
+    /// The store has a lower version than it had before: it has lost some.
+    pub fn fell(&mut self, now: Instant) {
+        self.other = Some(self.at.incarnation);
+        self.gap_since.get_or_insert(now);
+    }
+
+    /// Whether this is the incarnation that is followed. If not, the store may have lost what is.
+    fn hears_of(&mut self, now: Instant, incarnation: u64) -> bool {
+        if self.at.incarnation == 0 {
+            self.at.incarnation = incarnation;
+        }
+        let is_followed = !self.is_other(incarnation);
+        if !is_followed {
+            self.other = Some(incarnation);
+            self.gap_since.get_or_insert(now);
+        }
+        is_followed
+    }
+
+    fn look_for_gap(&mut self, now: Instant, version: u64) {
+        self.newest = self.newest.max(version);
+        let is_whole = self.newest <= self.at.version && self.other.is_none();
+        self.gap_since = if is_whole { None } else { self.gap_since.or(Some(now)) };
+    }
+
+    /// Whether the store may have lost what is followed here.
+    #[must_use]
+    pub fn may_be_lost(&self) -> bool {
+        self.other.is_some()
+    }
+
+    /// Whether the clients here must be given the whole state, because a version is missing for too long or was lost: ask for it
+    /// and say so to [`Follower::asked`], and to [`Follower::healed`] when it is there.
     #[must_use]
     pub fn must_heal(&self, now: Instant) -> bool {
-        self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= PATIENCE)
+        let patience = if self.may_be_lost() { Duration::ZERO } else { PATIENCE };
+        self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= patience)
     }
 
-    /// The clients here have been given the whole state at `version`.
-    pub fn healed(&mut self, now: Instant, version: u64) {
-        if version >= self.version {
-            self.version = version;
+    /// The store is asked for the whole state.
+    pub fn asked(&mut self) {
+        self.asked = (self.other, self.at.version);
+    }
+
+    /// Whether it was known then that the store may have lost what is followed.
+    #[must_use]
+    pub fn asked_as_lost(&self) -> bool {
+        self.asked.0.is_some()
+    }
+
+    /// Whether this is another incarnation than the one that is followed.
+    #[must_use]
+    pub fn is_other(&self, incarnation: u64) -> bool {
+        self.at.incarnation != 0 && self.at.incarnation != incarnation
+    }
+
+    /// Whether the store has answered with less than was followed when it was asked: it has lost some.
+    #[must_use]
+    pub fn fell_to(&self, at: Stamp) -> bool {
+        at.incarnation == self.at.incarnation && at.version < self.asked.1 && !self.asked_as_lost()
+    }
+
+    /// Whether more has been told than this state, and is still true.
+    #[must_use]
+    pub fn is_past(&self, at: Stamp) -> bool {
+        at.incarnation == self.at.incarnation && at.version < self.at.version && !self.has_fallen()
+    }
+
+    fn has_fallen(&self) -> bool {
+        self.other == Some(self.at.incarnation)
+    }
+
+    /// The clients here have been given this state, which the store had when it was [asked](Follower::asked).
+    pub fn healed(&mut self, now: Instant, at: Stamp) {
+        let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
+        if is_lost {
+            self.early.clear();
+            self.newest = at.version;
+        }
+        if is_lost || at.version >= self.at.version {
+            self.at = at;
             self.pending.clear();
             self.told = Some(now);
         }
-        self.early.retain(|_, (end, _)| *end > version);
+        // One that was heard of since then may be a later one.
+        if self.other == self.asked.0 || self.other == Some(at.incarnation) {
+            self.other = None;
+        }
+        self.early.retain(|_, (end, _)| *end > at.version);
         self.gap_since = None;
-        self.changed(now, 0, Vec::new());
-        self.exists(now, self.newest);
+        self.take_in(now, 0, Vec::new());
+    }
+
+    /// Changes that are to be told, in order.
+    pub fn pending(&self) -> impl Iterator<Item = &Change> {
+        self.pending.iter().map(|(_, change)| change)
     }
 
     /// Takes what is to be told now.
@@ -111,7 +216,7 @@ impl Follower {
         changes.reverse();
         changes.retain(|(_, change)| seen.insert(who(change).clone()));
         changes.reverse();
-        Some(News { version: self.version, changes })
+        Some(News { version: self.at.version, changes })
     }
 
     /// When to look again, if nothing comes in before.
@@ -142,18 +247,22 @@ mod tests {
         Change::Joined(Member { client: ClientId::new(name).unwrap(), data: None })
     }
 
+    fn at(version: u64) -> Stamp {
+        Stamp { incarnation: 1, version }
+    }
+
     fn left(name: &str) -> Change {
         Change::Left { client: ClientId::new(name).unwrap(), reason: Reason::Left }
     }
 
     #[test]
     fn the_first_change_is_told_at_once_and_the_next_are_gathered() {
-        let (now, mut room) = (Instant::now(), Follower::new(7));
-        room.changed(now, 8, vec![joined("a")]);
+        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        room.changed(now, at(8), vec![joined("a")]);
         assert_eq!(room.take_due(now), Some(News { version: 8, changes: vec![(8, joined("a"))] }));
-        room.changed(now, 9, vec![joined("b")]);
-        room.changed(now, 10, vec![left("b")]);
-        room.changed(now, 11, vec![joined("c")]);
+        room.changed(now, at(9), vec![joined("b")]);
+        room.changed(now, at(10), vec![left("b")]);
+        room.changed(now, at(11), vec![joined("c")]);
         assert_eq!(room.take_due(now), None);
         assert_eq!(room.deadline(), Some(now + TELL_EVERY));
         let news = News { version: 11, changes: vec![(10, left("b")), (11, joined("c"))] };
@@ -163,24 +272,71 @@ mod tests {
 
     #[test]
     fn a_change_that_never_comes_is_missed_after_a_while_and_the_whole_state_heals_it() {
-        let (now, mut room) = (Instant::now(), Follower::new(7));
-        room.changed(now, 9, vec![joined("b")]);
+        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        room.changed(now, at(9), vec![joined("b")]);
         assert_eq!((room.take_due(now), room.must_heal(now)), (None, false));
         assert!(room.must_heal(now + PATIENCE));
-        room.healed(now + PATIENCE, 8);
+        room.healed(now + PATIENCE, at(8));
         assert_eq!((room.must_heal(now + PATIENCE * 2), room.version()), (false, 9));
         assert_eq!(room.take_due(now + PATIENCE * 2), Some(News { version: 9, changes: vec![(9, joined("b"))] }));
     }
 
     #[test]
     fn a_version_that_only_the_store_knows_is_a_gap_too() {
-        let (now, mut room) = (Instant::now(), Follower::new(7));
-        room.exists(now, 7);
+        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        room.exists(now, at(7));
         assert_eq!(room.deadline(), None);
-        room.exists(now, 8);
+        room.exists(now, at(8));
         assert!(room.must_heal(now + PATIENCE));
-        room.changed(now + PATIENCE, 8, vec![left("a")]);
+        room.changed(now + PATIENCE, at(8), vec![left("a")]);
         assert!(!room.must_heal(now + PATIENCE), "it came after all");
+    }
+
+    #[test]
+    fn a_lost_store_is_resynchronised_exactly_once() {
+        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        room.changed(now, at(9), vec![joined("early")]);
+        let new = |version| Stamp { incarnation: 2, version };
+        room.changed(now, new(6), vec![joined("b")]);
+        assert!(room.must_heal(now) && room.may_be_lost());
+        assert_eq!(room.take_due(now), None, "what another incarnation has is no change of this one");
+        room.asked();
+        room.exists(now, new(6));
+        room.healed(now, new(6));
+        assert_eq!((room.at(), room.must_heal(now + PATIENCE), room.deadline()), (new(6), false, None));
+        room.changed(now, new(7), vec![joined("c")]);
+        let told = room.take_due(now + TELL_EVERY);
+        assert_eq!(told, Some(News { version: 7, changes: vec![(7, joined("c"))] }));
+    }
+
+    #[test]
+    fn word_of_a_former_incarnation_costs_one_question() {
+        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        room.exists(now, Stamp { incarnation: 5, version: 3 });
+        room.asked();
+        room.healed(now, at(7));
+        assert!(!room.may_be_lost() && !room.must_heal(now + PATIENCE));
+    }
+
+    #[test]
+    fn a_loss_heard_of_behind_the_question_is_asked_about() {
+        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        room.asked();
+        room.exists(now, Stamp { incarnation: 2, version: 3 });
+        room.healed(now, at(8));
+        assert!(room.may_be_lost() && room.must_heal(now + PATIENCE));
+    }
+
+    #[test]
+    fn a_version_that_falls_is_a_loss() {
+        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        room.asked();
+        assert!(room.fell_to(at(6)) && !room.fell_to(at(7)));
+        room.fell(now);
+        assert!(room.must_heal(now));
+        room.asked();
+        room.healed(now, at(6));
+        assert_eq!((room.at(), room.must_heal(now + PATIENCE)), (at(6), false));
     }
 
     proptest! {
@@ -189,7 +345,7 @@ mod tests {
             sizes in prop::collection::vec(1..4_usize, 1..30),
             order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
         ) {
-            let (mut now, mut room) = (Instant::now(), Follower::new(0));
+            let (mut now, mut room) = (Instant::now(), Follower::new(at(0)));
             let mut version = 0;
             let mut runs = Vec::new();
             for size in sizes {
@@ -201,7 +357,7 @@ mod tests {
             let shuffled: Vec<_> = order.iter().map(|at| at.get(&runs).clone()).collect();
             // Then those that were not drawn, and all of them once more.
             for (version, changes) in shuffled.into_iter().chain(runs.clone()).chain(runs.clone()) {
-                room.changed(now, version, changes);
+                room.changed(now, at(version), changes);
                 now += TELL_EVERY;
                 told.extend(room.take_due(now).into_iter().flat_map(|news| news.changes).map(|(_, change)| change));
             }

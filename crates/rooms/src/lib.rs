@@ -49,7 +49,7 @@ pub use self::clock::Clock;
 pub use self::core::Rooms;
 pub use self::follower::{Follower, News};
 pub use self::memory::MemoryStore;
-pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, Standing, Who};
+pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, Stamp, Standing, Who};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 pub use self::redis::{RedisRegistry, RedisStore};
 pub use self::registry::{Cleaned, Entry, Registration, Registry, Sweep};

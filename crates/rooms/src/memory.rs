@@ -1,6 +1,6 @@
 //! The store of one process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Clock, Outcome, Request, RoomStore, Rooms, Rules, StoreError};
 
@@ -17,12 +17,21 @@ impl MemoryStore {
     pub fn new(rules: Rules, clock: Clock) -> Self {
         Self { rooms: Arc::new(Mutex::new(Rooms::new(rules))), clock }
     }
+
+    /// See [`Rooms::restarted`].
+    pub fn restarted(&self) {
+        self.lock().restarted();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl RoomStore for MemoryStore {
     async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
         let now = self.clock.of_process();
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rooms = self.lock();
         requests.iter().map(|request| Ok(rooms.apply(now, request))).collect()
     }
 }

@@ -80,7 +80,8 @@ pub enum Op {
         seats: Vec<Seat>,
     },
     /// The store has lost these: they get their places back, also above the capacity, without being shown as joining. If it has
-    /// lost the whole room, the line stands for half of [`Rules::stale`](crate::Rules::stale), until all nodes have spoken.
+    /// lost the whole room, the line stands for half of [`Rules::stale`](crate::Rules::stale), until all nodes have spoken. A seat
+    /// that is later than what the store knows of the client replaces it: the store has lost the command that made it.
     Restore {
         /// All of one node.
         seats: Vec<Seat>,
@@ -145,10 +146,22 @@ pub struct Member {
     pub data: Option<Box<str>>,
 }
 
+/// A state of a room. Versions of different incarnations say nothing of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamp {
+    /// See [`Outcome::incarnation`]. 0: none.
+    pub incarnation: u64,
+    /// See [`Outcome::version`].
+    pub version: u64,
+}
+
 /// What came of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// The room's version now: it rises with each change, and never falls, also when the room is made anew.
+    /// Changes when the store may have lost writes of this room: the room was made anew, or another
+    /// server process serves it. 0: the store does not know the room.
+    pub incarnation: u64,
+    /// The room's version now: it rises with each change.
     pub version: u64,
     /// Most members; none: no limit.
     pub capacity: Option<u32>,
@@ -171,4 +184,12 @@ pub struct Outcome {
     /// Whether members may be missing: the store had lost the room, or nobody could reach it, and not all nodes have had time to
     /// speak.
     pub settling: bool,
+}
+
+impl Outcome {
+    /// The state that the room is in now.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        Stamp { incarnation: self.incarnation, version: self.version }
+    }
 }

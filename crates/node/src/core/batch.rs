@@ -6,6 +6,7 @@ use std::time::Instant;
 use signaling_protocol::forward::{self, Envelope, Item, Recipient};
 use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
+use signaling_rooms::Stamp;
 
 use super::hold::{Back, Parcel};
 use super::lane::Returning;
@@ -71,10 +72,11 @@ impl NodeCore {
                     self.lingering_seats_come(now, &client, (*session, *born), seats);
                 }
             }
-            Item::RoomChanged { room, version, changes, line_moved } => {
+            Item::RoomChanged { room, incarnation, version, changes, line_moved } => {
                 if let Ok(room) = RoomName::new(room) {
+                    let at = Stamp { incarnation: *incarnation, version: *version };
                     match changes.iter().map(change).collect() {
-                        Some(changes) => self.room_changed(now, &room, *version, changes, *line_moved),
+                        Some(changes) => self.room_changed(now, &room, at, changes, *line_moved),
                         None => self.counts.dropped += 1,
                     }
                 }

@@ -273,6 +273,17 @@ impl Stage {
         self.store = Rooms::new(self.rules);
     }
 
+    /// The store as it is now, as a replica may have it.
+    pub(crate) fn copy_of_store(&self) -> Rooms {
+        self.store.clone()
+    }
+
+    /// A replica takes over.
+    pub(crate) fn store_fails_over_to(&mut self, mut replica: Rooms) {
+        replica.restarted();
+        self.store = replica;
+    }
+
     /// An operator gives a room a capacity, by way of a node.
     pub(crate) fn sets_capacity(&mut self, room: &str, capacity: u32) {
         let outcome = self.store_does(room, Op::SetCapacity { capacity: Some(capacity) });

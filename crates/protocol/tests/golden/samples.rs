@@ -128,7 +128,16 @@ pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
         payload: SIGNAL,
     };
     let copies = Item::Copies { envelope: envelope.clone(), others: vec![Recipient { to: "carol", prev: 0, ticket }] };
-    let member = Seat { room: "r", member: true, place: 1, number: 2, version: 70_000, ahead: None, data: Some("{}") };
+    let member = Seat {
+        room: "r",
+        member: true,
+        place: 1,
+        number: 2,
+        incarnation: 80_000,
+        version: 70_000,
+        ahead: None,
+        data: Some("{}"),
+    };
     let waiting = Seat { member: false, ahead: Some(3), data: None, ..member };
     let changes = vec![
         RoomChange::Joined { client_id: "bob", data: Some("{}") },
@@ -151,7 +160,10 @@ pub(crate) fn items() -> Vec<(&'static str, Item<'static>)> {
         ("wanted", Item::Wanted { client_id: "bob", session: SESSION, born: 1 }),
         ("lingering", Item::Lingering { client_id: "bob", session: SESSION, born: 1, seq: 70_000, left: hold() }),
         ("seats", Item::Seats { client_id: "bob", session: SESSION, born: 1, seats: vec![member, waiting] }),
-        ("room_changed", Item::RoomChanged { room: "r", version: 70_000, changes, line_moved: true }),
+        (
+            "room_changed",
+            Item::RoomChanged { room: "r", incarnation: 80_000, version: 70_000, changes, line_moved: true },
+        ),
         ("copies", copies),
     ]
 }

@@ -141,12 +141,13 @@ fn envelope() -> impl Strategy<Value = Envelope<'static>> {
 }
 
 fn seat() -> impl Strategy<Value = Seat<'static>> {
-    (text(), any::<bool>(), any::<[u64; 3]>(), option::of(any::<u64>()), option::of(text())).prop_map(
-        |(room, member, [place, number, version], ahead, data)| Seat {
+    (text(), any::<bool>(), any::<[u64; 4]>(), option::of(any::<u64>()), option::of(text())).prop_map(
+        |(room, member, [place, number, incarnation, version], ahead, data)| Seat {
             room,
             member,
             place,
             number,
+            incarnation,
             version,
             ahead,
             data,
@@ -196,8 +197,15 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
         }),
         (text(), session(), any::<u64>(), vec(seat(), 0..4))
             .prop_map(|(client_id, session, born, seats)| Item::Seats { client_id, session, born, seats }),
-        (text(), any::<u64>(), vec(room_change(), 0..4), any::<bool>())
-            .prop_map(|(room, version, changes, line_moved)| Item::RoomChanged { room, version, changes, line_moved }),
+        (text(), any::<[u64; 2]>(), vec(room_change(), 0..4), any::<bool>()).prop_map(
+            |(room, [incarnation, version], changes, line_moved)| Item::RoomChanged {
+                room,
+                incarnation,
+                version,
+                changes,
+                line_moved
+            }
+        ),
         (envelope(), vec((text(), any::<u64>(), ticket()), 0..4)).prop_map(|(envelope, others)| {
             let others = others.into_iter().map(|(to, prev, ticket)| Recipient { to, prev, ticket }).collect();
             Item::Copies { envelope, others }

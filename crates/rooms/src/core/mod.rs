@@ -11,9 +11,11 @@ use self::room::Room;
 use crate::{Outcome, Request, Rules};
 
 /// Rooms of one process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Rooms {
     rules: Rules,
+    /// Which server process this is; of rooms that another one wrote last, writes may be lost.
+    run: u64,
     room_by_name: BTreeMap<RoomName, Room>,
     look_for_idle_at: i64,
 }
@@ -22,7 +24,12 @@ impl Rooms {
     /// No rooms yet.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, room_by_name: BTreeMap::new(), look_for_idle_at: 0 }
+        Self { rules, run: 0, room_by_name: BTreeMap::new(), look_for_idle_at: 0 }
+    }
+
+    /// Goes on as another server process, which may not have got the last writes.
+    pub fn restarted(&mut self) {
+        self.run += 1;
     }
 
     /// Carries out one operation at the time `now`, in milliseconds since 1970.
@@ -30,7 +37,7 @@ impl Rooms {
         let now = i64::try_from(now).unwrap_or(i64::MAX / 4);
         self.forget_idle(now);
         let room = self.room_by_name.entry(request.room.clone()).or_default();
-        let outcome = room.apply(&self.rules, now, &request.op);
+        let outcome = room.apply(&self.rules, self.run, now, &request.op);
         if room.is_blank() {
             self.room_by_name.remove(&request.room);
         }
@@ -50,7 +57,7 @@ impl Rooms {
     }
 
     fn forget_idle(&mut self, now: i64) {
-        let Self { rules, room_by_name, look_for_idle_at } = self;
+        let Self { rules, room_by_name, look_for_idle_at, .. } = self;
         if now >= *look_for_idle_at {
             *look_for_idle_at = now + rules.stale_ms();
             room_by_name.retain(|_, room| !room.is_over(rules, now));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_protocol::{ClientId, NodeId, SessionId};
 
-use crate::Who;
+use crate::{Seat, Standing, Who};
 
 /// Where a name stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,19 @@ impl Record {
     pub(super) fn has_done(&self, who: &Who) -> bool {
         self.session == who.session && who.number <= self.number
     }
+
+    /// Whether a seat that a node knows is later than this record: the command that made it is lost,
+    /// or that it was let in.
+    pub(super) fn is_behind(&self, seat: &Seat) -> bool {
+        let Seat { ref who, standing, .. } = *seat;
+        let is_same = self.session == who.session && self.number == who.number;
+        let was_let_in = is_same && self.place == Place::Waiting && matches!(standing, Standing::Member { .. });
+        !self.outdates(who) && (was_let_in || !self.has_done(who))
+    }
 }
 
 /// All records of a room, with the orders in which they are asked for.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Records {
     by_client: BTreeMap<ClientId, Record>,
     members_by_sign: BTreeSet<(i64, ClientId)>,

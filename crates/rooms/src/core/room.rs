@@ -6,10 +6,14 @@ use super::record::{Place, Record, Records};
 use crate::rules::millis;
 use crate::{Change, Member, Op, Outcome, Reason, Rules, Seat, Standing, Who};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Room {
     records: Records,
+    /// What it has from its first change on, with `incarnation` and `run`.
     version: Option<u64>,
+    incarnation: u64,
+    /// The server process that wrote it last.
+    run: u64,
     capacity: Option<u32>,
     /// The latest time that was given out as a place: no two are alike.
     last_place: i64,
@@ -29,11 +33,17 @@ struct Step<'a> {
 }
 
 impl Room {
-    pub(super) fn apply(&mut self, rules: &Rules, now: i64, op: &Op) -> Outcome {
+    pub(super) fn apply(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> Outcome {
         if now - self.touched > rules.stale_ms() && self.records.members() > 0 {
             // Nobody reached the store for so long: those who are here get time to say so.
             self.settled_at = now + rules.settle_ms();
         }
+        if self.version.is_some() && self.run != run {
+            // The last writes may not have come to this server.
+            self.incarnation = unsigned(now).max(self.incarnation + 1);
+            self.settled_at = now + rules.settle_ms();
+        }
+        self.run = run;
         self.touched = now;
         let mut step = Step { room: self, rules, now, changes: Vec::new(), line_moved: false };
         step.carry_out(op);
@@ -75,11 +85,10 @@ impl Step<'_> {
             Op::Drop { who, keep } => self.lose(who, millis(*keep)),
             Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.who)),
             Op::Restore { seats, version } => {
-                let mut is_news = self.room.version.is_some_and(|known| known > *version);
+                let mut is_news = false;
                 seats.iter().for_each(|seat| is_news |= self.restore(seat));
                 // Whoever has asked for the lost room was told that it has come to the present.
-                let present = u64::try_from(self.now).unwrap_or_default();
-                let known = self.room.version.unwrap_or(present).max(*version);
+                let known = self.room.version.unwrap_or(unsigned(self.now)).max(*version);
                 self.room.version = Some(known + u64::from(is_news));
             }
             Op::List { .. } | Op::Find { .. } => {}
@@ -168,21 +177,23 @@ impl Step<'_> {
 
     /// Says whether a member has come back, of whom those do not know who were told the state meanwhile.
     fn restore(&mut self, seat: &Seat) -> bool {
-        if self.room.records.get(&seat.who.client).is_some() {
-            self.refresh(&seat.who);
-            return false;
-        }
+        let known = self.room.records.get(&seat.who.client);
+        let (is_lost, was) = (known.is_none_or(|known| known.is_behind(seat)), known.map(|known| known.place));
         let (place, since) = match seat.standing {
-            Standing::Member { place } => (Place::Member, place),
-            Standing::Waiting { place, .. } => (Place::Waiting, place),
-            Standing::Out | Standing::Unknown => return false,
+            Standing::Member { place } if is_lost => (Place::Member, place),
+            Standing::Waiting { place, .. } if is_lost => (Place::Waiting, place),
+            _ => {
+                self.refresh(&seat.who);
+                return false;
+            }
         };
+        self.line_moved |= was == Some(Place::Waiting);
         let since = i64::try_from(since).unwrap_or(self.now);
         self.room.last_place = self.room.last_place.max(since);
         // Where one is given back, others may follow.
         self.room.settled_at = self.now + self.rules.settle_ms();
         self.put(&seat.who, since, seat.data.clone(), place);
-        place == Place::Member
+        place == Place::Member || was == Some(Place::Member)
     }
 
     fn expire(&mut self) {
@@ -243,13 +254,16 @@ impl Step<'_> {
         };
         let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();
         let Self { room, rules, now, changes, line_moved } = self;
-        let start = room.version.unwrap_or(u64::try_from(now).unwrap_or_default());
-        let version = start + changes.len() as u64;
+        let version = room.version.unwrap_or(unsigned(now)) + changes.len() as u64;
         if !changes.is_empty() {
             room.version = Some(version);
         }
+        if room.version.is_some() && room.incarnation == 0 {
+            room.incarnation = unsigned(now);
+        }
         let tells = line_moved || !changes.is_empty();
         Outcome {
+            incarnation: room.incarnation,
             version,
             capacity: room.capacity(rules),
             count: room.records.members() as u64,
@@ -275,4 +289,8 @@ impl Step<'_> {
         }
         (members, false)
     }
+}
+
+fn unsigned(time: i64) -> u64 {
+    u64::try_from(time).unwrap_or_default()
 }

@@ -17,6 +17,10 @@ end
 if version then
   redis.call('HSET', meta, 'touched', text(now))
 end
+if version and incarnation == 0 then
+  incarnation = now
+  redis.call('HSET', meta, 'run', run, 'incarnation', text(incarnation))
+end
 if text(last_place) ~= (known_meta.place or '0') then
   redis.call('HSET', meta, 'place', text(last_place))
 end
@@ -38,5 +42,5 @@ for _, key in ipairs(KEYS) do
 end
 return {
   new_version, own_capacity or default_capacity, count, redis.call('ZCARD', waiting), moved, more,
-  standings, changes, list, nodes, now < settled_at and 1 or 0,
+  standings, changes, list, nodes, now < settled_at and 1 or 0, incarnation,
 }

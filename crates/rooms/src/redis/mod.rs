@@ -8,7 +8,7 @@
 //! | `sig:{ROOM}:waiting` | sorted set | the line |
 //! | `sig:{ROOM}:checkin` | sorted set | those who wait or are gone, by their last sign of life |
 //! | `sig:{ROOM}:info` | hash | of each: session, its time, last number, node, time of joining, data |
-//! | `sig:{ROOM}:meta` | hash | version, capacity, last place given out, when it was last asked of, how many each node serves |
+//! | `sig:{ROOM}:meta` | hash | version, incarnation, run of the server that wrote last, capacity, last place given out, when it was last asked of, how many each node serves |
 //! | `sig:client:ID` | hash | the registry: node, session, since |
 //! | `sig:node:NODE:clients` | set | whom a node serves, for the cleaner |
 //! | `sig:nodes` | sorted set | nodes by their last heartbeat |

@@ -17,16 +17,31 @@ type Fields = (
     Vec<(String, String)>,
     Vec<String>,
     bool,
+    u64,
 );
 
 /// Reads the answer that `end.lua` gives.
 pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
-    let (version, capacity, count, waiting, line_moved, more, standings, changes, members, nodes, settling) = fields;
+    let (
+        version,
+        capacity,
+        count,
+        waiting,
+        line_moved,
+        more,
+        standings,
+        changes,
+        members,
+        nodes,
+        settling,
+        incarnation,
+    ) = fields;
     let mut nodes: Vec<_> =
         nodes.iter().map(|node| NodeId::new(node)).collect::<Result<_, _>>().map_err(StoreError::new)?;
     nodes.sort_unstable();
     Ok(Outcome {
+        incarnation,
         version,
         capacity: Some(capacity).filter(|&capacity| capacity > 0),
         count,

@@ -1,17 +1,31 @@
 -- version, then for each seat: client, session, born, number, node, m, w or o (none to give back), place, data
 local asked_of, list_after = {}, nil
-local told = tonumber(ARGV[9])
-local is_news = version and version > told
+local told, is_news = tonumber(ARGV[9]), false
 for at = 10, #ARGV, 8 do
-  local client, who = ARGV[at], who_at(at)
-  if read(client) then
+  local client, who, kind = ARGV[at], who_at(at), ARGV[at + 5]
+  local known = read(client)
+  local place = known and place_of(client)
+  if kind == 'o' or (known and not is_behind(known, place, who, kind)) then
     refresh(client, who)
-  elseif ARGV[at + 5] ~= 'o' then
+  else
+    if place == 'm' then
+      redis.call('ZREM', members, client)
+      redis.call('ZREM', order, client)
+      count = count - 1
+      is_news = true
+    elseif place == 'w' then
+      redis.call('ZREM', waiting, client)
+      moved = 1
+    end
+    redis.call('ZREM', checkin, client)
+    if place then
+      served(known.node, -1)
+    end
     who.since, who.data = ARGV[at + 6], ARGV[at + 7]
     last_place = math.max(last_place, tonumber(who.since))
     -- Where one is given back, others may follow.
     settled_at = now + settle
-    if ARGV[at + 5] == 'm' then
+    if kind == 'm' then
       redis.call('ZADD', members, now, client)
       redis.call('ZADD', order, who.since, client)
       count = count + 1

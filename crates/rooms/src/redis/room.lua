@@ -23,6 +23,9 @@ for i = 1, #fields, 2 do
   known_meta[fields[i]] = fields[i + 1]
 end
 local version, last_place = tonumber(known_meta.version), tonumber(known_meta.place) or 0
+local incarnation = tonumber(known_meta.incarnation) or 0
+-- The server process that runs this, which may not be the one that wrote the room last.
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 -- The store had lost this room, or nobody could reach it: until then those come back who had seats, nobody else gets one, and nobody
 -- is taken for gone.
 local settled_at = tonumber(known_meta.settled) or 0
@@ -31,6 +34,12 @@ local count = redis.call('ZCARD', members)
 if now - (tonumber(known_meta.touched) or now) > stale and count > 0 then
   settled_at = now + settle
   redis.call('HSET', meta, 'settled', text(settled_at))
+end
+if version and known_meta.run ~= run then
+  -- The last writes may not have come to this server.
+  incarnation = math.max(now, incarnation + 1)
+  settled_at = now + settle
+  redis.call('HSET', meta, 'run', run, 'incarnation', text(incarnation), 'settled', text(settled_at))
 end
 local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}
 
@@ -67,6 +76,14 @@ end
 
 local function has_done(known, who)
   return known.session == who.session and tonumber(who.number) <= tonumber(known.number)
+end
+
+-- Whether a seat that a node knows is later than what is known here: the command that made it is
+-- lost, or that it was let in.
+local function is_behind(known, place, who, kind)
+  local is_same = known.session == who.session and tonumber(known.number) == tonumber(who.number)
+  local was_let_in = is_same and place == 'w' and kind == 'm'
+  return not outdates(known, who) and (was_let_in or not has_done(known, who))
 end
 
 local function next_place()

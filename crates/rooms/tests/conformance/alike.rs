@@ -1,15 +1,15 @@
 //! Whatever is asked of them, in whatever order: both stores say the same.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
-use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rules, Seat, Standing, Store, Who};
+use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rooms, Rules, Seat, Standing, Who};
 
-use crate::people::{House, STALE};
+use crate::people::STALE;
 use crate::server::Server;
 
 fn someone() -> impl Strategy<Value = Who> {
@@ -36,8 +36,8 @@ fn seats() -> impl Strategy<Value = Vec<Seat>> {
     prop::collection::vec(seat, 1..4)
 }
 
-/// An operation, and the seconds that pass before it.
-fn step() -> impl Strategy<Value = (u64, Op)> {
+/// An operation, the seconds that pass before it, and whether another server process goes on then.
+fn step() -> impl Strategy<Value = (u64, bool, Op)> {
     let op = prop_oneof![
         6 => (someone(), data()).prop_map(|(who, data)| Op::Join { who, data }),
         3 => someone().prop_map(|who| Op::Leave { who }),
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = (u64, Op)> {
         2 => someone().prop_map(|who| Op::Find { client: who.client }),
         1 => prop::option::of(0..4_u32).prop_map(|capacity| Op::SetCapacity { capacity }),
     ];
-    (prop_oneof![3 => Just(0_u64), 2 => 0..20_u64, 1 => 30..400_u64], op)
+    (prop_oneof![3 => Just(0_u64), 2 => 0..20_u64, 1 => 30..400_u64], prop::bool::weighted(0.03), op)
 }
 
 #[test]
@@ -64,27 +64,29 @@ fn redis_answers_every_operation_as_memory_does() {
         stale_at_once: 2,
         ..Rules::default()
     };
-    let mut rooms = 0;
-    let house = House::memory(rules);
-    let given = Clock::Given(Arc::clone(&house.clock));
+    let clock = Arc::new(AtomicU64::new(1_800_000_000_000));
+    let given = Clock::Given(Arc::clone(&clock));
     let redis = runtime.block_on(async { RedisStore::new(&server.url(), rules, given).unwrap() });
-    let redis = Store::Redis(redis);
     let mut cases = std::cell::RefCell::new(0);
     let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
     runner
         .run(&prop::collection::vec(step(), 1..40), |steps| {
             let case = cases.replace_with(|case| *case + 1);
             let room = RoomName::new(&format!("room-{case}")).unwrap();
-            for (at, (seconds, op)) in steps.into_iter().enumerate() {
-                house.clock.fetch_add(seconds * 1000, Ordering::Relaxed);
+            let mut rooms = Rooms::new(rules);
+            for (at, (seconds, restarts, op)) in steps.into_iter().enumerate() {
+                let now = clock.fetch_add(seconds * 1000, Ordering::Relaxed) + seconds * 1000;
+                if restarts {
+                    rooms.restarted();
+                    server.forget_run(room.as_str());
+                }
                 let request = Request { room: room.clone(), op };
-                let memory = runtime.block_on(house.store.apply(vec![request.clone()]));
+                let memory = rooms.apply(now, &request);
                 let other = runtime.block_on(redis.apply(vec![request.clone()]));
-                prop_assert_eq!(memory, other, "step {}: {:?}", at, request);
+                prop_assert_eq!(vec![Ok(memory)], other, "step {}: {:?}", at, request);
             }
             Ok(())
         })
         .unwrap();
-    rooms += *cases.get_mut();
-    assert!(rooms >= 300);
+    assert!(*cases.get_mut() >= 300);
 }

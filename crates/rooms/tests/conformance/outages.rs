@@ -101,3 +101,25 @@ async fn a_server_that_has_turned_a_newcomer_away_is_asked_again() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+#[tokio::test]
+async fn server_with_an_old_snapshot_raises_the_incarnation() {
+    let mut house = House::redis(rules(2));
+    let alice = house.join("alice").await;
+    assert_eq!(house.server.as_ref().unwrap().cli(&["save"]), "OK");
+    let bob = house.join("bob").await;
+    assert!(alice.incarnation > 0 && alice.incarnation == bob.incarnation && !bob.settling);
+    house.server.as_mut().unwrap().restart_empty();
+    let list = Request { room: house.room.clone(), op: Op::List { after: None } };
+    let start = Instant::now();
+    let found = loop {
+        match house.store.apply(vec![list.clone()]).await.pop().unwrap() {
+            Ok(outcome) => break outcome,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!((found.version, found.count), (alice.version, 1), "the snapshot is loaded");
+    assert!(found.incarnation > bob.incarnation && found.settling, "{found:?}");
+    assert!(!crate::people::is_member(&house.join("carol").await), "bob's seat is not given away");
+}

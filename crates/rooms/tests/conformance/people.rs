@@ -53,6 +53,14 @@ impl House {
         self.clock.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
+    /// Another server process goes on with the room.
+    pub(crate) fn fails_over(&self) {
+        match &self.store {
+            Store::Memory(store) => store.restarted(),
+            Store::Redis(_) => self.server.as_ref().unwrap().forget_run(self.room.as_str()),
+        }
+    }
+
     pub(crate) async fn ask(&self, op: Op) -> Outcome {
         self.store.apply(vec![Request { room: self.room.clone(), op }]).await.pop().unwrap().unwrap()
     }

@@ -216,3 +216,60 @@ async fn who_joined_an_emptied_room_before_the_others_are_back_makes_them_see_a_
     })
     .await;
 }
+
+#[tokio::test]
+async fn store_restores_what_a_failover_lost_before_it_admits() {
+    on_both(rules(2), async |mut house| {
+        let alice = house.join("alice").await;
+        let bob = house.join("bob").await;
+        // What a replica has that did not get bob's join: the room as it was before.
+        house.room = signaling_protocol::RoomName::new("as-the-replica-has-it").unwrap();
+        let old = house.join("alice").await;
+        assert!(old.incarnation > 0 && bob.incarnation == alice.incarnation);
+        house.fails_over();
+        let eve = house.join("eve").await;
+        assert!(!is_member(&eve) && eve.settling && eve.incarnation > old.incarnation, "{eve:?}");
+        let seats = vec![seat(who("alice"), alice.standings[0]), seat(who("bob"), bob.standings[0])];
+        let restored = house.ask(Op::Restore { seats, version: old.version + 1 }).await;
+        assert_eq!((restored.count, restored.waiting, restored.incarnation), (2, 1, eve.incarnation));
+        assert!(restored.version > old.version + 1, "who was told the state meanwhile must be told it again");
+        house.pass(STALE / 2);
+        house.refresh(&["alice", "bob", "eve"]).await;
+        assert_eq!(house.members().await, ["alice", "bob"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn store_takes_a_seat_for_later_when_its_command_was_lost() {
+    on_both(rules(1), async |mut house| {
+        house.join("alice").await;
+        house.join("bob").await;
+        house.leave("alice").await;
+        let again = house.join("alice").await;
+        assert_eq!(house.members().await, ["bob"]);
+        house.fails_over();
+        // Lost: bob left, and alice, who had waited since, was let in.
+        let place = match again.standings[..] {
+            [Standing::Waiting { place, .. }] => place,
+            ref other => panic!("{other:?}"),
+        };
+        let let_in = Who { number: 4, ..who("alice") };
+        let seats = vec![seat(let_in, Standing::Member { place: place + 5 })];
+        let restored = house.ask(Op::Restore { seats, version: again.version }).await;
+        assert!(is_member(&restored) && restored.waiting == 0, "{restored:?}");
+        // Lost: carol's second join.
+        let carol = house.who("carol");
+        house.ask(Op::Join { who: carol.clone(), data: None }).await;
+        let left = house.leave("carol").await;
+        assert_eq!(left.standings, [Standing::Out]);
+        let later = Who { number: carol.number + 2, ..carol.clone() };
+        let standing = Standing::Member { place: place + 9 };
+        let restored = house.ask(Op::Restore { seats: vec![seat(later, standing)], version: left.version }).await;
+        assert!(is_member(&restored));
+        let seats = vec![seat(carol, standing)];
+        let earlier = house.ask(Op::Restore { seats, version: restored.version }).await;
+        assert!(is_member(&earlier) && earlier.version == restored.version, "what is older changes nothing");
+    })
+    .await;
+}

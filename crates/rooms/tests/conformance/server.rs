@@ -8,6 +8,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+/// Takes another name than any server process has.
+const FORGET_RUN: &str =
+    "if redis.call('HEXISTS', KEYS[1], 'run') == 1 then redis.call('HSET', KEYS[1], 'run', '-') end";
+
 /// Ends when dropped.
 pub(crate) struct Server {
     child: Child,
@@ -51,7 +55,7 @@ impl Server {
         server
     }
 
-    /// Stops it without a word, and starts it again without its data.
+    /// Stops it without a word, and starts it again without its data, or with what it has saved by then.
     pub(crate) fn restart_empty(&mut self) {
         self.stop();
         self.child = spawn(&self.dir, self.port, self.cluster);
@@ -74,6 +78,11 @@ impl Server {
     pub(crate) fn url(&self) -> String {
         let kind = if self.cluster { "redis-cluster" } else { "redis" };
         format!("{kind}://127.0.0.1:{}", self.port)
+    }
+
+    /// A room seems to have been written last by another server process.
+    pub(crate) fn forget_run(&self, room: &str) {
+        self.cli(&["eval", FORGET_RUN, "1", &format!("sig:{{{room}}}:meta")]);
     }
 
     /// What `redis-cli` says.

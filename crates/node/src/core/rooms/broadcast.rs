@@ -13,6 +13,7 @@ use super::super::outbox::Sent;
 use super::super::{NodeCore, SessionKey};
 use super::command::Refusal;
 use super::guest::{Ask, Command};
+use super::here::RoomHere;
 use super::task::{RoomTask, Urgency};
 
 /// A broadcast whose members have not all got their fates.
@@ -69,9 +70,17 @@ impl NodeCore {
         command: &Command,
         outcome: Outcome,
     ) {
-        let Outcome { version, changes, line_moved, members, more, count, .. } = outcome;
         let is_first_page = self.rooms.guests.get(&session).is_some_and(|guest| guest.found.is_empty());
-        if is_first_page && let Err(refusal) = self.weigh(now, command, count.saturating_sub(1)) {
+        let is_other = |here: &RoomHere| here.follower.is_other(outcome.incarnation);
+        let may_miss = match is_first_page {
+            true => self.may_miss_members(room, &outcome),
+            false => self.rooms.here.get(room).is_some_and(is_other),
+        };
+        let at = outcome.stamp();
+        let Outcome { changes, line_moved, members, more, count, .. } = outcome;
+        if may_miss {
+            self.hold_command(now, session, (command.at, command.seq));
+        } else if is_first_page && let Err(refusal) = self.weigh(now, command, count.saturating_sub(1)) {
             self.finish(session, &[], Some(&refusal));
         } else if let Some(guest) = self.rooms.guests.get_mut(&session) {
             guest.found.extend(members.into_iter().map(|member| member.client));
@@ -84,7 +93,7 @@ impl NodeCore {
                 self.next_command(session);
             }
         }
-        self.room_changed(now, room, version, changes, line_moved);
+        self.room_changed(now, room, at, changes, line_moved);
     }
 
     /// Sends the broadcast that is the session's first command to all that were found but its sender.

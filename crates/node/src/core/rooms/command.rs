@@ -1,6 +1,6 @@
 //! Commands of clients: each session's in order, one at a time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::server::ServerMessage;
@@ -10,6 +10,7 @@ use signaling_rooms::{Op, Outcome, Standing, StoreError};
 
 use super::super::{NodeCore, SessionKey};
 use super::guest::{Ask, Command, Guest, Place};
+use super::here::RoomHere;
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{MAX_SHOWN, words};
 
@@ -17,6 +18,21 @@ use super::{MAX_SHOWN, words};
 const RETRY_AFTER_MS: u64 = 1_000;
 /// A line that is full is long: it does not move up at once.
 const LINE_RETRY_AFTER_MS: u64 = 10_000;
+
+/// So long the answer to a command is held back while members may be missing from it.
+const HOLD_FOR: Duration = Duration::from_secs(2);
+/// And so often the store is asked again.
+const HOLD_AGAIN: Duration = Duration::from_millis(200);
+/// A call to the store has ended by then.
+const LONGEST_CALL: Duration = Duration::from_secs(10);
+
+/// A session's first command, whose answer is held back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    command: (SessionKey, u64),
+    until: Instant,
+    again: Instant,
+}
 
 /// Why a command is not carried out.
 #[derive(Clone, Copy)]
@@ -162,7 +178,7 @@ impl NodeCore {
         let Some(command) = first.filter(|first| (first.at, first.seq) == (at, seq)).cloned() else {
             // It has moved on, and asks there again. What it has brought about is told all the same.
             if let Ok(outcome) = answer {
-                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
             return;
         };
@@ -176,14 +192,18 @@ impl NodeCore {
                 }
                 self.rooms.is_out(room, session);
                 self.finish(session, &[left(room)], None);
-                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+            }
+            (Ask::Members { after: None }, Ok(outcome)) if self.may_miss_members(room, &outcome) => {
+                self.hold_command(now, session, (at, seq));
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
             (Ask::Members { after }, Ok(outcome)) => {
                 if after.is_none() && !outcome.more && self.attached_key(session) == Some(command.at) {
-                    self.rooms.knows(room, session, outcome.version);
+                    self.rooms.knows(room, session, outcome.stamp());
                 }
                 self.finish(session, &[words::joined(room, &outcome)], None);
-                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
             (Ask::Broadcast { .. }, Ok(outcome)) => self.members_found(now, session, room, &command, outcome),
         }
@@ -219,16 +239,51 @@ impl NodeCore {
             self.rooms.is_out(room, session);
         } else {
             let data = data.or_else(|| guest.places.remove(room).and_then(|place| place.data));
-            let place = Place { standing, data, number: command.number, told: outcome.version, told_line };
+            let at = outcome.stamp();
+            let place = Place { standing, data, number: command.number, told: at, told_line };
             guest.places.insert(room.clone(), place);
-            self.rooms.is_in(room, session, standing, outcome.version);
-            self.rooms.knows(room, session, outcome.version);
+            self.rooms.is_in(room, session, standing, at);
+            let is_first = |here: &&mut RoomHere| here.follower.at() == at && !outcome.settling;
+            if !outcome.members.is_empty()
+                && let Some(here) = self.rooms.here.get_mut(room).filter(is_first)
+            {
+                here.lists(&outcome.members, outcome.more);
+            }
+            self.rooms.knows(room, session, at);
         }
         match refusal {
             Some(refusal) => self.finish(session, &[], Some(&refusal)),
             None => self.finish(session, &[reply], None),
         }
-        self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+    }
+
+    /// Members may be missing from what the store has answered to a session's first command: it is asked again until they are back,
+    /// or the client is.
+    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, u64)) {
+        let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
+        let held = held.unwrap_or(Held { command, until: now + HOLD_FOR, again: now });
+        if now >= held.until {
+            return self.finish(session, &[], Some(&STORE_AWAY));
+        }
+        self.rooms.held.insert(session, Held { again: now + HOLD_AGAIN, ..held });
+    }
+
+    /// Asks again for those whose answers were held back for long enough.
+    pub(super) fn ask_for_held(&mut self, now: Instant) {
+        let due = |(session, held): (&SessionId, &Held)| (now >= held.again).then_some((*session, held.command));
+        let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
+        for (session, command) in due {
+            let guest = self.rooms.guests.get(&session);
+            let first = guest.and_then(|guest| guest.commands.front()).map(|first| (first.at, first.seq));
+            if first != Some(command) {
+                self.rooms.held.remove(&session);
+            } else if let Some(held) = self.rooms.held.get_mut(&session) {
+                // Not again before there is an answer.
+                held.again = held.until + LONGEST_CALL;
+                self.next_command(session);
+            }
+        }
     }
 
     /// Answers the first command of a session and goes on to the next.

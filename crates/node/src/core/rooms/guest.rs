@@ -6,15 +6,20 @@ use std::time::Instant;
 
 use signaling_protocol::seats::Seat as SeatState;
 use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
-use signaling_rooms::{Seat, Standing, Who};
+use signaling_rooms::{Seat, Stamp, Standing, Who};
 
 use super::super::SessionKey;
 use super::super::life::Life;
 use super::reach::LetThrough;
 use super::task::Purpose;
 
-/// The version of which a client is told that has to be given the whole state.
-pub(super) const UNTOLD: u64 = 0;
+/// What a client was told of a room that has to be given the whole state.
+pub(super) const UNTOLD: Stamp = Stamp { incarnation: 0, version: 0 };
+
+/// Whether a client that was told `told` does not know all of `known`.
+pub(super) fn is_behind(told: Stamp, known: Stamp) -> bool {
+    told.incarnation != known.incarnation || told.version < known.version
+}
 
 /// A place in a room.
 #[derive(Debug, Clone)]
@@ -23,8 +28,8 @@ pub(super) struct Place {
     pub(super) data: Option<Box<str>>,
     /// Of the last command that concerned it.
     pub(super) number: u64,
-    /// The room's version that the client knows, or [`UNTOLD`]: so the next node knows too.
-    pub(super) told: u64,
+    /// The room's state that the client knows, or [`UNTOLD`]: so the next node knows too.
+    pub(super) told: Stamp,
     /// How many its client was told to be in front of it, and when.
     pub(super) told_line: Option<(u64, Instant)>,
 }
@@ -139,9 +144,10 @@ impl Guest {
                 Standing::Waiting { place, .. } => (false, place),
                 Standing::Out | Standing::Unknown => continue,
             };
-            let (room, number, version, ahead, data) =
-                (room.as_str(), *number, *told, told_line.map(|(ahead, _)| ahead), data.as_deref());
-            seats.push(SeatState { room, member, place, number, version, ahead, data });
+            let Stamp { incarnation, version } = *told;
+            let (room, number, ahead, data) =
+                (room.as_str(), *number, told_line.map(|(ahead, _)| ahead), data.as_deref());
+            seats.push(SeatState { room, member, place, number, incarnation, version, ahead, data });
         }
         seats
     }

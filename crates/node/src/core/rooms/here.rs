@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use signaling_protocol::{RoomName, SessionId};
-use signaling_rooms::{Follower, Standing};
+use signaling_protocol::{ClientId, RoomName, SessionId};
+use signaling_rooms::{Change, Follower, Member, Stamp, Standing};
 
 use super::Rooms;
-use super::guest::{Place, UNTOLD};
+use super::guest::{Place, UNTOLD, is_behind};
 use super::others::Others;
+
+/// Most members of a room whose names are kept.
+const MOST_LISTED: usize = 1_000;
 
 /// A room that somebody of this node is in, or waits for.
 #[derive(Debug)]
@@ -27,14 +30,16 @@ pub(super) struct RoomHere {
     pub(super) unconfirmed: BTreeSet<SessionId>,
     /// Members that the store was asked about.
     pub(super) others: Others,
+    /// All members that the clients here were told of, if they fill one page.
+    listed: Option<BTreeSet<ClientId>>,
     pub(super) line_moved: bool,
     pub(super) line_told: Option<Instant>,
 }
 
 impl RoomHere {
-    fn new(version: u64) -> Self {
+    fn new(at: Stamp) -> Self {
         Self {
-            follower: Follower::new(version),
+            follower: Follower::new(at),
             sessions: BTreeSet::new(),
             waiting: BTreeSet::new(),
             uninformed: BTreeSet::new(),
@@ -43,6 +48,7 @@ impl RoomHere {
             ask_after: None,
             unconfirmed: BTreeSet::new(),
             others: Others::default(),
+            listed: None,
             line_moved: false,
             line_told: None,
         }
@@ -55,15 +61,50 @@ impl RoomHere {
             && self.unconfirmed.is_empty()
             && !self.line_moved
     }
+
+    /// These are all members, or only the first.
+    pub(super) fn lists(&mut self, members: &[Member], more: bool) {
+        let all = || members.iter().map(|member| member.client.clone()).collect();
+        self.listed = (!more && members.len() <= MOST_LISTED).then(all);
+    }
+
+    /// The clients here are told of a change.
+    pub(super) fn lists_change(&mut self, change: &Change) {
+        let Some(listed) = &mut self.listed else { return };
+        match change {
+            Change::Joined(member) if listed.len() >= MOST_LISTED && !listed.contains(&member.client) => {
+                self.listed = None;
+            }
+            Change::Joined(member) => {
+                listed.insert(member.client.clone());
+            }
+            Change::Left { client, .. } => {
+                listed.remove(client);
+            }
+        }
+    }
+
+    /// Whether all members that are known here are among these. Not, if it is not known who is one.
+    pub(super) fn knows_none_but(&self, members: &[Member]) -> bool {
+        let Some(mut known) = self.listed.clone() else { return false };
+        for change in self.follower.pending() {
+            match change {
+                Change::Joined(member) => known.insert(member.client.clone()),
+                Change::Left { client, .. } => known.remove(client),
+            };
+        }
+        let members: BTreeSet<_> = members.iter().map(|member| &member.client).collect();
+        known.iter().all(|client| members.contains(client))
+    }
 }
 
 impl Rooms {
-    /// A session has a place in a room, whose version `version` its client knows.
-    pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: Standing, version: u64) {
-        let here = self.here.entry(room.clone()).or_insert_with(|| RoomHere::new(version));
-        if here.follower.version() == UNTOLD {
+    /// A session has a place in a room, whose state `at` its client knows.
+    pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: Standing, at: Stamp) {
+        let here = self.here.entry(room.clone()).or_insert_with(|| RoomHere::new(at));
+        if here.follower.version() == UNTOLD.version {
             // Nobody else here knows of any version.
-            here.follower = Follower::new(version);
+            here.follower = Follower::new(at);
         }
         here.sessions.insert(session);
         if matches!(standing, Standing::Waiting { .. }) {
@@ -99,13 +140,13 @@ impl Rooms {
         }
     }
 
-    /// A client is about to be told how things stood in a room at `version`. Others here may know of later changes, which nobody
+    /// A client is about to be told the state `at` of a room. Others here may know of later changes, which nobody
     /// tells again: then it is given the whole state once more.
-    pub(super) fn knows(&mut self, room: &RoomName, session: SessionId, version: u64) {
+    pub(super) fn knows(&mut self, room: &RoomName, session: SessionId, at: Stamp) {
         if let Some(place) = self.place(session, room) {
-            place.told = version;
+            place.told = at;
         }
-        if self.here.get(room).is_some_and(|here| here.follower.version() > version) {
+        if self.here.get(room).is_some_and(|here| is_behind(at, here.follower.at())) {
             self.is_uninformed(room, session);
         }
     }

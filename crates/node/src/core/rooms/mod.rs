@@ -40,6 +40,7 @@ use std::time::{Duration, Instant};
 use signaling_edge::core::Rate;
 use signaling_protocol::{RoomName, SessionId};
 
+use self::command::Held;
 use self::guest::Guest;
 use self::here::RoomHere;
 use self::registry::Arrivals;
@@ -90,6 +91,13 @@ pub(super) struct Rooms {
     urgent: VecDeque<RoomTask>,
     background: VecDeque<RoomTask>,
     refresh_at: Instant,
+    refill_after: Instant,
+    store_is_away: bool,
+    probe_at: Instant,
+    /// The room that was looked at last.
+    probed: Option<RoomName>,
+    /// Sessions whose first command waits for members to be back.
+    held: BTreeMap<SessionId, Held>,
     look_for_ended_at: Instant,
     arrivals: Arrivals,
     counts: RoomCounts,
@@ -135,6 +143,11 @@ impl Rooms {
             urgent: VecDeque::new(),
             background: VecDeque::new(),
             refresh_at: start + settings.presence,
+            refill_after: start,
+            store_is_away: false,
+            probe_at: start,
+            probed: None,
+            held: BTreeMap::new(),
             look_for_ended_at: start,
             arrivals: Arrivals::new(settings.registered),
             counts: RoomCounts::default(),

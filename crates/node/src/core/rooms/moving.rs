@@ -7,21 +7,21 @@ use signaling_protocol::forward::Item;
 use signaling_protocol::seats::{Seat, SessionState};
 use signaling_protocol::{ClientId, RoomName, SessionId};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::Standing;
+use signaling_rooms::{Stamp, Standing};
 
 use super::super::session::Arrival;
 use super::super::{NodeCore, PeerKey, SessionKey};
-use super::guest::{Ask, Command, Guest, Place, UNTOLD};
+use super::guest::{Ask, Command, Guest, Place, UNTOLD, is_behind};
 
 /// A seat that a node may not have checked with the store yet.
 fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
-    let Seat { room, member, place, number, version, ahead, data } = *seat;
+    let Seat { room, member, place, number, incarnation, version, ahead, data } = *seat;
     let standing = if member { Standing::Member { place } } else { Standing::Waiting { place, ahead: 0 } };
     let place = Place {
         standing,
         data: data.map(Box::from),
         number,
-        told: version,
+        told: Stamp { incarnation, version },
         told_line: ahead.map(|ahead| (ahead, now)),
     };
     Some((RoomName::new(room).ok()?, place))
@@ -35,7 +35,7 @@ impl NodeCore {
         let guest = self.rooms.guests.get(&session.id);
         let mut seats = guest.map(Guest::seat_states).unwrap_or_default();
         if !as_it_stands {
-            seats.iter_mut().for_each(|seat| seat.version = UNTOLD);
+            seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
         }
         SessionState { resumed: session.resumed, seats }.to_bytes()
     }
@@ -59,8 +59,8 @@ impl NodeCore {
             if arrival.newcomer {
                 place.told_line = None;
             }
-            let known = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
-            let missed_some = arrival.newcomer || place.told == UNTOLD || place.told < known;
+            let known = self.rooms.here.get(room).map_or(UNTOLD, |here| here.follower.at());
+            let missed_some = arrival.newcomer || place.told == UNTOLD || is_behind(place.told, known);
             missed.push((room.clone(), place.is_member() && missed_some));
         }
         for (room, missed) in missed {

@@ -1,15 +1,16 @@
 //! Seats are kept alive, given back to a store that has lost them, and given up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::{RoomName, SessionId};
-use signaling_rooms::{Op, Outcome, Seat, Standing};
+use signaling_rooms::{Op, Outcome, Seat, Stamp, Standing};
 
 use super::super::NodeCore;
 use super::Rooms;
-use super::guest::{Ask, Command};
+use super::guest::{Ask, Command, UNTOLD};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words;
 
@@ -19,6 +20,11 @@ const SEATS_AT_ONCE: usize = 200;
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(500);
 /// Somebody in line is told the place no more often. A little less than what the store is asked by, whose answers come unevenly.
 const BETWEEN_PLACES: Duration = Duration::from_millis(950);
+/// How often the store is looked at while nothing else is asked of it, and how many rooms at a time: a cluster has several servers.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+const PROBES: usize = 8;
+/// Where one room may be lost others may be too, and all are refreshed; not again for those that are found by it.
+const BETWEEN_REFILLS: Duration = Duration::from_secs(5);
 /// If the last round of refreshes has not been carried out, the next comes so much later.
 const POSTPONE: Duration = Duration::from_secs(1);
 
@@ -43,6 +49,36 @@ impl Rooms {
             }
         }
     }
+
+    /// The store has answered, or has not. Once it does again, it hears of all who are here.
+    pub(super) fn store_answered(&mut self, now: Instant, is_there: bool) {
+        let was_away = std::mem::replace(&mut self.store_is_away, !is_there);
+        if was_away && is_there {
+            self.refresh_at = self.refresh_at.min(self.refill_after.max(now));
+            self.refill_after = self.refresh_at + POSTPONE;
+        }
+    }
+
+    /// The store may have lost everything.
+    fn refill(&mut self, now: Instant) {
+        if now >= self.refill_after {
+            self.refresh_at = self.refresh_at.min(now);
+            self.refill_after = now + BETWEEN_REFILLS;
+        }
+    }
+
+    /// Looks at some rooms in turn: another server may answer for them.
+    fn probe(&mut self) {
+        let behind = self.probed.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let rooms: Vec<_> =
+            self.here.range((behind, Bound::Unbounded)).map(|(room, _)| room.clone()).take(PROBES).collect();
+        if rooms.len() == PROBES {
+            self.probed = rooms.last().cloned();
+        }
+        for room in rooms {
+            self.ask(Urgency::Background, RoomTask::new(Purpose::Probe, room, Op::Refresh { seats: Vec::new() }));
+        }
+    }
 }
 
 impl NodeCore {
@@ -53,12 +89,19 @@ impl NodeCore {
             self.look_for_ended(now);
         }
         self.attend_rooms(now);
+        self.ask_for_held(now);
         if now >= self.rooms.refresh_at {
             if self.rooms.background.is_empty() {
                 self.rooms.refresh_at = now + self.rooms.settings.presence;
                 self.refresh_all();
             } else {
                 self.rooms.refresh_at = now + POSTPONE;
+            }
+        }
+        if now >= self.rooms.probe_at {
+            self.rooms.probe_at = now + PROBE_EVERY;
+            if self.rooms.background.is_empty() {
+                self.rooms.probe();
             }
         }
     }
@@ -88,10 +131,18 @@ impl NodeCore {
     }
 
     fn refresh(&mut self, room: &RoomName, sessions: BTreeSet<SessionId>) {
+        let here = self.rooms.here.get(room);
+        let known = here.map_or(UNTOLD, |here| here.follower.at());
+        let is_lost = here.is_some_and(|here| here.follower.may_be_lost());
         let sessions: Vec<_> = sessions.into_iter().filter(|session| self.answers_for(*session)).collect();
         for sessions in sessions.chunks(SEATS_AT_ONCE) {
             let (sessions, seats) = self.seats(room, sessions.iter().copied());
-            let task = RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), Op::Refresh { seats });
+            self.rooms.counts.restored += if is_lost { seats.len() as u64 } else { 0 };
+            let op = match is_lost {
+                true => Op::Restore { seats, version: known.version },
+                false => Op::Refresh { seats },
+            };
+            let task = RoomTask::new(Purpose::Seats { seats: sessions, known }, room.clone(), op);
             self.rooms.ask(Urgency::Background, task);
         }
     }
@@ -128,12 +179,49 @@ impl NodeCore {
         if lost.is_empty() {
             return true;
         }
-        let version = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
+        let known = self.rooms.here.get(room).map_or(UNTOLD, |here| here.follower.at());
         let (sessions, seats) = self.seats(room, lost.into_iter());
         self.rooms.counts.restored += seats.len() as u64;
-        let op = Op::Restore { seats, version };
-        self.rooms.ask(Urgency::Background, RoomTask::new(Purpose::Seats { seats: sessions }, room.clone(), op));
+        let op = Op::Restore { seats, version: known.version };
+        self.rooms.ask(Urgency::Background, RoomTask::new(Purpose::Seats { seats: sessions, known }, room.clone(), op));
         false
+    }
+
+    /// The store has answered of a room. Says whether it may have lost what is known of it here.
+    pub(super) fn look_for_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
+        let Some(here) = self.rooms.here.get(room) else { return false };
+        let fell = match *purpose {
+            Purpose::Seats { known, .. } => known.incarnation == at.incarnation && at.version < known.version,
+            _ => false,
+        };
+        let is_lost = fell || here.follower.is_other(at.incarnation);
+        if is_lost {
+            self.store_has_lost(now, room, at.incarnation);
+        }
+        is_lost
+    }
+
+    /// The store may have lost what is known of a room here: it is given back, and asked for.
+    pub(super) fn store_has_lost(&mut self, now: Instant, room: &RoomName, incarnation: u64) {
+        let Some(here) = self.rooms.here.get_mut(room) else { return };
+        if here.follower.is_other(incarnation) {
+            if !here.follower.may_be_lost() {
+                here.ask_after = None;
+            }
+            here.follower.exists(now, Stamp { incarnation, version: 0 });
+        } else {
+            here.follower.fell(now);
+            // The same version may be another state by now.
+            for session in &here.sessions {
+                let guest = self.rooms.guests.get_mut(session);
+                if let Some(place) = guest.and_then(|guest| guest.places.get_mut(room)) {
+                    place.told = UNTOLD;
+                }
+            }
+        }
+        self.rooms.active.insert(room.clone());
+        self.rooms.refill(now);
+        self.ask_state(now, room);
     }
 
     /// Where one session stands in a room, unless it has asked for something else since. Its place in the line is told with that
@@ -157,8 +245,8 @@ impl NodeCore {
         match standing {
             Standing::Member { .. } => {
                 if matches!(was, Standing::Waiting { .. }) {
-                    let version = self.rooms.here.get(room).map_or(0, |here| here.follower.version());
-                    self.rooms.is_in(room, session, standing, version);
+                    let at = self.rooms.here.get(room).map_or(UNTOLD, |here| here.follower.at());
+                    self.rooms.is_in(room, session, standing, at);
                     self.say_state(session);
                     self.rooms.is_uninformed(room, session);
                 }
@@ -167,7 +255,7 @@ impl NodeCore {
                 if matches!(was, Standing::Member { .. }) {
                     // What it was told of the line before it was let in is no news of this one.
                     place.told_line = None;
-                    self.rooms.is_in(room, session, standing, 0);
+                    self.rooms.is_in(room, session, standing, UNTOLD);
                     self.say_state(session);
                 }
                 let Some((key, queue_length)) = attached.zip(queue_length) else { return };

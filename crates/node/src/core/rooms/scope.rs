@@ -16,6 +16,7 @@ use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{Refusal, STORE_AWAY};
 use super::guest::{Ask, Command, Guest, Place};
+use super::here::RoomHere;
 use super::task::{RoomTask, Urgency};
 
 /// For how long the store's word is gone by. While it is away, for longer.
@@ -85,13 +86,25 @@ impl NodeCore {
         to: &ClientId,
         answer: Result<Outcome, StoreError>,
     ) {
+        let may_be_lost = |outcome: &Outcome| {
+            let is_other = |here: &RoomHere| here.follower.is_other(outcome.incarnation);
+            let is_in = matches!(outcome.standings[..], [Standing::Member { .. }]);
+            !is_in && (outcome.settling || self.rooms.here.get(room).is_some_and(is_other))
+        };
         let is_known = match answer {
+            Ok(outcome) if may_be_lost(&outcome) => {
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+                if !self.rooms.share_a_room(session, to, |_| true) {
+                    return self.finish(session, &[], Some(&STORE_AWAY));
+                }
+                true
+            }
             Ok(outcome) => {
                 let is_in = matches!(outcome.standings[..], [Standing::Member { .. }]);
                 if let Some(here) = self.rooms.here.get_mut(room) {
                     here.others.knows(now, to, is_in);
                 }
-                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
                 is_in
             }
             Err(_) if self.rooms.share_a_room(session, to, |_| true) => true,

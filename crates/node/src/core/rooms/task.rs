@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use signaling_protocol::{RoomName, SessionId};
-use signaling_rooms::{Op, Outcome, Request, StoreError};
+use signaling_rooms::{Op, Outcome, Request, Stamp, StoreError};
 
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
@@ -40,8 +40,11 @@ pub struct RoomTask {
 pub(super) enum Purpose {
     /// The first command of a session's queue.
     Command { session: SessionId, at: SessionKey, seq: u64 },
-    /// Seats are kept alive, or given back: whose, and the number of the last command that each of them knows.
-    Seats { seats: Vec<(SessionId, u64)> },
+    /// Seats are kept alive, or given back: whose, the number of the last command that each of them knows, and the state of the
+    /// room that was known here.
+    Seats { seats: Vec<(SessionId, u64)>, known: Stamp },
+    /// Whether the store still is what it was.
+    Probe,
     /// Clients here are to be given the whole state.
     State,
     /// A seat is given up.
@@ -70,7 +73,9 @@ impl Rooms {
             Urgency::Urgent => &mut self.urgent,
             Urgency::Background => &mut self.background,
         };
-        if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Farewell) {
+        if tasks.len() >= MAX_WAITING
+            && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Farewell | Purpose::Probe)
+        {
             self.counts.failures += 1;
         } else {
             tasks.push_back(task);
@@ -102,35 +107,39 @@ impl NodeCore {
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<Outcome, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
+        self.rooms.store_answered(now, answer.is_ok());
+        let mut is_lost = false;
         if let Ok(outcome) = &answer {
             self.tell_nodes(&room, outcome);
+            is_lost = !matches!(purpose, Purpose::State) && self.look_for_loss(now, &room, &purpose, outcome.stamp());
         }
         match (purpose, answer) {
             (Purpose::Command { session, at, seq }, answer) => {
                 self.command_answered(now, (session, at, seq), &room, answer);
             }
-            (Purpose::Seats { seats }, Ok(outcome)) => {
-                let all_known = self.seats_answered(now, &room, &seats, &outcome, matches!(op, Op::Refresh { .. }));
-                // A room that the store has lost has no version yet.
+            (Purpose::Seats { seats, .. }, Ok(outcome)) => {
+                // If the whole room may be lost, all who are here are given back.
+                let may_restore = matches!(op, Op::Refresh { .. }) && !is_lost;
+                let all_known = self.seats_answered(now, &room, &seats, &outcome, may_restore);
                 if all_known || !outcome.changes.is_empty() {
-                    self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
+                    self.room_changed(now, &room, outcome.stamp(), outcome.changes, outcome.line_moved);
                 }
                 // Of one that is let in it is known only now.
                 self.ask_state(now, &room);
             }
             (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
-            (Purpose::Farewell | Purpose::Capacity, Ok(outcome)) => {
-                self.room_changed(now, &room, outcome.version, outcome.changes, outcome.line_moved);
+            (Purpose::Farewell | Purpose::Capacity | Purpose::Probe, Ok(outcome)) => {
+                self.room_changed(now, &room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
             (Purpose::State, Err(_)) => self.state_unknown(now, &room),
-            // The next interval refreshes them, what is given up goes by itself, and who wanted to join is told.
-            (Purpose::Seats { .. } | Purpose::Farewell | Purpose::Capacity, Err(_)) => {}
+            // Once the store answers they are refreshed, what is given up goes by itself, and who wanted to join is told.
+            (Purpose::Seats { .. } | Purpose::Farewell | Purpose::Capacity | Purpose::Probe, Err(_)) => {}
         }
     }
 
     /// Somebody else at this process has had the store change a room.
     pub fn room_was_changed(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
         self.tell_nodes(room, &outcome);
-        self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
     }
 }

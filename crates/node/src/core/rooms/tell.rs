@@ -7,10 +7,11 @@ use signaling_protocol::forward::Item;
 use signaling_protocol::trunk::{Fate, ToEdge};
 use signaling_protocol::{ClientId, Left, RoomName, SessionId};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::{Change, Op, Outcome};
+use signaling_rooms::{Change, Op, Outcome, Stamp};
 
 use super::super::{NodeCore, SessionKey};
-use super::guest::{Place, UNTOLD};
+use super::guest::{Place, UNTOLD, is_behind};
+use super::here::RoomHere;
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words::{joined, members_changed, on_the_wire, part};
 
@@ -24,7 +25,7 @@ const ASK_AGAIN_SOON: Duration = Duration::from_millis(100);
 impl NodeCore {
     /// Tells the other nodes that have anybody in a room what has changed in it.
     pub(super) fn tell_nodes(&mut self, room: &RoomName, outcome: &Outcome) {
-        let Outcome { version, changes, line_moved, nodes, .. } = outcome;
+        let Outcome { incarnation, version, changes, line_moved, nodes, .. } = outcome;
         let hash = KeyHash::of(room.as_str()).get();
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes.iter().filter(|node| **node != self.settings.id) {
@@ -38,7 +39,8 @@ impl NodeCore {
                 version += part.len() as u64;
                 let changes = part.iter().map(on_the_wire).collect();
                 let line_moved = *line_moved && behind.is_empty();
-                let note = Item::RoomChanged { room: room.as_str(), version, changes, line_moved };
+                let incarnation = *incarnation;
+                let note = Item::RoomChanged { room: room.as_str(), incarnation, version, changes, line_moved };
                 self.counts.dropped += u64::from(!peer.lane(hash).note(&note));
                 rest = behind;
                 if rest.is_empty() {
@@ -53,7 +55,7 @@ impl NodeCore {
         &mut self,
         now: Instant,
         room: &RoomName,
-        version: u64,
+        at: Stamp,
         changes: Vec<Change>,
         line_moved: bool,
     ) {
@@ -66,6 +68,10 @@ impl NodeCore {
                 && let Some(here) = self.rooms.here.get_mut(room)
             {
                 here.others.lose(client);
+                if here.follower.at().incarnation != at.incarnation {
+                    // Nobody here is told so, and yet it need not come back.
+                    here.lists_change(change);
+                }
             }
             if let Change::Joined(member) = change
                 && let Some(session) = self.session_of(&member.client)
@@ -82,12 +88,16 @@ impl NodeCore {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         here.line_moved |= line_moved && !here.waiting.is_empty();
         if changes.is_empty() {
-            here.follower.exists(now, version);
+            here.follower.exists(now, at);
         } else {
-            here.follower.changed(now, version, changes);
+            here.follower.changed(now, at, changes);
         }
+        let may_be_lost = here.follower.may_be_lost();
         self.rooms.active.insert(room.clone());
         self.tell_news(now, room);
+        if may_be_lost {
+            self.ask_state(now, room);
+        }
     }
 
     /// The session of a client, with or without a socket.
@@ -99,15 +109,17 @@ impl NodeCore {
     fn tell_news(&mut self, now: Instant, room: &RoomName) {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         let Some(news) = here.follower.take_due(now) else { return };
+        news.changes.iter().for_each(|(_, change)| here.lists_change(change));
+        let at = here.follower.at();
         let members: Vec<_> = here.sessions.difference(&here.waiting).copied().collect();
         let uninformed = here.uninformed.clone();
         let mut messages_by_version = BTreeMap::new();
         for session in members.into_iter().filter(|session| !uninformed.contains(session)) {
             let Some(key) = self.attached_key(session) else { continue };
-            let Some(place) = self.rooms.place(session, room).filter(|place| place.told < news.version) else {
-                continue;
-            };
-            let told = std::mem::replace(&mut place.told, news.version);
+            let follows =
+                |place: &&mut Place| place.told.incarnation == at.incarnation && place.told.version < news.version;
+            let Some(place) = self.rooms.place(session, room).filter(follows) else { continue };
+            let told = std::mem::replace(&mut place.told.version, news.version);
             let messages = messages_by_version.entry(told).or_insert_with(|| members_changed(room, &news, told));
             messages.iter().for_each(|message| self.tell(key, message));
         }
@@ -133,15 +145,24 @@ impl NodeCore {
             return;
         }
         if here.follower.must_heal(now) {
+            self.rooms.counts.healed += u64::from(!here.heals);
             here.heals = true;
             here.others.clear();
             here.uninformed = here.sessions.difference(&here.waiting).copied().collect();
-            self.rooms.counts.healed += 1;
         }
-        if here.heals || !here.uninformed.is_empty() {
-            here.state_asked = true;
-            self.rooms.ask(Urgency::Urgent, RoomTask::new(Purpose::State, room.clone(), Op::List { after: None }));
+        if !here.heals && here.uninformed.is_empty() {
+            return;
         }
+        here.state_asked = true;
+        here.follower.asked();
+        let mut urgency = Urgency::Urgent;
+        if here.follower.may_be_lost() {
+            // Those who are here are given back first.
+            urgency = Urgency::Background;
+            here.unconfirmed.clone_from(&here.sessions);
+            self.refresh_unconfirmed(room);
+        }
+        self.rooms.ask(urgency, RoomTask::new(Purpose::State, room.clone(), Op::List { after: None }));
     }
 
     fn ask_line(&mut self, now: Instant, room: &RoomName) {
@@ -156,38 +177,59 @@ impl NodeCore {
 
     /// The store has said how things stand in a room: those get it who need it.
     pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
-        if outcome.settling || self.misses_members(room, &outcome) {
-            self.rooms.all_unconfirmed(room);
-            self.state_unknown(now, room);
-            if !outcome.changes.is_empty() {
-                self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
-            }
-            return;
-        }
+        let at = outcome.stamp();
+        let may_miss = self.may_miss_members(room, &outcome);
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         here.state_asked = false;
         here.ask_after = None;
-        if outcome.version < here.follower.version() {
+        let is_news = here.follower.is_other(at.incarnation) && !here.follower.asked_as_lost();
+        if is_news || here.follower.fell_to(at) {
+            // What is here has not been given back yet.
+            self.store_has_lost(now, room, at.incarnation);
+            return self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
+        }
+        if may_miss {
+            if !here.follower.may_be_lost() {
+                self.rooms.all_unconfirmed(room);
+            }
+            self.state_unknown(now, room);
+            if !outcome.changes.is_empty() {
+                self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
+            }
+            return;
+        }
+        if here.follower.is_past(at) {
             // What has changed since then was told meanwhile, by a quicker way.
             here.ask_after = Some(now + ASK_AGAIN_SOON);
             self.rooms.active.insert(room.clone());
-            return self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+            return self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
         }
-        if std::mem::take(&mut here.heals) || here.follower.version() == UNTOLD {
-            here.follower.healed(now, outcome.version);
+        if std::mem::take(&mut here.heals) || here.follower.version() == UNTOLD.version {
+            here.follower.healed(now, at);
             // Some may have come while the store was asked.
             here.uninformed.extend(here.sessions.difference(&here.waiting));
         }
+        if here.follower.at() == at {
+            here.lists(&outcome.members, outcome.more);
+        }
         let message = joined(room, &outcome);
         for session in std::mem::take(&mut here.uninformed) {
-            let is_behind = |place: &&mut Place| place.is_member() && place.told < outcome.version;
+            let is_behind = |place: &&mut Place| place.is_member() && is_behind(place.told, at);
             let Some(place) = self.rooms.place(session, room).filter(is_behind) else { continue };
-            place.told = outcome.version;
+            place.told = at;
             if let Some(key) = self.attached_key(session) {
                 self.tell(key, &message);
             }
         }
-        self.room_changed(now, room, outcome.version, outcome.changes, outcome.line_moved);
+        self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
+    }
+
+    /// Whether members may be missing from the first page of a room: some that are here are, or the store may have lost some, and
+    /// not all are back that were known.
+    pub(super) fn may_miss_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
+        let is_whole = |here: &RoomHere| !outcome.more && here.knows_none_but(&outcome.members);
+        let is_unsure = outcome.settling && !self.rooms.here.get(room).is_some_and(is_whole);
+        is_unsure || self.misses_members(room, outcome)
     }
 
     /// Whether the store misses members that are here: it has lost them, or has given them up unseen.
