@@ -160,6 +160,10 @@ pub(crate) enum Act {
     Wish(ClientIx, Wish),
     /// The room store loses everything.
     StoreEmptied,
+    /// A replica of the room store gets no later writes.
+    StoreCopied,
+    /// That replica takes over.
+    StoreSetBack,
     /// A reliable client says what it has received on a socket.
     SayReceived(ClientIx, SocketId),
 }

@@ -164,6 +164,13 @@ impl Ledger {
         self.violations.first()
     }
 
+    /// Whether one has said anything to another since then.
+    pub(crate) fn has_said(&self, from: ClientIx, to: ClientIx, since: Micros) -> bool {
+        let since = since.saturating_sub(SECOND);
+        let is_one = |message: &Message| message.from == from && message.to == to;
+        self.messages.iter().any(|message| is_one(message) && message.taken.is_some_and(|(_, at)| at >= since))
+    }
+
     /// Whether its sender was told that it was delivered.
     pub(crate) fn is_acked(&self, message: MessageId) -> bool {
         self.messages.get(message).is_some_and(|message| matches!(message.told, Some((Told::Ack, _))))

@@ -103,6 +103,8 @@ mutants! {
     LingeringSeats = "lingering-seats",
     /// Nodes keep to themselves what has changed in a room.
     RoomChanges = "room-changes",
+    /// Nodes take every incarnation of a room for the one that they know.
+    RoomIncarnations = "room-incarnations",
     /// Nodes do not say again that their clients are still in their rooms.
     Refresh = "refresh",
     /// A store that has lost everything is given nothing back.

@@ -260,6 +260,8 @@ impl World {
             Act::Stall(client, lasts) => self.client_stalls(client, lasts),
             Act::Wish(client, wish) => self.client_wants(client, wish),
             Act::StoreEmptied => self.store_is_emptied(),
+            Act::StoreCopied => self.store_is_copied(),
+            Act::StoreSetBack => self.store_is_set_back(),
             Act::SayReceived(client, socket) => self.reliable_says_received(client, socket),
         }
     }

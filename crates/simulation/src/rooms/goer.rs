@@ -58,6 +58,8 @@ pub(super) struct Place {
     /// The socket on which it was told last, and when.
     pub(super) socket: SocketId,
     pub(super) since: Micros,
+    /// Since when it is in, by this socket.
+    entered: Micros,
     /// Its session with that place has ended, by then at the latest.
     pub(super) ended: Option<Micros>,
     told_again: u32,
@@ -155,6 +157,9 @@ impl World {
         let place = goer.places.entry(room).or_default();
         let same_socket = std::mem::replace(&mut place.socket, socket) == socket;
         place.since = now;
+        if !same_socket || !matches!(place.belief, Belief::In(_)) {
+            place.entered = now;
+        }
         let mut wrong = None;
         match kind {
             "joined" => {
@@ -202,6 +207,8 @@ impl World {
             return self.ledger.broken(now, "two fates", name);
         }
         let in_order = asked.is_in_order();
+        let lost = said.is_some_and(|(_, said)| self.rooms.has_lost(said.saturating_sub(5 * SECOND), now));
+        let may_fill = said.is_some_and(|(_, said)| self.rooms.may_fill(said, now));
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken(now, "wrong sender", name);
         };
@@ -222,12 +229,19 @@ impl World {
                 return self.ledger.broken(now, "room answers", format!("{name}: {turn} behind {before:?}"));
             }
         }
+        if what == What::Broadcast && lost {
+            let counts = &mut self.rooms.counts;
+            counts.behind_loss += 1;
+            counts.refused_behind_loss += u64::from(refused == Some(Refused::StoreAway));
+        }
         let place = goer.places.get(&room);
         let told_here = place.filter(|place| place.socket == socket);
         let wrong = match (what, refused) {
             (_, Some(Refused::StoreAway)) => {
                 let since = said.saturating_sub(3 * SECOND);
-                self.rooms.unavailable.covers_nothing(since, now).then_some("refused, though the store is there")
+                let fills = what == What::Broadcast && may_fill;
+                (!fills && self.rooms.unavailable.covers_nothing(since, now))
+                    .then_some("refused, though the store is there")
             }
             (What::Broadcast | What::Members, Some(Refused::NotInRoom)) => {
                 let is_in = told_here.is_some_and(|place| matches!(place.belief, Belief::In(_)) && place.since <= said);
@@ -247,12 +261,48 @@ impl World {
         if let Some(wrong) = wrong {
             self.ledger.broken(now, "room answers", format!("{name}: {wrong}, {} ms after", (now - said) / MS));
         }
+        if (what, refused) == (What::Broadcast, None)
+            && let Some(missed) = self.missed_by(ask, said)
+        {
+            let what = format!("{name}: done, and c{missed} did not get it, {} ms after", (now - said) / MS);
+            self.ledger.broken(now, "broadcast missed", what);
+        }
+    }
+
+    /// A member that has not got a broadcast, though nothing but the store was in its way.
+    fn missed_by(&self, ask: AskId, said: Micros) -> Option<ClientIx> {
+        let now = self.agenda.now();
+        let Ask { from, room, .. } = *self.rooms.asks.get(ask)?;
+        let since = said.saturating_sub(10 * SECOND);
+        // Who has joined a store that has lost the room cannot know who else is in it.
+        let joins = |other: &&Ask| (other.from, other.room) == (from, room) && matches!(other.what, What::Join { .. });
+        let joined = self.rooms.asks.iter().filter(joins).filter_map(|join| Some(join.said?.1)).max().unwrap_or(0);
+        if !self.trouble.any.covers_nothing(since, now) || self.rooms.has_lost(since, joined) {
+            return None;
+        }
+        let missed = |&member: &ClientIx| {
+            let Some(goer) = self.rooms.goers.get(member).filter(|_| member != from) else { return false };
+            let Some(place) = goer.places.get(&room) else { return false };
+            let is_in = matches!(place.belief, Belief::In(_)) && place.entered + SECOND < said;
+            let asks = |other: &Ask| {
+                (other.from, other.room) == (member, room)
+                    && other.said.is_some_and(|(_, at)| at + SECOND > place.entered)
+            };
+            let stays = !self.rooms.asks.iter().any(|other| other.what == What::Leave && asks(other));
+            let is_there = self.attentive_socket(member) == Some(place.socket)
+                && self.clients.get(member).is_some_and(|client| client.away.covers_nothing(since, now));
+            let got = goer.broadcasts.iter().any(|(_, got)| *got == ask);
+            // What overtakes a broadcast that waits for the store makes it one that comes too late.
+            is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said)
+        };
+        (0..self.rooms.goers.len()).find(missed)
     }
 
     /// A client is told that it cannot be told who is in a room.
     pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, refused: Refused) {
         let now = self.agenda.now();
-        let calm = self.rooms.unavailable.covers_nothing(now.saturating_sub(40 * SECOND), now);
+        let since = now.saturating_sub(40 * SECOND);
+        let calm = self.rooms.unavailable.covers_nothing(since, now) && !self.rooms.may_fill(since, now);
         if refused == Refused::StoreAway && calm {
             self.ledger.broken(now, "room answers", format!("c{index}: refused, though the store is there"));
         }

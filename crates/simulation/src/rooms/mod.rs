@@ -22,7 +22,7 @@ use signaling_rooms::{Rooms, Rules};
 
 use self::goer::{Ask, Goer};
 use self::plan::Away;
-use self::watch::Watch;
+use self::watch::{Seats, Watch};
 use crate::agenda::{Micros, SECOND};
 use crate::counters::Counters;
 use crate::event::{Act, AskId, Event, SocketId, Wish};
@@ -45,6 +45,10 @@ pub(crate) struct RoomWorld {
     /// When the store did not answer.
     unavailable: Spans,
     emptied: Vec<Micros>,
+    set_back: Vec<(Micros, Micros)>,
+    /// What a replica has, and how many changes were made by then.
+    copy: Option<(Rooms, Seats, u64)>,
+    changes: u64,
     /// By room, where it is not that of all rooms.
     capacities: Vec<Option<u32>>,
     asks: Vec<Ask>,
@@ -64,11 +68,14 @@ struct Counts {
     expired: u64,
     states: u64,
     news: u64,
+    set_back: u64,
+    behind_loss: u64,
+    refused_behind_loss: u64,
 }
 
 impl RoomWorld {
     pub(crate) fn new(seed: u64, plan: RoomPlan, clients: usize) -> Self {
-        let RoomPlan { settings, capacity, capacities, asks, away, emptied } = plan;
+        let RoomPlan { settings, capacity, capacities, asks, away, emptied, set_back } = plan;
         let presence = settings.map_or(Rules::default().stale, |settings| settings.presence);
         let rules = Rules { capacity, stale: Rules::stale_after(presence), ..Rules::default() };
         let mut unavailable = Spans::default();
@@ -82,6 +89,9 @@ impl RoomWorld {
             away,
             unavailable,
             emptied,
+            set_back,
+            copy: None,
+            changes: 0,
             capacities,
             asks,
             said: 0,
@@ -97,6 +107,17 @@ impl RoomWorld {
 
     fn presence(&self) -> Micros {
         Micros::try_from(self.settings().presence.as_micros()).unwrap_or(SECOND)
+    }
+
+    /// Whether the store has lost anything in this time.
+    fn has_lost(&self, from: Micros, until: Micros) -> bool {
+        let mut losses = self.emptied.iter().chain(self.set_back.iter().map(|(at, _)| at));
+        losses.any(|at| (from..=until).contains(at))
+    }
+
+    /// Whether nodes may still give the store back what it has lost.
+    fn may_fill(&self, from: Micros, until: Micros) -> bool {
+        self.has_lost(from.saturating_sub(2 * self.stale()), until)
     }
 
     fn stale(&self) -> Micros {
@@ -132,7 +153,8 @@ impl RoomWorld {
         if self.settings.is_none() {
             return;
         }
-        let Counts { joins, rejoins, admissions, waits, moves, expired, states, news } = self.counts;
+        let Counts { joins, rejoins, admissions, waits, moves, expired, states, news, .. } = self.counts;
+        let Counts { set_back, behind_loss, refused_behind_loss, .. } = self.counts;
         counters.add("rooms: worlds with rooms", 1);
         counters.add("rooms: joins", joins);
         counters.add("rooms: joins anew in another session", rejoins);
@@ -143,6 +165,9 @@ impl RoomWorld {
         counters.add("rooms: told the whole state", states);
         counters.add("rooms: told of changes", news);
         counters.add("rooms: store emptied", self.emptied.len() as u64);
+        counters.add("rooms: store lost its last writes", set_back);
+        counters.add("rooms: broadcasts answered behind a loss of the store", behind_loss);
+        counters.add("rooms: broadcasts refused behind a loss of the store", refused_behind_loss);
         counters.add("rooms: store away", self.away.len() as u64);
     }
 }
@@ -155,6 +180,10 @@ impl World {
         }
         for at in &self.rooms.emptied {
             self.agenda.schedule(*at, Event::Act(Act::StoreEmptied));
+        }
+        for (at, lost) in &self.rooms.set_back {
+            self.agenda.schedule(*at - lost, Event::Act(Act::StoreCopied));
+            self.agenda.schedule(*at, Event::Act(Act::StoreSetBack));
         }
         self.give_capacities();
     }

@@ -27,6 +27,8 @@ pub(crate) struct RoomPlan {
     pub(super) asks: Vec<Ask>,
     pub(super) away: Vec<Away>,
     pub(super) emptied: Vec<Micros>,
+    /// When the store loses its last writes, and how long before that it still keeps all.
+    pub(super) set_back: Vec<(Micros, Micros)>,
 }
 
 const FIRST: Micros = SECOND;
@@ -43,6 +45,7 @@ impl RoomPlan {
             asks: Vec::new(),
             away: Vec::new(),
             emptied: Vec::new(),
+            set_back: Vec::new(),
         };
         if !rng.percent(size.rooms_percent) {
             return plan;
@@ -56,6 +59,7 @@ impl RoomPlan {
         (0..size.clients).for_each(|client| plan.goer(rng, client));
         plan.asks.sort_by_key(|ask| ask.at);
         plan.store(rng, size);
+        plan.losses(rng, size);
         plan
     }
 
@@ -108,6 +112,29 @@ impl RoomPlan {
         }
         if rng.percent(15) {
             self.emptied.push(rng.within(FIRST, LAST));
+        }
+    }
+
+    /// A replica that got the last writes late may take over. Somebody broadcasts while a store that has lost something fills again.
+    fn losses(&mut self, rng: &mut Rng, size: &Size) {
+        if size.faults == 0 {
+            return;
+        }
+        if rng.percent(40) {
+            let at = rng.within(4 * SECOND, LAST);
+            let lost = rng.within(50 * MS, 3 * SECOND);
+            self.set_back.push((at, lost));
+            if rng.percent(50) {
+                self.away.push(Away { from: at - MS, until: at + rng.within(100 * MS, 3 * SECOND) });
+            }
+        }
+        let losses: Vec<_> = self.emptied.iter().copied().chain(self.set_back.iter().map(|(at, _)| *at)).collect();
+        for at in losses {
+            for _ in 0..rng.within(0, 4) {
+                let goers: Vec<_> = self.asks.iter().map(|ask| (ask.from, ask.room)).collect();
+                let Some((client, room)) = rng.pick(&goers) else { return };
+                self.ask(at + rng.within(0, 4 * SECOND), client, room, What::Broadcast);
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ impl World {
             return;
         }
         let from = now.saturating_sub(self.rooms.stale());
-        if self.rooms.emptied.iter().any(|at| *at <= now && from.saturating_sub(self.rooms.stale()) < *at) {
+        if self.rooms.has_lost(from.saturating_sub(self.rooms.stale()), now) {
             return;
         }
         let Some(away) = self.clients.get(client).map(|client| &client.away) else { return };

@@ -40,6 +40,9 @@ impl World {
         // What fails may have been done.
         if !away || self.rooms.rng.percent(30) {
             answers = requests.iter().map(|request| self.answer_of(request)).collect();
+            if self.mutant == Some(Mutant::RoomIncarnations) {
+                answers.iter_mut().flatten().for_each(|outcome| outcome.incarnation = 1);
+            }
         }
         if away {
             delay = self.rooms.rng.within(delay, LONGEST_CALL);
@@ -72,6 +75,7 @@ impl World {
         let rooms = &mut self.rooms;
         let outcome = rooms.store.apply(EPOCH_MS + now / MS, request);
         let seen = rooms.watch.saw(now, request, &outcome);
+        rooms.changes += outcome.changes.len() as u64;
         rooms.counts.admissions += seen.admitted;
         rooms.counts.moves += seen.moved;
         if self.trace.is_wanted() {
@@ -100,6 +104,21 @@ impl World {
         self.rooms.watch.forgets(now);
     }
 
+    pub(crate) fn store_is_copied(&mut self) {
+        self.rooms.copy = Some((self.rooms.store.clone(), self.rooms.watch.seats(), self.rooms.changes));
+    }
+
+    pub(crate) fn store_is_set_back(&mut self) {
+        let now = self.agenda.now();
+        let Some((mut store, seats, changes)) = self.rooms.copy.take() else { return };
+        let lost = self.rooms.changes - changes;
+        self.trace.line(now, || format!("FAULT the room store loses the last {lost} changes"));
+        store.restarted();
+        self.rooms.store = store;
+        self.rooms.counts.set_back += u64::from(lost > 0);
+        self.rooms.watch.is_set_back(now, seats);
+    }
+
     /// Rooms with a capacity of their own get it.
     pub(super) fn give_capacities(&mut self) {
         for (room, capacity) in self.rooms.capacities.clone().into_iter().enumerate() {
@@ -111,8 +130,8 @@ impl World {
 }
 
 fn describe(outcome: &Outcome) -> String {
-    let Outcome { version, capacity, count, waiting, changes, line_moved, standings, .. } = outcome;
+    let Outcome { incarnation, version, capacity, count, waiting, changes, line_moved, standings, .. } = outcome;
     format!(
-        "version {version}, {count} of {capacity:?}, {waiting} wait, {changes:?}, moved {line_moved}, {standings:?}"
+        "version {incarnation}/{version}, {count} of {capacity:?}, {waiting} wait, {changes:?}, moved {line_moved}, {standings:?}"
     )
 }

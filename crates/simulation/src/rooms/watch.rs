@@ -11,7 +11,7 @@ use crate::agenda::{MS, Micros};
 const ROUNDING: Micros = 2 * MS;
 
 /// A place as the store was last heard to say it has.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Seat {
     session: (u64, SessionId),
     node: NodeId,
@@ -20,6 +20,10 @@ struct Seat {
     /// Without another sign of life it is given up by then.
     until: Micros,
 }
+
+/// The seats of all rooms, and how many members each has.
+#[derive(Debug)]
+pub(super) struct Seats(BTreeMap<RoomName, (BTreeMap<ClientId, Seat>, u64)>);
 
 #[derive(Debug, Default)]
 pub(super) struct Room {
@@ -62,6 +66,19 @@ impl Watch {
         for room in self.rooms.values_mut() {
             room.seats.clear();
             (room.count, room.changed_at, room.unsure_until) = (0, now, room.newest);
+        }
+    }
+
+    /// The seats as they are now.
+    pub(super) fn seats(&self) -> Seats {
+        Seats(self.rooms.iter().map(|(name, room)| (name.clone(), (room.seats.clone(), room.count))).collect())
+    }
+
+    /// The store has lost what it has written since then.
+    pub(super) fn is_set_back(&mut self, now: Micros, mut seats: Seats) {
+        self.forgets(now);
+        for (name, room) in &mut self.rooms {
+            (room.seats, room.count) = seats.0.remove(name).unwrap_or_default();
         }
     }
 
