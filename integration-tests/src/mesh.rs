@@ -95,9 +95,10 @@ impl TestMesh {
             let is_down = servers.iter().any(|server| server.id == id && server.phase.starts_with("down"));
             is_down.then_some(())
         };
+        let what = format!("{id} to be down");
         tokio::select! {
             killed = self.mesh.kill(id) => panic!("discovery has noticed: {killed:?}"),
-            () = eventually(&format!("{id} to be down"), KILL_TIMEOUT, is_down) => {}
+            () = eventually(&what, KILL_TIMEOUT, is_down) => {}
         }
     }
 
