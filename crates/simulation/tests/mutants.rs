@@ -49,7 +49,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
-        Mutant::RoomIncarnations => (rooms(), Promise(0)),
+        Mutant::RoomIncarnations => (rooms(), Promise(44)),
         Mutant::RoomChanges => (rooms(), More("rooms: healed", 200)),
         Mutant::Prev => (all(), Promise(11)),
         Mutant::Written => (all(), Promise(11)),

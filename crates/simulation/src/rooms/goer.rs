@@ -272,7 +272,7 @@ impl World {
     /// A member that has not got a broadcast, though nothing but the store was in its way.
     fn missed_by(&self, ask: AskId, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
-        let Ask { from, room, .. } = *self.rooms.asks.get(ask)?;
+        let Ask { at, from, room, .. } = *self.rooms.asks.get(ask)?;
         let since = said.saturating_sub(10 * SECOND);
         // Who has joined a store that has lost the room cannot know who else is in it.
         let joins = |other: &&Ask| (other.from, other.room) == (from, room) && matches!(other.what, What::Join { .. });
@@ -293,7 +293,7 @@ impl World {
                 && self.clients.get(member).is_some_and(|client| client.away.covers_nothing(since, now));
             let got = goer.broadcasts.iter().any(|(_, got)| *got == ask);
             // What overtakes a broadcast that waits for the store makes it one that comes too late.
-            is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said)
+            is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
         };
         (0..self.rooms.goers.len()).find(missed)
     }

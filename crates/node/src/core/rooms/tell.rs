@@ -11,7 +11,6 @@ use signaling_rooms::{Change, Op, Outcome, Stamp};
 
 use super::super::{NodeCore, SessionKey};
 use super::guest::{Place, UNTOLD, is_behind};
-use super::here::RoomHere;
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words::{joined, members_changed, on_the_wire, part};
 
@@ -178,7 +177,7 @@ impl NodeCore {
     /// The store has said how things stand in a room: those get it who need it.
     pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
         let at = outcome.stamp();
-        let may_miss = self.may_miss_members(room, &outcome);
+        let may_miss = self.may_miss_members(room, &outcome) || self.misses_members(room, &outcome);
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         here.state_asked = false;
         here.ask_after = None;
@@ -224,12 +223,13 @@ impl NodeCore {
         self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
     }
 
-    /// Whether members may be missing from the first page of a room: some that are here are, or the store may have lost some, and
-    /// not all are back that were known.
+    /// Whether the store may have lost members that the first page of a room misses: not all are back that were known, or that are
+    /// here.
     pub(super) fn may_miss_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
-        let is_whole = |here: &RoomHere| !outcome.more && here.knows_none_but(&outcome.members);
-        let is_unsure = outcome.settling && !self.rooms.here.get(room).is_some_and(is_whole);
-        is_unsure || self.misses_members(room, outcome)
+        let Some(here) = self.rooms.here.get(room) else { return outcome.settling };
+        let is_whole = !outcome.more && here.knows_none_but(&outcome.members);
+        let is_other = here.follower.is_other(outcome.incarnation);
+        (outcome.settling && !is_whole) || (is_other && self.misses_members(room, outcome))
     }
 
     /// Whether the store misses members that are here: it has lost them, or has given them up unseen.
