@@ -12,7 +12,6 @@ MESH_DIR ?= .mesh
 PREVIOUS ?= HEAD~1
 
 # Where `make bench` compares, and further options of `mesh-load compare`: BENCH="--rounds 3 --only balancer,nginx".
-# `make bench-growth` has those of `mesh-load growth`.
 BENCH ?=
 BENCH_REPORT ?= target/bench
 
@@ -69,7 +68,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test test-k8s conformance fuzz simulate previous bench bench-growth bench-micro clean
+.PHONY: fmt check test test-k8s conformance fuzz simulate previous bench bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -115,11 +114,6 @@ fuzz: deps-fuzz ## Mutate what strangers send to each reader of it (TARGET=frame
 bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
 	target/release/mesh-load compare --json $(BENCH_REPORT).json --markdown $(BENCH_REPORT).md $(BENCH)
-
-bench-growth: deps-run ## What grows with clients, nodes, sizes of messages and moving sessions; a quarter of an hour (BENCH="--rounds 1")
-	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
-	target/release/mesh-load growth --json $(BENCH_REPORT)-growth.json --markdown $(BENCH_REPORT)-growth.md \
-		--html $(BENCH_REPORT)-growth.html $(BENCH)
 
 bench-micro: deps-run ## Micro-benchmarks of the owner's lookup and the frame codec
 	cargo bench -p signaling-rendezvous -p signaling-edge --bench '*'

@@ -27,8 +27,6 @@ pub(crate) struct CommonPart {
     /// Sockets that ended though we did not end them, by reason.
     pub(crate) closed: BTreeMap<String, u64>,
     pub(crate) timeline: Timeline,
-    /// The share of the measured time in which the machine stood still, in percent: of the process that watches it.
-    pub(crate) stood_percent: Option<f64>,
 }
 
 impl CommonPart {
@@ -44,6 +42,5 @@ impl CommonPart {
         add_counts(&mut self.others, other.others);
         add_counts(&mut self.closed, other.closed);
         self.timeline.absorb(&other.timeline);
-        self.stood_percent = self.stood_percent.or(other.stood_percent);
     }
 }

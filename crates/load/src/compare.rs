@@ -16,14 +16,12 @@
 //! | `server` | a child process that ends with us |
 //! | `stage` | the nodes, with the contestants in front of them |
 //! | `echo` | a floor: a server with one read and one write per message |
-//! | `bare` | a floor: a front with trunks to nodes, all of which only carry |
 //! | `steady`, `idle` | one measurement of one contestant: under a load, and with clients that only connect |
 //! | `search` | pure: which rate to try next, to find the highest that is held |
 //! | `rounds` | all measurements, in alternation |
 //! | `stats` | pure: medians, and ratios between contestants |
 //! | `rows`, `table` | pure: what the figures say, and how it is written |
 
-pub mod bare;
 mod certificate;
 mod config;
 mod contestant;
@@ -45,8 +43,6 @@ mod table;
 pub(crate) use certificate::Certificate;
 pub use contestant::Contestant;
 pub use options::Options;
-pub(crate) use stats::median;
-pub(crate) use table::{markdown, short};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;

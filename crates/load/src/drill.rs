@@ -36,7 +36,6 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::fleet::{Fleet, FleetOptions};
-use crate::hiccups::HiccupMeter;
 use crate::outcome::Outcome;
 use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
 use crate::watch::Watch;
@@ -70,7 +69,6 @@ pub(crate) async fn run(
     let watch = Watch::new(fleet);
     let fleet = Fleet::connect(fleet.plan()?.0, &books).await?;
     let sampler = Sampler::begin(dir, books.clock, fleet.clients.len() as u64).await?;
-    let meter = HiccupMeter::start(books.clock)?;
     let sender = Sender::new(&books, &fleet, traffic)?;
     let (measured_from_us, end_us) = (sender.measured_from_us(), sender.end_us());
     let (all_settled, stop) = oneshot::channel();
@@ -78,7 +76,7 @@ pub(crate) async fn run(
     let sampling = spawn_local(sampler.run(stop));
     let watching = spawn_local(async move { watch.run(over).await });
     let playing = spawn_local(play(control, books.clock, measured_from_us + first_act_us, steps));
-    let sending = sender.run(&[], Some(meter)).await;
+    let sending = sender.run(&[]).await;
     // First of all, so that no node is left paused.
     let acts = playing.await.context("the script was stopped")?;
     let sending = sending?;
@@ -102,8 +100,7 @@ pub(crate) async fn run(
         end_us,
     };
     let report = Report::new(scenario, findings, &evidence, usages.lines());
-    let outcome = Outcome::new(report.table(), &report, report.failures(traffic, options))?;
-    Ok(outcome.with_page(report.page()))
+    Outcome::new(report.table(), &report, report.failures(traffic, options))
 }
 
 fn node_ids(mesh: &MeshFile) -> Vec<String> {

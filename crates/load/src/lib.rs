@@ -17,7 +17,7 @@
 //! | `rooms` | rooms that visitors join and leave, one with a long line, and what that asks of the store |
 //! | `crew` | one load put on by several processes |
 //! | `compare` | the balancer beside other proxies, with the servers that this takes |
-//! | `growth`, `own_mesh` | what a mesh costs the larger it is, or what it carries; one that the harness starts for itself |
+//! | `own_mesh` | a mesh that the harness starts for itself |
 //! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
 //! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
 //! | `wire` | TCP, or TLS over it |
@@ -26,11 +26,10 @@
 //! | `common`, `merge` | what one process finds, and how it is added to what others find |
 //! | `latency`, `timeline` | percentiles; the same second by second |
 //! | `watch`, `costs`, `procfs`, `metrics` | CPU and memory of the servers' processes; what servers say of themselves |
-//! | `html`, `plots`, `progress` | the page with plots; the bar on the terminal |
+//! | `report_page`, `progress` | the HTML report; the progress bar on the terminal |
 
 pub mod compare;
 pub mod drill;
-pub mod growth;
 pub mod options;
 pub mod outcome;
 pub mod scenarios;
@@ -45,9 +44,7 @@ mod costs;
 mod crew;
 mod fleet;
 mod herd;
-mod hiccups;
 mod hostile;
-mod html;
 mod latency;
 mod ledger;
 mod limits;
@@ -56,9 +53,9 @@ mod message;
 mod metrics;
 mod own_mesh;
 mod pairs;
-mod plots;
 mod procfs;
 mod progress;
+mod report_page;
 mod rooms;
 mod route;
 mod schedule;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::html::Page;
+use crate::report_page;
 
 /// What a scenario found.
 #[derive(Debug, Default)]
@@ -17,12 +17,11 @@ pub struct Outcome {
     pub json: String,
     /// What speaks against the servers, or against the measurement; empty when all is well.
     pub failures: Vec<String>,
-    page: Option<Page>,
 }
 
 impl Outcome {
     pub(crate) fn new(table: String, report: &impl Serialize, failures: Vec<String>) -> Result<Self> {
-        Ok(Self { table, json: serde_json::to_string_pretty(report)? + "\n", failures, page: None })
+        Ok(Self { table, json: serde_json::to_string_pretty(report)? + "\n", failures })
     }
 
     /// Of a process that has told another one what it found.
@@ -30,24 +29,17 @@ impl Outcome {
         Self::default()
     }
 
-    /// With plots, for those who want them.
-    pub(crate) fn with_page(mut self, page: Page) -> Self {
-        self.page = Some(Page { table: self.table.clone(), failures: self.failures.clone(), ..page });
-        self
-    }
-
     /// Prints the table, and writes the JSON and the HTML page where they were asked for; `-` prints the JSON instead of the
     /// table.
     ///
     /// # Errors
-    /// When a file cannot be written, or the scenario has no page.
+    /// When a file cannot be written.
     pub fn publish(&self, json: Option<&Path>, html: Option<&Path>) -> Result<()> {
         if self.json.is_empty() {
             return Ok(());
         }
         if let Some(path) = html {
-            let page = self.page.as_ref().context("this scenario has no page: leave out --html")?;
-            write(path, &page.render())?;
+            write(path, &report_page::render(&self.table, &self.failures, &self.json))?;
         }
         match json {
             Some(path) if path == Path::new("-") => {

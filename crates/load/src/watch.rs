@@ -11,7 +11,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::costs::{self, Reading};
 use crate::crew::Over;
 use crate::fleet::FleetOptions;
-use crate::html::{Chart, Line, Point};
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -25,6 +24,9 @@ pub(crate) struct Watch {
 /// The readings of a run.
 #[derive(Default)]
 pub(crate) struct Usages(Vec<(f64, Reading)>);
+
+/// A moment in seconds from the begin of the run, and the value there, if there is one.
+type Point = (f64, Option<f64>);
 
 /// What a process used over a run, for a report.
 #[derive(Debug, PartialEq, Serialize)]
@@ -98,15 +100,6 @@ impl Usages {
         }
         UsageLine { process: name.to_owned(), cpu_percent, rss_mib }
     }
-}
-
-/// CPU and memory of each process.
-pub(crate) fn charts(lines: &[UsageLine]) -> [Chart; 2] {
-    let chart = |title, unit, points: fn(&UsageLine) -> &Vec<Point>| {
-        let line = |line: &UsageLine| Line { name: line.process.clone(), points: points(line).clone() };
-        Chart::new(title, unit, lines.iter().map(line).collect())
-    };
-    [chart("CPU", "% of one core", |line| &line.cpu_percent), chart("Memory in RAM", "MiB", |line| &line.rss_mib)]
 }
 
 fn rounded(value: f64) -> f64 {

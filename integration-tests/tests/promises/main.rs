@@ -5,7 +5,6 @@
 mod admin_api;
 mod admin_drain;
 mod alerts_documented;
-mod autoscaling;
 mod backlog;
 mod bad_messages;
 mod browsers;
@@ -32,7 +31,6 @@ mod drill_versions;
 mod exchange;
 mod floods;
 mod front_proxies;
-mod growth;
 mod hostile;
 mod image;
 mod internal_listener;

@@ -15,9 +15,8 @@ use super::{CallOptions, CallPart};
 use crate::client::{Client, Sent};
 use crate::clock::Clock;
 use crate::common::CommonPart;
-use crate::crew::{Gate, Share};
+use crate::crew::Gate;
 use crate::fleet::{Fleet, FleetOptions, Listener};
-use crate::hiccups::HiccupMeter;
 use crate::latency::Latencies;
 use crate::merge::add_counts;
 use crate::message::{Answer, Format, Size, read_answer};
@@ -65,12 +64,7 @@ struct Due {
 }
 
 /// Connects, passes the gate, and makes calls as the options say.
-pub(crate) async fn make_calls(
-    fleet: &FleetOptions,
-    options: &CallOptions,
-    share: Share,
-    gate: Gate,
-) -> Result<CallPart> {
+pub(crate) async fn make_calls(fleet: &FleetOptions, options: &CallOptions, gate: Gate) -> Result<CallPart> {
     let clients = usize::try_from(fleet.clients)?;
     let exchange = Rc::new(Exchange::new(fleet, options)?);
     let fleet = Fleet::connect(fleet.plan()?.0, &exchange).await?;
@@ -78,11 +72,9 @@ pub(crate) async fn make_calls(
     gate.pass().await?;
     let partner_of = partners(clients, Pairing::Random, options.seed);
     let turns = turns(clients, options.seed);
-    let meter = share.is_first().then(|| HiccupMeter::start(exchange.clock)).transpose()?;
     let begun = exchange.run(&partner_of, &turns).await?;
-    let stood_percent = meter.and_then(|meter| meter.finish(&exchange.measured_us()));
     exchange.settle(Duration::from_millis(options.settle_ms)).await;
-    let part = exchange.part(&fleet, begun, stood_percent);
+    let part = exchange.part(&fleet, begun);
     exchange.is_over.set(true);
     exchange.clients.borrow_mut().clear();
     fleet.close();
@@ -219,7 +211,7 @@ impl Exchange {
         }
     }
 
-    fn part(&self, fleet: &Fleet, begun: u64, stood_percent: Option<f64>) -> CallPart {
+    fn part(&self, fleet: &Fleet, begun: u64) -> CallPart {
         let book = self.book.borrow();
         CallPart {
             common: CommonPart {
@@ -233,7 +225,6 @@ impl Exchange {
                 others: self.others.take(),
                 closed: self.closed.take(),
                 timeline: self.timeline.borrow().clone(),
-                stood_percent,
             },
             set_up: book.done(),
             unsent: self.unsent.get(),

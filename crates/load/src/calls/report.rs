@@ -7,12 +7,9 @@ use super::CallOptions;
 use super::part::CallPart;
 use super::steps::{Step, table};
 use crate::costs::Costs;
-use crate::hiccups;
-use crate::html::{Mark, Page};
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
 use crate::outcome::closed_failures;
-use crate::plots;
 use crate::timeline::Row;
 use crate::watch::{UsageLine, Usages};
 
@@ -35,9 +32,6 @@ pub(crate) struct Report {
     answer_us: Percentiles,
     /// From the intended time to the write; the harness's own.
     lateness_us: Percentiles,
-    /// The share of the measured time in which the harness's machine stood still, at least, in percent; absent where that cannot be told.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stood_percent: Option<f64>,
     messages: Totals,
     foreign: u64,
     /// Messages that a client's own socket did not take: it has ended, or takes nothing.
@@ -85,7 +79,6 @@ impl Report {
             set_up_us: set_up_times.percentiles(),
             answer_us: answer_times.percentiles(),
             lateness_us: common.lateness.percentiles(),
-            stood_percent: common.stood_percent,
             messages: common.totals,
             foreign: common.foreign,
             other_frames: common.others,
@@ -135,11 +128,6 @@ impl Report {
         failures
     }
 
-    pub(crate) fn page(&self) -> Page {
-        let mark = Mark { at: self.warmup as f64, text: "the measured time begins".to_owned() };
-        plots::page("calls", &self.timeline, "calls", "set-up time", &self.usage, vec![mark])
-    }
-
     pub(crate) fn table(&self) -> String {
         let Calls { planned, begun, set_up, unfinished } = &self.calls;
         let Totals { sent, delivered, lost, doubled, swapped, .. } = self.messages;
@@ -149,8 +137,7 @@ impl Report {
              messages    {sent} sent, {delivered} delivered, {lost} lost, {doubled} doubled, {swapped} swapped, {} not sent\n\
              set-up      {} (without {} ms of gathering)\n\
              answer      {}\n\
-             lateness    {} (the generator's own)\n\
-             {}",
+             lateness    {} (the generator's own)\n",
             self.clients,
             self.connect_us.line(),
             self.rate,
@@ -159,7 +146,6 @@ impl Report {
             self.gather_ms,
             self.answer_us.line(),
             self.lateness_us.line(),
-            hiccups::line(self.stood_percent),
         );
         // Writing to a String cannot fail.
         for (what, count) in &self.other_frames {

@@ -5,11 +5,9 @@ use serde::Serialize;
 
 use super::stock::{Leftover, complaints, table};
 use super::{ChurnOptions, ChurnPart};
-use crate::html::Page;
 use crate::latency::Percentiles;
 use crate::merge::add_counts;
 use crate::outcome::closed_failures;
-use crate::plots;
 use crate::timeline::Row;
 use crate::watch::UsageLine;
 
@@ -82,10 +80,6 @@ impl Report {
             failures.push(format!("the p99 of the time of a visit is {p99:.1} ms, above {limit} ms"));
         }
         failures
-    }
-
-    pub(crate) fn page(&self) -> Page {
-        plots::page("churn", &self.timeline, "visits", "time of a visit", &self.usage, Vec::new())
     }
 
     pub(crate) fn table(&self) -> String {

@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connects: u32,
     /// Everything over TLS 1.3: all fronts show one certificate, of ECDSA on P-256, and handshakes are measured too. Without the
-    /// floors, which speak no TLS.
+    /// echo, which speaks no TLS.
     #[arg(long)]
     pub tls: bool,
     /// TLS handshakes of each kind: of clients that come for the first time, and of those that show a ticket.
@@ -48,9 +48,9 @@ pub struct Options {
     pub search_from: u64,
     /// Leave the others out.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [
-        Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy, Contestant::Echo, Contestant::Bare])]
+        Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy, Contestant::Echo])]
     pub only: Vec<Contestant>,
-    /// Where signaling-node, signaling-balancer, mesh-echo and mesh-bare are [default: beside this program].
+    /// Directory of signaling-node, signaling-balancer and mesh-echo [default: the one of this program].
     #[arg(long, value_name = "DIR")]
     pub bin_dir: Option<PathBuf>,
     /// Write all figures as JSON to this file, - for the standard output.
@@ -95,7 +95,7 @@ impl Options {
             bail!("--clients is odd: clients come in pairs");
         }
         if self.contestants().is_empty() {
-            bail!("--tls and --only leave nobody: floors speak no TLS");
+            bail!("--tls and --only leave nothing to compare: the echo speaks no TLS");
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ mod tests {
     fn by_default_everybody_is_measured_at_three_rates_of_two_sizes() {
         let options = options(&[]);
 
-        assert_eq!(options.contestants().len(), 5);
+        assert_eq!(options.contestants().len(), 4);
         let cells: Vec<_> = options.cells().iter().map(|cell| (cell.size, cell.rate)).collect();
         let rates = [2_000, 10_000, 30_000];
         let expected = [rates.map(|rate| (Size::Ice, rate)), rates.map(|rate| (Size::Sdp, rate))].concat();
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn who_speaks_no_tls_takes_no_part_in_it() {
-        assert_eq!(options(&["--tls", "--only=echo,bare,nginx"]).contestants(), [Contestant::Nginx]);
+        assert_eq!(options(&["--tls", "--only=echo,nginx"]).contestants(), [Contestant::Nginx]);
     }
 
     #[test]

@@ -28,7 +28,6 @@ impl Programs {
                 Contestant::Nginx => installed("nginx")?,
                 Contestant::Haproxy => installed("haproxy")?,
                 Contestant::Echo => our_own("mesh-echo", bin_dir)?,
-                Contestant::Bare => our_own("mesh-bare", bin_dir)?,
             };
             by_contestant.insert(*contestant, program);
         }

@@ -73,7 +73,6 @@ pub(super) fn rows(options: &Options, results: &Results) -> Vec<Row> {
                 Unit::Percent,
                 &[steady(&|it| Some(it.stolen_percent))],
             ),
-            row(format!("time the machine stood still, {cell}"), Unit::Percent, &[steady(&|it| it.stood_percent)]),
             counted(&contestants, cell, &steady(&|it| Some(it.front_us))),
         ]);
     }
@@ -176,7 +175,6 @@ mod tests {
             whole_us: (contestant == Balancer).then_some(value),
             generator_percent: value,
             stolen_percent: value,
-            stood_percent: None,
         };
         let complaints = complaint.map(str::to_owned).into_iter().collect();
         Run {

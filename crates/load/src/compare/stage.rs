@@ -34,14 +34,6 @@ struct Front {
     server: Server,
     address: SocketAddr,
     _port: TcpSocket,
-    _bare_nodes: Vec<BareNode>,
-}
-
-/// What a bare front carries texts to; nobody counts what it costs.
-struct BareNode {
-    address: SocketAddr,
-    _server: Server,
-    _port: TcpSocket,
 }
 
 /// Where the clients of a contestant connect, and which processes do its work.
@@ -138,7 +130,6 @@ impl Front {
             anyhow::Ok(file.as_os_str())
         };
         let (listen, errors) = (address.to_string(), dir.join("nginx-errors.log"));
-        let (mut bare_nodes, mut named) = (Vec::new(), Vec::new());
         let arguments: Vec<&OsStr> = match contestant {
             Contestant::Nginx => {
                 let file = written(config::nginx(address, backends, dir, tls))?;
@@ -147,27 +138,10 @@ impl Front {
             Contestant::Haproxy => {
                 vec!["-db".as_ref(), "-f".as_ref(), written(config::haproxy(address, backends, tls))?]
             }
-            Contestant::Bare => {
-                for number in 0..NODES {
-                    bare_nodes.push(BareNode::start(program, &dir.join(format!("bare-{number}"))).await?);
-                }
-                named.extend(bare_nodes.iter().map(|node| format!("--node={}", node.address)));
-                let own = ["front", "--listen", &listen].map(OsStr::new);
-                own.into_iter().chain(named.iter().map(OsStr::new)).collect()
-            }
             Contestant::Balancer | Contestant::Echo => vec!["--listen".as_ref(), listen.as_ref()],
         };
         let server = Server::start(program, &arguments, &log, address).await?;
-        Ok(Self { server, address, _port: port, _bare_nodes: bare_nodes })
-    }
-}
-
-impl BareNode {
-    async fn start(program: &Path, log: &Path) -> Result<Self> {
-        let (port, address) = free_port()?;
-        let listen = address.to_string();
-        let server = Server::start(program, &["node", "--listen", &listen].map(OsStr::new), log, address).await?;
-        Ok(Self { address, _server: server, _port: port })
+        Ok(Self { server, address, _port: port })
     }
 }
 

@@ -33,7 +33,7 @@ impl Series {
 }
 
 /// The middle value, or the mean of the two in the middle; nothing of nothing.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;

@@ -9,7 +9,6 @@ use super::options::Cell;
 use super::stage::Target;
 use crate::costs::Costs;
 use crate::fleet::{Fleet, FleetOptions};
-use crate::hiccups::HiccupMeter;
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
 use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
@@ -20,9 +19,6 @@ const MIN_DELIVERED: f64 = 0.98;
 const WARMUP_SECONDS: u64 = 1;
 /// Where a host gives more of the machine's time to others, its own work is measured.
 const MAX_STOLEN_PERCENT: f64 = 1.0;
-/// Where the machine stands still for longer, that is what p99 shows: of a stop messages are late until all that it has kept
-/// waiting is done, for several times as long.
-const MAX_STOOD_PERCENT: f64 = 0.25;
 /// Connections begun a second.
 const CONNECT_RATE: u32 = 2_000;
 
@@ -51,8 +47,6 @@ pub(super) struct Figures {
     pub(super) generator_percent: f64,
     /// The share of the machine's time that its host gave to others.
     pub(super) stolen_percent: f64,
-    /// The share of the machine's time in which its cores stood still, at least; absent where that cannot be told.
-    pub(super) stood_percent: Option<f64>,
 }
 
 /// The options of `mesh-load steady` and their defaults.
@@ -72,18 +66,16 @@ impl Steady {
 
     /// Whether the machine's host took more than a little of its time, for better or worse of who was measured.
     pub(super) fn is_disturbed(&self) -> bool {
-        self.disturbance() > 1.0
+        self.stolen_percent() > MAX_STOLEN_PERCENT
     }
 
     /// The less disturbed one of two runs.
     pub(super) fn calmer(self, other: Self) -> Self {
-        if other.disturbance() < self.disturbance() { other } else { self }
+        if other.stolen_percent() < self.stolen_percent() { other } else { self }
     }
 
-    /// What the host took, by what it may take.
-    fn disturbance(&self) -> f64 {
-        let Some(Figures { stolen_percent, stood_percent, .. }) = self.figures else { return 0.0 };
-        (stolen_percent / MAX_STOLEN_PERCENT).max(stood_percent.unwrap_or(0.0) / MAX_STOOD_PERCENT)
+    fn stolen_percent(&self) -> f64 {
+        self.figures.map_or(0.0, |figures| figures.stolen_percent)
     }
 
     /// A few words on how it went.
@@ -92,9 +84,8 @@ impl Steady {
             let ms = |us: u64| us as f64 / 1_000.0;
             let Percentiles { p50, p99, .. } = figures.latency_us;
             let Figures { front_us, stolen_percent, .. } = figures;
-            let stood = figures.stood_percent.map_or_else(|| "?".to_owned(), |percent| format!("{percent:.2} %"));
             let (p50, p99) = (ms(p50), ms(p99));
-            format!("{front_us:.1} us, p50 {p50:.1} ms, p99 {p99:.1} ms, stolen {stolen_percent:.1} %, stood {stood}")
+            format!("{front_us:.1} us, p50 {p50:.1} ms, p99 {p99:.1} ms, stolen {stolen_percent:.1} %")
         });
         figures.into_iter().chain(self.complaints.iter().cloned()).collect::<Vec<_>>().join("; ")
     }
@@ -119,8 +110,7 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
     let books = Books::new(&options, &traffic, Wanted::default())?;
     let books = Rc::new(if target.contestant == Contestant::Echo { books.of_an_echo() } else { books });
     let fleet = Fleet::connect(target.plan(&options, CONNECT_RATE)?, &books).await?;
-    let meter = HiccupMeter::start(books.clock)?;
-    let sending = Sender::new(&books, &fleet, &traffic)?.run(&target.watched, Some(meter)).await?;
+    let sending = Sender::new(&books, &fleet, &traffic)?.run(&target.watched).await?;
     books.settle(traffic.settle()).await;
     let findings = Findings::new(&traffic, &fleet, &books, sending);
     books.expect_endings();
@@ -143,15 +133,14 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
         whole_us: per_message(costs, "all").filter(|_| target.contestant.has_nodes()),
         generator_percent: findings.own_cpu_share() * 100.0,
         stolen_percent: costs.stolen_percent,
-        stood_percent: findings.stood_percent(),
     };
     Ok(Steady { figures: Some(figures), complaints })
 }
 
 #[cfg(test)]
 impl Steady {
-    /// A run from which so much time was stolen, and in which the machine stood still for so long, in percent.
-    pub(super) fn disturbed(stolen_percent: f64, stood_percent: Option<f64>) -> Self {
+    /// A run with this share of the machine's time stolen, in percent.
+    pub(super) fn disturbed(stolen_percent: f64) -> Self {
         let figures = Figures {
             messages: Totals::default(),
             delivered_share: 1.0,
@@ -160,7 +149,6 @@ impl Steady {
             whole_us: None,
             generator_percent: 0.0,
             stolen_percent,
-            stood_percent,
         };
         Self { figures: Some(figures), complaints: Vec::new() }
     }
@@ -176,8 +164,7 @@ mod tests {
 
     #[test]
     fn a_run_is_disturbed_by_more_than_a_little_and_one_without_figures_is_not() {
-        assert!(!Steady::disturbed(0.4, None).is_disturbed() && Steady::disturbed(1.1, None).is_disturbed());
-        assert!(!Steady::disturbed(0.0, Some(0.2)).is_disturbed() && Steady::disturbed(0.0, Some(0.3)).is_disturbed());
+        assert!(!Steady::disturbed(0.4).is_disturbed() && Steady::disturbed(1.1).is_disturbed());
         assert!(!Steady { figures: None, complaints: vec!["refused".to_owned()] }.is_disturbed());
     }
 
@@ -185,11 +172,10 @@ mod tests {
     fn of_two_runs_the_calmer_is_kept_and_of_equal_ones_the_first() {
         let kept = |first: Steady, second: Steady| first.calmer(second).figures.map(|it| it.stolen_percent);
 
-        let (calm, worse) = (Steady::disturbed(2.0, None), Steady::disturbed(5.0, None));
+        let (calm, worse) = (Steady::disturbed(2.0), Steady::disturbed(5.0));
         assert_eq!(kept(worse, calm), Some(2.0));
-        assert_eq!(kept(Steady::disturbed(0.9, Some(0.0)), Steady::disturbed(0.1, Some(2.0))), Some(0.9));
-        let mut again = Steady::disturbed(3.0, None);
+        let mut again = Steady::disturbed(3.0);
         again.complaints.push("second".to_owned());
-        assert!(Steady::disturbed(3.0, None).calmer(again).complaints.is_empty());
+        assert!(Steady::disturbed(3.0).calmer(again).complaints.is_empty());
     }
 }

@@ -56,7 +56,7 @@ fn cell(figures: usize, value: &dyn Fn(usize) -> Option<f64>, unit: Option<Unit>
 }
 
 /// Three digits.
-pub(crate) fn short(value: f64) -> String {
+fn short(value: f64) -> String {
     match value {
         ..9.995 => format!("{value:.2}"),
         ..99.95 => format!("{value:.1}"),
@@ -77,7 +77,7 @@ fn thousands(value: f64) -> String {
 }
 
 /// Lines of equally many cells, the first of which is the head.
-pub(crate) fn markdown(lines: &[Vec<String>]) -> String {
+fn markdown(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0).max(3);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -10,9 +10,8 @@ use super::moves::{moves, undisturbed};
 use super::page::Counts;
 use super::seconds::{Second, seconds, table};
 use super::tally::Sample;
-use crate::html::{Mark, Page};
 use crate::latency::p99_us;
-use crate::plots;
+use crate::report_page::Mark;
 use crate::traffic::{Arrival, Findings, Recording, TrafficOptions};
 use crate::watch::UsageLine;
 
@@ -52,7 +51,6 @@ pub(super) struct Report {
     /// From the first act.
     by_second: Vec<Second>,
     usage: Vec<UsageLine>,
-    #[serde(skip)]
     marks: Vec<Mark>,
 }
 
@@ -114,10 +112,6 @@ impl Report {
             usage,
             marks: acts.iter().map(|act| evidence.mark(act)).collect(),
         }
-    }
-
-    pub(super) fn page(&self) -> Page {
-        plots::page(self.scenario, self.findings.timeline(), "messages", "latency", &self.usage, self.marks.clone())
     }
 
     /// What speaks against the servers, or against the measurement.

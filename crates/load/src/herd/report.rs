@@ -7,10 +7,9 @@ use serde::Serialize;
 use super::HerdOptions;
 use super::cut::{Beside, Cut};
 use super::log::{HerdPart, Journey};
-use crate::html::{Mark, Page};
 use crate::latency::{Latencies, Percentiles};
 use crate::metrics::Spread;
-use crate::plots;
+use crate::report_page::Mark;
 use crate::timeline::Row;
 use crate::watch::UsageLine;
 
@@ -47,7 +46,6 @@ pub(crate) struct Report {
     /// Tries begun, clients back, tries failed.
     timeline: Vec<Row>,
     usage: Vec<UsageLine>,
-    #[serde(skip)]
     marks: Vec<Mark>,
 }
 
@@ -129,10 +127,6 @@ impl Report {
             failures.push(format!("the fullest node has {factor:.2} times the mean, above {limit}"));
         }
         failures
-    }
-
-    pub(crate) fn page(&self) -> Page {
-        plots::page("herd", &self.timeline, "tries and returns", "handshake", &self.usage, self.marks.clone())
     }
 
     pub(crate) fn table(&self) -> String {
@@ -240,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_return_are_marked_on_the_page() {
-        let html = report(2).page().render();
+    fn report_marks_cut_and_return() {
+        let texts: Vec<_> = report(2).marks.into_iter().map(|mark| mark.text).collect();
 
-        assert!(html.contains("all are cut off") && html.contains("the balancers start again"));
+        assert_eq!(texts, ["all are cut off", "the balancers start again"]);
     }
 }

@@ -4,8 +4,6 @@ use serde::Serialize;
 
 use super::HostileOptions;
 use super::edges::Seen;
-use crate::html::{Mark, Page};
-use crate::plots;
 use crate::traffic::{Findings, TrafficOptions};
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -88,11 +86,6 @@ impl Report {
             let _ = writeln!(table, "{}", seen.line());
         }
         table
-    }
-
-    pub(crate) fn page(&self, traffic: &TrafficOptions) -> Page {
-        let mark = Mark { at: traffic.warmup as f64, text: "the measured time begins".to_owned() };
-        plots::page("hostile", self.meanwhile.timeline(), "messages", "latency", &[], vec![mark])
     }
 }
 

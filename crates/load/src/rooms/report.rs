@@ -10,10 +10,8 @@ use super::play::Play;
 use super::store::StoreCosts;
 use crate::churn::{self, Leftover};
 use crate::costs::Costs;
-use crate::html::{Mark, Page};
 use crate::latency::Percentiles;
 use crate::outcome::closed_failures;
-use crate::plots;
 use crate::timeline::Row;
 use crate::watch::UsageLine;
 
@@ -140,11 +138,6 @@ impl Report {
             failures.extend(churn::complaints(&self.leftovers, limit));
         }
         failures
-    }
-
-    pub(crate) fn page(&self) -> Page {
-        let mark = Mark { at: self.warmup as f64, text: "the measured time begins".to_owned() };
-        plots::page("rooms", &self.timeline, "changes", "time of a change", &self.usage, vec![mark])
     }
 
     pub(crate) fn table(&self) -> String {

@@ -55,16 +55,14 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         }
         report.steps = steps;
     }
-    let outcome = Outcome::new(report.table(), &report, report.failures(&options.calls))?;
-    Ok(outcome.with_page(report.page()))
+    Outcome::new(report.table(), &report, report.failures(&options.calls))
 }
 
 /// `None` in a process that has told another one what it found.
 async fn at_rate(options: &Options, rate: u64) -> Result<Option<Report>> {
     let calls = CallOptions { rate, ..options.calls.clone() };
     let watch = Watch::new(&options.fleet);
-    let part =
-        async |share, gate| make_calls(&options.fleet.of_share(share), &calls.of_share(share)?, share, gate).await;
+    let part = async |share, gate| make_calls(&options.fleet.of_share(share), &calls.of_share(share)?, gate).await;
     let more = [format!("--rate={rate}")];
     let work = options.crew.work(&more, part, |over| watch.run(over)).await?;
     Ok(work.map(|Work { part, beside }| Report::new(&calls, options.crew.processes, part, &beside)))

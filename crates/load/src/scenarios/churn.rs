@@ -45,7 +45,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let after = settle(&watch, settling, Some((&before, churn.max_growth))).await;
     let leftovers = after.compared_with(&before);
     let report = Report::new(churn, crew.processes, early, &part, leftovers, usages.lines());
-    Ok(Outcome::new(report.table(), &report, report.failures(churn))?.with_page(report.page()))
+    Outcome::new(report.table(), &report, report.failures(churn))
 }
 
 /// `None` in a process that has told another one what it found.

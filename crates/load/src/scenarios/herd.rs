@@ -35,6 +35,6 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let work = crew.work(&[], part, |over| beside(fleet, herd, &watch, over)).await?;
     Work::report(work, |Work { part, beside }| {
         let report = Report::new(herd, crew.processes, fleet.clients, &part, beside)?;
-        Ok(Outcome::new(report.table(), &report, report.failures(herd))?.with_page(report.page()))
+        Outcome::new(report.table(), &report, report.failures(herd))
     })
 }

@@ -9,7 +9,6 @@ use clap::Args;
 use signaling_devmesh::MeshFile;
 
 use crate::fleet::{Fleet, FleetOptions};
-use crate::hiccups::HiccupMeter;
 use crate::hostile::{Crowd, Edges, HostileOptions, Present, Report};
 use crate::outcome::Outcome;
 use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
@@ -58,8 +57,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     strangers.disperse()?;
 
     let report = Report::new(crowd, (before, meanwhile), Present::mean(&looks), edges.seen());
-    let outcome = Outcome::new(report.table(crowd), &report, report.failures(crowd, traffic))?;
-    Ok(outcome.with_page(report.page(traffic)))
+    Outcome::new(report.table(crowd), &report, report.failures(crowd, traffic))
 }
 
 /// Where the crowd goes: to each edge that the good clients may be at.
@@ -87,8 +85,7 @@ async fn good_clients(
     let (plan, watched) = fleet.plan()?;
     let fleet = Fleet::connect(plan, &books).await?;
     others_come().await?;
-    let meter = HiccupMeter::start(books.clock)?;
-    let sending = Sender::new(&books, &fleet, traffic)?.run(&watched, Some(meter)).await?;
+    let sending = Sender::new(&books, &fleet, traffic)?.run(&watched).await?;
     books.settle(traffic.settle()).await;
     let findings = Findings::new(traffic, &fleet, &books, sending);
     books.expect_endings();

@@ -12,12 +12,11 @@ use tokio::time::sleep;
 use crate::costs::Costs;
 use crate::crew::{CrewOptions, Gate, Part, Share, Work};
 use crate::fleet::{Endings, Fleet, FleetOptions};
-use crate::html::Page;
 use crate::latency::{Latencies, Percentiles};
 use crate::merge::add_counts;
 use crate::outcome::{Outcome, closed_failures};
 use crate::progress::wait;
-use crate::watch::{UsageLine, Watch, charts};
+use crate::watch::{UsageLine, Watch};
 
 /// The sockets stay open a little longer, so that the last reading of what they cost sees them all.
 const LONGER: Duration = Duration::from_millis(200);
@@ -87,8 +86,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
             costs: held.map(|held| Costs::between(&before, held, 0)),
             usage: usages.lines(),
         };
-        let page = Page { title: "mesh-load idle".to_owned(), charts: charts(&report.usage).into(), ..Page::default() };
-        Ok(Outcome::new(report.table(), &report, report.failures(options.max_bytes))?.with_page(page))
+        Outcome::new(report.table(), &report, report.failures(options.max_bytes))
     })
 }
 

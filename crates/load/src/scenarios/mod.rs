@@ -17,7 +17,6 @@ use clap::Subcommand;
 
 use crate::compare;
 use crate::fleet::FleetOptions;
-use crate::growth;
 use crate::outcome::Outcome;
 
 /// One scenario with its options.
@@ -43,8 +42,6 @@ pub enum Scenario {
     Crash(crash::Options),
     /// The balancer beside other proxies in front of the same nodes: what each costs, and how fast it is.
     Compare(compare::Options),
-    /// What a mesh costs and how fast it is, the more clients and nodes it has, and the larger the messages are.
-    Growth(growth::Options),
 }
 
 impl Scenario {
@@ -53,7 +50,6 @@ impl Scenario {
     pub fn json(&self) -> Option<&Path> {
         match self {
             Self::Compare(options) => options.json.as_deref(),
-            Self::Growth(options) => options.json.as_deref(),
             other => other.fleet()?.json.as_deref(),
         }
     }
@@ -61,10 +57,7 @@ impl Scenario {
     /// Where the report goes as a page with plots.
     #[must_use]
     pub fn html(&self) -> Option<&Path> {
-        match self {
-            Self::Growth(options) => options.html.as_deref(),
-            other => other.fleet()?.html.as_deref(),
-        }
+        self.fleet()?.html.as_deref()
     }
 
     /// Where its clients connect, if that is for the command line to say.
@@ -79,7 +72,7 @@ impl Scenario {
             Self::Rooms(options) => Some(&options.fleet),
             Self::Rescale(options) => Some(&options.fleet),
             Self::Crash(options) => Some(&options.fleet),
-            Self::Compare(_) | Self::Growth(_) => None,
+            Self::Compare(_) => None,
         }
     }
 
@@ -97,8 +90,6 @@ impl Scenario {
             Self::Rooms(options) => clients + options.rooms.line,
             Self::Rescale(_) | Self::Crash(_) => clients,
             Self::Compare(options) => options.most_clients(),
-            // Its clients are in processes of their own.
-            Self::Growth(_) => 0,
         };
         of_one.into()
     }
@@ -119,7 +110,6 @@ impl Scenario {
             Self::Rescale(options) => rescale::run(options).await,
             Self::Crash(options) => crash::run(options).await,
             Self::Compare(options) => compare::run(options).await,
-            Self::Growth(options) => growth::run(options).await,
         }
     }
 }

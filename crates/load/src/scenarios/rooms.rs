@@ -37,5 +37,5 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let beside = async { if begun.await.is_ok() { watch.run(over).await } else { Usages::default() } };
     let (played, usages) = tokio::join!(load, beside);
     let report = Report::new(rooms, played?, usages.lines());
-    Ok(Outcome::new(report.table(), &report, report.failures(rooms))?.with_page(report.page()))
+    Outcome::new(report.table(), &report, report.failures(rooms))
 }

@@ -8,10 +8,7 @@ use serde::Serialize;
 
 use crate::crew::{CrewOptions, Gate, Share, Work};
 use crate::fleet::{Fleet, FleetOptions};
-use crate::hiccups::HiccupMeter;
-use crate::html::Mark;
 use crate::outcome::Outcome;
-use crate::plots;
 use crate::traffic::{Books, Findings, Sender, TrafficOptions, TrafficPart, Wanted};
 use crate::watch::{UsageLine, Watch};
 
@@ -59,9 +56,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         let failures = failures(options, &findings);
         let report =
             Report { scenario: "steady", processes: options.crew.processes, findings, usage: work.beside.lines() };
-        let mark = Mark { at: options.traffic.warmup as f64, text: "the measured time begins".to_owned() };
-        let page = plots::page("steady", report.findings.timeline(), "messages", "latency", &report.usage, vec![mark]);
-        Ok(Outcome::new(report.findings.table(), &report, failures)?.with_page(page))
+        Outcome::new(report.findings.table(), &report, failures)
     })
 }
 
@@ -76,8 +71,7 @@ async fn part(options: &Options, share: Share, gate: Gate) -> Result<TrafficPart
     let books = Rc::new(Books::new(&fleet, &traffic, wanted)?);
     let fleet = Fleet::connect(plan, &books).await?;
     gate.pass().await?;
-    let meter = share.is_first().then(|| HiccupMeter::start(books.clock)).transpose()?;
-    let sending = Sender::new(&books, &fleet, &traffic)?.run(&watched, meter).await?;
+    let sending = Sender::new(&books, &fleet, &traffic)?.run(&watched).await?;
     books.settle(traffic.settle()).await;
     let part = TrafficPart::new(&fleet, &books, sending);
     books.expect_endings();

@@ -9,7 +9,6 @@ use super::sender::Sending;
 use super::{Books, Returns, TrafficOptions, is_break};
 use crate::costs::Costs;
 use crate::fleet::Fleet;
-use crate::hiccups;
 use crate::latency::Percentiles;
 use crate::ledger::Totals;
 use crate::outcome::closed_failures;
@@ -57,9 +56,6 @@ struct Generator {
     /// From the intended time to the write.
     lateness_us: Percentiles,
     cpu_seconds: f64,
-    /// The share of the measured time in which its machine stood still, at least, in percent; absent where that cannot be told.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stood_percent: Option<f64>,
 }
 
 fn is_none(returns: &Returns) -> bool {
@@ -92,7 +88,6 @@ impl Findings {
                 delivered_per_second: part.messages as f64 / seconds,
                 lateness_us: common.lateness.percentiles(),
                 cpu_seconds: part.own_cpu_seconds,
-                stood_percent: common.stood_percent,
             },
             messages: common.totals,
             foreign: common.foreign,
@@ -105,10 +100,6 @@ impl Findings {
             timeline: common.timeline.rows(),
             costs: part.costs.map(|costs| costs.for_messages(part.messages)),
         }
-    }
-
-    pub(crate) fn timeline(&self) -> &[Row] {
-        &self.timeline
     }
 
     pub(crate) fn latency(&self) -> &Percentiles {
@@ -131,11 +122,6 @@ impl Findings {
     /// The harness's own, of one core.
     pub(crate) fn own_cpu_share(&self) -> f64 {
         self.generator.cpu_seconds / self.seconds as f64
-    }
-
-    /// Of its machine's time, in percent, where that can be told.
-    pub(crate) fn stood_percent(&self) -> Option<f64> {
-        self.generator.stood_percent
     }
 
     pub(crate) fn costs(&self) -> Option<&Costs> {
@@ -189,8 +175,7 @@ impl Findings {
              rate        {:.0}/s delivered of {}/s, {:.2}% of the schedule sent\n\
              latency     {}\n\
              lateness    {} (the generator's own)\n\
-             generator   {:.1}% CPU\n\
-             {}",
+             generator   {:.1}% CPU\n",
             self.clients,
             self.connect_seconds,
             self.connect_us.line(),
@@ -202,7 +187,6 @@ impl Findings {
             self.latency_us.line(),
             generator.lateness_us.line(),
             generator.cpu_seconds * 100.0 / self.seconds as f64,
-            hiccups::line(generator.stood_percent),
         );
         // Writing to a String cannot fail.
         if self.acks != AckTotals::default() {

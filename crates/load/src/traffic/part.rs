@@ -39,7 +39,6 @@ impl TrafficPart {
                 others: books.others(),
                 closed: books.closed(),
                 timeline: books.timeline(),
-                stood_percent: sending.stood_percent,
             },
             connect_seconds: fleet.connect_seconds,
             messages: sending.messages,

@@ -12,7 +12,6 @@ use super::{Books, TrafficOptions};
 use crate::client::Sent;
 use crate::costs::{self, Costs, Watched};
 use crate::fleet::Fleet;
-use crate::hiccups::HiccupMeter;
 use crate::latency::Latencies;
 use crate::procfs::own_cpu_seconds;
 use crate::progress::progress;
@@ -36,8 +35,6 @@ pub(crate) struct Sending {
     /// Delivered while the costs were taken.
     pub(super) messages: u64,
     pub(super) costs: Option<Costs>,
-    /// The share of the measured time in which the machine stood still, in percent, where that was watched.
-    pub(super) stood_percent: Option<f64>,
 }
 
 /// The one loop that sends.
@@ -95,9 +92,8 @@ impl<'a> Sender<'a> {
         self.start_us + self.schedule.duration_us
     }
 
-    /// Sends what the schedule says, and takes the costs from the end of the warm-up to the end of the schedule. The `meter` has run
-    /// since before.
-    pub(crate) async fn run(mut self, watched: &[Watched], meter: Option<HiccupMeter>) -> Result<Sending> {
+    /// Sends what the schedule says, and takes the costs from the end of the warm-up to the end of the schedule.
+    pub(crate) async fn run(mut self, watched: &[Watched]) -> Result<Sending> {
         let bar = progress(self.schedule.duration_us / 1_000_000, "sending");
         self.send_until(self.warmup_us, &bar).await?;
         let (before, own_before, arrived_before) = (costs::read(watched), own_cpu_seconds(), self.books.arrived());
@@ -105,7 +101,6 @@ impl<'a> Sender<'a> {
         let messages = self.books.arrived() - arrived_before;
         let own_cpu_seconds = own_cpu_seconds() - own_before;
         let costs = (!watched.is_empty()).then(|| Costs::between(&before, &costs::read(watched), messages));
-        let stood_percent = meter.and_then(|meter| meter.finish(&(self.measured_from_us()..self.end_us())));
         self.catch_up().await?;
         bar.finish_and_clear();
         Ok(Sending {
@@ -115,7 +110,6 @@ impl<'a> Sender<'a> {
             own_cpu_seconds,
             messages,
             costs,
-            stood_percent,
         })
     }
 
