@@ -34,10 +34,14 @@ pub fn catalogue() -> Vec<Section<'static>> {
         ),
         section(
             "Peers behind the same front",
-            "Served by balancers; 0 where they have no `--peers`.",
+            "Served by balancers; 0 where they have no `--balancer-discovery`.",
             signaling_discovery::metrics::METRICS_OF_PEERS,
         ),
-        section("Readiness by load", "Served by servers with `--ready-above`.", signaling_server::crowding::METRICS),
+        section(
+            "Readiness by load",
+            "Served by servers with `--unready-above-percent`.",
+            signaling_server::load_readiness::METRICS,
+        ),
         section("All servers", "Trunks are counted at both of their ends.", signaling_server::metrics::METRICS),
         section("Processes", "Served by all servers, as by all programs that Prometheus knows.", process::METRICS),
     ]

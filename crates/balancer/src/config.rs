@@ -8,7 +8,7 @@ use clap::Parser;
 use clap::builder::FalseyValueParser;
 use signaling_discovery::Source;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
-use signaling_server::crowding::{CrowdingArgs, Settings};
+use signaling_server::load_readiness::{LoadReadinessArgs, Settings};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// The balancer: holds clients' sockets, and moves them between nodes behind their sockets.
@@ -37,13 +37,14 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_DEMO_CONTROL", value_name = "PATH", requires = "demo")]
     pub demo_control: Option<PathBuf>,
 
-    /// The balancers behind the same front proxies, with their internal listeners, written as --discovery is; for --ready-above
-    #[arg(long, env = "SIGNALING_PEERS", value_name = "SOURCE")]
-    pub peers: Option<Source>,
+    /// Source of the balancers behind the same front proxy, with their internal listeners, in the form of --discovery.
+    /// --unready-above-percent needs it
+    #[arg(long, env = "SIGNALING_BALANCER_DISCOVERY", value_name = "SOURCE")]
+    pub balancer_discovery: Option<Source>,
 
     /// When to leave new clients to other balancers.
     #[command(flatten)]
-    pub crowding: CrowdingArgs,
+    pub load_readiness: LoadReadinessArgs,
 
     /// What clients may do.
     #[command(flatten)]
@@ -64,7 +65,7 @@ pub struct Config {
     /// The control socket that its buttons act through.
     pub demo_control: Option<PathBuf>,
     /// The balancers behind the same front, and when to leave new clients to them.
-    pub even: Option<(Source, Settings)>,
+    pub load_readiness: Option<(Source, Settings)>,
     /// What clients may do.
     pub edge: EdgeConfig,
 }
@@ -76,16 +77,16 @@ impl Args {
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
-        let even = match (self.crowding.settings(), self.peers) {
+        let load_readiness = match (self.load_readiness.settings(), self.balancer_discovery) {
             (None, _) => None,
-            (Some(settings), Some(peers)) => Some((peers, settings)),
+            (Some(settings), Some(balancers)) => Some((balancers, settings)),
             (Some(_), None) => {
-                let why = "a balancer has to be told by --peers with whom it is to keep even".to_owned();
-                return Err(ConfigError::Invalid { flag: "--ready-above", why });
+                let why = "needs --balancer-discovery, which names the balancers to compare with".to_owned();
+                return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
             }
         };
         Ok(Config {
-            even,
+            load_readiness,
             edge: self.edge.check(&common, "--listen", Some(self.listen))?,
             common,
             listen: self.listen,

@@ -8,8 +8,8 @@ use signaling_dashboard::{About, Keeper, Role, router as dashboard};
 use signaling_discovery::{Discovery, Settings, Source, Subject, View, WatchError, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, send_away};
 use signaling_server::ask::questions;
-use signaling_server::crowding::{self, Peers};
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
+use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tracing::info;
@@ -38,8 +38,8 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let internal = Listener::bind(config.common.internal).context("--internal")?;
     let public = Listener::bind(config.listen).context("--listen")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
-    let (peers, even) = config.even.clone().unzip();
-    let peers = watch_peers(peers).await.context("--peers")?;
+    let (balancers, load_readiness) = config.load_readiness.clone().unzip();
+    let balancers = watch_balancers(balancers).await.context("--balancer-discovery")?;
     let health = Health::for_clients();
     info!(
         id = %config.common.id,
@@ -64,13 +64,13 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let (of_edge, of_trunks) = (edge.clone(), trunks.clone());
     let (keeper, keeping) =
         Keeper::new(about, health.clone(), Rc::clone(&discovery), move || report(&of_edge, &of_trunks));
-    let crowding = crowding::Desk::new(config.common.id.as_str());
+    let load_report = LoadReportServer::new(config.common.id.as_str());
     let (floor, questions) = questions();
     let desk = Desk { id: config.common.id.clone(), floor, health: health.clone() };
     let operators = operator::routes().on(desk).and(switch.routes());
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(crowding.router(config.common.mesh_secrets.clone()))
+        .merge(load_report.router(config.common.mesh_secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard(keeper).context("cannot ask other servers")?)
         .fallback(not_found);
@@ -94,16 +94,16 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     };
     tasks.spawn_local(follower.follow(discovery.subscribe()));
     let counted = edge.clone();
-    let keeping = Peers {
+    let load_readiness = LoadReadinessTask {
         id: config.common.id.clone(),
-        settings: even,
-        views: peers.subscribe(),
+        settings: load_readiness,
+        views: balancers.subscribe(),
         secrets: config.common.mesh_secrets.clone(),
         health: health.clone(),
-        desk: crowding,
+        report: load_report,
         clients: move || Some(counted.clients()),
     };
-    tasks.spawn_local(keeping.keep_even().context("cannot ask other balancers")?);
+    tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(config.common.mesh_secrets.follow(|_| {}));
     tasks.spawn_local(edge.clone().renew_certificate());
     let mut pages = pages::router(config.demo);
@@ -127,8 +127,8 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     Ok(())
 }
 
-/// Balancers that keep even with this one: nobody, if it is to keep even with nobody.
-async fn watch_peers(source: Option<Source>) -> Result<Discovery, WatchError> {
+/// Watches the balancers behind the same front proxy; none without a source.
+async fn watch_balancers(source: Option<Source>) -> Result<Discovery, WatchError> {
     let source = source.unwrap_or_else(|| Source::Static(View::default()));
     watch_with(source, &Settings { subject: Subject::Peers, ..Settings::default() }).await
 }

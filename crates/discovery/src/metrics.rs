@@ -44,7 +44,10 @@ const OF_NODES: Names = Names {
     changes: Metric::counter("signaling_view_changes_total", "Views that took the place of another."),
 };
 const OF_PEERS: Names = Names {
-    view: Metric::gauge("signaling_view_peers", "Other servers behind the same front that are known (`--peers`)."),
+    view: Metric::gauge(
+        "signaling_view_peers",
+        "Other servers behind the same front that are known (`--balancer-discovery`).",
+    ),
     age: Metric::gauge("signaling_peer_discovery_age_seconds", "Seconds since the source of peers was last read well."),
     failures: Metric::counter(
         "signaling_peer_discovery_failures_total",

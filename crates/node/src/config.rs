@@ -10,7 +10,7 @@ use signaling_edge::core::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_protocol::grant::SignalScope;
 use signaling_rooms::KeyPrefix;
-use signaling_server::crowding::{self, CrowdingArgs};
+use signaling_server::load_readiness::{self, LoadReadinessArgs};
 use signaling_server::{Common, CommonArgs, ConfigError, WatchedFile};
 
 use crate::ice::{IceArgs, IceConfig};
@@ -124,7 +124,7 @@ pub struct Args {
 
     /// When to leave new direct clients to other nodes: /readyz/clients says so.
     #[command(flatten)]
-    pub crowding: CrowdingArgs,
+    pub load_readiness: LoadReadinessArgs,
 
     /// What direct clients may do.
     #[command(flatten)]
@@ -170,7 +170,7 @@ pub struct Config {
     /// What ICE servers clients are told of.
     pub ice: IceConfig,
     /// When to leave new direct clients to other nodes.
-    pub even: Option<crowding::Settings>,
+    pub load_readiness: Option<load_readiness::Settings>,
     /// What direct clients may do.
     pub edge: EdgeConfig,
 }
@@ -196,13 +196,13 @@ impl Args {
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
-        let even = self.crowding.settings();
-        if even.is_some() && self.public.is_none() {
-            let why = "without --public there are no clients to be left to other nodes".to_owned();
-            return Err(ConfigError::Invalid { flag: "--ready-above", why });
+        let load_readiness = self.load_readiness.settings();
+        if load_readiness.is_some() && self.public.is_none() {
+            let why = "needs --public: without it the node has no clients to count".to_owned();
+            return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
         }
         Ok(Config {
-            even,
+            load_readiness,
             edge: self.edge.check(&common, "--public", self.public)?,
             common,
             public: self.public,

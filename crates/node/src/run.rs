@@ -11,8 +11,9 @@ use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
 use signaling_server::ask::questions;
-use signaling_server::crowding::{self, Peers};
 use signaling_server::http::not_found;
+use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
+use signaling_server::server_client::ServerClient;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
@@ -23,9 +24,13 @@ use crate::config::Config;
 use crate::core::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 use crate::reassign::Reassignments;
 use crate::room_store::RoomStoreAt;
-use crate::shell::{self, Desk, Direct, Internal, Node, Others};
+use crate::shell::{self, Desk, Direct, Internal, Node, PeerQueries};
 
-/// How often a draining node looks whether it may go.
+/// How long a peer node may take to answer an operator's request: the answer is in its memory.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Above a page of 1,000 clients.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+/// Interval at which a draining node checks whether it can stop.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// How long a draining node stays at least, so that whoever does not know yet still reaches it.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
@@ -86,25 +91,25 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
     let secrets = config.common.mesh_secrets.clone();
     let (asker, questions) = questions();
-    let others = Others {
+    let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
+    let peers = PeerQueries {
         own: config.common.id.clone(),
-        http: shell::client().context("cannot ask other nodes")?,
+        client: client.context("cannot create the client for requests to peer nodes")?,
         views: discovery.subscribe(),
-        secrets: secrets.clone(),
     };
-    tasks.spawn_local(shell::learn_kicks(node.clone(), others.clone()));
+    tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
     let operators = shell::operators(Desk {
         node: asker,
-        others,
+        peers,
         errands: errand,
         registry: registry.clone(),
         health: health.clone(),
         switch: switch.clone(),
     });
-    let crowding = crowding::Desk::new(config.common.id.as_str());
+    let load_report = LoadReportServer::new(config.common.id.as_str());
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(crowding.router(secrets.clone()))
+        .merge(load_report.router(secrets.clone()))
         .merge(admin::between_servers(operators.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard(keeper).context("cannot ask other servers")?)
@@ -144,16 +149,16 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
         }
     }
     let counted = direct.clone();
-    let keeping = Peers {
+    let load_readiness = LoadReadinessTask {
         id: config.common.id.clone(),
-        settings: config.even,
+        settings: config.load_readiness,
         views: discovery.subscribe(),
         secrets,
         health: health.clone(),
-        desk: crowding,
+        report: load_report,
         clients: move || counted.as_ref().map(Direct::clients),
     };
-    tasks.spawn_local(keeping.keep_even().context("cannot ask other nodes")?);
+    tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
     let farewell = config.common.drain / 2;

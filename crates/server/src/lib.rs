@@ -12,7 +12,8 @@
 //! | [`metrics`] | what both servers count |
 //! | [`process`] | what the operating system says of this process |
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
-//! | [`crowding`] | not ready while it has far more clients than its peers |
+//! | [`load_readiness`] | unready while it has far more clients than its peers |
+//! | [`server_client`] | requests to the other servers: bounds, deadlines, missing answers |
 //! | [`auth`] | who may speak on the internal listener |
 //! | [`admin`] | the guarded routes under `/admin` |
 //! | [`ask`] | questions to what lives on the server's own thread |
@@ -36,19 +37,20 @@ pub mod admin;
 pub mod ask;
 pub mod auth;
 pub mod config;
-pub mod crowding;
 pub mod gather;
 pub mod health;
 mod histograms;
 pub mod http;
 pub mod limits;
 pub mod listener;
+pub mod load_readiness;
 pub mod metrics;
 pub mod pause_detector;
 pub mod process;
 pub mod runtime;
 pub mod secret;
 pub mod secrets;
+pub mod server_client;
 pub mod shutdown;
 mod since_1970;
 pub mod switch;

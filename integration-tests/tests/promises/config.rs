@@ -88,9 +88,9 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
         ("signaling-node", "--grace-ms", &["-1", "300001", "29999"]),
         ("signaling-node", "--reassign-window-ms", &["-1", "3600001", "1s"]),
         ("signaling-node", "--ready-settle-ms", &["-1", "600001", "10s"]),
-        ("signaling-balancer", "--peers", &["nonsense", "static:a"]),
-        // 10 for want of --peers.
-        ("signaling-balancer", "--ready-above", &["-1", "1001", "10"]),
+        ("signaling-balancer", "--balancer-discovery", &["nonsense", "static:a"]),
+        // 10 for want of --balancer-discovery.
+        ("signaling-balancer", "--unready-above-percent", &["-1", "1001", "10"]),
         ("signaling-node", "--signal-scope", &["", "none"]),
         ("signaling-node", "--turn-ttl-s", &["0", "604801", "1h"]),
         ("signaling-node", "--ice-servers-file", &["/nowhere/at/all", "/dev/zero"]),

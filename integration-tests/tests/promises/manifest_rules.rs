@@ -97,7 +97,7 @@ fn balancers_that_keep_even_may_ask_one_another_whether_they_are_ready_or_not() 
     for rendered in Rendered::meshes() {
         let balancer = rendered.pods().into_iter().find(|pod| pod.name() == "signaling-balancers").unwrap();
         let end = End::Pod(balancer);
-        let Some(peers) = balancer.flag("--peers") else { continue };
+        let Some(peers) = balancer.flag("--balancer-discovery") else { continue };
         assert!(passes(&rendered, end, end, 7900, "TCP"), "{}", rendered.folder);
         assert_eq!(peers, "kubernetes:$(POD_NAMESPACE)/signaling-balancers:internal");
         let service = &rendered.object("Service", "signaling-balancers")["spec"];

@@ -12,10 +12,11 @@ use signaling_integration_tests::{Peer, TestMesh, eventually, stays};
 
 /// More than chance does to two servers.
 const CLIENTS: usize = 40;
-const SOON: Duration = Duration::from_secs(10);
-/// Many times as long as it takes to become unready with [`FLAGS`].
-const A_WHILE: Duration = Duration::from_millis(1_500);
-const FLAGS: [&str; 4] = ["--ready-above=20", "--ready-floor=5", "--ready-settle-ms=300", "--ready-period-ms=100"];
+/// The shortest time unready, and some polls.
+const SOON: Duration = Duration::from_secs(20);
+/// Several polls of the peers.
+const A_WHILE: Duration = Duration::from_secs(4);
+const FLAGS: [&str; 2] = ["--unready-above-percent=20", "--unready-min-clients=5"];
 
 const READY: (u16, &str) = (200, "ready\n");
 
@@ -26,12 +27,12 @@ async fn of_three_balancers_the_one_with_all_clients_is_unready_until_they_leave
     is_named(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
     let mut peers = connect(&mesh.url()).await;
 
-    let unready = (503, "unready: 40 connections are 200% above the mean of 3 servers\n");
+    let unready = (503, "unready: 40 clients are 200% above the mean of 3 servers\n");
     answers(&internal[0], "/readyz", unready).await;
-    assert_eq!(load_of(&mesh, &internal[0]).await["standing"], "crowded");
+    assert_eq!(load_of(&mesh, &internal[0]).await["state"], "unready");
     let is_one = || async { statuses(&internal, "/readyz").await == [503, 200, 200] };
     stays("one is unready and the others are ready", A_WHILE, is_one).await;
-    assert_eq!(metric(&internal[0], "signaling_crowded", "").await, 1.0);
+    assert_eq!(metric(&internal[0], "signaling_load_unready", "").await, 1.0);
 
     // Whoever has a socket there keeps it, and whoever comes all the same is let in.
     peers.push(Peer::connect(&mesh.url(), "one-more").await);
@@ -44,10 +45,10 @@ async fn of_three_balancers_the_one_with_all_clients_is_unready_until_they_leave
         peer.close().await;
     }
     answers(&internal[0], "/readyz", READY).await;
-    becomes(&internal[0], "signaling_crowded", 0).await;
-    assert_eq!(metric(&internal[0], "signaling_crowded_total", "").await, 1.0);
+    becomes(&internal[0], "signaling_load_unready", 0).await;
+    assert_eq!(metric(&internal[0], "signaling_load_unready_total", "").await, 1.0);
     let log = std::fs::read_to_string(mesh.dir.path().join("logs/balancer-0.log")).unwrap();
-    for told in ["says unready: it has more clients", "and is ready again"] {
+    for told in ["unready because of its load", "ready again, load is near the mean"] {
         assert_eq!(log.matches(told).count(), 1, "{told}");
     }
 }
@@ -62,7 +63,7 @@ async fn a_balancer_is_ready_alone_and_when_its_peers_are_gone() {
     stays("alone it is ready", A_WHILE, is_ready).await;
 
     is_named(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
-    answers(&internal[0], "/readyz", (503, "unready: 40 connections are 200% above the mean of 3 servers\n")).await;
+    answers(&internal[0], "/readyz", (503, "unready: 40 clients are 200% above the mean of 3 servers\n")).await;
     mesh.mesh.kill("balancer-1").await.unwrap();
     answers(&internal[0], "/readyz", READY).await;
     mesh.mesh.kill("balancer-2").await.unwrap();
@@ -79,7 +80,7 @@ async fn a_node_says_it_of_clients_only_and_stays_in_the_mesh() {
     let nodes = mesh.mesh.state().nodes;
     let _peers = connect(&nodes[0].public).await;
 
-    let unready = (503, "unready: 40 connections are 100% above the mean of 2 servers\n");
+    let unready = (503, "unready: 40 clients are 100% above the mean of 2 servers\n");
     answers(&nodes[0].internal, "/readyz/clients", unready).await;
     assert_eq!(get(&nodes[0].internal, "/readyz").await.status, 200);
     assert_eq!(get(&nodes[1].internal, "/readyz/clients").await.status, 200);
@@ -90,7 +91,7 @@ async fn how_many_clients_there_are_is_told_to_servers_of_the_mesh_only_and_with
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let internal = internals(&mesh);
     let _peer = Peer::connect(&mesh.url(), "alice").await;
-    let expected = json!({ "id": "balancer-0", "connections": 1, "standing": "ready" });
+    let expected = json!({ "id": "balancer-0", "clients": 1, "state": "ready" });
     let is_told = || async { (load_of(&mesh, &internal[0]).await == expected).then_some(()) };
     eventually("one client to be told of", SOON, is_told).await;
     let refused = get(&internal[0], "/internal/v1/load").await;
@@ -102,7 +103,7 @@ async fn balancers() -> TestMesh {
     TestMesh::with(|options| {
         (options.nodes, options.balancers) = (1, 3);
         options.balancer_args = FLAGS.map(str::to_owned).to_vec();
-        options.balancer_args.push(format!("--peers=file:{}", options.dir.join("peers.json").display()));
+        options.balancer_args.push(format!("--balancer-discovery=file:{}", options.dir.join("peers.json").display()));
     })
     .await
 }

@@ -34,7 +34,7 @@ use crate::core::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesTo
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{client, follow};
-pub use self::operator::{Desk, Others, learn_kicks, operators};
+pub use self::operator::{Desk, PeerQueries, learn_kicks, operators};
 pub use self::registry::{register, watch_over};
 pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 

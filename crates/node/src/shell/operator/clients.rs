@@ -30,7 +30,7 @@ pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> R
         return Ok(Json(own.await?));
     }
     let path = format!("clients?{}", page.query());
-    let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Clients>(http::Method::GET, &path));
+    let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Clients>(http::Method::GET, &path));
     let nodes = others.into_iter().map(|(_, clients)| clients).chain([own?]).collect();
     Ok(Json(Clients::merge(&page, nodes, missing)))
 }
@@ -82,7 +82,7 @@ pub(super) async fn kick(
     let session = before.as_ref().and_then(|it| Some(it.serving()?.1.session.clone()));
     let known = before.is_some_and(|before| before.is_known());
     let path = format!("clients/{client_id}/kick?here=true");
-    let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Kicked>(http::Method::POST, &path));
+    let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Kicked>(http::Method::POST, &path));
     let was_here = known | own? | others.iter().any(|(_, kicked)| kicked.was_here);
     info!(%client, session, was_here, "an operator has a client put out");
     Ok(Json(Kicked { client_id, was_here, missing }))

@@ -42,7 +42,7 @@ pub(super) async fn everywhere(desk: &Desk, client: &ClientId) -> Result<Explana
 async fn look(desk: &Desk, client: &ClientId) -> Result<Explanation, Stopped> {
     let path = format!("explain/{}?here=true", client.as_str());
     let (own, (others, missing)) =
-        tokio::join!(here_alone(desk, client.clone()), desk.others.ask::<Explanation>(http::Method::GET, &path));
+        tokio::join!(here_alone(desk, client.clone()), desk.peers.ask::<Explanation>(http::Method::GET, &path));
     let mut explanation = own?;
     explanation.nodes.extend(others.into_iter().flat_map(|(_, other)| other.nodes));
     explanation.nodes.sort_by(|a, b| a.node.cmp(&b.node));

@@ -11,7 +11,7 @@ use signaling_server::http::Refused;
 use tokio::time::sleep;
 use tracing::debug;
 
-use super::{Desk, Others};
+use super::{Desk, PeerQueries};
 use crate::core::NodeCore;
 use crate::shell::Node;
 
@@ -24,9 +24,9 @@ pub(super) async fn list(State(desk): State<Desk>) -> Result<Json<Kicks>, Refuse
 }
 
 /// Asks the other nodes until all have answered, or for ten seconds: edges tell it too, but a node for direct clients alone has none.
-pub async fn learn_kicks(node: Node, others: Others) {
+pub async fn learn_kicks(node: Node, peers: PeerQueries) {
     for _ in 0..TRIES {
-        let (answers, missing) = others.ask::<Kicks>(Method::GET, "kicks").await;
+        let (answers, missing) = peers.ask::<Kicks>(Method::GET, "kicks").await;
         let are_all = !answers.is_empty() && missing.is_empty();
         let now = Instant::now();
         node.with_core(|core| {

@@ -3,7 +3,7 @@
 mod clients;
 mod explain;
 mod kicks;
-mod others;
+mod peer_queries;
 mod preview;
 mod rooms;
 mod servers;
@@ -26,15 +26,15 @@ use super::rooms::Errand;
 use crate::core::NodeCore;
 
 pub use self::kicks::learn_kicks;
-pub use self::others::Others;
+pub use self::peer_queries::PeerQueries;
 
 /// What operators' routes work with.
 #[derive(Clone)]
 pub struct Desk {
     /// The node.
     pub node: Asker<Node>,
-    /// The other ones.
-    pub others: Others,
+    /// The peer nodes.
+    pub peers: PeerQueries,
     /// The way to the room store.
     pub errands: mpsc::Sender<Errand>,
     /// Where clients are, by Redis.
@@ -78,7 +78,7 @@ impl Desk {
     }
 
     fn own(&self) -> &NodeId {
-        &self.others.own
+        &self.peers.own
     }
 }
 

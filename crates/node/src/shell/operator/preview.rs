@@ -55,7 +55,7 @@ pub(super) async fn preview(State(desk): State<Desk>, asked: Asked<PreviewQuery>
         return Ok(Json(whole));
     }
     let path = format!("preview?{word}&{}", page.query());
-    let (others, mut missing) = desk.others.ask::<Preview>(http::Method::GET, &path).await;
+    let (others, mut missing) = desk.peers.ask::<Preview>(http::Method::GET, &path).await;
     for (node, part) in others {
         if part.view == whole.view {
             whole.add(part);

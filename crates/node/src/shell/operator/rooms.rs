@@ -41,7 +41,7 @@ pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> R
         return Ok(Json(own.await?));
     }
     let path = format!("rooms?{}", page.query());
-    let (own, (others, missing)) = tokio::join!(own, desk.others.ask::<Rooms>(http::Method::GET, &path));
+    let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Rooms>(http::Method::GET, &path));
     let nodes = others.into_iter().map(|(_, rooms)| rooms).chain([own?]).collect();
     let mut rooms = Rooms::merge(&page, nodes, missing);
     // Those that it did not come to say so.

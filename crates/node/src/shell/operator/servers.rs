@@ -13,8 +13,8 @@ use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
 
 use super::super::Node;
-use super::others::Answer;
 use super::{Desk, bad_name};
+use signaling_server::server_client::Answer;
 
 /// Who drains says so as what keeps it from taking work.
 const DRAINING: &str = "draining";
@@ -46,10 +46,10 @@ async fn of_this(desk: &Desk) -> Result<Server, Stopped> {
 }
 
 pub(super) async fn nodes(State(desk): State<Desk>) -> Result<Json<Nodes>, Refused> {
-    let those = desk.others.view();
+    let those = desk.peers.view();
     let suspects = desk.core(|core| core.suspects().cloned().collect::<Vec<_>>());
     let (own, suspects, (mut others, missing)) =
-        tokio::join!(of_this(&desk), suspects, desk.others.ask_those::<Server>(&those, http::Method::GET, "server"));
+        tokio::join!(of_this(&desk), suspects, desk.peers.ask_view::<Server>(&those, http::Method::GET, "server"));
     let (own, suspects) = (own?, suspects?);
     let (asked, view) = (own.id.clone(), own.view.clone());
     others.push((desk.own().clone(), own));
@@ -82,13 +82,13 @@ async fn turn(desk: &Desk, node: &str, on: bool) -> Result<Response, Refused> {
     if node == *desk.own() {
         return Ok(desk.switch.turn(on));
     }
-    let view = desk.others.view();
+    let view = desk.peers.view();
     let Some(member) = view.get(node.as_str()) else {
         let message = format!("there is no node {node} in the view of {}", desk.own());
         return Err(Refused::new(StatusCode::NOT_FOUND, "no_such_node", message));
     };
     let what = if on { "drain" } else { "undrain" };
-    let answer = desk.others.ask_one(member, http::Method::POST, what).await;
+    let answer = desk.peers.ask_one(member, http::Method::POST, what).await;
     let Answer { status, body } = answer.map_err(|why| {
         Refused::new(StatusCode::BAD_GATEWAY, "node_unreachable", format!("{node} was not told: {why}"))
     })?;

@@ -1,0 +1,56 @@
+//! Operators' requests to the peer nodes of the view.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde::de::DeserializeOwned;
+use signaling_admin::Missing;
+use signaling_discovery::{Member, View};
+use signaling_protocol::NodeId;
+use signaling_server::admin::BETWEEN_SERVERS;
+use signaling_server::server_client::{Answer, Answers, ServerClient};
+use tokio::sync::watch;
+
+/// Asks the peer nodes what operators ask this node.
+#[derive(Clone)]
+pub struct PeerQueries {
+    /// This node.
+    pub own: NodeId,
+    /// Sends the requests.
+    pub client: ServerClient,
+    /// The nodes of the mesh.
+    pub views: watch::Receiver<Arc<View>>,
+}
+
+impl PeerQueries {
+    pub(super) fn view(&self) -> Arc<View> {
+        self.views.borrow().clone()
+    }
+
+    /// Asks all peer nodes for `path` below `/admin`. Returns their answers, and the nodes without a usable one.
+    pub(super) async fn ask<T>(&self, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        self.ask_view(&self.view(), method, path).await
+    }
+
+    pub(super) async fn ask_view<T>(&self, view: &View, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let peers = view.members().iter().filter(|member| member.id != self.own).cloned().collect();
+        let Answers { answers, missing } = self.client.request_all(peers, method, &internal(path)).await;
+        let missing = missing.into_iter().map(|(node, why)| Missing { node: node.as_str().to_owned(), why });
+        (answers, missing.collect())
+    }
+
+    /// Asks one node and returns its answer, whatever its status.
+    pub(super) async fn ask_one(&self, member: &Member, method: Method, path: &str) -> Result<Answer, String> {
+        self.client.request(member, method, &internal(path)).await
+    }
+}
+
+fn internal(path: &str) -> String {
+    format!("{BETWEEN_SERVERS}/{path}")
+}

@@ -1,0 +1,144 @@
+//! Requests of one server to others: one bound per answer, a bound on concurrency, and a deadline for all.
+
+use std::time::Duration;
+
+use ::http::header::AUTHORIZATION;
+use ::http::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+use signaling_discovery::Member;
+use signaling_protocol::NodeId;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::Secrets;
+
+/// Servers that are asked at the same time.
+const MAX_CONCURRENT: usize = 16;
+/// How long all servers together may take.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Asks other servers' internal listeners and shows them the mesh secret. A clone shares the connections.
+#[derive(Clone)]
+pub struct ServerClient {
+    http: reqwest::Client,
+    secrets: Secrets,
+    answer_timeout: Duration,
+    max_answer_bytes: usize,
+}
+
+/// The answer of one server.
+#[derive(Debug)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// Answers of several servers, and the servers without a usable answer.
+#[derive(Debug)]
+pub struct Answers<T> {
+    /// In the order of arrival.
+    pub answers: Vec<(NodeId, T)>,
+    /// Server and reason, sorted by server.
+    pub missing: Vec<(NodeId, String)>,
+}
+
+impl ServerClient {
+    /// Returns a client whose requests end after `answer_timeout` and whose answers have at most `max_answer_bytes`.
+    ///
+    /// # Errors
+    /// Fails if the system refuses a resolver or TLS back end.
+    pub fn new(secrets: Secrets, answer_timeout: Duration, max_answer_bytes: usize) -> Result<Self, reqwest::Error> {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .http1_only()
+            .tcp_nodelay(true)
+            .connect_timeout(answer_timeout)
+            .pool_max_idle_per_host(1)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        Ok(Self { http, secrets, answer_timeout, max_answer_bytes })
+    }
+
+    /// Asks one server and returns its answer, whatever its status.
+    ///
+    /// # Errors
+    /// The reason without the address: no connection, no answer in time, or an answer above the bound.
+    pub async fn request(&self, server: &Member, method: Method, path: &str) -> Result<Answer, String> {
+        let exchange = async {
+            let request = self.http.request(method, format!("http://{}{path}", server.address));
+            let request = request.header(AUTHORIZATION, self.secrets.shown().bearer());
+            let mut response = request.send().await.map_err(|error| reason(&error))?;
+            let (status, mut body) = (response.status(), Vec::new());
+            while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
+                if body.len() + chunk.len() > self.max_answer_bytes {
+                    return Err(format!("its answer exceeds {} bytes", self.max_answer_bytes));
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Answer { status, body })
+        };
+        let answer = timeout(self.answer_timeout, exchange).await;
+        answer.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.answer_timeout)))
+    }
+
+    /// Asks one server for JSON.
+    ///
+    /// # Errors
+    /// As [`ServerClient::request`]; also a status other than 200, or JSON of another shape.
+    pub async fn request_json<T: DeserializeOwned>(
+        &self,
+        server: &Member,
+        method: Method,
+        path: &str,
+    ) -> Result<T, String> {
+        let Answer { status, body } = self.request(server, method, path).await?;
+        if status != StatusCode::OK {
+            return Err(format!("it answers {status}"));
+        }
+        serde_json::from_slice(&body).map_err(|error| format!("its answer is malformed: {error}"))
+    }
+
+    /// Asks several servers for JSON, at most [`MAX_CONCURRENT`] at a time and for at most [`TOTAL_TIMEOUT`].
+    pub async fn request_all<T>(&self, servers: Vec<Member>, method: Method, path: &str) -> Answers<T>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let mut waiting = servers.into_iter();
+        let mut asked = JoinSet::new();
+        let mut pending: Vec<NodeId> = Vec::new();
+        let mut result = Answers { answers: Vec::new(), missing: Vec::new() };
+        let deadline = Instant::now() + TOTAL_TIMEOUT;
+        loop {
+            while asked.len() < MAX_CONCURRENT
+                && let Some(server) = waiting.next()
+            {
+                let (client, method, path) = (self.clone(), method.clone(), path.to_owned());
+                pending.push(server.id.clone());
+                asked.spawn(async move { (server.id.clone(), client.request_json(&server, method, &path).await) });
+            }
+            match timeout_at(deadline, asked.join_next()).await {
+                Ok(Some(Ok((server, answer)))) => {
+                    pending.retain(|other| *other != server);
+                    match answer {
+                        Ok(answer) => result.answers.push((server, answer)),
+                        Err(why) => result.missing.push((server, why)),
+                    }
+                }
+                // A task that panicked stays pending.
+                Ok(Some(Err(_))) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        let late = pending.into_iter().chain(waiting.map(|server| server.id));
+        result.missing.extend(late.map(|server| (server, format!("no answer within {TOTAL_TIMEOUT:?}"))));
+        result.missing.sort();
+        result
+    }
+}
+
+fn reason(error: &reqwest::Error) -> String {
+    let reason = if error.is_connect() { "it does not accept connections" } else { "the connection failed" };
+    reason.to_owned()
+}
