@@ -76,7 +76,7 @@ fn every_alert_has_its_entry_and_every_entry_its_alert() {
 
 #[test]
 fn every_metric_of_the_documents_exists() {
-    for document in ["docs/LIMITS.md", "docs/RUNBOOK.md", "README.md", "deploy/README.md"] {
+    for document in ["docs/LIMITS.md", "docs/RUNBOOK.md", "docs/OPERATING.md", "README.md", "deploy/README.md"] {
         let text = fs::read_to_string(repository().join(document)).unwrap();
         assert_eq!(unknown(&text, true), [""; 0], "{document}");
     }
