@@ -269,7 +269,8 @@ impl World {
         }
     }
 
-    /// A member that has not got a broadcast, though nothing but the store was in its way.
+    /// Returns a member that has not got a broadcast, though no fault but the store's was in its way,
+    /// and its edge had room.
     fn missed_by(&self, ask: AskId, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
         let Ask { at, from, room, .. } = *self.rooms.asks.get(ask)?;
@@ -290,7 +291,10 @@ impl World {
             };
             let stays = !self.rooms.asks.iter().any(|other| other.what == What::Leave && asks(other));
             let is_there = self.attentive_socket(member) == Some(place.socket)
-                && self.clients.get(member).is_some_and(|client| client.away.covers_nothing(since, now));
+                && self
+                    .clients
+                    .get(member)
+                    .is_some_and(|client| client.away.with(&client.full).covers_nothing(since, now));
             let got = goer.broadcasts.iter().any(|(_, got)| *got == ask);
             // What overtakes a broadcast that waits for the store makes it one that comes too late.
             is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
