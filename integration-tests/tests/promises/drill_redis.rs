@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::drill::go_on;
 use signaling_integration_tests::guest::{Standing, join};
@@ -75,6 +75,31 @@ async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_
         .await;
 
     outcome.assert_nothing_lost();
+}
+
+#[tokio::test]
+async fn broadcast_behind_a_replaced_store_reaches_all_or_is_refused() {
+    let Some(mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
+    let mut crowd = Crowd::gather(&mesh, "replaced", 1, 6).await;
+    let room = crowd.room(0);
+    mesh.mesh.kill("redis").await.unwrap();
+    mesh.mesh.restart("redis").await.unwrap();
+    let (begin, mut refused) = (Instant::now(), 0);
+    loop {
+        let request = json!({ "type": "broadcast", "room": room, "data": refused });
+        let answer = crowd.guests[0].ask(request).await;
+        if answer["type"] == "ack" {
+            assert_eq!(answer["delivered"], 5, "acknowledged {:.1?} after the replacement: {answer}", begin.elapsed());
+            break;
+        }
+        assert_refused(&answer);
+        refused += 1;
+        assert!(begin.elapsed() < BACK_WITHIN, "broadcasts are still refused: {answer}");
+        go_on(Duration::from_millis(100)).await;
+    }
+    println!("a replaced Redis: {refused} broadcasts refused, the next reached all after {:.1?}", begin.elapsed());
+    let members = crowd.guests[1].members(&room, None).await;
+    assert_eq!(members["count"], 6, "{members}");
 }
 
 /// A newcomer may join, and the store knows all members again.

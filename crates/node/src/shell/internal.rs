@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -15,11 +15,16 @@ use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::auth::RefusalLog;
 use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
 use signaling_server::{Listener, Secrets};
+use tokio::time::sleep;
 
 use super::{Node, trunks};
 
 /// Largest batch of another node: what gathers during a stall goes out at once.
 const MAX_FORWARD_BYTES: usize = 32 * 1024 * 1024;
+
+/// Discovery that works gives a first view within this time. Less than an edge waits for a trunk.
+const FIRST_VIEW_TIMEOUT: Duration = Duration::from_secs(1);
+const FIRST_VIEW_POLL: Duration = Duration::from_millis(20);
 
 /// What the internal listener serves with.
 #[derive(Clone)]
@@ -56,7 +61,12 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         let message = "this needs the mesh secret as bearer token";
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
     }
-    if matches!(path, trunk::PATH | forward::PATH) && !internal.node.has_view() {
+    let has_view = match path {
+        trunk::PATH => has_view_soon(&internal.node).await,
+        forward::PATH => internal.node.has_view(),
+        _ => true,
+    };
+    if !has_view {
         let message = "this node has no view of the mesh and cannot forward; use another node";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "no_view", message, None);
     }
@@ -65,6 +75,16 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         forward::PATH => batch(&internal.node, request).await,
         _ => from_router(&internal.router, request).await,
     }
+}
+
+/// Waits for the first view of a node that has just started. An edge may have read discovery before it,
+/// and a refused trunk costs the node the edge's trust for 5 s.
+async fn has_view_soon(node: &Node) -> bool {
+    let deadline = Instant::now() + FIRST_VIEW_TIMEOUT;
+    while !node.has_view() && Instant::now() < deadline {
+        sleep(FIRST_VIEW_POLL).await;
+    }
+    node.has_view()
 }
 
 async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {

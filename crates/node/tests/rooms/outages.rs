@@ -193,3 +193,37 @@ fn nodes_refill_an_emptied_store_as_soon_as_it_answers() {
     stage.passes(2 * SECOND);
     assert_eq!(stage.members("r"), ["a", "b", "c"], "nobody was refused anything, and yet it was noticed");
 }
+
+#[test]
+fn member_that_joins_again_behind_a_failover_stays_a_member() {
+    let mut stage = Stage::new(&["n0", "n1"], 2);
+    [("a", "n0"), ("b", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
+    stage.joins("a", "r");
+    let replica = stage.copy_of_store();
+    stage.joins("b", "r");
+    stage.passes(2 * SECOND);
+    drop(stage.heard("b"));
+    stage.store_fails_over_to(replica);
+    stage.joins("b", "r");
+    stage.passes(2 * SECOND);
+    let heard = stage.heard("b").concat();
+    assert!(heard.contains(r#""type":"ack""#) && !heard.contains("waiting"), "{heard}");
+    assert_eq!(stage.members("r"), ["a", "b"]);
+}
+
+#[test]
+fn member_that_joins_again_behind_an_emptied_store_sees_all_members() {
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    [("a", "n0"), ("b", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
+    ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.passes(2 * SECOND);
+    drop(stage.heard("b"));
+    stage.store_is_emptied();
+    stage.joins("b", "r");
+    stage.says("b", r#"{"type":"broadcast","room":"r","data":1,"id":8}"#);
+    stage.passes(4 * SECOND);
+    let heard = stage.heard("b").concat();
+    let acknowledged_to_nobody = r#"{"type":"ack","id":8,"delivered":0}"#;
+    assert!(heard.contains(r#""id":7"#) && !heard.contains(acknowledged_to_nobody), "{heard}");
+    assert_eq!(stage.members("r"), ["a", "b"]);
+}

@@ -39,11 +39,13 @@ impl Record {
         self.session == who.session && who.number <= self.number
     }
 
-    /// Whether a seat that a node knows is later than this record: the command that made it is lost,
-    /// or that it was let in.
-    pub(super) fn is_behind(&self, seat: &Seat) -> bool {
+    /// Returns `true` if a seat that a node knows is later than this record: the command that made it
+    /// is lost, or that it was admitted. While a room settles no seat is given away, so a member that
+    /// joined again behind the loss, and waits by that, is still a member.
+    pub(super) fn is_behind(&self, seat: &Seat, is_settling: bool) -> bool {
         let Seat { ref who, standing, .. } = *seat;
-        let is_same = self.session == who.session && self.number == who.number;
+        let is_later = is_settling && self.number > who.number;
+        let is_same = self.session == who.session && (self.number == who.number || is_later);
         let was_let_in = is_same && self.place == Place::Waiting && matches!(standing, Standing::Member { .. });
         !self.outdates(who) && (was_let_in || !self.has_done(who))
     }

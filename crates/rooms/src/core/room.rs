@@ -177,8 +177,14 @@ impl Step<'_> {
 
     /// Says whether a member has come back, of whom those do not know who were told the state meanwhile.
     fn restore(&mut self, seat: &Seat) -> bool {
+        let is_settling = self.now < self.room.settled_at;
         let known = self.room.records.get(&seat.who.client);
-        let (is_lost, was) = (known.is_none_or(|known| known.is_behind(seat)), known.map(|known| known.place));
+        let is_lost = known.is_none_or(|known| known.is_behind(seat, is_settling));
+        let was = known.map(|known| known.place);
+        // The record of a later command of the session keeps its number and data.
+        let later = known.filter(|known| known.session == seat.who.session && known.number > seat.who.number);
+        let number = later.map_or(seat.who.number, |known| known.number);
+        let data = later.map_or_else(|| seat.data.clone(), |known| known.data.clone());
         let (place, since) = match seat.standing {
             Standing::Member { place } if is_lost => (Place::Member, place),
             Standing::Waiting { place, .. } if is_lost => (Place::Waiting, place),
@@ -192,7 +198,7 @@ impl Step<'_> {
         self.room.last_place = self.room.last_place.max(since);
         // Where one is given back, others may follow.
         self.room.settled_at = self.now + self.rules.settle_ms();
-        self.put(&seat.who, since, seat.data.clone(), place);
+        self.put(&Who { number, ..seat.who.clone() }, since, data, place);
         place == Place::Member || was == Some(Place::Member)
     }
 

@@ -5,7 +5,7 @@ for at = 10, #ARGV, 8 do
   local client, who, kind = ARGV[at], who_at(at), ARGV[at + 5]
   local known = read(client)
   local place = known and place_of(client)
-  if kind == 'o' or (known and not is_behind(known, place, who, kind)) then
+  if kind == 'o' or (known and not is_behind(known, place, who, kind, now < settled_at)) then
     refresh(client, who)
   else
     if place == 'm' then
@@ -22,6 +22,10 @@ for at = 10, #ARGV, 8 do
       served(known.node, -1)
     end
     who.since, who.data = ARGV[at + 6], ARGV[at + 7]
+    if known and known.session == who.session and tonumber(known.number) > tonumber(who.number) then
+      -- The record of a later command of the session keeps its number and data.
+      who.number, who.data = known.number, known.data
+    end
     last_place = math.max(last_place, tonumber(who.since))
     -- Where one is given back, others may follow.
     settled_at = now + settle

@@ -78,10 +78,12 @@ local function has_done(known, who)
   return known.session == who.session and tonumber(who.number) <= tonumber(known.number)
 end
 
--- Whether a seat that a node knows is later than what is known here: the command that made it is
--- lost, or that it was let in.
-local function is_behind(known, place, who, kind)
-  local is_same = known.session == who.session and tonumber(known.number) == tonumber(who.number)
+-- Returns true if a seat that a node knows is later than what is known here: the command that made
+-- it is lost, or that it was admitted. While a room settles no seat is given away, so a member that
+-- joined again behind the loss, and waits by that, is still a member.
+local function is_behind(known, place, who, kind, is_settling)
+  local number, other = tonumber(known.number), tonumber(who.number)
+  local is_same = known.session == who.session and (number == other or (is_settling and number > other))
   local was_let_in = is_same and place == 'w' and kind == 'm'
   return not outdates(known, who) and (was_let_in or not has_done(known, who))
 end

@@ -168,7 +168,12 @@ impl World {
                 };
                 self.rooms.counts.states += 1;
                 let known = matches!(&place.belief, Belief::In(known) if *known == picture);
-                place.told_again = if known && same_socket && !asks { place.told_again + 1 } else { 0 };
+                // Behind an outage of the store all clients may have missed something.
+                let is_needed = !self.rooms.unavailable.covers_nothing(now.saturating_sub(10 * SECOND), now);
+                place.told_again = match known && same_socket && !asks {
+                    true => place.told_again + u32::from(!is_needed),
+                    false => 0,
+                };
                 if place.told_again >= OFTEN {
                     wrong = Some(("room told again", format!("{OFTEN} times without need")));
                 }
@@ -209,6 +214,14 @@ impl World {
         let in_order = asked.is_in_order();
         let lost = said.is_some_and(|(_, said)| self.rooms.has_lost(said.saturating_sub(5 * SECOND), now));
         let may_fill = said.is_some_and(|(_, said)| self.rooms.may_fill(said, now));
+        // A command whose answer was lost is answered again with the present state.
+        let left_since = said.is_some_and(|(on, said)| {
+            let leaves = |other: &Ask| {
+                (other.from, other.room, other.what) == (from, room, What::Leave)
+                    && other.said.is_some_and(|(other_on, at)| other_on == on && at >= said)
+            };
+            !self.trouble.any.covers_nothing(said, now) && self.rooms.asks.iter().any(leaves)
+        });
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken(now, "wrong sender", name);
         };
@@ -245,7 +258,7 @@ impl World {
             }
             (What::Broadcast | What::Members, Some(Refused::NotInRoom)) => {
                 let is_in = told_here.is_some_and(|place| matches!(place.belief, Belief::In(_)) && place.since <= said);
-                is_in.then_some("refused, though it is in the room")
+                (is_in && !left_since).then_some("refused, though it is in the room")
             }
             (_, Some(Refused::NotInRoom)) => Some("refused"),
             (What::Join { .. }, None) => {

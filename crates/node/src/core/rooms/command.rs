@@ -185,6 +185,9 @@ impl NodeCore {
         match (command.ask.clone(), answer) {
             (Ask::Signal { to, .. }, answer) => self.recipient_answered(now, session, room, &to, answer),
             (_, Err(_)) => self.finish(session, &[], Some(&STORE_AWAY)),
+            (Ask::Join { data }, Ok(outcome)) if self.store_has_lost_seat(session, room, &outcome) => {
+                self.hold_lost_seat(now, session, room, &command, data, outcome);
+            }
             (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, room, &command, data, outcome),
             (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
                 if let Some(guest) = self.rooms.guests.get_mut(&session) {
@@ -207,6 +210,37 @@ impl NodeCore {
             }
             (Ask::Broadcast { .. }, Ok(outcome)) => self.members_found(now, session, room, &command, outcome),
         }
+    }
+
+    /// Returns `true` if a session that has a seat has joined again, and the store has lost the seat:
+    /// the store's answer is that of a newcomer.
+    fn store_has_lost_seat(&self, session: SessionId, room: &RoomName, outcome: &Outcome) -> bool {
+        let place = self.rooms.guests.get(&session).and_then(|guest| guest.places.get(room));
+        let (Some(place), Some(here)) = (place, self.rooms.here.get(room)) else { return false };
+        let waits = matches!(outcome.standings.first(), Some(Standing::Waiting { .. }));
+        here.follower.is_other(outcome.incarnation) || (outcome.settling && place.is_member() && waits)
+    }
+
+    /// Restores the seat, and answers the command by the seat then.
+    fn hold_lost_seat(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        room: &RoomName,
+        command: &Command,
+        data: Option<Box<str>>,
+        outcome: Outcome,
+    ) {
+        if let Some(place) = self.rooms.guests.get_mut(&session).and_then(|guest| guest.places.get_mut(room)) {
+            place.number = command.number;
+            place.data = data.or(place.data.take());
+        }
+        if self.rooms.here.get(room).is_some_and(|here| here.follower.is_other(outcome.incarnation)) {
+            self.store_has_lost(now, room, outcome.incarnation);
+        }
+        self.restore_seat(room, session);
+        self.hold_command(now, session, (command.at, command.seq));
+        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
     }
 
     fn joined(

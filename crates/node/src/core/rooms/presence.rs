@@ -147,6 +147,15 @@ impl NodeCore {
         }
     }
 
+    /// Restores one seat in a room that the store may have lost.
+    pub(super) fn restore_seat(&mut self, room: &RoomName, session: SessionId) {
+        let known = self.rooms.here.get(room).map_or(UNTOLD, |here| here.follower.at());
+        let (sessions, seats) = self.seats(room, std::iter::once(session));
+        let purpose = Purpose::Seats { seats: sessions, known };
+        let task = RoomTask::new(purpose, room.clone(), Op::Restore { seats, version: known.version });
+        self.rooms.ask(Urgency::Background, task);
+    }
+
     fn seats(&self, room: &RoomName, sessions: impl Iterator<Item = SessionId>) -> (Vec<(SessionId, u64)>, Vec<Seat>) {
         let seat = |session: SessionId| {
             let guest = self.rooms.guests.get(&session)?;
