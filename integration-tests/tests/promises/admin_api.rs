@@ -215,7 +215,7 @@ async fn mesh_ctl_shows_and_acts_and_says_by_its_exit_code_what_came_of_it() {
     let killed = tokio::spawn(async move { killing.kill("node-1").await });
     let named = || async {
         let (code, clients, complaint) = ctl.run(&["clients"]).await;
-        (code == 3 && complaint.contains("without node-1: it takes no connections") && clients.contains(&bob))
+        (code == 3 && complaint.contains("without node-1: it does not accept connections") && clients.contains(&bob))
             .then_some(())
     };
     eventually("the dead node to be named", SOON, named).await;
