@@ -100,7 +100,7 @@ impl ServerClient {
         serde_json::from_slice(&body).map_err(|error| format!("its answer is malformed: {error}"))
     }
 
-    /// Asks several servers for JSON, at most [`MAX_CONCURRENT`] at a time and for at most [`TOTAL_TIMEOUT`].
+    /// Asks several servers for JSON, at most 16 at a time and for at most 5 s.
     pub async fn request_all<T>(&self, servers: Vec<Member>, method: Method, path: &str) -> Answers<T>
     where
         T: DeserializeOwned + Send + 'static,
