@@ -73,7 +73,7 @@ impl NodeCore {
         let is_first_page = self.rooms.guests.get(&session).is_some_and(|guest| guest.found.is_empty());
         let is_other = |here: &RoomHere| here.follower.is_other(outcome.incarnation);
         let may_miss = match is_first_page {
-            true => self.may_miss_members(room, &outcome),
+            true => self.may_miss_members(room, &outcome) || self.is_incomplete_elsewhere(room, &outcome),
             false => self.rooms.here.get(room).is_some_and(is_other),
         };
         let at = outcome.stamp();

@@ -218,7 +218,7 @@ impl NodeCore {
         let place = self.rooms.guests.get(&session).and_then(|guest| guest.places.get(room));
         let (Some(place), Some(here)) = (place, self.rooms.here.get(room)) else { return false };
         let waits = matches!(outcome.standings.first(), Some(Standing::Waiting { .. }));
-        here.follower.is_other(outcome.incarnation) || (outcome.settling && place.is_member() && waits)
+        place.is_member() && waits && (outcome.settling || here.follower.is_other(outcome.incarnation))
     }
 
     /// Restores the seat, and answers the command by the seat then.

@@ -232,6 +232,13 @@ impl NodeCore {
         (outcome.settling && !is_whole) || (is_other && self.misses_members(room, outcome))
     }
 
+    /// Returns `true` if another incarnation of the room than the one followed here lacks members that
+    /// are known.
+    pub(super) fn is_incomplete_elsewhere(&self, room: &RoomName, outcome: &Outcome) -> bool {
+        let here = self.rooms.here.get(room).filter(|here| here.follower.is_other(outcome.incarnation));
+        here.is_some_and(|here| !here.knows_none_but(&outcome.members))
+    }
+
     /// Whether the store misses members that are here: it has lost them, or has given them up unseen.
     fn misses_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
         let Some(here) = self.rooms.here.get(room).filter(|_| !outcome.more) else { return false };
