@@ -208,20 +208,3 @@ fn member_that_joins_again_behind_a_failover_stays_a_member() {
     assert!(heard.contains(r#""type":"ack""#) && !heard.contains("waiting"), "{heard}");
     assert_eq!(stage.members("r"), ["a", "b"]);
 }
-
-#[test]
-fn member_that_joins_again_behind_an_emptied_store_sees_all_members() {
-    let mut stage = Stage::new(&["n0", "n1"], 0);
-    [("a", "n0"), ("b", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
-    ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
-    stage.passes(2 * SECOND);
-    drop(stage.heard("b"));
-    stage.store_is_emptied();
-    stage.joins("b", "r");
-    stage.says("b", r#"{"type":"broadcast","room":"r","data":1,"id":8}"#);
-    stage.passes(4 * SECOND);
-    let heard = stage.heard("b").concat();
-    let acknowledged_to_nobody = r#"{"type":"ack","id":8,"delivered":0}"#;
-    assert!(heard.contains(r#""id":7"#) && !heard.contains(acknowledged_to_nobody), "{heard}");
-    assert_eq!(stage.members("r"), ["a", "b"]);
-}
