@@ -290,7 +290,9 @@ impl World {
         let since = said.saturating_sub(10 * SECOND);
         // Who has joined a store that has lost the room cannot know who else is in it.
         let joins = |other: &&Ask| (other.from, other.room) == (from, room) && matches!(other.what, What::Join { .. });
-        let joined = self.rooms.asks.iter().filter(joins).filter_map(|join| Some(join.said?.1)).max().unwrap_or(0);
+        // A join may wait for the store: what counts is when it is carried out.
+        let lately = |join: &Ask| join.said.is_some_and(|(_, at)| at >= since);
+        let joined = if self.rooms.asks.iter().filter(joins).any(lately) { now } else { 0 };
         if !self.trouble.any.covers_nothing(since, now) || self.rooms.has_lost(since, joined) {
             return None;
         }
