@@ -230,7 +230,7 @@ impl World {
             // It will hear nothing more of a room that it has left, nor of this.
             if what == What::Leave
                 && refused.is_none()
-                && let Some(place) = goer.places.get_mut(&room)
+                && let Some(place) = goer.places.get_mut(&room).filter(|place| place.since <= said)
             {
                 (place.belief, place.ended) = (Belief::Out, Some(now));
             }
