@@ -155,6 +155,10 @@ impl World {
         let lately = |ask: &Ask| !ask.answered || ask.said.is_some_and(|(_, said)| now - said < 5 * SECOND);
         let asks = self.rooms.asks.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
         let place = goer.places.entry(room).or_default();
+        if socket < place.socket {
+            // The client has left this socket, and goes on on another one.
+            return;
+        }
         let same_socket = std::mem::replace(&mut place.socket, socket) == socket;
         place.since = now;
         if !same_socket || !matches!(place.belief, Belief::In(_)) {
@@ -230,7 +234,7 @@ impl World {
             // It will hear nothing more of a room that it has left, nor of this.
             if what == What::Leave
                 && refused.is_none()
-                && let Some(place) = goer.places.get_mut(&room).filter(|place| place.since <= said)
+                && let Some(place) = goer.places.get_mut(&room).filter(|place| place.socket <= socket)
             {
                 (place.belief, place.ended) = (Belief::Out, Some(now));
             }
