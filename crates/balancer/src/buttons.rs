@@ -3,7 +3,7 @@
 //! Whoever can press them can kill servers, so only a browser on this very machine that shows this very page may: the
 //! connection comes from loopback, no proxy has passed the request on, it names a loopback host (a
 //! stranger's name that resolves to loopback is none), and has a header that a page of another
-//! origin cannot set without asking first, which nobody here answers.
+//! origin cannot set without asking first, which this server never answers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

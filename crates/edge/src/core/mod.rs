@@ -171,7 +171,7 @@ pub struct Counts {
     pub filtered_repeats: u64,
     /// Messages not written because one before them was missing, or there was no room.
     pub gaps: u64,
-    /// Of these, because the recipient's output was full.
+    /// Messages refused because the recipient's output was full.
     pub full_outputs: u64,
     /// And because its filter was full.
     pub full_filters: u64,

@@ -29,7 +29,7 @@ pub struct EdgeArgs {
     pub max_sockets: usize,
 
     /// Maximum client sockets of one address, or one IPv6 network of 64 bits; 0 disables it. Its
-    /// other connections count too, but 8 of these are always accepted; one more closes the oldest
+    /// other connections count too, but 8 other connections are always accepted; one more closes the oldest
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
     pub max_per_address: usize,
 
