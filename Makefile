@@ -8,8 +8,6 @@ LISTEN ?= 127.0.0.1:8080
 NODES ?= 3
 BALANCERS ?= 1
 MESH_DIR ?= .mesh
-# Which version the tests of mixed versions upgrade from: a commit or tag.
-PREVIOUS ?= HEAD~1
 
 # Where `make bench` compares, and further options of `mesh-load compare`: BENCH="--rounds 3 --only balancer,nginx".
 BENCH ?=
@@ -19,7 +17,7 @@ BENCH_REPORT ?= target/bench
 K8S_NAMESPACE ?= signaling-mesh-tests
 
 # How long `make simulate` goes on.
-SIMULATE_SECONDS ?= 200
+SIMULATE_SECONDS ?= 90
 
 # What `make fuzz` mutates, and for how long each.
 TARGET ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
@@ -68,7 +66,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test test-k8s conformance fuzz simulate previous bench bench-micro clean
+.PHONY: fmt check test test-k8s conformance fuzz simulate bench bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -89,7 +87,6 @@ ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
 	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
 endif
-	if [[ "$${CI:-}" == true ]]; then .ci/previous --if-known $(PREVIOUS); fi
 	$(INTEGRATION_TESTS)
 
 test-k8s: deps-run ## What discovery makes of EndpointSlices, in the cluster that KUBECONFIG leads to (K8S_NAMESPACE, made and deleted)
@@ -97,9 +94,6 @@ test-k8s: deps-run ## What discovery makes of EndpointSlices, in the cluster tha
 	kubectl create namespace $(K8S_NAMESPACE)
 	trap 'kubectl delete namespace --wait=false $(K8S_NAMESPACE)' EXIT; \
 	TEST_KUBECONFIG="$$KUBECONFIG" TEST_NAMESPACE=$(K8S_NAMESPACE) cargo test -p signaling-discovery --test kubernetes_changes
-
-previous: deps-run ## Build the servers of an earlier commit for the tests of mixed versions (PREVIOUS=HEAD~1)
-	.ci/previous $(PREVIOUS)
 
 simulate: deps-run ## Simulated meshes with faults, for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed replays
 	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim

@@ -6,10 +6,7 @@
 //! | `DRILL_CLIENTS` | plain WebSocket clients | 1,000 |
 //! | `DRILL_RATE` | messages a second of all together | 3,000 |
 //! | `DRILL_SECONDS` | how long they write at least | 8 |
-//! | `DRILL_PREVIOUS_BIN` | where the programs of the previous version are | what `make previous` built |
 //! | `DRILL_KEEP` | set: the mesh's folder with its logs stays | |
-
-pub mod previous;
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

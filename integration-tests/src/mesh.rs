@@ -42,6 +42,7 @@ impl TestMesh {
         FOLDERS.lock().unwrap().push(dir.path().to_owned());
         let mesh = Self { mesh: Arc::new(Mesh::start(options).await.unwrap()), dir };
         mesh.agrees().await;
+        mesh.connects().await;
         mesh
     }
 
@@ -82,6 +83,14 @@ impl TestMesh {
         let servers = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|b| &b.internal));
         for internal in servers {
             becomes(internal, "signaling_view_nodes", nodes).await;
+        }
+    }
+
+    /// Waits until every balancer can send clients to every node: from then on no client moves unasked.
+    async fn connects(&self) {
+        let state = self.mesh.state();
+        for balancer in &state.balancers {
+            becomes(&balancer.internal, "signaling_usable_nodes", state.nodes.len()).await;
         }
     }
 

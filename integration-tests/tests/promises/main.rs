@@ -27,7 +27,6 @@ mod drill_rolling;
 mod drill_rooms;
 mod drill_scale;
 mod drill_sdk;
-mod drill_versions;
 mod exchange;
 mod floods;
 mod front_proxies;
