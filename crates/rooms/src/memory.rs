@@ -20,7 +20,7 @@ impl MemoryStore {
 
     /// See [`Rooms::restarted`].
     pub fn restarted(&self) {
-        self.lock().restarted();
+        self.lock().restarted(self.clock.of_process());
     }
 
     fn lock(&self) -> MutexGuard<'_, Rooms> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Milliseconds.
-const SETTLE_AT_LEAST: i64 = 5_000;
+/// The time that all nodes need to restore the seats of their sessions, in milliseconds.
+pub(crate) const SETTLE_AT_LEAST: i64 = 5_000;
 
 /// The times and bounds of rooms, the same on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -208,3 +208,54 @@ fn member_that_joins_again_behind_a_failover_stays_a_member() {
     assert!(heard.contains(r#""type":"ack""#) && !heard.contains("waiting"), "{heard}");
     assert_eq!(stage.members("r"), ["a", "b"]);
 }
+
+const DELIVERED_TO_NOBODY: &str = r#"{"type":"ack","id":3,"delivered":0}"#;
+
+#[test]
+fn member_that_joins_again_behind_an_emptied_store_sees_all_members() {
+    for leaves in [false, true] {
+        let mut stage = Stage::new(&["n0", "n1"], 4);
+        for (name, node) in [("a", "n0"), ("b", "n1")] {
+            stage.comes(name, node);
+            stage.joins(name, "r");
+        }
+        stage.passes(2 * SECOND);
+        stage.store_is_emptied();
+        if leaves {
+            stage.leaves("b", "r");
+        }
+        stage.joins("b", "r");
+        stage.says("b", BROADCAST);
+        stage.passes(4 * SECOND);
+        let heard = stage.heard("b");
+        assert!(!heard.contains(&DELIVERED_TO_NOBODY.to_owned()), "{heard:?}");
+        assert_eq!(stage.members("r").len(), 2);
+    }
+}
+
+#[test]
+fn newcomer_waits_until_an_emptied_store_has_all_members_again() {
+    let mut stage = Stage::new(&["n0", "n1"], 1);
+    [("a", "n0"), ("b", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
+    stage.joins("a", "r");
+    stage.passes(2 * SECOND);
+    stage.store_is_emptied();
+    let waits = stage.joins("b", "r");
+    assert!(waits[0].contains(r#""type":"waiting""#), "the member's seat is not given away: {waits:?}");
+    stage.passes(40 * SECOND);
+    assert_eq!(stage.members("r"), ["a"]);
+}
+
+#[test]
+fn new_room_of_a_replaced_store_takes_broadcasts_after_five_seconds() {
+    let mut stage = Stage::new(&["n0"], 0);
+    ["a", "b"].into_iter().for_each(|name| stage.comes(name, "n0"));
+    stage.store_is_emptied();
+    ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.passes(6 * SECOND);
+    stage.heard("a");
+    stage.says("a", BROADCAST);
+    stage.settle();
+    let heard = stage.heard("a");
+    assert!(heard.contains(&r#"{"type":"ack","id":3,"delivered":1}"#.to_owned()), "{heard:?}");
+}

@@ -36,7 +36,6 @@ pub(crate) struct Stage {
     nodes: Vec<Node>,
     clients: BTreeMap<&'static str, Client>,
     store: Rooms,
-    rules: Rules,
     pub(crate) store_is_away: bool,
     /// Batches from node to node are lost.
     pub(crate) is_cut: bool,
@@ -91,7 +90,6 @@ impl Stage {
             nodes: (1..).zip(ids).map(node).collect(),
             clients: BTreeMap::new(),
             store: Rooms::new(rules),
-            rules,
             store_is_away: false,
             is_cut: false,
             reliable: false,
@@ -270,7 +268,7 @@ impl Stage {
 
     /// The store forgets everything.
     pub(crate) fn store_is_emptied(&mut self) {
-        self.store = Rooms::new(self.rules);
+        self.store.replaced(self.store_time());
     }
 
     /// The store as it is now, as a replica may have it.
@@ -280,7 +278,7 @@ impl Stage {
 
     /// A replica takes over.
     pub(crate) fn store_fails_over_to(&mut self, mut replica: Rooms) {
-        replica.restarted();
+        replica.restarted(self.store_time());
         self.store = replica;
     }
 

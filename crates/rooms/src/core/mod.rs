@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use signaling_protocol::RoomName;
 
 use self::room::Room;
+use crate::rules::SETTLE_AT_LEAST;
 use crate::{Outcome, Request, Rules};
 
 /// Rooms of one process.
@@ -16,6 +17,7 @@ pub struct Rooms {
     rules: Rules,
     /// Which server process this is; of rooms that another one wrote last, writes may be lost.
     run: u64,
+    replaced_at: Option<i64>,
     room_by_name: BTreeMap<RoomName, Room>,
     look_for_idle_at: i64,
 }
@@ -24,19 +26,30 @@ impl Rooms {
     /// No rooms yet.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, run: 0, room_by_name: BTreeMap::new(), look_for_idle_at: 0 }
+        Self { rules, run: 0, replaced_at: None, room_by_name: BTreeMap::new(), look_for_idle_at: 0 }
     }
 
-    /// Goes on as another server process, which may not have got the last writes.
-    pub fn restarted(&mut self) {
+    /// Goes on as another server process, which may not have got the last writes, or any. `now` is in milliseconds since 1970.
+    pub fn restarted(&mut self, now: u64) {
         self.run += 1;
+        self.replaced_at = Some(signed(now));
+    }
+
+    /// Loses all rooms, and goes on as another server process. `now` is in milliseconds since 1970.
+    pub fn replaced(&mut self, now: u64) {
+        self.room_by_name.clear();
+        self.restarted(now);
     }
 
     /// Carries out one operation at the time `now`, in milliseconds since 1970.
     pub fn apply(&mut self, now: u64, request: &Request) -> Outcome {
-        let now = i64::try_from(now).unwrap_or(i64::MAX / 4);
+        let now = signed(now);
         self.forget_idle(now);
         let room = self.room_by_name.entry(request.room.clone()).or_default();
+        let settled_at = self.replaced_at.map(|at| at + SETTLE_AT_LEAST);
+        if let Some(settled_at) = settled_at.filter(|settled_at| now < *settled_at) {
+            room.may_be_lost(settled_at);
+        }
         let outcome = room.apply(&self.rules, self.run, now, &request.op);
         if room.is_blank() {
             self.room_by_name.remove(&request.room);
@@ -63,4 +76,8 @@ impl Rooms {
             room_by_name.retain(|_, room| !room.is_over(rules, now));
         }
     }
+}
+
+fn signed(now: u64) -> i64 {
+    i64::try_from(now).unwrap_or(i64::MAX / 4)
 }

@@ -52,6 +52,13 @@ impl Room {
         step.outcome(op)
     }
 
+    /// The room is lost or new, if nothing is known of it: the nodes have until then to say which.
+    pub(super) fn may_be_lost(&mut self, settled_at: i64) {
+        if self.version.is_none() {
+            self.settled_at = self.settled_at.max(settled_at);
+        }
+    }
+
     /// Nothing was ever changed in it.
     pub(super) fn is_blank(&self) -> bool {
         self.records.is_empty() && self.version.is_none() && self.capacity.is_none()

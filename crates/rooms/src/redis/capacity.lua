@@ -1,5 +1,5 @@
 -- capacity, or nothing
-own_capacity = tonumber(ARGV[9])
+own_capacity = tonumber(ARGV[10])
 if own_capacity then
   redis.call('HSET', meta, 'capacity', text(own_capacity))
 else

@@ -13,7 +13,7 @@ use super::address::Address;
 use super::health::{Health, Verdict};
 use super::link::{CALL, Link};
 use super::scripts;
-use crate::StoreError;
+use crate::{Clock, StoreError};
 
 /// Commands of one pipeline: an answer to them takes a few milliseconds, and does not keep others waiting for longer.
 const PIPELINE: usize = 200;
@@ -29,6 +29,11 @@ struct Shared {
     state: watch::Sender<State>,
     health: Mutex<Health>,
     lost: AtomicU64,
+    clock: Clock,
+    /// The server process that was connected to last.
+    run: Mutex<Option<String>>,
+    /// When it took the place of another one, by the clock. 0: it did not.
+    replaced_at: AtomicU64,
 }
 
 enum State {
@@ -51,10 +56,18 @@ impl Connection {
     }
 
     /// A connection to an [`Address`]. Connects when it is first used.
-    pub(super) fn new(url: &str) -> Result<Self, StoreError> {
+    pub(super) fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let address = Arc::new(Address::parse(url).map_err(StoreError::new)?);
         let (state, _) = watch::channel(State::Idle);
-        Ok(Self(Arc::new(Shared { address, state, health: Mutex::default(), lost: AtomicU64::new(0) })))
+        Ok(Self(Arc::new(Shared {
+            address,
+            state,
+            health: Mutex::default(),
+            lost: AtomicU64::new(0),
+            clock,
+            run: Mutex::default(),
+            replaced_at: AtomicU64::new(0),
+        })))
     }
 
     /// Connections that failed after they were made.
@@ -62,33 +75,40 @@ impl Connection {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Sends commands, and has those again that call a script which the server does not know (any more).
-    pub(super) async fn send(&self, commands: &[Cmd]) -> Vec<Result<Value, StoreError>> {
+    /// Takes the present server process for another one than before.
+    pub(super) fn restarted(&self) {
+        self.0.replaced_at.store(self.0.clock.of_process(), Ordering::Relaxed);
+    }
+
+    /// Sends commands, and has those again that call a script which the server does not know (any more). They are made for the
+    /// server that they go to: `make` is told how many milliseconds ago it took the place of another one, if it did.
+    pub(super) async fn send(&self, make: impl FnOnce(Option<u64>) -> Vec<Cmd>) -> Vec<Result<Value, StoreError>> {
+        let link = self.link().await;
+        let commands = make(self.0.replaced_ago());
         let mut answers = Vec::with_capacity(commands.len());
         for commands in commands.chunks(PIPELINE) {
-            answers.extend(self.send_some(commands).await);
+            match &link {
+                Ok((link, number)) => answers.extend(self.send_some(link, *number, commands).await),
+                Err(error) => answers.extend(commands.iter().map(|_| Err(error.clone()))),
+            }
         }
         answers.into_iter().map(|answer| answer.map_err(StoreError::new)).collect()
     }
 
     /// One command, and its answer as what it should be.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, StoreError> {
-        let answer = self.send(&[command]).await.pop().unwrap_or_else(|| Err(StoreError::new("no answer")))?;
+        let answer = self.send(|_| vec![command]).await.pop().unwrap_or_else(|| Err(StoreError::new("no answer")))?;
         T::from_redis_value(answer).map_err(StoreError::new)
     }
 
-    async fn send_some(&self, commands: &[Cmd]) -> Vec<RedisResult<Value>> {
-        let (link, number) = match self.link().await {
-            Ok(link) => link,
-            Err(error) => return commands.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let mut answers = over(&link, commands).await;
+    async fn send_some(&self, link: &Link, number: u64, commands: &[Cmd]) -> Vec<RedisResult<Value>> {
+        let mut answers = over(link, commands).await;
         let unknown: Vec<_> =
             answers.iter().zip(0..).filter(|(answer, _)| is_unknown(answer)).map(|(_, at)| at).collect();
         if !unknown.is_empty() {
-            over(&link, &scripts::load_all()).await;
+            over(link, &scripts::load_all()).await;
             let again: Vec<_> = unknown.iter().filter_map(|&at: &usize| commands.get(at).cloned()).collect();
-            for (at, answer) in unknown.into_iter().zip(over(&link, &again).await) {
+            for (at, answer) in unknown.into_iter().zip(over(link, &again).await) {
                 if let Some(place) = answers.get_mut(at) {
                     *place = answer;
                 }
@@ -132,6 +152,20 @@ impl Connection {
 impl Shared {
     fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection to this server process was made.
+    fn serves(&self, run: String) {
+        let known = self.run.lock().unwrap_or_else(PoisonError::into_inner).replace(run.clone());
+        if known.is_some_and(|known| known != run) {
+            info!("another server process has taken over the room store: members restore what it lacks");
+            self.replaced_at.store(self.clock.of_process(), Ordering::Relaxed);
+        }
+    }
+
+    fn replaced_ago(&self) -> Option<u64> {
+        let at = self.replaced_at.load(Ordering::Relaxed);
+        (at != 0).then(|| self.clock.of_process().saturating_sub(at))
     }
 
     fn judge(&self, number: u64, answers: &[RedisResult<Value>]) {
@@ -179,9 +213,16 @@ async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Rec
         let Some(pause) = shared.upgrade().map(|shared| shared.health().next_pause(rand::random())) else { return };
         sleep(pause).await;
         let attempt = Link::open(&address).await;
+        let run = match &attempt {
+            Ok(link) => link.run().await,
+            Err(_) => None,
+        };
         let Some(present) = shared.upgrade() else { return };
         match attempt {
             Ok(link) => {
+                if let Some(run) = run {
+                    present.serves(run);
+                }
                 present.state.send_replace(State::Up { link: link.clone(), number });
                 drop(present);
                 if watch_over(&shared, &link, number, &mut state).await.is_none() {

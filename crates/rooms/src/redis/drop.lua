@@ -1,5 +1,5 @@
 -- client, session, born, number, node, keep
-local client, who, keep = ARGV[9], who_at(9), tonumber(ARGV[14])
+local client, who, keep = ARGV[10], who_at(10), tonumber(ARGV[15])
 local known = read(client)
 local place = known and known.session == who.session and known.node == who.node and place_of(client)
 if place then

@@ -19,7 +19,7 @@ if version then
 end
 if version and incarnation == 0 then
   incarnation = now
-  redis.call('HSET', meta, 'run', run, 'incarnation', text(incarnation))
+  redis.call('HSET', meta, 'run', run, 'incarnation', text(incarnation), 'settled', text(settled_at))
 end
 if text(last_place) ~= (known_meta.place or '0') then
   redis.call('HSET', meta, 'place', text(last_place))

@@ -1,2 +1,2 @@
 -- client
-local asked_of, list_after = { { ARGV[9] } }, nil
+local asked_of, list_after = { { ARGV[10] } }, nil

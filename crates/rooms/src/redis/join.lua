@@ -1,5 +1,5 @@
 -- client, session, born, number, node, data, longest line (0: any)
-local client, who, data, longest_line = ARGV[9], who_at(9), ARGV[14], tonumber(ARGV[15])
+local client, who, data, longest_line = ARGV[10], who_at(10), ARGV[15], tonumber(ARGV[16])
 expire()
 admit()
 local known = read(client)

@@ -1,5 +1,5 @@
 -- client, session, born, number, node
-local client, who = ARGV[9], who_at(9)
+local client, who = ARGV[10], who_at(10)
 local known = read(client)
 if known and not outdates(known, who) and not has_done(known, who) then
   local place = place_of(client)

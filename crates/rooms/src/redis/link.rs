@@ -71,6 +71,18 @@ impl Link {
         Ok(())
     }
 
+    /// Returns the name of the server process, if it is one and tells it.
+    pub(super) async fn run(&self) -> Option<String> {
+        if matches!(self, Self::Cluster(_)) {
+            return None;
+        }
+        let mut info = redis::cmd("INFO");
+        info.arg("server");
+        let answer = self.send(&[info]).await.ok()?.pop()?.ok()?;
+        let lines = String::from_redis_value(answer).ok()?;
+        lines.lines().find_map(|line| line.strip_prefix("run_id:")).map(|run| run.trim().to_owned())
+    }
+
     /// Sends commands, and returns the answer to each.
     pub(super) async fn send(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
         limited(CALL, self.send_all(commands)).await

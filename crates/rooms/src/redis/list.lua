@@ -1,2 +1,2 @@
 -- after
-local asked_of, list_after = {}, ARGV[9]
+local asked_of, list_after = {}, ARGV[10]

@@ -33,7 +33,7 @@ impl RedisRegistry {
     /// # Errors
     /// If `url` is none of these.
     pub fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
-        Ok(Self::over(Connection::new(url)?, clock, KeyPrefix::default()))
+        Ok(Self::over(Connection::new(url, clock.clone())?, clock, KeyPrefix::default()))
     }
 
     pub(super) fn over(connection: Connection, clock: Clock, prefix: KeyPrefix) -> Self {
@@ -94,7 +94,7 @@ impl RedisRegistry {
         let look = |client: &String| command(&["HMGET", &self.forward(client), "node", "session"]);
         let looks: Vec<_> = clients.iter().map(look).collect();
         let mut forgets = Vec::new();
-        for (client, known) in clients.iter().zip(self.connection.send(&looks).await) {
+        for (client, known) in clients.iter().zip(self.connection.send(|_| looks).await) {
             let known: (Option<String>, Option<String>) = redis::from_redis_value(known?).map_err(StoreError::new)?;
             if let (Some(node), Some(session)) = known
                 && node == dead.as_str()
@@ -103,7 +103,7 @@ impl RedisRegistry {
             }
         }
         let mut removed = 0;
-        for answer in self.connection.send(&forgets).await {
+        for answer in self.connection.send(|_| forgets).await {
             removed += redis::from_redis_value::<u64>(answer?).map_err(StoreError::new)?;
         }
         let mut done = command(&["SREM", &self.reverse(dead)]);
@@ -130,7 +130,8 @@ impl Registry for RedisRegistry {
                     then.push(command(&["SREM", &self.reverse(node), client]));
                 }
             }
-            for answer in self.connection.send(&first).await.into_iter().chain(self.connection.send(&then).await) {
+            for answer in self.connection.send(|_| first).await.into_iter().chain(self.connection.send(|_| then).await)
+            {
                 answer?;
             }
         }
@@ -152,7 +153,7 @@ impl Registry for RedisRegistry {
         let life = millis(LIFE).to_string();
         let renew = |client: &String| command(&["PEXPIRE", &self.forward(client), &life]);
         let renewals: Vec<_> = clients.iter().map(renew).collect();
-        for answer in self.connection.send(&renewals).await {
+        for answer in self.connection.send(|_| renewals).await {
             answer?;
         }
         Ok(Sweep(next))

@@ -1,7 +1,7 @@
 -- version, then for each seat: client, session, born, number, node, m, w or o (none to give back), place, data
 local asked_of, list_after = {}, nil
-local told, is_news = tonumber(ARGV[9]), false
-for at = 10, #ARGV, 8 do
+local told, is_news = tonumber(ARGV[10]), false
+for at = 11, #ARGV, 8 do
   local client, who, kind = ARGV[at], who_at(at), ARGV[at + 5]
   local known = read(client)
   local place = known and place_of(client)

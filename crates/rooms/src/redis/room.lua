@@ -1,16 +1,19 @@
 -- The rules of a room, as in core/room.rs. One of the operations below follows, then end.lua.
 -- KEYS: members, order, waiting, checkin, info, meta. ARGV: now (0: this server's clock), stale, capacity, remembered, idle,
--- page, page_bytes, stale_at_once, then the operation's own.
+-- page, page_bytes, stale_at_once, milliseconds since this server took the place of another one (-1: it did not), then the
+-- operation's own.
 local members, order, waiting, checkin, info, meta = unpack(KEYS)
 local now, stale, default_capacity, remembered = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local idle, page_size, page_bytes, stale_at_once = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local replaced = tonumber(ARGV[9])
 if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- As Rules::settle_ms.
-local settle = math.max(math.floor(stale / 2), 5000)
+-- As Rules::settle_ms and SETTLE_AT_LEAST.
+local settle_at_least = 5000
+local settle = math.max(math.floor(stale / 2), settle_at_least)
 
 -- Numbers of 13 digits and more, as Redis would not write them.
 local function text(number)
@@ -40,6 +43,10 @@ if version and known_meta.run ~= run then
   incarnation = math.max(now, incarnation + 1)
   settled_at = now + settle
   redis.call('HSET', meta, 'run', run, 'incarnation', text(incarnation), 'settled', text(settled_at))
+end
+if not version and replaced >= 0 and replaced < settle_at_least then
+  -- Lost, or new: the nodes have not had time to say which.
+  settled_at = math.max(settled_at, now + settle_at_least - replaced)
 end
 local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}
 

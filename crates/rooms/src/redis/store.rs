@@ -30,7 +30,7 @@ impl RedisStore {
     /// # Errors
     /// If `url` is none of these.
     pub fn new(url: &str, rules: Rules, clock: Clock) -> Result<Self, StoreError> {
-        Ok(Self { connection: Connection::new(url)?, clock, rules, prefix: KeyPrefix::default() })
+        Ok(Self { connection: Connection::new(url, clock.clone())?, clock, rules, prefix: KeyPrefix::default() })
     }
 
     /// Begins all keys with `prefix`.
@@ -45,6 +45,12 @@ impl RedisStore {
         RedisRegistry::over(self.connection.clone(), self.clock.clone(), self.prefix.clone())
     }
 
+    /// Takes the present server process for another one than before, which may lack rooms. A connection that finds one does the
+    /// same.
+    pub fn restarted(&self) {
+        self.connection.restarted();
+    }
+
     /// Whether this is an address at all, without connecting to it.
     ///
     /// # Errors
@@ -53,7 +59,7 @@ impl RedisStore {
         Connection::check_url(url)
     }
 
-    fn call(&self, script: &Script, room: &RoomName) -> Cmd {
+    fn call(&self, script: &Script, room: &RoomName, replaced_ago: Option<u64>) -> Cmd {
         let Rules { capacity, idle, page, page_bytes, stale_at_once, .. } = self.rules;
         let mut call = by_hash(script);
         call.arg(6);
@@ -65,11 +71,12 @@ impl RedisStore {
             .arg(capacity.unwrap_or(0))
             .arg(self.rules.remembered_ms());
         call.arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
+        call.arg(replaced_ago.map_or_else(|| "-1".to_owned(), |ago| ago.to_string()));
         call
     }
 
-    fn command(&self, request: &Request) -> Cmd {
-        let call = |script| self.call(script, &request.room);
+    fn command(&self, request: &Request, replaced_ago: Option<u64>) -> Cmd {
+        let call = |script| self.call(script, &request.room, replaced_ago);
         match &request.op {
             Op::Join { who, data } => {
                 let mut call = call(&scripts::JOIN);
@@ -135,8 +142,8 @@ fn add_seat(call: &mut Cmd, seat: &Seat) {
 
 impl RoomStore for RedisStore {
     async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
-        let commands: Vec<_> = requests.iter().map(|request| self.command(request)).collect();
-        let answers = self.connection.send(&commands).await;
+        let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
+        let answers = self.connection.send(commands).await;
         answers.into_iter().map(|answer| outcome(answer?)).collect()
     }
 }

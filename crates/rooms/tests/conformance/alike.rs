@@ -74,10 +74,13 @@ fn redis_answers_every_operation_as_memory_does() {
             let case = cases.replace_with(|case| *case + 1);
             let room = RoomName::new(&format!("room-{case}")).unwrap();
             let mut rooms = Rooms::new(rules);
+            // The last restart is long ago.
+            clock.fetch_add(60_000, Ordering::Relaxed);
             for (at, (seconds, restarts, op)) in steps.into_iter().enumerate() {
                 let now = clock.fetch_add(seconds * 1000, Ordering::Relaxed) + seconds * 1000;
                 if restarts {
-                    rooms.restarted();
+                    rooms.restarted(now);
+                    redis.restarted();
                     server.forget_run(room.as_str());
                 }
                 let request = Request { room: room.clone(), op };

@@ -57,7 +57,10 @@ impl House {
     pub(crate) fn fails_over(&self) {
         match &self.store {
             Store::Memory(store) => store.restarted(),
-            Store::Redis(_) => self.server.as_ref().unwrap().forget_run(self.room.as_str()),
+            Store::Redis(store) => {
+                store.restarted();
+                self.server.as_ref().unwrap().forget_run(self.room.as_str());
+            }
         }
     }
 

@@ -218,6 +218,20 @@ async fn who_joined_an_emptied_room_before_the_others_are_back_makes_them_see_a_
 }
 
 #[tokio::test]
+async fn replaced_store_admits_to_an_unknown_room_once_nodes_had_time() {
+    on_both(rules(1), async |mut house| {
+        house.fails_over();
+        house.room = signaling_protocol::RoomName::new("new-or-lost").unwrap();
+        let early = house.join("alice").await;
+        assert!(!is_member(&early) && early.settling, "{early:?}");
+        house.pass(5 * SECOND);
+        let late = house.join("alice").await;
+        assert!(is_member(&late) && !late.settling, "{late:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn store_restores_what_a_failover_lost_before_it_admits() {
     on_both(rules(2), async |mut house| {
         let alice = house.join("alice").await;

@@ -2,7 +2,7 @@
 
 use signaling_node::core::Urgency;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Change, Op, Outcome, Reason, Request, Rooms, StoreError};
+use signaling_rooms::{Change, Op, Outcome, Reason, Request, StoreError};
 
 use super::number;
 use crate::agenda::{MS, Micros};
@@ -100,7 +100,7 @@ impl World {
     pub(crate) fn store_is_emptied(&mut self) {
         let now = self.agenda.now();
         self.trace.line(now, || "FAULT the room store loses everything".to_owned());
-        self.rooms.store = Rooms::new(self.rooms.rules);
+        self.rooms.store.replaced(EPOCH_MS + now / MS);
         self.rooms.watch.forgets(now);
     }
 
@@ -113,7 +113,7 @@ impl World {
         let Some((mut store, seats, changes)) = self.rooms.copy.take() else { return };
         let lost = self.rooms.changes - changes;
         self.trace.line(now, || format!("FAULT the room store loses the last {lost} changes"));
-        store.restarted();
+        store.restarted(EPOCH_MS + now / MS);
         self.rooms.store = store;
         self.rooms.counts.set_back += u64::from(lost > 0);
         self.rooms.watch.is_set_back(now, seats);
