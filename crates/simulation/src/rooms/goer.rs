@@ -292,12 +292,7 @@ impl World {
         let now = self.agenda.now();
         let Ask { at, from, room, .. } = *self.rooms.asks.get(ask)?;
         let since = said.saturating_sub(10 * SECOND);
-        // Who has joined a store that has lost the room cannot know who else is in it.
-        let joins = |other: &&Ask| (other.from, other.room) == (from, room) && matches!(other.what, What::Join { .. });
-        // A join may wait for the store: what counts is when it is carried out.
-        let lately = |join: &Ask| join.said.is_some_and(|(_, at)| at >= since);
-        let joined = if self.rooms.asks.iter().filter(joins).any(lately) { now } else { 0 };
-        if !self.trouble.any.covers_nothing(since, now) || self.rooms.has_lost(since, joined) {
+        if !self.trouble.any.covers_nothing(since, now) {
             return None;
         }
         let missed = |&member: &ClientIx| {
