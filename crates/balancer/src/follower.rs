@@ -11,7 +11,6 @@ use signaling_discovery::View;
 use signaling_edge::core::{EdgeCore, FromNode, LinkKey, Wants};
 use signaling_edge::shell::Edge;
 use signaling_protocol::NodeId;
-use signaling_protocol::trunk::Version;
 use signaling_server::trunk::{self, Opened, TrunkEnd};
 use signaling_server::{Health, Secrets};
 use tokio::sync::watch;
@@ -135,8 +134,8 @@ impl Follower {
             };
             let started = Instant::now();
             match opened {
-                Ok(Ok((socket, version))) => {
-                    let link = LinkGuard::new(&self, &span, &node, socket, version);
+                Ok(Ok(socket)) => {
+                    let link = LinkGuard::new(&self, &span, &node, socket);
                     info!(parent: &span, "connected");
                     let end = tokio::select! {
                         end = link.ended() => end,
@@ -238,11 +237,8 @@ struct LinkGuard<'a> {
 }
 
 impl<'a> LinkGuard<'a> {
-    fn new(follower: &'a Follower, span: &'a Span, node: &NodeId, socket: Opened, version: Version) -> Self {
+    fn new(follower: &'a Follower, span: &'a Span, node: &NodeId, socket: Opened) -> Self {
         let link = follower.edge.with_core(EdgeCore::link_up);
-        if version >= Version::V2 {
-            follower.edge.with_core(|core| core.share_kicks(link));
-        }
         let told = Rc::new(Told::default());
         let mut carrier = Carrier::new(socket, Rc::clone(&told));
         if let Err(error) = follower.edge.watch(link, carrier.source()) {

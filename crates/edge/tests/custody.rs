@@ -94,8 +94,8 @@ impl Edge {
         let mut said = Vec::new();
         while !rest.is_empty() {
             said.push(match ToNode::take(&mut rest).unwrap() {
+                ToNode::Attach(attach) if attach.grant.is_some() => format!("attach proven {}", attach.slot),
                 ToNode::Attach(attach) => format!("attach {} known {}", attach.slot, attach.state.is_some()),
-                ToNode::AttachProven { attach, .. } => format!("attach proven {}", attach.slot),
                 ToNode::Grant { slot, .. } => format!("grant {slot}"),
                 ToNode::Up { slot, seq, .. } => format!("up {slot} {seq}"),
                 ToNode::Confirm { slot, up_to, .. } => format!("confirm {slot} {up_to}"),

@@ -94,8 +94,18 @@ impl Stage {
         let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, unfated };
         for (slot, client_id) in (0..).zip(CLIENTS) {
             let (session, request, born) = (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
-            let attach =
-                Attach { slot, session, client_id, born, reliable: false, seq: 0, request, state: None, gone: None };
+            let attach = Attach {
+                slot,
+                session,
+                client_id,
+                born,
+                reliable: false,
+                seq: 0,
+                request,
+                grant: None,
+                state: None,
+                gone: None,
+            };
             stage.tell(&ToNode::Attach(attach));
         }
         stage.settle();

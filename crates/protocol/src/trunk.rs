@@ -1,7 +1,7 @@
 //! Frames of a trunk: one connection between an edge and a node that carries many clients.
 //!
-//! Each binary WebSocket message is a run of frames. An edge speaks [`ToNode`], a node [`ToEdge`]. Variants are
-//! only ever appended, so a decoder of this release reads what the previous one wrote.
+//! Each binary WebSocket message is a run of frames. An edge speaks [`ToNode`], a node [`ToEdge`]. The version of the
+//! format is a WebSocket subprotocol, which both ends check when they connect.
 
 use std::fmt::Write as _;
 
@@ -14,39 +14,12 @@ use crate::{Left, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
-/// What an edge offers as WebSocket subprotocols: the versions that this release speaks, best first.
-pub const OFFER: &str = "signaling-trunk.v2, signaling-trunk.v1";
+/// WebSocket subprotocol: the version of the frames.
+pub const SUBPROTOCOL: &str = "signaling-trunk.v1";
 /// Request header that names the edge which opens the trunk.
 pub const EDGE_HEADER: &str = "signaling-edge";
 /// Request header with the port of that edge's internal listener, at the address that the trunk comes from.
 pub const INTERNAL_PORT_HEADER: &str = "signaling-internal-port";
-
-/// Which frames a trunk may carry: the best version that both ends speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// All but those of later versions.
-    V1,
-    /// [`ToNode::Kicked`] and [`ToEdge::Kicked`] too.
-    V2,
-}
-
-impl Version {
-    /// As a WebSocket subprotocol.
-    #[must_use]
-    pub fn subprotocol(self) -> &'static str {
-        match self {
-            Self::V1 => "signaling-trunk.v1",
-            Self::V2 => "signaling-trunk.v2",
-        }
-    }
-
-    /// The best one that a list of subprotocols, as in `Sec-WebSocket-Protocol`, has.
-    #[must_use]
-    pub fn best_of(subprotocols: &str) -> Option<Self> {
-        let offers = |version: &Self| subprotocols.split(',').any(|offer| offer.trim() == version.subprotocol());
-        [Self::V2, Self::V1].into_iter().find(offers)
-    }
-}
 
 /// Names a session on one trunk connection; never used again on it.
 pub type Slot = u32;
@@ -80,9 +53,7 @@ pub struct Request<'a> {
     pub query: &'a str,
     /// `Origin` header of a browser.
     pub origin: Option<&'a str>,
-    /// A bearer token, of an edge that leaves verifying to others; no release has done so.
-    pub bearer: Option<&'a str>,
-    /// Resume token, likewise.
+    /// Resume token.
     pub resume: Option<&'a str>,
     /// The client's address, as the edge believes it.
     pub address: &'a str,
@@ -105,6 +76,8 @@ pub struct Attach<'a> {
     pub seq: u64,
     /// The request that opened the socket.
     pub request: Request<'a>,
+    /// What the client's token lets it do: a [`Grant`](crate::grant::Grant). Only where tokens are configured.
+    pub grant: Option<&'a [u8]>,
     /// What the last node said of the session; absent for a client that no node has admitted yet.
     pub state: Option<&'a [u8]>,
     /// Set if the socket has closed already: the session comes only to have its last frames done.
@@ -188,22 +161,15 @@ pub enum ToNode<'a> {
         /// The session.
         slot: Slot,
     },
-    /// A session arrives whose client has proven who it is by a token. Only where tokens are configured.
-    AttachProven {
-        /// The session.
-        attach: Attach<'a>,
-        /// What the token lets it do: a [`Grant`](crate::grant::Grant).
-        grant: &'a [u8],
-    },
     /// The client has shown a new token: from now on it may do this.
     Grant {
         /// The session.
         slot: Slot,
-        /// As in `AttachProven`.
+        /// As in [`Attach`].
         grant: &'a [u8],
     },
     /// An operator has put this client out. An edge says so of all that it remembers when the trunk is new, and of each that is
-    /// put out at this edge. From version 2 on.
+    /// put out at this edge.
     Kicked {
         /// Whom.
         client_id: &'a str,
@@ -305,14 +271,8 @@ pub enum ToEdge<'a> {
     },
     /// The node takes sessions again after `Draining`.
     Serving,
-    /// An operator puts a client out, wherever its socket is: the edge closes it if it has it, and lets no token in that was
-    /// made before. Sent to every edge with a trunk of version 1.
-    Kick {
-        /// Whom.
-        client_id: &'a str,
-    },
     /// An operator has put this client out. A node says so of all that it remembers when the trunk is new, and of each of which
-    /// it hears. From version 2 on.
+    /// it hears.
     Kicked {
         /// Whom.
         client_id: &'a str,
@@ -336,7 +296,7 @@ impl ToEdge<'_> {
             | Self::Released { slot, .. }
             | Self::SessionState { slot, .. }
             | Self::Probe { slot } => Some(slot),
-            Self::Draining | Self::Serving | Self::Kick { .. } | Self::Kicked { .. } => None,
+            Self::Draining | Self::Serving | Self::Kicked { .. } => None,
         }
     }
 }
@@ -362,23 +322,3 @@ macro_rules! wire {
 
 wire!(ToNode);
 wire!(ToEdge);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_best_version_that_both_speak_is_taken() {
-        for (offer, best) in [
-            (OFFER, Some(Version::V2)),
-            ("signaling-trunk.v1", Some(Version::V1)),
-            ("signaling-trunk.v1,signaling-trunk.v2", Some(Version::V2)),
-            ("signaling-trunk.v9, signaling-trunk.v1", Some(Version::V1)),
-            ("signaling-trunk.v22", None),
-            ("", None),
-        ] {
-            assert_eq!(Version::best_of(offer), best, "{offer}");
-        }
-        assert!([Version::V1, Version::V2].iter().all(|version| OFFER.contains(version.subprotocol())));
-    }
-}

@@ -183,8 +183,7 @@ impl EdgeCore {
         match *frame {
             ToEdge::Draining => *from_node = FromNode { draining: true, serving: false },
             ToEdge::Serving => *from_node = FromNode { draining: false, serving: true },
-            ToEdge::Kick { client_id } => self.hear_of_kick(client_id, None, true),
-            ToEdge::Kicked { client_id, at, at_once } => self.hear_of_kick(client_id, Some(at), at_once),
+            ToEdge::Kicked { client_id, at, at_once } => self.hear_of_kick(client_id, at, at_once),
             _ => {}
         }
         let Some(slot) = frame.slot() else { return };
@@ -241,7 +240,7 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::ping(out, b""));
                 list_output(&mut self.clients_with_output, client, session);
             }
-            ToEdge::Draining | ToEdge::Serving | ToEdge::Kick { .. } | ToEdge::Kicked { .. } => {}
+            ToEdge::Draining | ToEdge::Serving | ToEdge::Kicked { .. } => {}
         }
     }
 

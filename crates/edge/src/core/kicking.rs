@@ -4,30 +4,20 @@ use signaling_protocol::trunk::{Gone, ToNode};
 use signaling_protocol::{ClientId, CloseCode};
 
 use super::session::{Session, Socket};
-use super::{EdgeCore, Effect, LinkKey, Proven};
+use super::{EdgeCore, Effect, Proven};
 
 /// A client is put out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kick {
     /// Whom.
     pub client_id: ClientId,
-    /// When, in seconds since 1970; none: now.
-    pub at: Option<u64>,
+    /// When, in seconds since 1970.
+    pub at: u64,
     /// Whether an operator does so at this moment: else a socket is closed only if what it has shown is as old.
     pub at_once: bool,
 }
 
 impl EdgeCore {
-    /// The node behind a link wants to know who is put out: it is told of all that this edge remembers, and of those whom
-    /// [`spread_kick`](Self::spread_kick) names.
-    pub fn share_kicks(&mut self, link: LinkKey) {
-        let Some(link) = self.links.get_mut(link) else { return };
-        link.shares_kicks = true;
-        for (client_id, at) in self.kicks.iter() {
-            link.send(&ToNode::Kicked { client_id: client_id.as_str(), at });
-        }
-    }
-
     /// Puts a client out: its session ends with its socket, and what it was given up to `at`, in seconds since 1970, lets it in no
     /// more. If something newer was shown for its socket, that stays, unless this is done `at_once` and is news: each node says
     /// so, and in between it may have come back. Says whether a socket was closed.
@@ -49,7 +39,7 @@ impl EdgeCore {
 
     /// Tells nodes of a client that was put out at this edge, so that they tell the other edges.
     pub fn spread_kick(&mut self, client_id: &ClientId, at: u64) {
-        for link in self.links.values_mut().filter(|link| link.shares_kicks) {
+        for link in self.links.values_mut() {
             link.send(&ToNode::Kicked { client_id: client_id.as_str(), at });
         }
     }
@@ -66,7 +56,7 @@ impl EdgeCore {
         (self.kicks.len(), self.kicks.forgotten())
     }
 
-    pub(super) fn hear_of_kick(&mut self, client_id: &str, at: Option<u64>, at_once: bool) {
+    pub(super) fn hear_of_kick(&mut self, client_id: &str, at: u64, at_once: bool) {
         let kick = ClientId::new(client_id).map(|client_id| Effect::Kick(Kick { client_id, at, at_once }));
         self.effects.extend(kick);
     }

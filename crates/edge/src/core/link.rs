@@ -15,8 +15,6 @@ pub(super) struct Link {
     pub(super) client_by_slot: FxHashMap<Slot, ClientKey>,
     /// Clients with something to confirm: written when the batch is taken.
     pub(super) to_confirm: Vec<ClientKey>,
-    /// Whether the node is told who is put out.
-    pub(super) shares_kicks: bool,
     next_slot: Slot,
 }
 

@@ -13,7 +13,11 @@ use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
 impl EdgeCore {
     /// Adds a link that is up.
     pub fn link_up(&mut self) -> LinkKey {
-        self.links.insert(Link::default())
+        let mut link = Link::default();
+        for (client_id, at) in self.kicks.iter() {
+            link.send(&ToNode::Kicked { client_id: client_id.as_str(), at });
+        }
+        self.links.insert(link)
     }
 
     /// Whether the link is up, for all that this edge knows.
@@ -56,13 +60,11 @@ impl EdgeCore {
             reliable: session.receipts.is_some(),
             seq: session.store.last(),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
+            grant: session.proven.as_ref().map(|proven| &*proven.grant),
             state: session.state.as_deref(),
             gone: if let Socket::Closed(gone) = session.socket { Some(gone) } else { None },
         };
-        link.send(&match &session.proven {
-            Some(proven) => ToNode::AttachProven { attach, grant: &proven.grant },
-            None => ToNode::Attach(attach),
-        });
+        link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.store.iter() {
             let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
             link.send(&ToNode::Up { slot, seq, left: Left::from_duration(left), payload: &kept.payload });

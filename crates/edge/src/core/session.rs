@@ -39,7 +39,6 @@ impl ConnectRequest {
             path: &self.path,
             query: &self.query,
             origin: self.origin.as_deref(),
-            bearer: None,
             resume: self.resume.as_deref(),
             address: &self.address,
         }

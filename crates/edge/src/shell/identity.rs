@@ -16,12 +16,12 @@ impl State {
         let client = &kick.client_id;
         let (now, told) = (since_1970().as_secs(), kick.at);
         let latest = Kicks::latest_believable(now);
-        if told.is_some_and(|at| !kick.at_once && at > latest) {
+        if !kick.at_once && told > latest {
             warn!(%client, at = told, "a node says that a client was put out, and when will only be: its clock, or this one, is wrong");
             return false;
         }
         let session = self.session_of(client);
-        let was_here = self.core.kick(client, told.unwrap_or(now).min(latest), kick.at_once);
+        let was_here = self.core.kick(client, told.min(latest), kick.at_once);
         if was_here {
             metrics::kicked();
             info!(%client, session = session.map(display), "an operator has put a client out");

@@ -14,7 +14,7 @@ impl Edge {
         self.with(|state| {
             let at = since_1970().as_secs();
             state.core.spread_kick(client, at);
-            state.put_out(&Kick { client_id: client.clone(), at: Some(at), at_once: true })
+            state.put_out(&Kick { client_id: client.clone(), at, at_once: true })
         })
     }
 }

@@ -11,26 +11,13 @@ use signaling_protocol::trunk::ToEdge;
 use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
-    /// The edge at the other end of a trunk reads [`ToEdge::Kicked`]: it is told of all whom this node remembers, and of those to
-    /// come.
-    pub fn share_kicks(&mut self, trunk: TrunkKey) {
-        let Some(trunk) = self.trunks.get_mut(trunk) else { return };
-        trunk.shares_kicks = true;
-        for (client_id, at) in self.kicks.iter() {
-            trunk.send(&ToEdge::Kicked { client_id: client_id.as_str(), at, at_once: false });
-        }
-    }
-
     /// An operator puts a client out, at `at` in seconds since 1970: all edges hear of it, and what is left of a session without a
     /// socket is forgotten. Says whether there was anything here.
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();
         for trunk in self.trunks.values_mut() {
-            trunk.send(&match trunk.shares_kicks {
-                true => ToEdge::Kicked { client_id, at, at_once: true },
-                false => ToEdge::Kick { client_id },
-            });
+            trunk.send(&ToEdge::Kicked { client_id, at, at_once: true });
         }
         self.lingering.remove(client).is_some() | self.session_by_client.contains_key(client)
     }
@@ -65,7 +52,7 @@ impl NodeCore {
         }
         let client_id = client.as_str();
         for (key, trunk) in &mut self.trunks {
-            if Some(key) != from && trunk.shares_kicks {
+            if Some(key) != from {
                 trunk.send(&ToEdge::Kicked { client_id, at, at_once: false });
             }
         }

@@ -23,8 +23,6 @@ pub(super) struct Trunk {
     pub(super) session_by_slot: FxHashMap<Slot, SessionKey>,
     /// Frames of clients that came by it.
     pub(super) ups: u64,
-    /// Whether its edge is told when somebody was put out, not only that.
-    pub(super) shares_kicks: bool,
     /// Sessions with a run of fates to write.
     pub(super) with_fates: Vec<SessionKey>,
 }
@@ -60,6 +58,9 @@ impl NodeCore {
         if self.draining {
             trunk.send(&ToEdge::Draining);
         }
+        for (client_id, at) in self.kicks.iter() {
+            trunk.send(&ToEdge::Kicked { client_id: client_id.as_str(), at, at_once: false });
+        }
         self.trunks.insert(trunk)
     }
 
@@ -85,8 +86,7 @@ impl NodeCore {
     pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
         while !frames.is_empty() {
             match ToNode::take(&mut frames)? {
-                ToNode::Attach(attach) => self.attach(now, trunk, &attach, None),
-                ToNode::AttachProven { attach, grant } => self.attach(now, trunk, &attach, Some(Grant::read(grant)?)),
+                ToNode::Attach(attach) => self.attach(now, trunk, &attach, attach.grant.map(Grant::read).transpose()?),
                 ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
                 ToNode::Up { slot, seq, left, payload } => {
                     if let Some(trunk) = self.trunks.get_mut(trunk) {

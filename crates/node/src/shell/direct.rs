@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
 use super::Node;
-use crate::core::TrunkKey;
+use crate::core::{NodeCore, TrunkKey};
 use crate::reassign::Reassignments;
 
 /// How often to look whose moment to go has come.
@@ -79,14 +79,9 @@ impl Direct {
     /// # Errors
     /// If the system refuses what it takes to watch sockets.
     pub fn new(node: &Node, config: &EdgeConfig) -> io::Result<Self> {
-        let (trunk, wake) = node.trunk_up(|core| {
-            let trunk = core.local_trunk_up();
-            core.share_kicks(trunk);
-            trunk
-        });
+        let (trunk, wake) = node.trunk_up(NodeCore::local_trunk_up);
         let mut core = EdgeCore::new(config.settings());
         let link = core.link_up();
-        core.share_kicks(link);
         let backend = OneLink { node: node.clone(), link, wake: Rc::clone(&wake) };
         let edge = Edge::around(core, config, Box::new(backend))?;
         Ok(Self { edge, node: node.clone(), link, trunk, wake })

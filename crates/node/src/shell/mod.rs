@@ -19,7 +19,6 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::Url;
 use signaling_edge::core::Wants;
 use signaling_protocol::NodeId;
-use signaling_protocol::trunk::Version;
 use signaling_server::pause_detector::since_boot;
 use signaling_server::{PauseDetector, Wake};
 use slotmap::SecondaryMap;
@@ -165,14 +164,8 @@ impl Node {
     }
 
     /// An edge has connected, and perhaps says who it is.
-    fn edge_up(&self, version: Version, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
-        let (trunk, wake) = self.trunk_up(|core| {
-            let trunk = core.trunk_up();
-            if version >= Version::V2 {
-                core.share_kicks(trunk);
-            }
-            trunk
-        });
+    fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
+        let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
         if let Some(name) = name {
             let mut state = self.0.borrow_mut();
             state.core.name_edge(trunk, name.id.as_str());

@@ -8,7 +8,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_edge::shell::refuse_upgrade;
-use signaling_protocol::trunk::{EDGE_HEADER, OFFER, Version};
+use signaling_protocol::trunk::{EDGE_HEADER, SUBPROTOCOL};
 use signaling_server::http::{refusal, upgraded_tcp};
 use signaling_server::trunk::{Terminal, accepted, carry};
 use tracing::{info, info_span, warn};
@@ -24,11 +24,12 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
         Err(refused) => return refuse_upgrade(&refused),
     };
     let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
-    let best = offered.iter().filter_map(|offer| Version::best_of(offer.to_str().ok()?)).max();
-    let Some(version) = best else {
-        let message = format!("a trunk needs one of the subprotocols {OFFER}");
+    if !offered.iter().any(|offer| offer == SUBPROTOCOL) {
+        let message = format!(
+            "a trunk needs the subprotocol {SUBPROTOCOL}: the balancer and this node are of different versions"
+        );
         return refusal(StatusCode::BAD_REQUEST, "unknown_trunk_version", &message, None);
-    };
+    }
     let Ok(key) = HeaderValue::from_str(&accept.key_accept) else {
         return refusal(StatusCode::BAD_REQUEST, "bad_request", "no usable Sec-WebSocket-Key", None);
     };
@@ -42,7 +43,7 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
                 let socket = accepted(stream, early).await;
-                let (key, wake) = node.edge_up(version, name);
+                let (key, wake) = node.edge_up(name);
                 info!(parent: &span, "an edge has connected");
                 let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
@@ -59,7 +60,7 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
-    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(version.subprotocol()));
+    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     response
 }
 

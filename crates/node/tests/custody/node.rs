@@ -135,7 +135,7 @@ pub(crate) struct Said {
 pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     let session = SessionId([client_id.as_bytes()[0].wrapping_add(session); 16]);
     let (request, born) = (Request::default(), u64::from(session.0[0]));
-    Attach { slot, session, client_id, born, reliable: false, seq: 0, request, state: None, gone: None }
+    Attach { slot, session, client_id, born, reliable: false, seq: 0, request, grant: None, state: None, gone: None }
 }
 
 /// The number of a batch, and whom its envelopes are for.

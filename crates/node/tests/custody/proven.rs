@@ -6,7 +6,8 @@ use signaling_protocol::trunk::{Attach, ToNode};
 use crate::node::{Node, SECOND, newcomer};
 
 fn comes_proven(node: &mut Node, trunk: signaling_node::core::TrunkKey, attach: Attach<'_>) {
-    node.tell(trunk, &ToNode::AttachProven { attach, grant: &Grant::default().to_bytes() });
+    let grant = Grant::default().to_bytes();
+    node.tell(trunk, &ToNode::Attach(Attach { grant: Some(&grant), ..attach }));
 }
 
 #[test]

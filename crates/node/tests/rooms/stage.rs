@@ -130,6 +130,7 @@ impl Stage {
         let state = Some(client.state.clone()).filter(|state| !state.is_empty());
         let request = Request { resume, ..Request::default() };
         let born = u64::from(slot);
+        let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
             slot,
             session,
@@ -138,17 +139,11 @@ impl Stage {
             reliable: self.reliable,
             seq,
             request,
+            grant: grant.as_deref(),
             state: state.as_deref(),
             gone,
         };
-        let grant = self.grants.get(name).map(Grant::to_bytes);
-        self.tell(
-            node,
-            &match &grant {
-                Some(grant) => ToNode::AttachProven { attach, grant },
-                None => ToNode::Attach(attach),
-            },
-        );
+        self.tell(node, &ToNode::Attach(attach));
     }
 
     /// Clients whose tokens do not say otherwise may signal only those who are in a room with them.

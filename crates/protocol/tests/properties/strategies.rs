@@ -37,17 +37,18 @@ fn gone() -> impl Strategy<Value = Gone> {
 }
 
 fn request() -> impl Strategy<Value = Request<'static>> {
-    (text(), text(), option::of(text()), option::of(text()), option::of(text()), text()).prop_map(
-        |(path, query, origin, bearer, resume, address)| Request { path, query, origin, bearer, resume, address },
-    )
+    (text(), text(), option::of(text()), option::of(text()), text())
+        .prop_map(|(path, query, origin, resume, address)| Request { path, query, origin, resume, address })
 }
 
 fn attach() -> impl Strategy<Value = Attach<'static>> {
     let who = (any::<u32>(), session(), text(), any::<u64>(), any::<bool>(), any::<u64>());
-    (who, request(), option::of(bytes()), option::of(gone())).prop_map(|(who, request, state, gone)| {
-        let (slot, session, client_id, born, reliable, seq) = who;
-        Attach { slot, session, client_id, born, reliable, seq, request, state, gone }
-    })
+    (who, request(), option::of(bytes()), option::of(bytes()), option::of(gone())).prop_map(
+        |(who, request, grant, state, gone)| {
+            let (slot, session, client_id, born, reliable, seq) = who;
+            Attach { slot, session, client_id, born, reliable, seq, request, grant, state, gone }
+        },
+    )
 }
 
 pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
@@ -66,7 +67,6 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
         (slot(), gone()).prop_map(|(slot, gone)| ToNode::Detach { slot, gone }),
         (slot(), text()).prop_map(|(slot, to)| ToNode::Release { slot, to }),
         slot().prop_map(|slot| ToNode::Alive { slot }),
-        (attach(), bytes()).prop_map(|(attach, grant)| ToNode::AttachProven { attach, grant }),
         (slot(), bytes()).prop_map(|(slot, grant)| ToNode::Grant { slot, grant }),
         (text(), any::<u64>()).prop_map(|(client_id, at)| ToNode::Kicked { client_id, at }),
     ]
@@ -102,7 +102,6 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
         Just(ToEdge::Draining),
         slot().prop_map(|slot| ToEdge::Probe { slot }),
         Just(ToEdge::Serving),
-        text().prop_map(|client_id| ToEdge::Kick { client_id }),
         (text(), any::<u64>(), any::<bool>()).prop_map(|(client_id, at, at_once)| ToEdge::Kicked {
             client_id,
             at,

@@ -155,8 +155,8 @@ impl Shared {
     }
 
     /// A connection to this server process was made.
-    fn serves(&self, run: String) {
-        let known = self.run.lock().unwrap_or_else(PoisonError::into_inner).replace(run.clone());
+    fn serves(&self, run: &str) {
+        let known = self.run.lock().unwrap_or_else(PoisonError::into_inner).replace(run.to_owned());
         if known.is_some_and(|known| known != run) {
             info!("another server process has taken over the room store: members restore what it lacks");
             self.replaced_at.store(self.clock.of_process(), Ordering::Relaxed);
@@ -220,7 +220,7 @@ async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Rec
         let Some(present) = shared.upgrade() else { return };
         match attempt {
             Ok(link) => {
-                if let Some(run) = run {
+                if let Some(run) = &run {
                     present.serves(run);
                 }
                 present.state.send_replace(State::Up { link: link.clone(), number });

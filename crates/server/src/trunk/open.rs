@@ -1,7 +1,7 @@
 //! Asking a node for a trunk.
 
 use ::http::HeaderValue;
-use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, OFFER, PATH, Version};
+use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 use tokio_util::io::InspectReader;
@@ -22,22 +22,20 @@ pub async fn open(
     secret: &Secret,
     own_id: &str,
     own_internal_port: u16,
-) -> Result<(Opened, Version), tungstenite::Error> {
+) -> Result<Opened, tungstenite::Error> {
     let mut request = format!("ws://{address}{PATH}").into_client_request()?;
     let headers = request.headers_mut();
     headers.insert(::http::header::AUTHORIZATION, secret.bearer());
-    headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(OFFER));
+    headers.insert(::http::header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     headers.insert(EDGE_HEADER, HeaderValue::from_str(own_id).map_err(::http::Error::from)?);
     headers.insert(INTERNAL_PORT_HEADER, HeaderValue::from(own_internal_port));
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let mut read = Vec::new();
     let heard = InspectReader::new(stream, |bytes: &[u8]| read.extend_from_slice(bytes));
-    let (socket, answer) = tokio_tungstenite::client_async_with_config(request, heard, Some(config())).await?;
-    let agreed = answer.headers().get(::http::header::SEC_WEBSOCKET_PROTOCOL).and_then(|version| version.to_str().ok());
-    let version = agreed.and_then(Version::best_of).unwrap_or(Version::V1);
+    let (socket, _) = tokio_tungstenite::client_async_with_config(request, heard, Some(config())).await?;
     let stream = mio::net::TcpStream::from_std(socket.into_inner().into_inner().into_std()?);
-    Ok((Opened::new(stream, behind_head(&read)), version))
+    Ok(Opened::new(stream, behind_head(&read)))
 }
 
 /// What was read behind the head of an answer, which has no body.
@@ -68,10 +66,10 @@ mod tests {
             let of_name = |line: &&str| line.to_lowercase().starts_with(name);
             request.lines().find(of_name).unwrap().split(": ").nth(1).unwrap().to_owned()
         };
-        let (key, version) = (derive_accept_key(header("sec-websocket-key:").as_bytes()), Version::V2.subprotocol());
+        let key = derive_accept_key(header("sec-websocket-key:").as_bytes());
         let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
-             sec-websocket-accept: {key}\r\nsec-websocket-protocol: {version}\r\n\r\n"
+             sec-websocket-accept: {key}\r\nsec-websocket-protocol: {SUBPROTOCOL}\r\n\r\n"
         );
         stream.write_all(&[head.as_bytes(), &[0x82, 5], b"first"].concat()).await.unwrap();
         stream
@@ -83,8 +81,7 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         let secret = Secret::new(&"s".repeat(32)).unwrap();
         let (_node, opened) = tokio::join!(answer(listener), open(&address, &secret, "b", 1));
-        let (mut opened, version) = opened.unwrap();
-        assert_eq!(version, Version::V2);
+        let mut opened = opened.unwrap();
         let mut heard = Vec::new();
         let take_in = |run: &[u8]| {
             heard.extend_from_slice(run);
