@@ -70,15 +70,16 @@ build: deps-run ## Build all binaries, optimised, into target/release
 fmt: ## Format the code
 	cargo fmt --all
 
-check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies
+check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies, scripts, manifests, alerts
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p signaling-client -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	cargo machete
+	.ci/lint
 
-test: deps-test ## Unit and property tests, doc tests, simulated meshes, web modules, and the integration tests over real processes
+test: deps-test ## Unit and property tests, doc tests, simulated meshes, web modules, scripts of deploy/, and the integration tests over real processes
 	$(TEST_BUILD)
 	$(UNIT_TESTS)
 	cargo test --workspace --doc
@@ -87,6 +88,8 @@ ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
 	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
 endif
+	if command -v bats >/dev/null; then bats deploy/tests; \
+	else echo "skipped: the tests of deploy/bin need bats"; [[ "$${CI:-}" != true ]]; fi
 	$(INTEGRATION_TESTS)
 
 test-k8s: deps-run ## What discovery makes of EndpointSlices, in the cluster that KUBECONFIG leads to (K8S_NAMESPACE, made and deleted)
@@ -160,12 +163,13 @@ deps-manifests: ## What checking manifests needs: newer kubectl and kind, and th
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server, certificates, Prometheus
+deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server, certificates, Prometheus, bats
 	@.ci/deps openssl
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
-		nftables=nft iproute2=ip nginx haproxy coturn=turnserver prometheus
+		nftables=nft iproute2=ip nginx haproxy coturn=turnserver prometheus bats
 
-deps-check: deps-run ## What `make check` needs: rustfmt, clippy, cargo-deny and cargo-machete
+deps-check: deps-run deps-manifests ## What `make check` needs: rustfmt, clippy, cargo-deny, cargo-machete, and linters
+	@.ci/deps --optional shellcheck jq yq prometheus=promtool
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@command -v cargo-deny >/dev/null || cargo install --locked --debug $(CARGO_DENY)

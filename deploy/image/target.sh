@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034 # for the script that sources it
 # What compiling static binaries for an architecture takes. Source it with ARCH set, to amd64 or arm64.
 case $ARCH in
 amd64) RUST_TARGET=x86_64-unknown-linux-gnu GNU=x86_64-linux-gnu CROSS_PACKAGES='gcc-x86-64-linux-gnu libc6-dev-amd64-cross' ;;

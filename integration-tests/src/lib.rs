@@ -19,8 +19,6 @@ pub mod metrics;
 #[path = "../../crates/edge/tests/mint/mod.rs"]
 pub mod mint;
 pub mod namespace;
-pub mod network_policies;
-pub mod observability;
 pub mod optional;
 pub mod peer;
 pub mod pods;

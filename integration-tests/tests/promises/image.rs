@@ -34,10 +34,10 @@ async fn two_clients_signal_through_the_pods_of_the_image() {
     }
     let image = Image::unpack(&archive);
     assert_eq!(image.config["config"]["User"], "65532:65532");
-    let rendered = Rendered::all().into_iter().find(|rendered| rendered.folder == "overlays/kind").expect("a kubectl");
-    let pod = |name: &str| rendered.pods().into_iter().find(|pod| pod.name() == name).unwrap();
-    let (node, balancer) = (pod("signaling-nodes"), pod("signaling-balancers"));
-    let _redis = start_redis(pod("signaling-redis")).await;
+    let rendered =
+        Rendered::meshes().into_iter().find(|mesh| mesh.folder == "deploy/overlays/kind").expect("a kubectl");
+    let (node, balancer) = (rendered.pod("signaling-nodes"), rendered.pod("signaling-balancers"));
+    let _redis = start_redis(rendered.pod("signaling-redis")).await;
 
     let addresses: Vec<(String, String)> =
         (0..NODES).map(|n| (format!("signaling-nodes-{n}"), format!("10.77.0.{}", 10 + n))).collect();

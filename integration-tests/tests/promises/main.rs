@@ -4,7 +4,6 @@
 
 mod admin_api;
 mod admin_drain;
-mod alerts_documented;
 mod backlog;
 mod bad_messages;
 mod browsers;
@@ -40,10 +39,7 @@ mod load_herd;
 mod load_hostile;
 mod load_rooms;
 mod log_story;
-mod make_deploy;
-mod manifest_limits;
-mod manifest_rules;
-mod manifest_types;
+mod manifests;
 mod metrics_table;
 mod moved_node;
 mod origins;
@@ -56,7 +52,6 @@ mod refusals;
 mod reliable_clients;
 mod rooms;
 mod rooms_churn;
-mod runbook_commands;
 mod secret_rotation;
 mod silent_sockets;
 mod slow_readers;

@@ -4,15 +4,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
-use signaling_integration_tests::observability::{catalogue, of_balancers, of_nodes, page_of};
+use signaling_integration_tests::http::get;
+use signaling_integration_tests::optional::{in_path, missing};
 use signaling_integration_tests::rendered::repository;
 use signaling_integration_tests::{Peer, TestMesh};
-use signaling_metrics::{Kind, Metric, write_tables};
+use signaling_metrics::{Metric, Section, write_tables};
+use signaling_server::process;
 
 const HEAD: &str = "# Metrics
 
@@ -24,38 +26,80 @@ Where there is a limit, its metric has the same name and `_limit`. [RUNBOOK.md](
 [grafana.json](../deploy/observability/grafana.json) shows them by hop: latency, traffic, errors, saturation.
 ";
 
-fn table() -> PathBuf {
-    repository().join("docs/METRICS.md")
+/// A section of the table, and the servers of a test mesh that serve it.
+struct Chapter {
+    section: Section<'static>,
+    nodes: bool,
+    balancers: bool,
+}
+
+fn catalogue() -> [Chapter; 8] {
+    let chapter = |title, about, metrics, [nodes, balancers]: [bool; 2]| Chapter {
+        section: Section { title, about, metrics },
+        nodes,
+        balancers,
+    };
+    [
+        chapter(
+            "Edges: client to edge, and back",
+            "Served by balancers, and by nodes with `--public` for the clients that come to them directly.",
+            signaling_edge::shell::metrics::METRICS,
+            [true, true],
+        ),
+        chapter(
+            "Balancers: edge to node",
+            "Served by balancers, beside what all servers serve of trunks.",
+            signaling_balancer::metrics::METRICS,
+            [false, true],
+        ),
+        chapter(
+            "Nodes: sessions, messages, forwards to other nodes, rooms and their store",
+            "Served by nodes.",
+            signaling_node::shell::metrics::METRICS,
+            [true, false],
+        ),
+        chapter(
+            "Discovery",
+            "Served by all servers whose source of views can change.",
+            signaling_discovery::metrics::METRICS,
+            [true, true],
+        ),
+        chapter(
+            "Peers behind the same front",
+            "Served by balancers; 0 where they have no `--balancer-discovery`.",
+            signaling_discovery::metrics::METRICS_OF_PEERS,
+            [false, true],
+        ),
+        chapter(
+            "Readiness by load",
+            "Served by servers with `--unready-above-percent`.",
+            signaling_server::load_readiness::METRICS,
+            [false, false],
+        ),
+        chapter(
+            "All servers",
+            "Trunks are counted at both of their ends.",
+            signaling_server::metrics::METRICS,
+            [true, true],
+        ),
+        chapter(
+            "Processes",
+            "Served by all servers, as by all programs that Prometheus knows.",
+            process::METRICS,
+            [true, true],
+        ),
+    ]
 }
 
 #[test]
 fn the_committed_table_is_what_the_code_describes() {
-    let written = format!("{HEAD}{}", write_tables(&catalogue()));
+    let written = format!("{HEAD}{}", write_tables(&catalogue().map(|chapter| chapter.section)));
+    let table = repository().join("docs/METRICS.md");
     if std::env::var_os("WRITE_METRICS").is_some() {
-        fs::write(table(), &written).unwrap();
+        fs::write(&table, &written).unwrap();
     }
-    let committed = fs::read_to_string(table()).unwrap();
+    let committed = fs::read_to_string(table).unwrap();
     assert!(committed == written, "docs/METRICS.md is not what the code describes: write it anew with WRITE_METRICS=1");
-}
-
-#[test]
-fn every_name_is_one_metrics_and_keeps_to_prometheus_conventions() {
-    let mut seen = BTreeSet::new();
-    for metric in catalogue().iter().flat_map(|section| section.metrics) {
-        let Metric { name, kind, labels, help } = metric;
-        assert!(seen.insert(name), "{name} stands twice");
-        assert!(name.starts_with("signaling_") || name.starts_with("process_"), "{name}");
-        assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}: counters end in _total, others do not");
-        assert!(*kind != Kind::Histogram || name.ends_with("_seconds"), "{name}: times are in seconds");
-        for unit in ["_ms", "_millis", "_micros", "_kb", "_kib", "_mb", "_mib", "_minutes", "_percent"] {
-            assert!(!name.contains(unit), "{name} is not in base units");
-        }
-        assert!(help.ends_with('.') || help.ends_with("1970"), "{name}: {help}");
-        let names: BTreeSet<_> = labels.iter().map(|label| label.name).collect();
-        assert_eq!(names.len(), labels.len(), "{name}");
-        let series: usize = labels.iter().map(|label| label.values.len().max(1)).product();
-        assert!(series <= 32, "{name} has {series} series");
-    }
 }
 
 #[tokio::test]
@@ -73,40 +117,59 @@ async fn servers_serve_what_the_table_has_and_nothing_else() {
     ada.recv_type("error").await;
     assert!(Peer::try_connect(&mesh.url(), "not,an,id").await.is_err());
 
-    let state = mesh.mesh.state();
-    let balancers = state.balancers.iter().map(|balancer| (&balancer.internal, of_balancers()));
-    let nodes = state.nodes.iter().map(|node| (&node.internal, of_nodes()));
-    for (internal, described) in balancers.chain(nodes) {
-        let page = page_of(internal).await;
-        let served: BTreeMap<_, _> = page.families();
-        let described: BTreeMap<_, _> = described.into_iter().map(|metric| (metric.name, metric)).collect();
-        let (served_names, names): (BTreeSet<_>, BTreeSet<_>) =
-            (served.keys().map(String::as_str).collect(), described.keys().copied().collect());
-        assert_eq!(
-            served_names.difference(&names).collect::<Vec<_>>(),
-            [&""; 0],
-            "served by {internal} and not described"
-        );
-        // What is counted by something that the configuration names is there once it has been counted.
-        let is_open = |name: &&&str| described[**name].labels.iter().any(|label| label.values.is_empty());
-        let unserved: Vec<_> = names.difference(&served_names).filter(|name| !is_open(name)).collect();
-        assert!(unserved.is_empty(), "described and not served by {internal}: {unserved:?}");
-        for (name, family) in &served {
-            let metric = described[name.as_str()];
-            assert_eq!(family.kind, metric.kind.as_str(), "{name}");
-            assert_eq!(family.help, metric.help, "{name}");
-            assert!(
-                family.samples > 0 || metric.labels.iter().any(|label| label.values.is_empty()),
-                "{name} has no sample"
-            );
-            for (label, value) in &family.labels {
-                let listed = metric.labels.iter().find(|known| known.name == label);
-                let listed = listed.unwrap_or_else(|| panic!("{name} has a label {label} that the table lacks"));
-                assert!(
-                    listed.values.is_empty() || listed.values.contains(&value.as_str()),
-                    "{name}{{{label}={value}}}"
-                );
-            }
+    let (state, catalogue) = (mesh.mesh.state(), catalogue());
+    let served_by = |is: fn(&Chapter) -> bool| -> Vec<&Metric> {
+        catalogue.iter().filter(|chapter| is(chapter)).flat_map(|chapter| chapter.section.metrics).collect()
+    };
+    let nodes = state.nodes.iter().map(|node| (&node.internal, served_by(|chapter| chapter.nodes)));
+    let balancers = state.balancers.iter().map(|server| (&server.internal, served_by(|chapter| chapter.balancers)));
+    for (internal, described) in nodes.chain(balancers) {
+        let page = get(internal, "/metrics").await.body;
+        is_described(&page, &described);
+        keeps_the_conventions_of_prometheus(&page);
+    }
+}
+
+fn is_described(page: &str, described: &[&Metric]) {
+    let heads = |metric: &Metric| {
+        let Metric { name, kind, help, .. } = metric;
+        [format!("# HELP {name} {help}"), format!("# TYPE {name} {}", kind.as_str())]
+    };
+    // A metric whose labels the configuration names is there once it has been counted.
+    let is_open = |metric: &Metric| metric.labels.iter().any(|label| label.values.is_empty());
+    let served: BTreeSet<_> = page.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
+    let all: BTreeSet<_> = described.iter().flat_map(|metric| heads(metric)).collect();
+    let wanted = described.iter().filter(|metric| !is_open(metric)).flat_map(|metric| heads(metric)).collect();
+    assert_eq!(served.difference(&all).collect::<Vec<_>>(), [""; 0], "served and not described");
+    assert_eq!(BTreeSet::difference(&wanted, &served).collect::<Vec<_>>(), [""; 0], "described and not served");
+
+    let mut sampled = BTreeSet::new();
+    for line in page.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let is_its = |metric: &&&Metric| {
+            let rest = name.strip_prefix(metric.name);
+            rest.is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
+        };
+        let metric = described.iter().filter(is_its).max_by_key(|metric| metric.name.len()).unwrap();
+        sampled.insert(metric.name);
+        for label in labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty()) {
+            let (label, value) = label.split_once('=').unwrap();
+            let listed = metric.labels.iter().find(|known| known.name == label).map(|known| known.values);
+            let is_listed = |values: &[&str]| values.is_empty() || values.contains(&value.trim_matches('"'));
+            assert!(label == "le" || listed.is_some_and(is_listed), "not in the table: {line}");
         }
     }
+    let unsampled = described.iter().filter(|metric| !is_open(metric) && !sampled.contains(metric.name));
+    assert_eq!(unsampled.map(|metric| metric.name).collect::<Vec<_>>(), [""; 0], "without a sample");
+}
+
+fn keeps_the_conventions_of_prometheus(page: &str) {
+    let Some(promtool) = in_path(&["promtool"]) else { return missing("promtool", "prometheus") };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), page).unwrap();
+    let mut check = Command::new(promtool);
+    check.args(["check", "metrics"]).stdin(Stdio::from(fs::File::open(file.path()).unwrap()));
+    let run = check.output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
