@@ -145,9 +145,8 @@ manifests: ## Print what would be applied
 load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200"); not where tokens or TLS are asked for
 	@deploy/bin/load-kind
 
-test-image: deps-test ## Build that archive, start its content as pods would be, and have two clients signal; takes root, and minutes
-	archive=$$(deploy/bin/image-archive) && SIGNALING_IMAGE_ARCHIVE=$$archive \
-		cargo test -p $(INTEGRATION) --test promises image:: -- --ignored --nocapture
+test-image: deps-test ## Build that archive, start its content as pods would be, and have clients signal; takes root, and minutes
+	archive=$$(deploy/bin/image-archive) && deploy/tests/image "$$archive"
 
 ##@ Prepare (the targets above call these; they install only what is missing)
 .PHONY: deps-run deps-redis deps-test deps-check deps-bench deps-manifests deps-fuzz
@@ -163,10 +162,10 @@ deps-manifests: ## What checking manifests needs: newer kubectl and kind, and th
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server, certificates, Prometheus, bats
+deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, a packet filter, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq and yq
 	@.ci/deps openssl
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
-		nftables=nft iproute2=ip nginx haproxy coturn=turnserver prometheus bats
+		nftables=nft iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq
 
 deps-check: deps-run deps-manifests ## What `make check` needs: rustfmt, clippy, cargo-deny, cargo-machete, and linters
 	@.ci/deps --optional shellcheck jq yq prometheus=promtool

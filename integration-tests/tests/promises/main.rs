@@ -30,7 +30,6 @@ mod exchange;
 mod floods;
 mod front_proxies;
 mod hostile;
-mod image;
 mod internal_listener;
 mod load_calls;
 mod load_churn;
