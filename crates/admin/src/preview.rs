@@ -193,7 +193,7 @@ pub struct Share {
     pub after: u64,
 }
 
-/// Clients that would go the same way.
+/// Clients that go, or have gone, the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// From this node.

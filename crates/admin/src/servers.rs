@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Missing;
+use crate::preview::Flow;
 
 /// Which kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,52 @@ pub struct Server {
     pub rooms: usize,
     /// The balancers that a node has a trunk from, with its clients there.
     pub edges: Vec<EdgeAt>,
+    /// When its process started, in milliseconds since 1970 by its own clock. A restart changes it.
+    #[serde(default)]
+    pub started_ms: u64,
+    /// Milliseconds since it last read its discovery source.
+    #[serde(default)]
+    pub view_age_ms: u64,
+    /// Whether `view_age_ms` is so high that the source must have failed.
+    #[serde(default)]
+    pub view_is_stale: bool,
+    /// Nodes that it suspects, sorted.
+    #[serde(default)]
+    pub suspects: Vec<String>,
+    /// Seats of a node's clients as members of rooms.
+    #[serde(default)]
+    pub seats: usize,
+    /// Seats of a node's clients in waiting queues.
+    #[serde(default)]
+    pub waiting: usize,
+    /// Messages since the process started.
+    #[serde(default)]
+    pub totals: Totals,
+    /// Delivered messages since the process started, by the time from the edge that read a message until the edge had its
+    /// delivery outcome. Pairs of an upper bound in microseconds and a count; the lower bound is the bound of the pair before.
+    #[serde(default)]
+    pub latency_us: Vec<(u64, u64)>,
+    /// Clients that a balancer has moved between nodes since the process started.
+    #[serde(default)]
+    pub flows: Vec<Flow>,
+    /// User and system CPU time of the process, in microseconds.
+    #[serde(default)]
+    pub cpu_us: u64,
+    /// Resident memory of the process, in bytes.
+    #[serde(default)]
+    pub resident_bytes: u64,
+}
+
+/// Messages since a process started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// At a node: requests of its clients. At a balancer: messages read from clients.
+    pub messages: u64,
+    /// At a node: delivered messages of its clients. At a balancer: messages written to clients.
+    pub delivered: u64,
+    /// At a node: messages of its clients with the outcome unavailable.
+    pub unavailable: u64,
 }
 
 /// A balancer, as a node sees it.
@@ -58,6 +105,9 @@ pub struct EdgeAt {
     pub address: Option<String>,
     /// How many of its clients this node serves.
     pub clients: usize,
+    /// Messages from its trunks that are open now.
+    #[serde(default)]
+    pub messages: u64,
 }
 
 /// A node of the view.
@@ -69,13 +119,13 @@ pub struct Node {
     pub address: String,
     /// Whether discovery, or the node itself, says that it takes no clients any more.
     pub draining: bool,
-    /// Whether the node that was asked does not rely on it now.
+    /// Whether the server that was asked does not rely on it now.
     pub suspect: bool,
     /// What it says of itself; none: it does not answer.
     pub server: Option<Server>,
 }
 
-/// A balancer that some node has a trunk from.
+/// A balancer that some node has a trunk from, or that was asked itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balancer {
     /// Its name.
@@ -87,12 +137,18 @@ pub struct Balancer {
     pub clients: usize,
     /// How many nodes have a trunk from it.
     pub trunks: usize,
+    /// Messages from its trunks that are open now.
+    #[serde(default)]
+    pub messages: u64,
+    /// Its own answer; none: it does not answer the server that was asked.
+    #[serde(default)]
+    pub server: Option<Server>,
 }
 
 /// `GET /admin/nodes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nodes {
-    /// The node that was asked, by whose view this is.
+    /// The server that was asked, by whose view this is.
     pub asked: String,
     /// What it sees.
     pub view: ViewName,
@@ -115,16 +171,19 @@ pub struct Draining {
 #[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut known: Vec<Balancer> = Vec::new();
-    for EdgeAt { edge, address, clients } in nodes.flat_map(|node| &node.edges) {
+    for EdgeAt { edge, address, clients, messages } in nodes.flat_map(|node| &node.edges) {
         let Some(name) = edge else { continue };
         match known.iter_mut().find(|balancer| balancer.balancer == *name) {
             Some(balancer) => {
                 balancer.clients += clients;
+                balancer.messages += messages;
                 balancer.address = balancer.address.take().or_else(|| address.clone());
                 balancer.trunks += 1;
             }
             None => {
-                known.push(Balancer { balancer: name.clone(), address: address.clone(), clients: *clients, trunks: 1 });
+                let (balancer, address) = (name.clone(), address.clone());
+                let (clients, messages) = (*clients, *messages);
+                known.push(Balancer { balancer, address, clients, trunks: 1, messages, server: None });
             }
         }
     }

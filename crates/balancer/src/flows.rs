@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use signaling_dashboard::chronicle::Flow;
+use signaling_admin::preview::Flow;
 
 /// Most pairs of nodes that are counted: all of 32 nodes. With one more the count begins anew.
 const MOST_PAIRS: usize = 1_024;

@@ -1,20 +1,26 @@
-//! Operators' routes under `/admin`: how this balancer is, how it places a client, and a client put out.
+//! Operators' routes under `/admin`: how this balancer and all servers are, how it places a client, and a client put out.
+
+use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::clients::Kicked;
 use signaling_admin::openapi;
 use signaling_admin::placement::BalancerExplanation;
-use signaling_admin::servers::{Role, Server};
+use signaling_admin::servers::{Nodes, Server, Totals};
+use signaling_discovery::View;
 use signaling_edge::shell::Edge;
 use signaling_protocol::{ClientId, NodeId};
-use signaling_server::Health;
 use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::Asker;
 use signaling_server::http::Refused;
+use signaling_server::mesh_status::{NodesQuery, ServerStatus, ask_all};
+use signaling_server::server_client::ServerClient;
+use tokio::sync::watch;
 
 use crate::trunks::Trunks;
 
@@ -22,6 +28,32 @@ use crate::trunks::Trunks;
 pub(crate) struct Floor {
     pub(crate) edge: Edge,
     pub(crate) trunks: Trunks,
+    pub(crate) status: ServerStatus,
+}
+
+impl Floor {
+    /// Returns the current report of this balancer.
+    fn report(&self) -> Server {
+        let base = self.status.report();
+        let (totals, latency_us) = self.edge.with_core(|core| {
+            let counts = core.counts();
+            let totals = Totals { messages: counts.ups, delivered: counts.downs, unavailable: 0 };
+            (totals, core.delays().counts().collect())
+        });
+        self.trunks.with(|state| {
+            let mut suspects: Vec<_> = state.placement.suspect_ids().map(|node| node.as_str().to_owned()).collect();
+            suspects.sort_unstable();
+            Server {
+                view: state.placement.view_name(),
+                clients: self.edge.clients(),
+                suspects,
+                totals,
+                latency_us,
+                flows: state.moves.flows().list(),
+                ..base
+            }
+        })
+    }
 }
 
 /// What operators' routes work with.
@@ -29,7 +61,8 @@ pub(crate) struct Floor {
 pub(crate) struct Desk {
     pub(crate) id: NodeId,
     pub(crate) floor: Asker<Floor>,
-    pub(crate) health: Health,
+    pub(crate) client: ServerClient,
+    pub(crate) views: watch::Receiver<Arc<View>>,
 }
 
 /// A balancer's routes for operators, but for those that drain it.
@@ -37,8 +70,14 @@ pub(crate) fn routes() -> Routes<Desk> {
     Routes::new()
         .with(Method::Get, "/openapi.json", document)
         .with(Method::Get, "/server", server)
+        .with(Method::Get, "/nodes", nodes)
         .with(Method::Get, "/explain/{client}", explain)
         .with(Method::Post, "/clients/{client}/kick", kick)
+}
+
+/// The routes that other servers ask.
+pub(crate) fn between_servers() -> Routes<Desk> {
+    Routes::new().with(Method::Get, "/server", server)
 }
 
 async fn document() -> impl IntoResponse {
@@ -46,20 +85,18 @@ async fn document() -> impl IntoResponse {
 }
 
 async fn server(State(desk): State<Desk>) -> Result<Json<Server>, Refused> {
-    let see = |floor: &Floor| (floor.edge.clients(), floor.trunks.with(|state| state.placement.view_name()));
-    let (clients, view) = desk.floor.ask(see).await?;
-    Ok(Json(Server {
-        id: desk.id.as_str().to_owned(),
-        role: Role::Balancer,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        obstacle: desk.health.obstacle().map(str::to_owned),
-        view,
-        clients,
-        lingering: 0,
-        held_bytes: 0,
-        rooms: 0,
-        edges: Vec::new(),
-    }))
+    Ok(Json(desk.floor.ask(Floor::report).await?))
+}
+
+async fn nodes(
+    State(desk): State<Desk>,
+    query: Result<Query<NodesQuery>, QueryRejection>,
+) -> Result<Json<Nodes>, Refused> {
+    let bad = |rejection: QueryRejection| Refused::new(StatusCode::BAD_REQUEST, "bad_request", rejection.body_text());
+    let client = desk.client.at_most(query.map_err(bad)?.timeout()?);
+    let own = desk.floor.ask(Floor::report).await?;
+    let view = desk.views.borrow().clone();
+    Ok(Json(ask_all(&client, &view, own).await))
 }
 
 async fn explain(State(desk): State<Desk>, Path(name): Path<String>) -> Result<Json<BalancerExplanation>, Refused> {
@@ -84,7 +121,8 @@ fn client(name: &str) -> Result<ClientId, Refused> {
 #[cfg(test)]
 mod tests {
     use signaling_admin::openapi::operations;
-    use signaling_server::{DrainSwitch, Shutdown};
+    use signaling_admin::servers::Role;
+    use signaling_server::{DrainSwitch, Health, Shutdown};
 
     use super::*;
 

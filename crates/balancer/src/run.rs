@@ -4,13 +4,15 @@ use std::rc::Rc;
 
 use anyhow::Context as _;
 use axum::Router;
-use signaling_dashboard::{About, Keeper, Role, router as dashboard};
+use signaling_admin::servers::Role;
 use signaling_discovery::{Discovery, Settings, Source, Subject, View, WatchError, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, send_away};
 use signaling_server::ask::questions;
 use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
 use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
+use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
+use signaling_server::server_client::ServerClient;
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, dashboard, health, limits};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tracing::info;
 
@@ -20,8 +22,10 @@ use crate::drain::{GOING_AWAY, obey};
 use crate::follower::Follower;
 use crate::operator::{self, Desk, Floor};
 use crate::pages;
-use crate::report::report;
 use crate::trunks::Trunks;
+
+/// Above the report of a node that 1,000 balancers have trunks to.
+const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
 /// Runs a balancer until it is told to stop and has sent its clients elsewhere. Call it within a current-thread runtime.
 ///
@@ -56,31 +60,32 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let hang_up = trunks.clone();
     let edge = Edge::new(&config.edge, Box::new(trunks.clone())).context("cannot watch sockets")?;
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
-    let about = About {
-        id: config.common.id.clone(),
-        role: Role::Balancer,
-        stale_after: config.common.discovery.stale_after(),
-    };
-    let (of_edge, of_trunks) = (edge.clone(), trunks.clone());
-    let (keeper, keeping) =
-        Keeper::new(about, health.clone(), Rc::clone(&discovery), move || report(&of_edge, &of_trunks));
+    let status = ServerStatus::new(&config.common, Role::Balancer, health.clone(), Rc::clone(&discovery));
     let load_report = LoadReportServer::new(config.common.id.as_str());
     let (floor, questions) = questions();
-    let desk = Desk { id: config.common.id.clone(), floor, health: health.clone() };
+    let secrets = config.common.mesh_secrets.clone();
+    let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
+    let desk = Desk {
+        id: config.common.id.clone(),
+        floor,
+        client: client.context("cannot create the client for requests to other servers")?,
+        views: discovery.subscribe(),
+    };
+    let between_servers = operator::between_servers().on(desk.clone());
     let operators = operator::routes().on(desk).and(switch.routes());
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone(), telemetry.clone())
-        .merge(load_report.router(config.common.mesh_secrets.clone()))
+        .merge(load_report.router(secrets.clone()))
+        .merge(admin::between_servers(between_servers, secrets))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
-        .merge(dashboard(keeper).context("cannot ask other servers")?)
+        .merge(dashboard::router())
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     let internal_port = internal.local_addr().port();
     tasks.spawn_local(serve_internal(internal, router));
-    tasks.spawn_local(keeping);
     tasks.spawn_local(telemetry.watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
-    tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone() }));
+    tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone(), status }));
     tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     tasks.spawn_local(trunks.clone().carry_what_waits(edge.clone()));

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use signaling_dashboard::{About, Keeper, Role, router as dashboard};
+use signaling_admin::servers::Role;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_protocol::Incarnation;
 use signaling_server::ask::questions;
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
+use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, health, limits};
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, dashboard, health, limits};
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
@@ -24,10 +25,8 @@ use crate::config::Config;
 use crate::core::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 use crate::reassign::Reassignments;
 use crate::room_store::RoomStoreAt;
-use crate::shell::{self, Desk, Direct, Internal, Node, PeerQueries};
+use crate::shell::{self, Desk, Direct, Floor, Internal, Node, PeerQueries};
 
-/// How long a peer node may take to answer an operator's request: the answer is in its memory.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Above a page of 1,000 clients.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Interval at which a draining node checks whether it can stop.
@@ -80,13 +79,7 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
 
     let direct =
         public.as_ref().map(|_| Direct::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
-    let about =
-        About { id: config.common.id.clone(), role: Role::Node, stale_after: config.common.discovery.stale_after() };
-    let (of_node, of_direct) = (node.clone(), direct.clone());
-    let (keeper, keeping) =
-        Keeper::new(about, health.clone(), Rc::clone(&discovery), move || of_node.report(of_direct.as_ref()));
-    tasks.spawn_local(keeping);
-
+    let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
     let secrets = config.common.mesh_secrets.clone();
@@ -99,22 +92,21 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
     let operators = shell::operators(Desk {
-        node: asker,
+        floor: asker,
         peers,
         errands: errand,
         registry: registry.clone(),
-        health: health.clone(),
         switch: switch.clone(),
     });
     let load_report = LoadReportServer::new(config.common.id.as_str());
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone(), telemetry.clone())
         .merge(load_report.router(secrets.clone()))
-        .merge(admin::between_servers(operators.clone()))
+        .merge(admin::between_servers(operators.clone(), secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
-        .merge(dashboard(keeper).context("cannot ask other servers")?)
+        .merge(dashboard::router())
         .fallback(not_found);
-    tasks.spawn_local(questions.answer(node.clone()));
+    tasks.spawn_local(questions.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
     let keys = node.clone();
     tasks.spawn_local(secrets.clone().follow(move |secrets| {
         let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();

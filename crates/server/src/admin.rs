@@ -11,10 +11,10 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 
-use crate::Secret;
-use crate::auth::authorized;
+use crate::auth::{authorized, require_mesh_secret};
 use crate::http::{not_found, refusal};
 use crate::metrics::{InternalRefusal, refused_internal};
+use crate::{Secret, Secrets};
 
 pub use self::foreign::OwnHosts;
 
@@ -113,10 +113,11 @@ pub fn guarded(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router
     Router::new().nest(PREFIX, router)
 }
 
-/// Puts routes under [`BETWEEN_SERVERS`], for servers that ask each other what operators have asked them. Whoever serves this
-/// must ask for the mesh secret first.
-pub fn between_servers(routes: Routes) -> Router {
-    Router::new().nest(BETWEEN_SERVERS, complete(routes))
+/// Puts routes under [`BETWEEN_SERVERS`], for the requests of other servers. A request without the mesh secret is answered
+/// 401.
+pub fn between_servers(routes: Routes, secrets: Secrets) -> Router {
+    let guard = from_fn_with_state(secrets, require_mesh_secret);
+    Router::new().nest(BETWEEN_SERVERS, complete(routes).layer(guard))
 }
 
 /// With answers to what they do not.
@@ -204,6 +205,18 @@ mod tests {
         let request = Request::post("/admin/view").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn routes_between_servers_need_the_mesh_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, TOKEN).unwrap();
+        let router = between_servers(routes(), Secrets::read("--mesh-secret-file", &path).unwrap());
+        for (shown, status) in [(None, 401), (Some("0123456789abcdeF"), 401), (Some(TOKEN), 200)] {
+            assert_eq!(ask(&router, "/internal/v1/admin/view", shown).await.0, status, "{shown:?}");
+        }
+        assert_eq!(ask(&router, "/internal/v1/admin/other", None).await.0, 401);
     }
 
     #[test]

@@ -3,12 +3,16 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use ::http::HeaderMap;
 use ::http::header::AUTHORIZATION;
+use ::http::{HeaderMap, StatusCode};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
 use tracing::warn;
 
-use crate::Secret;
+use crate::http::refusal;
 use crate::metrics::{InternalRefusal, refused_internal};
+use crate::{Secret, Secrets};
 
 /// How many refused sources are remembered, so that a flood of them costs no memory.
 const MAX_SOURCES: usize = 1_024;
@@ -22,6 +26,15 @@ pub fn authorized(headers: &HeaderMap, secret: &Secret) -> bool {
         Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && secret.matches(token),
         None => false,
     }
+}
+
+/// Middleware that answers 401 to a request without the mesh secret.
+pub(crate) async fn require_mesh_secret(State(secrets): State<Secrets>, request: Request, next: Next) -> Response {
+    if secrets.authorize(request.headers()) {
+        return next.run(request).await;
+    }
+    refused_internal(InternalRefusal::Secret);
+    refusal(StatusCode::UNAUTHORIZED, "unauthorized", "this needs the mesh secret as bearer token", None)
 }
 
 /// Counts refused requests, and logs each source address once.

@@ -14,6 +14,8 @@
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
 //! | [`load_readiness`] | unready while it has far more clients than its peers |
 //! | [`server_client`] | requests to the other servers: bounds, deadlines, missing answers |
+//! | [`mesh_status`] | status of this server, and of all servers |
+//! | [`dashboard`] | the page that shows the status of all servers |
 //! | [`auth`] | who may speak on the internal listener |
 //! | [`admin`] | the guarded routes under `/admin` |
 //! | [`ask`] | questions to what lives on the server's own thread |
@@ -37,6 +39,7 @@ pub mod admin;
 pub mod ask;
 pub mod auth;
 pub mod config;
+pub mod dashboard;
 pub mod gather;
 pub mod health;
 mod histograms;
@@ -44,6 +47,7 @@ pub mod http;
 pub mod limits;
 pub mod listener;
 pub mod load_readiness;
+pub mod mesh_status;
 pub mod metrics;
 pub mod pause_detector;
 pub mod process;

@@ -49,10 +49,10 @@ pub const SUSPECTS: Metric = Metric::gauge(
 );
 const REFUSED_INTERNAL: Metric = Metric::counter(
     "signaling_refused_internal_total",
-    "Requests to the internal listener that were refused: without the mesh secret, without the admin token, of a foreign web page where \
-     there is no admin token, or for one more live dashboard than may be open.",
+    "Requests to the internal listener that were refused: without the mesh secret, without the admin token, or of a foreign web page where \
+     there is no admin token.",
 )
-.by(&[Label { name: "reason", values: &["secret", "admin_token", "foreign_page", "watchers"] }]);
+.by(&[Label { name: "reason", values: &["secret", "admin_token", "foreign_page"] }]);
 const ACCEPT_ERRORS: Metric =
     Metric::counter("signaling_accept_errors_total", "Errors of accept, most likely a shortage of descriptors.");
 const SECRETS: Metric =
@@ -105,8 +105,6 @@ pub enum InternalRefusal {
     AdminToken,
     /// It may be a foreign web page's, and there is no operators' token.
     ForeignPage,
-    /// As many watch the dashboard here as may.
-    Watchers,
 }
 
 /// Counts it.
@@ -115,7 +113,6 @@ pub fn refused_internal(refusal: InternalRefusal) {
         InternalRefusal::Secret => "secret",
         InternalRefusal::AdminToken => "admin_token",
         InternalRefusal::ForeignPage => "foreign_page",
-        InternalRefusal::Watchers => "watchers",
     };
     REFUSED_INTERNAL.counter_of(&[reason]).increment(1);
 }

@@ -61,6 +61,12 @@ impl ServerClient {
         Ok(Self { http, secrets, answer_timeout, max_answer_bytes })
     }
 
+    /// Returns a client on the same connections whose requests end after `answer_timeout`, if that is earlier.
+    #[must_use]
+    pub fn at_most(&self, answer_timeout: Duration) -> Self {
+        Self { answer_timeout: self.answer_timeout.min(answer_timeout), ..self.clone() }
+    }
+
     /// Asks one server and returns its answer, whatever its status.
     ///
     /// # Errors
@@ -105,11 +111,29 @@ impl ServerClient {
     where
         T: DeserializeOwned + Send + 'static,
     {
+        self.request_all_until(Self::deadline(), servers, method, path).await
+    }
+
+    /// Returns the end of requests to several servers that start now.
+    pub(crate) fn deadline() -> Instant {
+        Instant::now() + TOTAL_TIMEOUT
+    }
+
+    /// Asks several servers for JSON, at most 16 at a time and until `deadline`.
+    pub(crate) async fn request_all_until<T>(
+        &self,
+        deadline: Instant,
+        servers: Vec<Member>,
+        method: Method,
+        path: &str,
+    ) -> Answers<T>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
         let mut waiting = servers.into_iter();
         let mut asked = JoinSet::new();
         let mut pending: Vec<NodeId> = Vec::new();
         let mut result = Answers { answers: Vec::new(), missing: Vec::new() };
-        let deadline = Instant::now() + TOTAL_TIMEOUT;
         loop {
             while asked.len() < MAX_CONCURRENT
                 && let Some(server) = waiting.next()

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, eventually};
-use tokio::time::{Instant, timeout};
+use signaling_integration_tests::mesh::admin_token;
+use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, eventually, http};
+use tokio::time::Instant;
 
 /// What the dashboard promises of a kill, a drain and a new node.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -16,7 +17,7 @@ const SOON: Duration = Duration::from_secs(20);
 const CLIENTS: usize = 60;
 
 #[tokio::test]
-async fn in_a_browser_a_kill_a_new_node_and_a_drain_show_within_two_seconds() {
+async fn page_shows_kill_join_and_drain_within_two_seconds() {
     let Some(browser) = Chromium::start().await else { return };
     let mesh = TestMesh::with(two_balancers).await;
     let clients = connect(&mesh).await;
@@ -25,6 +26,12 @@ async fn in_a_browser_a_kill_a_new_node_and_a_drain_show_within_two_seconds() {
         badge_shows(&page, id, "● serving").await;
     }
     page.shows("#clients", &CLIENTS.to_string(), SOON).await;
+    let at_balancer = open(&browser, &mesh, "balancer-0").await;
+    for id in ["node-0", "node-1", "node-2", "balancer-0", "balancer-1"] {
+        badge_shows(&at_balancer, id, "● serving").await;
+    }
+    at_balancer.shows("#clients", &CLIENTS.to_string(), SOON).await;
+    at_balancer.close().await;
 
     let told = Instant::now();
     let killed = tokio::spawn({
@@ -70,12 +77,12 @@ async fn in_a_browser_a_kill_a_new_node_and_a_drain_show_within_two_seconds() {
     for (what, took) in [("kill", silent), ("moves", moved), ("new node", joined), ("drain", draining)] {
         assert!(took < AT_ONCE, "{what}: {took:?}");
     }
-    assert_eq!(page.complaints().await, Vec::<String>::new());
+    assert_eq!(complaints(&page).await, Vec::<String>::new());
     drop(clients);
 }
 
 #[tokio::test]
-async fn in_a_browser_it_is_told_that_the_server_itself_is_gone_and_the_page_goes_on_when_it_is_back() {
+async fn page_says_that_its_server_is_gone_and_resumes_with_it() {
     let Some(browser) = Chromium::start().await else { return };
     let mesh = TestMesh::start().await;
     let page = open(&browser, &mesh, "node-0").await;
@@ -91,7 +98,7 @@ async fn in_a_browser_it_is_told_that_the_server_itself_is_gone_and_the_page_goe
 }
 
 #[tokio::test]
-async fn in_a_browser_a_node_that_hangs_and_discovery_that_breaks_show_until_they_are_mended() {
+async fn page_shows_hung_node_and_stale_discovery_until_mended() {
     let Some(browser) = Chromium::start().await else { return };
     let mesh = TestMesh::start().await;
     let page = open(&browser, &mesh, "node-0").await;
@@ -111,47 +118,67 @@ async fn in_a_browser_a_node_that_hangs_and_discovery_that_breaks_show_until_the
     std::fs::write(&list, good).unwrap();
     badge_shows(&page, "node-0", "● serving").await;
     page.comes_to("document.querySelector('#troubles').hidden", SOON).await;
-    assert_eq!(page.complaints().await, Vec::<String>::new());
+    assert_eq!(complaints(&page).await, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn every_server_shows_all_others_and_what_they_do() {
+async fn every_server_reports_all_others_and_their_messages() {
     let mesh = TestMesh::with(two_balancers).await;
     let mut clients = connect(&mesh).await;
-    let state = mesh.mesh.state();
-    let nodes = state.nodes.iter().map(|node| (&node.id, &node.internal));
-    let balancers = state.balancers.iter().map(|balancer| (&balancer.id, &balancer.internal));
-    for (id, internal) in nodes.chain(balancers) {
-        let mut watching = Watching::start(internal).await;
-        let all_serve = |snapshot: &Value| {
-            let servers = snapshot["servers"].as_array().unwrap();
-            servers.len() == 5 && servers.iter().all(|server| server["state"] == "serving")
+    for internal in internals(&mesh) {
+        let all_answer = || async {
+            let answer = ask(&internal).await;
+            let servers = reports(&answer);
+            (servers.len() == 5 && clients_of(&servers, "balancer") == CLIENTS as u64).then_some(answer)
         };
-        let snapshot = watching.until(all_serve).await;
-        assert_eq!((&snapshot["by"], &snapshot["mesh"]["clients"]), (&json!(id), &json!(CLIENTS)));
-        let at_balancers: u64 = snapshot["servers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|server| server["role"] == "balancer")
-            .map(|server| server["clients"].as_u64().unwrap())
-            .sum();
-        assert_eq!(at_balancers, CLIENTS as u64);
+        let before = eventually("all servers to answer", SOON, all_answer).await;
+        assert_eq!(clients_of(&reports(&before), "node"), CLIENTS as u64);
 
-        if id != "node-0" && id != "balancer-0" {
-            continue;
-        }
         let (one, others) = clients.split_first_mut().unwrap();
         for n in 0..20 {
             one.signal("watched-1", json!(n), None).await;
             others[0].recv_type("signal").await;
         }
-        let counted = |snapshot: &Value| {
-            snapshot["mesh"]["messages_per_s"].as_f64() > Some(0.0)
-                && snapshot["mesh"]["delivered_per_s"].as_f64() > Some(0.0)
-                && snapshot["mesh"]["p99_us"].as_u64().is_some_and(|p99| p99 < 5_000_000)
+        let are_counted = || async {
+            let after = ask(&internal).await;
+            let grown = |figure: fn(&Value) -> u64| {
+                let sum = |answer| reports(answer).iter().map(|server| figure(server)).sum::<u64>();
+                sum(&after) >= sum(&before) + 20
+            };
+            let delays = |server: &Value| {
+                server["latency_us"].as_array().unwrap().iter().map(|pair| pair[1].as_u64().unwrap()).sum()
+            };
+            (grown(|server| server["totals"]["messages"].as_u64().unwrap())
+                && grown(|server| server["totals"]["delivered"].as_u64().unwrap())
+                && grown(delays))
+            .then_some(())
         };
-        watching.until(counted).await;
+        eventually("the messages to be counted", SOON, are_counted).await;
+    }
+}
+
+#[tokio::test]
+async fn figures_need_admin_token_or_mesh_secret_at_balancer() {
+    let mesh = TestMesh::start().await;
+    let client = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
+    let balancer = mesh.mesh.state().balancers[0].internal.clone();
+    let token = admin_token(&balancer).unwrap();
+    let get = async |path: &str, shown: Option<&str>| {
+        let request = client.get(format!("{balancer}{path}"));
+        let request = if let Some(shown) = shown { request.bearer_auth(shown) } else { request };
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(get("/dashboard", None).await, 200);
+    for (path, shown, status) in [
+        ("/admin/nodes", None, 401),
+        ("/admin/nodes", Some(mesh.secret().as_str()), 401),
+        ("/admin/nodes", Some(token.as_str()), 200),
+        ("/internal/v1/admin/server", None, 401),
+        ("/internal/v1/admin/server", Some(token.as_str()), 401),
+        ("/internal/v1/admin/server", Some(mesh.secret().as_str()), 200),
+        ("/internal/v1/admin/drain", Some(mesh.secret().as_str()), 404),
+    ] {
+        assert_eq!(get(path, shown).await, status, "{path} {shown:?}");
     }
 }
 
@@ -168,14 +195,25 @@ async fn connect(mesh: &TestMesh) -> Vec<Peer> {
     clients
 }
 
-/// Opens the page of a server, and waits until figures have come.
+/// Opens the page of a server, gives it the token that it asks for, and waits until figures have come.
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
     let state = mesh.mesh.state();
-    let internal = &state.nodes.iter().find(|node| node.id == id).unwrap().internal;
+    let nodes = state.nodes.iter().map(|node| (&node.id, &node.internal));
+    let mut all = nodes.chain(state.balancers.iter().map(|balancer| (&balancer.id, &balancer.internal)));
+    let (_, internal) = all.find(|(known, _)| *known == id).unwrap();
     let page = browser.open("dashboard", &format!("{internal}/dashboard")).await;
+    page.comes_to("document.querySelector('#token')?.hidden === false", SOON).await;
+    page.type_into("#token-field", &admin_token(internal).unwrap()).await;
+    page.click("#token button").await;
     page.shows("#live", "● live", SOON).await;
     page.shows("#by", id, SOON).await;
     page
+}
+
+/// The errors in the page's console, but for the answer that made it ask for the token.
+async fn complaints(page: &Page<'_>) -> Vec<String> {
+    let all = page.complaints().await;
+    all.into_iter().filter(|complaint| !complaint.contains("401")).collect()
 }
 
 async fn badge_shows(page: &Page<'_>, id: &str, badge: &str) {
@@ -192,61 +230,34 @@ async fn needs_a_look(page: &Page<'_>, text: &str) {
 }
 
 async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
-    let http = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
-    let state = mesh.mesh.state();
-    let nodes = state.nodes.iter().map(|node| &node.internal);
-    for internal in nodes.chain(state.balancers.iter().map(|balancer| &balancer.internal)) {
-        let status = http.get(format!("{internal}/dashboard/status")).send().await.unwrap();
-        let status: Value = status.json().await.unwrap();
-        if status["view"]["nodes"].as_array().unwrap().iter().any(|viewed| viewed["id"] == node) {
+    for internal in internals(mesh) {
+        if ask(&internal).await["nodes"].as_array().unwrap().iter().any(|viewed| viewed["node"] == node) {
             return false;
         }
     }
     true
 }
 
-/// A stream of snapshots, as a program reads it.
-struct Watching {
-    response: reqwest::Response,
-    unread: String,
+/// The internal listeners of all servers.
+fn internals(mesh: &TestMesh) -> Vec<String> {
+    let state = mesh.mesh.state();
+    let nodes = state.nodes.iter().map(|node| node.internal.clone());
+    nodes.chain(state.balancers.iter().map(|balancer| balancer.internal.clone())).collect()
 }
 
-impl Watching {
-    async fn start(internal: &str) -> Self {
-        // No limit to the whole: a stream has no end.
-        let http = reqwest::Client::builder().no_proxy().connect_timeout(SOON).read_timeout(SOON).build().unwrap();
-        let response = http.get(format!("{internal}/dashboard/events")).send().await.unwrap();
-        assert_eq!(response.status(), 200);
-        Self { response, unread: String::new() }
-    }
+/// What the page asks a server for.
+async fn ask(internal: &str) -> Value {
+    let answer = http::operator(internal, reqwest::Method::GET, "nodes?timeout_ms=700").send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    answer.json().await.unwrap()
+}
 
-    /// The first snapshot that is so.
-    async fn until(&mut self, is_so: impl Fn(&Value) -> bool) -> Value {
-        let mut last = Value::Null;
-        let found = async {
-            loop {
-                last = self.next().await;
-                if is_so(&last) {
-                    return;
-                }
-            }
-        };
-        assert!(timeout(SOON, found).await.is_ok(), "{last:#}");
-        last
-    }
+/// What the servers report that answer.
+fn reports(answer: &Value) -> Vec<&Value> {
+    let rows = ["nodes", "balancers"].into_iter().flat_map(|role| answer[role].as_array().unwrap());
+    rows.map(|row| &row["server"]).filter(|server| !server.is_null()).collect()
+}
 
-    async fn next(&mut self) -> Value {
-        loop {
-            if let Some((event, rest)) = self.unread.split_once("\n\n") {
-                let snapshot = event.strip_prefix("data: ").map(|data| serde_json::from_str(data).unwrap());
-                self.unread = rest.to_owned();
-                if let Some(snapshot) = snapshot {
-                    return snapshot;
-                }
-            } else {
-                let chunk = self.response.chunk().await.unwrap().expect("the stream has ended");
-                self.unread.push_str(std::str::from_utf8(&chunk).unwrap());
-            }
-        }
-    }
+fn clients_of(reports: &[&Value], role: &str) -> u64 {
+    reports.iter().filter(|server| server["role"] == role).map(|server| server["clients"].as_u64().unwrap()).sum()
 }

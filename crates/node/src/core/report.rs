@@ -146,8 +146,11 @@ impl NodeCore {
             let clients = trunk.session_by_slot.values().filter_map(|key| self.sessions.get(*key)).filter(is_here);
             let clients = clients.count();
             match edges.iter_mut().find(|known| known.edge == edge) {
-                Some(known) => known.clients += clients,
-                None => edges.push(EdgeAt { edge, address: None, clients }),
+                Some(known) => {
+                    known.clients += clients;
+                    known.messages += trunk.ups;
+                }
+                None => edges.push(EdgeAt { edge, address: None, clients, messages: trunk.ups }),
             }
         }
         edges.sort_by(|a, b| a.edge.cmp(&b.edge));

@@ -104,12 +104,6 @@ impl NodeCore {
         Ok(())
     }
 
-    /// The sessions of an edge's connection, and the messages that came by it.
-    #[must_use]
-    pub fn trunk_figures(&self, trunk: TrunkKey) -> (usize, u64) {
-        self.trunks.get(trunk).map_or((0, 0), |trunk| (trunk.session_by_slot.len(), trunk.ups))
-    }
-
     /// Whether the trunk has anything to carry, and whether it must not wait.
     #[must_use]
     pub fn trunk_wants(&self, trunk: TrunkKey) -> Wants {

@@ -104,9 +104,9 @@ impl Direct {
         self.edge.clients()
     }
 
-    /// Its clients, and how long their messages took.
-    pub(super) fn figures(&self) -> (u64, Vec<(u64, u64)>) {
-        self.edge.with_core(|core| (core.len() as u64, core.delays().counts().collect()))
+    /// Returns how long messages of its clients took, as `Server::latency_us`.
+    pub(super) fn latency_us(&self) -> Vec<(u64, u64)> {
+        self.edge.with_core(|core| core.delays().counts().collect())
     }
 
     /// Refuses newcomers from now on.

@@ -1,6 +1,6 @@
 //! The node's I/O around its core, on one thread: trunks (`trunks`), lanes to other nodes (`lanes`), the internal
 //! listener (`internal`), the edge for direct clients (`direct`), the way to the room store (`rooms`) and the registry
-//! (`registry`), operators' routes (`operator`), and what the dashboard shows (`report`).
+//! (`registry`), operators' routes (`operator`), and the node's report about itself (`report`).
 
 mod direct;
 mod internal;
@@ -35,6 +35,7 @@ pub use self::internal::{Internal, serve};
 pub use self::lanes::{client, follow};
 pub use self::operator::{Desk, PeerQueries, learn_kicks, operators};
 pub use self::registry::{register, watch_over};
+pub use self::report::Floor;
 pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 
 /// A node. A cheap clone shares it; it stays on its thread.

@@ -1,15 +1,57 @@
-//! What a node says of itself on the dashboard.
+//! The report of a node about itself, and the names of the edges behind its trunks.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
-use signaling_admin::servers::EdgeAt;
-use signaling_dashboard::{EdgeFigures, Figures, Report, Totals};
+use signaling_admin::servers::{EdgeAt, Server, Totals};
 use signaling_protocol::NodeId;
 use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
+use signaling_server::mesh_status::ServerStatus;
 
 use super::{Direct, Node};
+
+/// What operators' routes work with on the node's own thread.
+pub struct Floor {
+    /// The node.
+    pub node: Node,
+    /// Its own edge, if it has a public listener.
+    pub direct: Option<Direct>,
+    /// What every server reports.
+    pub status: ServerStatus,
+}
+
+impl Floor {
+    /// Returns the current report of this node.
+    pub(super) fn report(&self) -> Server {
+        let base = self.status.report();
+        let latency_us = self.direct.as_ref().map_or_else(Vec::new, Direct::latency_us);
+        let mut server = self.node.look(|core| {
+            let (counts, rooms) = (core.counts(), core.room_figures());
+            let mut suspects: Vec<_> = core.suspects().map(|node| node.as_str().to_owned()).collect();
+            suspects.sort_unstable();
+            Server {
+                view: core.view_name(),
+                clients: core.sessions(),
+                lingering: core.lingering(),
+                held_bytes: core.held_bytes(),
+                rooms: rooms.rooms,
+                edges: core.edges(),
+                suspects,
+                seats: rooms.members,
+                waiting: rooms.waiting,
+                totals: Totals {
+                    messages: counts.requests,
+                    delivered: counts.delivered,
+                    unavailable: counts.unavailable,
+                },
+                latency_us,
+                ..base
+            }
+        });
+        self.node.add_addresses(&mut server.edges);
+        server
+    }
+}
 
 /// An edge that has opened a trunk, as it named itself.
 #[derive(Debug, Clone)]
@@ -38,41 +80,6 @@ impl Node {
             let name = names.find(|name| Some(name.id.as_str()) == edge.edge.as_deref());
             edge.address = name.and_then(|name| name.internal).map(|address| address.to_string());
         }
-    }
-
-    /// How things stand here, with what the node's own edge knows, if it has one.
-    #[must_use]
-    pub fn report(&self, direct: Option<&Direct>) -> Report {
-        let (direct_clients, delays) = direct.map_or_else(Default::default, Direct::figures);
-        let state = self.0.borrow();
-        let core = &state.core;
-        let (counts, rooms) = (core.counts(), core.room_figures());
-        let mut edge_by_id: BTreeMap<&NodeId, EdgeFigures> = BTreeMap::new();
-        for (trunk, EdgeName { id, internal }) in &state.edges {
-            let (clients, messages) = core.trunk_figures(trunk);
-            let address = internal.map(|address| address.to_string());
-            let edge = edge_by_id.entry(id).or_insert(EdgeFigures { id: id.clone(), address, clients: 0, messages: 0 });
-            edge.clients += clients as u64;
-            edge.messages += messages;
-        }
-        let figures = Figures {
-            clients: core.sessions() as u64,
-            direct_clients,
-            lingering: core.lingering() as u64,
-            rooms: rooms.rooms as u64,
-            seats: rooms.members as u64,
-            waiting: rooms.waiting as u64,
-            totals: Totals {
-                messages: counts.requests,
-                delivered: counts.delivered,
-                unavailable: counts.unavailable,
-                refused: counts.refused.iter().sum(),
-                handoffs: 0,
-            },
-            delays,
-            edges: edge_by_id.into_values().collect(),
-        };
-        Report { figures, suspects: core.suspects().cloned().collect(), flows: Vec::new() }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use ::http::{StatusCode, header};
+use ::http::header;
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,7 @@ use tokio::sync::watch;
 
 use super::rule::{Load, ReadinessState};
 use crate::Secrets;
-use crate::http::refusal;
-use crate::metrics::{InternalRefusal, refused_internal};
+use crate::auth::require_mesh_secret;
 
 /// Path of the report.
 pub const PATH: &str = "/internal/v1/load";
@@ -48,18 +48,14 @@ impl LoadReportServer {
 
     /// Returns the route. It answers 401 without the mesh secret.
     pub fn router(&self, secrets: Secrets) -> Router {
-        Router::new().route(PATH, get(report)).with_state((self.clone(), secrets))
+        let guard = from_fn_with_state(secrets, require_mesh_secret);
+        Router::new().route(PATH, get(report)).layer(guard).with_state(self.clone())
     }
 }
 
-async fn report(State((server, secrets)): State<(LoadReportServer, Secrets)>, headers: ::http::HeaderMap) -> Response {
-    if !secrets.authorize(&headers) {
-        refused_internal(InternalRefusal::Secret);
-        let message = "this needs the mesh secret as bearer token";
-        return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
-    }
+async fn report(State(server): State<LoadReportServer>) -> impl IntoResponse {
     let report = Arc::clone(&server.0.borrow());
-    ([(header::CACHE_CONTROL, "no-store")], Json(&*report)).into_response()
+    ([(header::CACHE_CONTROL, "no-store")], Json((*report).clone()))
 }
 
 #[cfg(test)]

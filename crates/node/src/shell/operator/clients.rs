@@ -72,7 +72,7 @@ pub(super) async fn kick(
 ) -> Result<Json<Kicked>, Refused> {
     let (client, Here { here }) = (client(&name)?, query(asked)?);
     let kicked = client.clone();
-    let own = desk.node.ask(move |node| node.with_core(|core| core.kick(&kicked, since_1970().as_secs())));
+    let own = desk.floor.ask(move |floor| floor.node.with_core(|core| core.kick(&kicked, since_1970().as_secs())));
     let client_id = client.as_str().to_owned();
     if here {
         return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));

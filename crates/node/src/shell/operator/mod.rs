@@ -15,14 +15,14 @@ use serde::Deserialize;
 use signaling_admin::{Page, PageQuery, openapi};
 use signaling_protocol::{ClientId, NameError, NodeId};
 use signaling_rooms::RedisRegistry;
+use signaling_server::DrainSwitch;
 use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::{Asker, Stopped};
 use signaling_server::http::Refused;
-use signaling_server::{DrainSwitch, Health};
 use tokio::sync::mpsc;
 
-use super::Node;
 use super::rooms::Errand;
+use super::{Floor, Node};
 use crate::core::NodeCore;
 
 pub use self::kicks::learn_kicks;
@@ -31,16 +31,14 @@ pub use self::peer_queries::PeerQueries;
 /// What operators' routes work with.
 #[derive(Clone)]
 pub struct Desk {
-    /// The node.
-    pub node: Asker<Node>,
+    /// The node's thread.
+    pub floor: Asker<Floor>,
     /// The peer nodes.
     pub peers: PeerQueries,
     /// The way to the room store.
     pub errands: mpsc::Sender<Errand>,
     /// Where clients are, by Redis.
     pub registry: Option<RedisRegistry>,
-    /// Whether this node takes work.
-    pub health: Health,
     /// Takes it out of service.
     pub switch: DrainSwitch,
 }
@@ -74,7 +72,7 @@ fn routes() -> Routes<Desk> {
 impl Desk {
     /// Asks the core. What is asked does not change anything.
     async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
-        self.node.ask(move |node| node.look(ask)).await
+        self.floor.ask(move |floor| floor.node.look(ask)).await
     }
 
     fn own(&self) -> &NodeId {
@@ -84,7 +82,7 @@ impl Desk {
 
 impl Node {
     /// Looks at the core.
-    fn look<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
+    pub(super) fn look<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
         ask(&self.0.borrow().core)
     }
 }
@@ -130,7 +128,7 @@ fn bad_request(message: String) -> Refused {
 mod tests {
     use signaling_admin::openapi::operations;
     use signaling_admin::servers::Role;
-    use signaling_server::Shutdown;
+    use signaling_server::{Health, Shutdown};
 
     use super::*;
 

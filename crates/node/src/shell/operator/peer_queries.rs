@@ -32,13 +32,7 @@ impl PeerQueries {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        self.ask_view(&self.view(), method, path).await
-    }
-
-    pub(super) async fn ask_view<T>(&self, view: &View, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
-    where
-        T: DeserializeOwned + Send + 'static,
-    {
+        let view = self.view();
         let peers = view.members().iter().filter(|member| member.id != self.own).cloned().collect();
         let Answers { answers, missing } = self.client.request_all(peers, method, &internal(path)).await;
         let missing = missing.into_iter().map(|(node, why)| Missing { node: node.as_str().to_owned(), why });

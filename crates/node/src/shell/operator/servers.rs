@@ -6,67 +6,23 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use signaling_admin::servers::{self, Nodes, Role, Server};
-use signaling_discovery::Member;
+use signaling_admin::servers::{Nodes, Server};
 use signaling_protocol::NodeId;
-use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
-
-use super::super::Node;
-use super::{Desk, bad_name};
+use signaling_server::mesh_status::{NodesQuery, ask_all};
 use signaling_server::server_client::Answer;
 
-/// Who drains says so as what keeps it from taking work.
-const DRAINING: &str = "draining";
+use super::super::Floor;
+use super::{Asked, Desk, bad_name, query};
 
 pub(super) async fn server(State(desk): State<Desk>) -> Result<Json<Server>, Refused> {
-    Ok(Json(of_this(&desk).await?))
+    Ok(Json(desk.floor.ask(Floor::report).await?))
 }
 
-async fn of_this(desk: &Desk) -> Result<Server, Stopped> {
-    let (id, obstacle) = (desk.own().as_str().to_owned(), desk.health.obstacle().map(str::to_owned));
-    let tell = |core: &crate::core::NodeCore| Server {
-        id,
-        role: Role::Node,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        obstacle,
-        view: core.view_name(),
-        clients: core.sessions(),
-        lingering: core.lingering(),
-        held_bytes: core.held_bytes(),
-        rooms: core.room_figures().rooms,
-        edges: core.edges(),
-    };
-    let tell = |node: &Node| {
-        let mut server = node.look(tell);
-        node.add_addresses(&mut server.edges);
-        server
-    };
-    desk.node.ask(tell).await
-}
-
-pub(super) async fn nodes(State(desk): State<Desk>) -> Result<Json<Nodes>, Refused> {
-    let those = desk.peers.view();
-    let suspects = desk.core(|core| core.suspects().cloned().collect::<Vec<_>>());
-    let (own, suspects, (mut others, missing)) =
-        tokio::join!(of_this(&desk), suspects, desk.peers.ask_view::<Server>(&those, http::Method::GET, "server"));
-    let (own, suspects) = (own?, suspects?);
-    let (asked, view) = (own.id.clone(), own.view.clone());
-    others.push((desk.own().clone(), own));
-    let node = |member: &Member| {
-        let server = others.iter().find(|(id, _)| *id == member.id).map(|(_, server)| server.clone());
-        let says_draining = server.as_ref().is_some_and(|server| server.obstacle.as_deref() == Some(DRAINING));
-        servers::Node {
-            node: member.id.as_str().to_owned(),
-            address: member.address.as_str().to_owned(),
-            draining: member.draining || says_draining,
-            suspect: suspects.contains(&member.id),
-            server,
-        }
-    };
-    let nodes = those.members().iter().map(node).collect();
-    let balancers = servers::balancers(others.iter().map(|(_, server)| server));
-    Ok(Json(Nodes { asked, view, nodes, balancers, missing }))
+pub(super) async fn nodes(State(desk): State<Desk>, asked: Asked<NodesQuery>) -> Result<Json<Nodes>, Refused> {
+    let client = desk.peers.client.at_most(query(asked)?.timeout()?);
+    let own = desk.floor.ask(Floor::report).await?;
+    Ok(Json(ask_all(&client, &desk.peers.view(), own).await))
 }
 
 pub(super) async fn drain(State(desk): State<Desk>, Path(node): Path<String>) -> Result<Response, Refused> {

@@ -12,18 +12,17 @@ export function list(names) {
 
 /** Whose doing it is. */
 const SELF = {
-  started: (by) => `${by} started`,
   ready: (by, many) => `${by} ${many ? 'take' : 'takes'} work`,
   stale: (by, many) => `${by} cannot read ${many ? 'their' : 'its'} source of discovery: the last view stays`,
   fresh: (by, many) => `${by} ${many ? 'read' : 'reads'} discovery again`,
-  unready: (by, many, { why }) => (why === 'draining' ? `${by} ${many ? 'drain' : 'drains'}` : `${by} ${many ? 'take' : 'takes'} no work: ${why}`),
+  unready: (by, many, { why }) => `${by} ${many ? 'take' : 'takes'} no work: ${why}`,
 };
 
 const OTHER = {
   joined: ({ node }) => `${node} joined the mesh`,
   left: ({ node }) => `${node} left the mesh`,
-  drains: ({ node }) => `${node} drains, discovery says`,
-  serves: ({ node }) => `${node} serves again, discovery says`,
+  drains: ({ node }) => `${node} drains`,
+  serves: ({ node }) => `${node} serves again`,
   moved: ({ from, to, clients: number }) => `${clients(number)} moved from ${from} to ${to}`,
   silent: ({ node }) => `${node} does not answer`,
   stopped: ({ node }) => `${node} has drained and stopped`,
@@ -34,7 +33,7 @@ const OTHER = {
 /** Which stories matter most when something is wrong. */
 const TONES = {
   silent: 'bad', suspects: 'bad', stale: 'bad', left: 'busy', unready: 'busy', drains: 'busy', restarted: 'busy', stopped: 'busy',
-  ready: 'good', joined: 'good', serves: 'good', answers: 'good', trusts: 'good', fresh: 'good', started: 'good', moved: 'move',
+  ready: 'good', joined: 'good', serves: 'good', answers: 'good', trusts: 'good', fresh: 'good', moved: 'move',
 };
 
 /** Shapes that say the same as the tones' colours. */

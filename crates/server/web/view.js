@@ -25,20 +25,32 @@ export function show(snapshot, history) {
   showStories(snapshot.stories);
 }
 
-/** @param {import('./stream.js').Stream} stream */
-export function showStream({ isLive, silenceMs }) {
+/** @param {import('./poll.js').Poll} poll */
+export function showPoll({ isLive, needsToken, refusal, silenceMs }) {
   const live = element('live');
-  setText(live, isLive ? '● live' : silenceMs === null ? '○ connecting' : '✕ not live');
+  setText(live, isLive ? '● live' : needsToken ? '○ no token' : silenceMs === null && !refusal ? '○ connecting' : '✕ not live');
   live.dataset.tone = isLive ? 'good' : 'bad';
-  const isLost = !isLive && silenceMs !== null;
+  element('token').hidden = !needsToken;
+  setText(element('token-refusal'), needsToken ? refusal : '');
+  const isLost = !isLive && !needsToken && (silenceMs !== null || refusal !== '');
   element('lost').hidden = !isLost;
   document.body.classList.toggle('is-lost', isLost);
   if (isLost) {
-    setText(
-      element('lost-text'),
-      `Nothing has come from this server for ${duration(silenceMs)}: what is shown is that old. The page goes on asking; any other server's internal address serves it too.`,
-    );
+    const what = refusal ? `This server refuses: ${refusal}.` : `Nothing has come from this server for ${duration(silenceMs)}: what is shown is that old.`;
+    setText(element('lost-text'), `${what} The page goes on asking; any other server's internal address serves it too.`);
   }
+}
+
+/** Calls `take` with each token that its user gives. @param {(token: string) => void} take */
+export function onToken(take) {
+  element('token').addEventListener('submit', (event) => {
+    event.preventDefault();
+    const field = element('token-field');
+    const token = field.value.trim();
+    field.value = '';
+    // What no header can hold is no token.
+    if (/^[\x21-\x7e]+$/.test(token)) take(token);
+  });
 }
 
 /** From now on news are read out; what had happened before the page was opened is there to be read. */

@@ -1,0 +1,148 @@
+//! Status of this server, and of all servers that it can ask: `/admin/server` and `/admin/nodes`.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ::http::{Method, StatusCode};
+use serde::Deserialize;
+use signaling_admin::Missing;
+use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, Totals, ViewName, balancers};
+use signaling_discovery::{Discovery, Member, View};
+use signaling_protocol::NodeId;
+
+use crate::admin::BETWEEN_SERVERS;
+use crate::http::Refused;
+use crate::server_client::ServerClient;
+use crate::{Common, Health, process, since_1970};
+
+/// Longest time that a server may take to answer: the answer is in its memory.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Source of what every server reports about itself. It stays on the server's thread.
+pub struct ServerStatus {
+    id: NodeId,
+    role: Role,
+    started_ms: u64,
+    stale_after: Option<Duration>,
+    health: Health,
+    discovery: Rc<Discovery>,
+}
+
+impl ServerStatus {
+    /// Returns the status of a server that starts now.
+    #[must_use]
+    pub fn new(common: &Common, role: Role, health: Health, discovery: Rc<Discovery>) -> Self {
+        let (id, stale_after) = (common.id.clone(), common.discovery.stale_after());
+        Self { id, role, started_ms: millis(since_1970()), stale_after, health, discovery }
+    }
+
+    /// Returns the current report, without clients, messages and suspects.
+    #[must_use]
+    pub fn report(&self) -> Server {
+        let (view, age) = (self.discovery.view(), self.discovery.age());
+        Server {
+            id: self.id.as_str().to_owned(),
+            role: self.role,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            obstacle: self.health.obstacle().map(str::to_owned),
+            view: ViewName { hash: format!("{:016x}", view.hash()), nodes: view.len() },
+            clients: 0,
+            lingering: 0,
+            held_bytes: 0,
+            rooms: 0,
+            edges: Vec::new(),
+            started_ms: self.started_ms,
+            view_age_ms: millis(age),
+            view_is_stale: self.stale_after.is_some_and(|limit| age > limit),
+            suspects: Vec::new(),
+            seats: 0,
+            waiting: 0,
+            totals: Totals::default(),
+            latency_us: Vec::new(),
+            flows: Vec::new(),
+            cpu_us: process::cpu().map_or(0, |cpu| u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX)),
+            resident_bytes: process::resident_bytes().unwrap_or_default(),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Query of `GET /admin/nodes`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodesQuery {
+    timeout_ms: Option<u64>,
+}
+
+impl NodesQuery {
+    /// Returns how long each server may take.
+    ///
+    /// # Errors
+    /// Refuses a time that is 0, or longer than [`ANSWER_TIMEOUT`].
+    pub fn timeout(&self) -> Result<Duration, Refused> {
+        let timeout = self.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis);
+        if timeout.is_zero() || timeout > ANSWER_TIMEOUT {
+            let message = format!("timeout_ms must be 1 to {}", ANSWER_TIMEOUT.as_millis());
+            return Err(Refused::new(StatusCode::BAD_REQUEST, "bad_request", message));
+        }
+        Ok(timeout)
+    }
+}
+
+/// Asks the nodes of `view`, and then the balancers that have trunks to them. `own` is the report of this server.
+pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
+    let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
+    let ask = async |servers: Vec<Member>| {
+        let mut found = client.request_all_until::<Server>(deadline, servers, Method::GET, &path).await;
+        // After a restart a server may have the address of another one.
+        let others = found.answers.extract_if(.., |(id, server)| server.id != id.as_str());
+        found.missing.extend(others.map(|(id, server)| (id, format!("{} answers at its address", server.id))));
+        found.missing.sort();
+        found
+    };
+    let peers = view.members().iter().filter(|member| member.id.as_str() != own.id).cloned().collect();
+    let nodes = ask(peers).await;
+    let mut reports: Vec<Server> = nodes.answers.into_iter().map(|(_, server)| server).collect();
+    reports.push(own.clone());
+
+    let mut balancers = balancers(reports.iter());
+    if own.role == Role::Balancer && balancers.iter().all(|balancer| balancer.balancer != own.id) {
+        let (balancer, clients) = (own.id.clone(), own.clients);
+        balancers.push(Balancer { balancer, address: None, clients, trunks: 0, messages: 0, server: None });
+        balancers.sort_by(|one, other| one.balancer.cmp(&other.balancer));
+    }
+    let others = balancers.iter().filter(|balancer| balancer.balancer != own.id).filter_map(member).collect();
+    reports.extend(ask(others).await.answers.into_iter().map(|(_, server)| server));
+    let report = |id: &str| reports.iter().find(|server| server.id == id).cloned();
+    for balancer in &mut balancers {
+        balancer.server = report(&balancer.balancer);
+    }
+
+    let node = |member: &Member| {
+        let (node, server) = (member.id.as_str().to_owned(), report(member.id.as_str()));
+        let reports_drain = server.as_ref().is_some_and(|server| server.obstacle.as_deref() == Some(Health::DRAINING));
+        Node {
+            suspect: own.suspects.contains(&node),
+            draining: member.draining || reports_drain,
+            address: member.address.as_str().to_owned(),
+            node,
+            server,
+        }
+    };
+    let missing = nodes.missing.into_iter().map(|(node, why)| Missing { node: node.as_str().to_owned(), why });
+    Nodes {
+        nodes: view.members().iter().map(node).collect(),
+        balancers,
+        missing: missing.collect(),
+        view: own.view,
+        asked: own.id,
+    }
+}
+
+fn member(balancer: &Balancer) -> Option<Member> {
+    let (id, address) = (NodeId::new(&balancer.balancer).ok()?, balancer.address.as_ref()?.parse().ok()?);
+    Some(Member { id, address, draining: false })
+}
