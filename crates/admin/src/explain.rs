@@ -34,14 +34,17 @@ pub struct Explanation {
 pub struct Candidate {
     /// Its name.
     pub node: String,
-    /// The rendezvous hash's score, 16 hexadecimal digits: of those that may own clients, the node with the highest does.
+    /// The rendezvous hash's score, 16 hexadecimal digits. Of the eligible nodes the one with the highest score owns the client.
     pub score: String,
-    /// Whether it may own clients: draining nodes do so only where no others are.
+    /// Whether it may own clients. Draining nodes may only if all nodes drain. For a balancer a trunk must lead to it as well.
     pub eligible: bool,
-    /// Whether it takes no clients any more.
+    /// Whether it takes no more clients, by discovery or its own report.
     pub draining: bool,
-    /// Whether the server that was asked does not rely on it now.
+    /// Whether the server that was asked suspects it now.
     pub suspect: bool,
+    /// Whether a trunk of the asked balancer leads to it; `None` if a node was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk: Option<bool>,
 }
 
 /// What one node has of a client.

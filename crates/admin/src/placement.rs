@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::explain::Queue;
+use crate::explain::{Candidate, Queue};
 use crate::servers::ViewName;
 
 /// `GET /admin/explain/CLIENT` of a balancer.
@@ -19,26 +19,9 @@ pub struct BalancerExplanation {
     /// Where it places the client now; none: no node takes clients.
     pub owner: Option<String>,
     /// All nodes of the view, the highest score first.
-    pub ranking: Vec<PlacementCandidate>,
+    pub ranking: Vec<Candidate>,
     /// The client's sessions here: one, for a moment more, or none.
     pub sessions: Vec<EdgeSession>,
-}
-
-/// A node, as placement sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlacementCandidate {
-    /// Its name.
-    pub node: String,
-    /// The rendezvous hash's score, 16 hexadecimal digits.
-    pub score: String,
-    /// Whether clients are placed there: a trunk leads there, and no better kind of node is left.
-    pub eligible: bool,
-    /// Whether it takes no clients any more, by discovery or its own word.
-    pub draining: bool,
-    /// Whether this balancer does not rely on it now.
-    pub suspect: bool,
-    /// Whether a trunk leads there.
-    pub trunk: bool,
 }
 
 /// A session at an edge.
@@ -100,7 +83,7 @@ impl BalancerExplanation {
             return "No node takes clients: none is in the view, or no trunk leads to any.".to_owned();
         };
         let passed_over = self.ranking.iter().take_while(|candidate| candidate.node != *owner);
-        let reasons: Vec<_> = passed_over.map(PlacementCandidate::reason).collect();
+        let reasons: Vec<_> = passed_over.map(Candidate::reason).collect();
         let by = if reasons.is_empty() {
             format!("It belongs to {owner}: the highest score")
         } else {
@@ -118,10 +101,10 @@ impl BalancerExplanation {
     }
 }
 
-impl PlacementCandidate {
+impl Candidate {
     fn reason(&self) -> String {
         let why = match self {
-            Self { trunk: false, .. } => "no trunk leads there",
+            Self { trunk: Some(false), .. } => "no trunk leads there",
             Self { draining: true, .. } => "draining",
             Self { suspect: true, .. } => "suspect",
             _ => "not used",
@@ -136,13 +119,13 @@ mod tests {
 
     #[test]
     fn a_balancer_says_why_better_nodes_are_passed_over() {
-        let candidate = |node: &str, trunk: bool, suspect: bool| PlacementCandidate {
+        let candidate = |node: &str, trunk: bool, suspect: bool| Candidate {
             node: node.into(),
             score: String::new(),
             eligible: trunk && !suspect,
             draining: false,
             suspect,
-            trunk,
+            trunk: Some(trunk),
         };
         let explanation = BalancerExplanation {
             client_id: "alice".into(),

@@ -24,6 +24,14 @@ pub struct ViewName {
     pub nodes: usize,
 }
 
+impl ViewName {
+    /// Names a view by the hash of its content.
+    #[must_use]
+    pub fn new(hash: u64, nodes: usize) -> Self {
+        Self { hash: format!("{hash:016x}"), nodes }
+    }
+}
+
 /// `GET /admin/server`: the server that was asked, and no other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {

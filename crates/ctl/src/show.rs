@@ -147,7 +147,7 @@ fn seats(nodes: &[&ClientAt], width: Width) -> String {
 pub(crate) fn balancer_explanation(it: &BalancerExplanation, width: Width) -> String {
     let mut ranking = Table::new(&["RANK#", "NODE", "SCORE", "TAKES CLIENTS", "TRUNK", "DRAINING", "SUSPECT"]);
     for (rank, node) in (1..).zip(&it.ranking) {
-        let (name, score, trunk) = (node.node.clone(), node.score.clone(), yes(node.trunk));
+        let (name, score, trunk) = (node.node.clone(), node.score.clone(), yes(node.trunk == Some(true)));
         ranking.row([rank.to_string(), name, score, yes(node.eligible), trunk, yes(node.draining), yes(node.suspect)]);
     }
     let mut text = format!("{}: {}\nAs {} sees it, by view {:.8}.\n\n", it.client_id, it.why, it.asked, it.view.hash);

@@ -45,7 +45,7 @@ impl ServerStatus {
             role: self.role,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             obstacle: self.health.obstacle().map(str::to_owned),
-            view: ViewName { hash: format!("{:016x}", view.hash()), nodes: view.len() },
+            view: ViewName::new(view.hash(), view.len()),
             clients: 0,
             lingering: 0,
             held_bytes: 0,

@@ -1,7 +1,7 @@
 //! Why a client is where it is, for operators.
 
-use signaling_admin::explain::scores;
-use signaling_admin::placement::{BalancerExplanation, EdgeSession, PlaceState, PlacementCandidate};
+use signaling_admin::explain::{Candidate, scores};
+use signaling_admin::placement::{BalancerExplanation, EdgeSession, PlaceState};
 use signaling_admin::servers::ViewName;
 use signaling_edge::core::LinkKey;
 use signaling_protocol::{ClientId, NodeId};
@@ -13,7 +13,7 @@ impl Placement {
     /// What this balancer sees of the mesh.
     #[must_use]
     pub fn view_name(&self) -> ViewName {
-        ViewName { hash: format!("{:016x}", self.view.hash()), nodes: self.view.len() }
+        ViewName::new(self.view.hash(), self.view.len())
     }
 
     /// Where a client belongs and why, with the sessions that the edge has of it and the links that they are on.
@@ -49,14 +49,14 @@ impl Placement {
         explanation
     }
 
-    fn candidate(&self, node: String, score: String) -> PlacementCandidate {
+    fn candidate(&self, node: String, score: String) -> Candidate {
         let known = self.node_by_id.get(node.as_str());
         let said_draining = known.is_some_and(|known| known.said_draining);
-        PlacementCandidate {
+        Candidate {
             eligible: self.ranking.index_of(&node).is_some_and(|rank| self.link(rank).is_some()),
             draining: said_draining || self.view.get(&node).is_some_and(|member| member.draining),
             suspect: known.is_some_and(|known| known.trust.is_suspect()),
-            trunk: known.is_some_and(|known| known.link.is_some()),
+            trunk: Some(known.is_some_and(|known| known.link.is_some())),
             node,
             score,
         }

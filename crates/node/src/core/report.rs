@@ -60,6 +60,7 @@ impl NodeCore {
                 suspect: peer.is_some_and(|peer| peer.trust.is_suspect()),
                 node,
                 score,
+                trunk: None,
             }
         };
         let mut explanation = Explanation {
@@ -160,7 +161,7 @@ impl NodeCore {
     /// What this node sees of the mesh.
     #[must_use]
     pub fn view_name(&self) -> ViewName {
-        ViewName { hash: format!("{:016x}", self.view.hash()), nodes: self.view.len() }
+        ViewName::new(self.view.hash(), self.view.len())
     }
 
     /// Whether this node has been told to drain.
