@@ -310,7 +310,7 @@ pub(crate) fn front(payload: &[u8]) -> String {
 
 fn describe_to_node(frame: &ToNode<'_>) -> String {
     match frame {
-        ToNode::Attach(attach) | ToNode::AttachProven { attach, .. } => format!(
+        ToNode::Attach(attach) => format!(
             "Attach slot {} {} {} seq {} known {} gone {:?}",
             attach.slot,
             attach.client_id,

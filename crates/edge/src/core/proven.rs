@@ -67,7 +67,7 @@ impl EdgeCore {
 mod tests {
     use std::time::Duration;
 
-    use signaling_protocol::trunk::{Gone, ToEdge};
+    use signaling_protocol::trunk::{Attach, Gone, ToEdge};
     use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
 
     use super::super::{ConnectRequest, Effect, Kick, LinkKey, Newcomer, Settings};
