@@ -146,3 +146,6 @@ fn member(balancer: &Balancer) -> Option<Member> {
     let (id, address) = (NodeId::new(&balancer.balancer).ok()?, balancer.address.as_ref()?.parse().ok()?);
     Some(Member { id, address, draining: false })
 }
+
+#[cfg(test)]
+mod tests;
