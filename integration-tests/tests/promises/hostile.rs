@@ -10,7 +10,7 @@ use signaling_integration_tests::http::{Head, ask, ends, read_answer};
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
-use signaling_protocol::trunk::OFFER;
+use signaling_protocol::trunk::SUBPROTOCOL;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -253,7 +253,7 @@ async fn what_servers_ask_each_other_nobody_asks_on_a_public_listener_even_with_
         let asks = |path: &str, method: &str| {
             knows(Head::get(path).method(method).with("Content-Length", "0").with("Connection", "close"))
         };
-        let trunk = knows(Head::upgrade("/internal/v1/trunk").with("Sec-WebSocket-Protocol", OFFER));
+        let trunk = knows(Head::upgrade("/internal/v1/trunk").with("Sec-WebSocket-Protocol", SUBPROTOCOL));
         let mut heads = vec![trunk.clone(), knows(Head::upgrade("/v1/connect/../../internal/v1/trunk"))];
         heads.extend(
             [

@@ -9,10 +9,10 @@ use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::raw_socket::{BINARY, connect_from, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
 use signaling_protocol::limits;
-use signaling_protocol::trunk::{OFFER, ToEdge};
+use signaling_protocol::trunk::{SUBPROTOCOL, ToEdge};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const TRUNK: &str = "/internal/v1/trunk";
 const FORWARD: &str = "/internal/v1/forward";
@@ -210,30 +210,21 @@ async fn health_and_metrics_answer_and_admin_asks_for_its_token() {
 }
 
 #[tokio::test]
-async fn an_edge_of_the_release_before_gets_a_trunk_that_carries_what_it_reads() {
+async fn trunk_hears_of_kicks_and_a_later_one_of_those_before() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let internal = mesh.mesh.state().nodes[0].internal.clone();
-    let open = async |offer: &str| {
-        let head = Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", offer);
-        let socket =
-            RawSocket::open(&node(&mesh), &head.with("Authorization", &format!("Bearer {}", mesh.secret()))).await;
-        let version = socket.answer.header("sec-websocket-protocol").unwrap().to_owned();
-        (socket, version)
+    let open = async || {
+        let head = trunk().with("Authorization", &format!("Bearer {}", mesh.secret()));
+        RawSocket::open(&node(&mesh), &head).await
     };
-    let (mut old, version) = open("signaling-trunk.v1").await;
-    assert_eq!(version, "signaling-trunk.v1");
-    let (mut new, version) = open(OFFER).await;
-    assert_eq!(version, "signaling-trunk.v2");
+    let mut first = open().await;
     admin(&internal, "clients/mallory/kick").await;
-    assert_eq!(first_frame(&mut old).await, "Kick { client_id: \"mallory\" }");
-    let told = first_frame(&mut new).await;
+    let told = first_frame(&mut first).await;
     assert!(told.starts_with("Kicked { client_id: \"mallory\", at: ") && told.ends_with("at_once: true }"), "{told}");
 
-    let (mut later, _) = open(OFFER).await;
+    let mut later = open().await;
     let told = first_frame(&mut later).await;
     assert!(told.starts_with("Kicked { client_id: \"mallory\", at: ") && told.ends_with("at_once: false }"), "{told}");
-    let (mut old, _) = open("signaling-trunk.v1").await;
-    assert!(timeout(Duration::from_millis(300), first_frame(&mut old)).await.is_err(), "it could not read of it");
 }
 
 /// The first frame that a node sends on a trunk.
@@ -246,7 +237,7 @@ async fn first_frame(trunk: &mut RawSocket) -> String {
 }
 
 fn trunk() -> Head {
-    Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", OFFER)
+    Head::upgrade(TRUNK).with("Sec-WebSocket-Protocol", SUBPROTOCOL)
 }
 
 /// `HOST:PORT` of the first node's internal listener.
