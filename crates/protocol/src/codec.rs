@@ -1,7 +1,7 @@
 //! The only place that knows bincode: every read has a size limit, and trailing bytes are seen.
 //!
-//! bincode is finished rather than maintained; should another codec replace it, this module and the golden
-//! bytes are all that changes.
+//! bincode is finished rather than maintained; should another codec replace it, this module is all that
+//! changes.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::{BorrowDecode, Encode};

@@ -247,13 +247,16 @@ fn newcomer_waits_until_an_emptied_store_has_all_members_again() {
 }
 
 #[test]
-fn new_room_of_a_replaced_store_takes_broadcasts_after_five_seconds() {
+fn new_room_of_a_replaced_store_refuses_broadcasts_for_5_s() {
     let mut stage = Stage::new(&["n0"], 0);
     ["a", "b"].into_iter().for_each(|name| stage.comes(name, "n0"));
     stage.store_is_emptied();
     ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
-    stage.passes(6 * SECOND);
-    stage.heard("a");
+    stage.says("a", BROADCAST);
+    stage.passes(3 * SECOND);
+    let heard = stage.heard("a").concat();
+    assert!(heard.contains("room_store_unavailable") && !heard.contains("delivered"), "{heard}");
+    stage.passes(3 * SECOND);
     stage.says("a", BROADCAST);
     stage.settle();
     let heard = stage.heard("a");

@@ -207,19 +207,22 @@ impl Shared {
     }
 }
 
+/// Connects, and learns which server process answers.
+async fn open(address: &Address) -> RedisResult<(Link, Option<String>)> {
+    let link = Link::open(address).await?;
+    let run = link.run().await?;
+    Ok((link, run))
+}
+
 /// Connects, and connects again after each failure. Ends when no clone of the connection is left.
 async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Receiver<State>) {
     for number in 0.. {
         let Some(pause) = shared.upgrade().map(|shared| shared.health().next_pause(rand::random())) else { return };
         sleep(pause).await;
-        let attempt = Link::open(&address).await;
-        let run = match &attempt {
-            Ok(link) => link.run().await,
-            Err(_) => None,
-        };
+        let attempt = open(&address).await;
         let Some(present) = shared.upgrade() else { return };
         match attempt {
-            Ok(link) => {
+            Ok((link, run)) => {
                 if let Some(run) = &run {
                     present.serves(run);
                 }

@@ -71,16 +71,16 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the name of the server process, if it is one and tells it.
-    pub(super) async fn run(&self) -> Option<String> {
+    /// Returns the name of the server process, if there is a single one and it tells its name.
+    pub(super) async fn run(&self) -> RedisResult<Option<String>> {
         if matches!(self, Self::Cluster(_)) {
-            return None;
+            return Ok(None);
         }
         let mut info = redis::cmd("INFO");
         info.arg("server");
-        let answer = self.send(&[info]).await.ok()?.pop()?.ok()?;
-        let lines = String::from_redis_value(answer).ok()?;
-        lines.lines().find_map(|line| line.strip_prefix("run_id:")).map(|run| run.trim().to_owned())
+        let answer = self.send(&[info]).await?.pop().and_then(Result::ok);
+        let lines = answer.and_then(|answer| String::from_redis_value(answer).ok()).unwrap_or_default();
+        Ok(lines.lines().find_map(|line| line.strip_prefix("run_id:")).map(|run| run.trim().to_owned()))
     }
 
     /// Sends commands, and returns the answer to each.

@@ -123,3 +123,18 @@ async fn server_with_an_old_snapshot_raises_the_incarnation() {
     assert!(found.incarnation > bob.incarnation && found.settling, "{found:?}");
     assert!(!crate::people::is_member(&house.join("carol").await), "bob's seat is not given away");
 }
+
+#[tokio::test]
+async fn server_without_its_data_keeps_an_unknown_room_closed() {
+    let mut house = House::redis(rules(1));
+    assert!(crate::people::is_member(&house.join("alice").await), "a first server has no time to wait");
+    house.server.as_mut().unwrap().restart_empty();
+    let list = Request { room: house.room.clone(), op: Op::List { after: None } };
+    let start = Instant::now();
+    while let Err(error) = house.store.apply(vec![list.clone()]).await.pop().unwrap() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let bob = house.join("bob").await;
+    assert!(!crate::people::is_member(&bob) && bob.settling, "alice may still say that she is in: {bob:?}");
+}

@@ -15,7 +15,7 @@ use super::{Desk, PeerQueries};
 use crate::core::NodeCore;
 use crate::shell::Node;
 
-/// Nodes of the release before do not know, and others may be starting too.
+/// Limit of the questions: other nodes may be starting too, and answer later.
 const TRIES: u32 = 10;
 const BETWEEN: Duration = Duration::from_secs(1);
 
