@@ -56,44 +56,32 @@ pub struct Server {
     /// The balancers that a node has a trunk from, with its clients there.
     pub edges: Vec<EdgeAt>,
     /// When its process started, in milliseconds since 1970 by its own clock. A restart changes it.
-    #[serde(default)]
     pub started_ms: u64,
     /// Milliseconds since it last read its discovery source.
-    #[serde(default)]
     pub view_age_ms: u64,
     /// Whether `view_age_ms` is so high that the source must have failed.
-    #[serde(default)]
     pub view_is_stale: bool,
     /// Nodes that it suspects, sorted.
-    #[serde(default)]
     pub suspects: Vec<String>,
     /// Seats of a node's clients as members of rooms.
-    #[serde(default)]
     pub seats: usize,
     /// Seats of a node's clients in waiting queues.
-    #[serde(default)]
     pub waiting: usize,
     /// Messages since the process started.
-    #[serde(default)]
     pub totals: Totals,
     /// Delivered messages since the process started, by the time from the edge that read a message until the edge had its
     /// delivery outcome. Pairs of an upper bound in microseconds and a count; the lower bound is the bound of the pair before.
-    #[serde(default)]
     pub latency_us: Vec<(u64, u64)>,
     /// Clients that a balancer has moved between nodes since the process started.
-    #[serde(default)]
     pub flows: Vec<Flow>,
     /// User and system CPU time of the process, in microseconds.
-    #[serde(default)]
     pub cpu_us: u64,
     /// Resident memory of the process, in bytes.
-    #[serde(default)]
     pub resident_bytes: u64,
 }
 
 /// Messages since a process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Totals {
     /// At a node: requests of its clients. At a balancer: messages read from clients.
     pub messages: u64,
@@ -109,12 +97,10 @@ pub struct EdgeAt {
     /// Its name; none: the node's own listener.
     pub edge: Option<String>,
     /// Its internal listener, as far as the node can tell.
-    #[serde(default)]
     pub address: Option<String>,
     /// How many of its clients this node serves.
     pub clients: usize,
     /// Messages from its trunks that are open now.
-    #[serde(default)]
     pub messages: u64,
 }
 
@@ -139,17 +125,14 @@ pub struct Balancer {
     /// Its name.
     pub balancer: String,
     /// Its internal listener, where it is drained, as far as a node can tell.
-    #[serde(default)]
     pub address: Option<String>,
     /// Its clients, as far as nodes say.
     pub clients: usize,
     /// How many nodes have a trunk from it.
     pub trunks: usize,
     /// Messages from its trunks that are open now.
-    #[serde(default)]
     pub messages: u64,
     /// Its own answer; none: it does not answer the server that was asked.
-    #[serde(default)]
     pub server: Option<Server>,
 }
 

@@ -123,8 +123,7 @@ export class ServerSamples {
       other_view_ms: isOther ? at - this.#otherViewSince : null,
       is_stale: this.report?.view_is_stale ?? false,
       discovery_age_ms: server?.view_age_ms ?? null,
-      // Earlier releases do not report it.
-      up_ms: server?.started_ms ? Math.max(0, at - server.started_ms) : null,
+      up_ms: server ? Math.max(0, at - server.started_ms) : null,
       clients: (isIndirect ? this.#row.clients : server?.clients) ?? 0,
       rooms: server?.rooms ?? null,
       messages_per_s: isIndirect ? perSecond(...this.#trunks) : this.rate(({ totals }) => totals.messages),

@@ -22,6 +22,9 @@ fn report(id: &str, role: &str, more: &Value) -> Value {
     let mut report = json!({
         "id": id, "role": role, "version": "1", "obstacle": null, "view": view,
         "clients": 0, "lingering": 0, "held_bytes": 0, "rooms": 0, "edges": [],
+        "started_ms": 1, "view_age_ms": 0, "view_is_stale": false, "suspects": [], "seats": 0, "waiting": 0,
+        "totals": { "messages": 0, "delivered": 0, "unavailable": 0 }, "latency_us": [], "flows": [],
+        "cpu_us": 0, "resident_bytes": 0,
     });
     report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     report
