@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser as _;
 use mimalloc::MiMalloc;
-use signaling_balancer::config::Args;
+use signaling_balancer::config::{Args, Config};
 use signaling_balancer::run;
 use signaling_server::gather::{Busy, Gather};
 use signaling_server::runtime::runtime;
-use signaling_server::{Shutdown, telemetry};
+use signaling_server::{Shutdown, config_file, telemetry};
 
 /// When a balancer lets input gather.
 const BUSY: Busy = Busy { from: 15, until: 10, whole: 10 };
@@ -20,7 +19,11 @@ const BUSY: Busy = Busy { from: 15, until: 10, whole: 10 };
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    match start() {
+    let config = match config_file::load(Args::check) {
+        Ok(config) => config,
+        Err(code) => return code,
+    };
+    match start(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("signaling-balancer: {error:#}");
@@ -29,8 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn start() -> anyhow::Result<()> {
-    let config = Args::parse().check()?;
+fn start(config: Config) -> anyhow::Result<()> {
     let telemetry = telemetry::start(&config.common.log)?;
     let runtime = runtime(Gather::new(Instant::now(), config.gather, BUSY))?;
     runtime.block_on(async { run(config, telemetry, Shutdown::install()?).await })

@@ -3,18 +3,21 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser as _;
-use signaling_node::config::Args;
+use signaling_node::config::{Args, Config};
 use signaling_node::run;
 use signaling_server::gather::{Busy, Gather};
 use signaling_server::runtime::runtime;
-use signaling_server::{Shutdown, telemetry};
+use signaling_server::{Shutdown, config_file, telemetry};
 
 /// When a node lets input gather.
 const BUSY: Busy = Busy { from: 12, until: 5, whole: 11 };
 
 fn main() -> ExitCode {
-    match start() {
+    let config = match config_file::load(Args::check) {
+        Ok(config) => config,
+        Err(code) => return code,
+    };
+    match start(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("signaling-node: {error:#}");
@@ -23,8 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn start() -> anyhow::Result<()> {
-    let config = Args::parse().check()?;
+fn start(config: Config) -> anyhow::Result<()> {
     let telemetry = telemetry::start(&config.common.log)?;
     let runtime = runtime(Gather::new(Instant::now(), config.gather, BUSY))?;
     runtime.block_on(async { run(config, telemetry, Shutdown::install()?).await })

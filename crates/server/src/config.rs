@@ -1,4 +1,4 @@
-//! Flags and environment into a checked [`Common`].
+//! Settings of both servers, and their checked form [`Common`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,76 +12,89 @@ use signaling_protocol::NodeId;
 use tracing_subscriber::EnvFilter;
 
 use crate::admin::OwnHosts;
+use crate::config_file::ConfigFileArgs;
 use crate::secret::{HashSeed, Secret, SecretError, read_short_file};
 use crate::secrets::Secrets;
 
-/// The flags that both servers take, each also from the environment. Flatten it into a server's own.
+/// Settings of both servers. Flatten them into a server's own.
 #[derive(Debug, Clone, Args)]
 pub struct CommonArgs {
-    /// Stable name of this server, unlike any other in the mesh
-    #[arg(long, env = "SIGNALING_ID", value_name = "ID")]
+    /// A file with settings.
+    #[command(flatten)]
+    pub file: ConfigFileArgs,
+
+    /// Name of this server, unique in the mesh and stable over restarts
+    #[arg(long, env = "SIGNALING_ID", value_name = "ID", help_heading = "Listeners")]
     pub id: NodeId,
 
-    /// Where to listen for trunks, forwards, health, metrics and admin; never open this to the public
-    #[arg(long, env = "SIGNALING_INTERNAL", value_name = "ADDR", default_value = "127.0.0.1:7900")]
+    /// Address for other servers, health, metrics and admin; keep it inside a private network
+    #[arg(
+        long,
+        env = "SIGNALING_INTERNAL",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:7900",
+        help_heading = "Listeners"
+    )]
     pub internal: SocketAddr,
 
-    /// Who is in the mesh: static:ID=HOST:PORT,... or file:PATH (a JSON list, watched) or dns:NAME:PORT (each address is a
-    /// node, and that node's --id) or dns:_SERVICE._tcp.NAME (SRV records; a target's first label is the --id) or
-    /// kubernetes:NAMESPACE/SERVICE:PORTNAME (pods of a headless service; a pod's name is the --id)
-    #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE")]
+    /// Source of the mesh's nodes: static:ID=HOST:PORT,... or file:PATH (JSON) or dns:NAME:PORT or
+    /// dns:_SERVICE._tcp.NAME or kubernetes:NAMESPACE/SERVICE:PORTNAME
+    #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE", help_heading = "Discovery")]
     pub discovery: Source,
 
-    /// File with the secret that all servers of the mesh share, at least 16 bytes; read again when it changes. A second line is
-    /// another one that is accepted too, so that the secret can be changed server by server
-    #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH")]
+    /// File with the secret of all servers, at least 16 bytes; a second line is accepted too. Reloaded when it changes
+    #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub mesh_secret_file: PathBuf,
 
-    /// File with a number, the same on all servers, that makes it secret which node owns a client
-    #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH")]
+    /// File with a secret number, equal on all servers, that hides which node owns a client
+    #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub hash_seed_file: Option<PathBuf>,
 
-    /// Tell clients which node serves them
-    #[arg(long, env = "SIGNALING_REVEAL_NODES", value_parser = FalseyValueParser::new())]
-    pub reveal_nodes: bool,
+    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin needs no token and
+    /// refuses foreign web pages and host names
+    #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH", help_heading = SECRETS)]
+    pub admin_token_file: Option<PathBuf>,
 
-    /// Longest message of a client, 1 KiB to 1 MiB
-    #[arg(long, env = "SIGNALING_MAX_MESSAGE_BYTES", value_name = "BYTES", default_value_t = 65_536,
+    /// Maximum size of a client's message in bytes, 1 KiB to 1 MiB; equal on all servers
+    #[arg(long, env = "SIGNALING_MAX_MESSAGE_BYTES", value_name = "BYTES", default_value_t = 65_536, help_heading = LIMITS,
           value_parser = clap::value_parser!(u32).range(1_024..=1_048_576))]
     pub max_message_bytes: u32,
 
-    /// After this silence of a client it is pinged, in milliseconds, 5 s to 5 minutes; the same on all servers
-    #[arg(long, env = "SIGNALING_HEARTBEAT_MS", value_name = "MS", default_value_t = 25_000,
+    /// Silence in ms after which a client is pinged, 5,000 to 300,000; equal on all servers
+    #[arg(long, env = "SIGNALING_HEARTBEAT_MS", value_name = "MS", default_value_t = 25_000, help_heading = LIMITS,
           value_parser = clap::value_parser!(u64).range(5_000..=300_000))]
     pub heartbeat_ms: u64,
 
-    /// How long a shutdown may take to hand everything over, and over how long a balancer that is drained sends its
-    /// clients away, in milliseconds, at most an hour
-    #[arg(long, env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value_t = 30_000,
+    /// Maximum time in ms of a shutdown, and time over which a drained balancer closes its clients (0 to 3,600,000)
+    #[arg(long, env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value_t = 30_000, help_heading = OPERATIONS,
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub drain_ms: u64,
 
-    /// File with the bearer token that routes under /admin ask for, at least 16 bytes. Without it
-    /// they ask for none, and refuse requests of foreign web pages and by host names other than
-    /// localhost, the machine's name and --id
-    #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH")]
-    pub admin_token_file: Option<PathBuf>,
+    /// Name the node that serves a client in its welcome message
+    #[arg(long, env = "SIGNALING_REVEAL_NODES", value_parser = FalseyValueParser::new(), help_heading = OPERATIONS)]
+    pub reveal_nodes: bool,
 
-    /// How logs are written
-    #[arg(long, env = "SIGNALING_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    /// Format of log lines
+    #[arg(long, env = "SIGNALING_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text,
+          help_heading = OPERATIONS)]
     pub log_format: LogFormat,
 
-    /// What is logged: a level, or a list such as info,signaling_node=debug
-    #[arg(long, env = "SIGNALING_LOG", value_name = "FILTER", default_value = "info", value_parser = parse_filter)]
+    /// Level of logs, or levels by module such as info,signaling_node=debug
+    #[arg(long, env = "SIGNALING_LOG", value_name = "FILTER", default_value = "info", value_parser = parse_filter,
+          help_heading = OPERATIONS)]
     pub log: String,
 }
+
+const SECRETS: &str = "Tokens and secrets";
+const LIMITS: &str = "Clients and limits";
+const OPERATIONS: &str = "Operations";
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Lines for terminals
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line
     Json,
 }
 
@@ -228,7 +241,7 @@ mod tests {
 
     use ::http::Request;
     use axum::body::Body;
-    use clap::{CommandFactory, Parser};
+    use clap::Parser;
     use tempfile::TempDir;
     use tower::ServiceExt as _;
 
@@ -239,16 +252,6 @@ mod tests {
     struct Cli {
         #[command(flatten)]
         common: CommonArgs,
-    }
-
-    #[test]
-    fn the_flags_are_consistent_and_each_has_its_own_variable() {
-        Cli::command().debug_assert();
-        for arg in Cli::command().get_arguments().filter(|arg| arg.get_id() != "help") {
-            let flag = arg.get_long().unwrap();
-            let variable = format!("SIGNALING_{}", flag.replace('-', "_").to_uppercase());
-            assert_eq!(arg.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
-        }
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`config`] | flags and environment into a checked [`Common`] |
+//! | [`config`] | settings into a checked [`Common`] |
+//! | [`config_file`] | settings from flags, environment and a file; checking and printing them |
 //! | [`secret`] | secrets: read from files, compared in constant time, never printed |
 //! | [`secrets`] | the mesh's secrets, and how they are changed while it runs |
 //! | [`telemetry`] | logs, and the page of metrics |
@@ -39,6 +40,7 @@ pub mod admin;
 pub mod ask;
 pub mod auth;
 pub mod config;
+pub mod config_file;
 pub mod dashboard;
 pub mod gather;
 pub mod health;

@@ -115,10 +115,15 @@ impl fmt::Debug for HashSeed {
 
 /// Reads the text of a short file.
 pub(crate) fn read_short_file(path: &Path) -> io::Result<String> {
+    read_file(path, MAX_FILE)
+}
+
+/// Reads the text of a file of at most `max` bytes.
+pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {MAX_FILE} bytes")));
+    File::open(path)?.take(max + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > max {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {max} bytes")));
     }
     Ok(text)
 }

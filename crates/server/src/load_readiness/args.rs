@@ -6,6 +6,7 @@ use super::rule::Settings;
 
 /// When a server reports unready because of its load.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Discovery")]
 pub struct LoadReadinessArgs {
     /// Percentage above the mean client count of all servers at which this server reports unready (0 to 1,000; 0 disables it).
     /// For front proxies that only do round robin

@@ -1,0 +1,138 @@
+#![allow(clippy::unwrap_used)]
+
+use clap::Parser;
+use clap::builder::FalseyValueParser;
+use tempfile::NamedTempFile;
+
+use super::*;
+
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(flatten)]
+    file: ConfigFileArgs,
+    #[arg(long)]
+    id: String,
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=100), help_heading = "Times")]
+    hold_ms: u64,
+    /// `PATH` is set wherever tests run.
+    #[arg(long, env = "PATH")]
+    path: Option<String>,
+    #[arg(long, value_parser = FalseyValueParser::new())]
+    demo: bool,
+    #[arg(long, value_delimiter = ',')]
+    urls: Vec<String>,
+    #[arg(long, requires = "name")]
+    key: Option<String>,
+    #[arg(long, requires = "key")]
+    name: Option<String>,
+    #[arg(long, hide_env_values = true)]
+    store: Option<String>,
+}
+
+fn file(text: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+fn matches(text: &str, flags: &[&str]) -> Result<ArgMatches, LoadError> {
+    let file = file(text);
+    let mut arguments: Vec<OsString> = vec!["server".into(), "--config".into(), file.path().into()];
+    arguments.extend(flags.iter().map(OsString::from));
+    parse(&Cli::command(), arguments)
+}
+
+fn settled(text: &str, flags: &[&str]) -> Cli {
+    Cli::from_arg_matches(&matches(text, flags).unwrap()).unwrap()
+}
+
+fn refused(text: &str) -> String {
+    why(matches(text, &[]))
+}
+
+fn why(result: Result<ArgMatches, LoadError>) -> String {
+    match result.unwrap_err() {
+        LoadError::File(error) => error.to_string(),
+        LoadError::Clap(error) => format!("clap: {error}"),
+    }
+}
+
+#[test]
+fn keys_are_flags_without_their_dashes() {
+    let text = "id = 'a'\nhold-ms = 7\ndemo = true\nurls = ['turn:a', 'turn:b']\nkey = 'k'\nname = 'n'\n";
+    let cli = settled(text, &[]);
+    assert_eq!((cli.id.as_str(), cli.hold_ms, cli.demo), ("a", 7, true));
+    assert_eq!(
+        (cli.urls, cli.key, cli.name),
+        (vec!["turn:a".into(), "turn:b".into()], Some("k".into()), Some("n".into()))
+    );
+    assert!(!settled("id = 'a'\ndemo = false\nurls = []", &[]).demo);
+}
+
+#[test]
+fn flags_and_environment_win_over_the_file() {
+    let text = "id = 'a'\nhold-ms = 7\npath = 'from the file'\nurls = ['x']";
+    let cli = settled(text, &["--hold-ms=9", "--id", "b", "--urls=y"]);
+    assert_eq!((cli.id.as_str(), cli.hold_ms, cli.urls), ("b", 9, vec!["y".to_owned()]));
+    assert_eq!(cli.path, std::env::var("PATH").ok());
+}
+
+#[test]
+fn unknown_key_is_refused_with_file_and_nearest_key() {
+    let file = file("id = 'a'\nhold_msec = 1");
+    let arguments = vec!["server".into(), "--config".into(), file.path().into()];
+    let message = why(parse(&Cli::command(), arguments));
+    assert!(message.contains(&file.path().display().to_string()), "{message}");
+    assert!(message.contains("\"hold_msec\"") && message.contains("\"hold-ms\""), "{message}");
+    for key in ["config", "check", "print-config", "help", "zzz"] {
+        let message = refused(&format!("id = 'a'\n{key} = true"));
+        assert!(message.contains(&format!("unknown key \"{key}\"")), "{message}");
+    }
+}
+
+#[test]
+fn bad_value_is_refused_with_file_and_key() {
+    for (line, part) in [
+        ("hold-ms = 101", "hold-ms: invalid value '101'"),
+        ("hold-ms = 1.5", "hold-ms must be a string or a whole number"),
+        ("hold-ms = [1]", "hold-ms must be"),
+        ("demo = 1", "demo must be true or false"),
+        ("urls = [true]", "urls must be a list"),
+        ("[limits]", "unknown key \"limits\""),
+        ("hold-ms = ", "line 2: "),
+        ("key = 'k'", "clap: error: the following required arguments were not provided"),
+    ] {
+        let message = refused(&format!("id = 'a'\n{line}"));
+        assert!(message.contains(part), "{line}: {message}");
+    }
+}
+
+#[test]
+fn broken_line_is_not_quoted() {
+    let message = refused("id = 'a'\nstore = 'redis://:hunter2@host");
+    assert!(message.contains("line 2") && !message.contains("hunter2"), "{message}");
+}
+
+#[test]
+fn printed_settings_are_a_file_with_equal_settings() {
+    let text = "id = '007'\nhold-ms = 7\ndemo = true\nurls = ['a\"b', '5']\nstore = 'memory'\npath = 'x'";
+    let first = printed(&Cli::command(), &matches(text, &[]).unwrap());
+    assert_eq!(printed(&Cli::command(), &matches(&first, &[]).unwrap()), first);
+    assert!(first.contains("id = \"007\"\n") && first.contains("# Times\nhold-ms = 7\n"), "{first}");
+    assert!(first.contains("store = \"memory\"") && !first.contains("key") && !first.contains("config"), "{first}");
+    let defaults = printed(&Cli::command(), &matches("id = 'a'", &[]).unwrap());
+    assert!(defaults.contains("hold-ms = 20\n") && defaults.contains("demo = false\n"), "{defaults}");
+}
+
+#[test]
+fn passwords_are_masked_when_printed() {
+    for (url, shown) in [
+        ("memory", "memory"),
+        ("redis://host:1/2", "redis://host:1/2"),
+        ("redis://user:p@ss@host:1/2", "redis://***@host:1/2"),
+        ("redis-sentinel://:p@a,b/m?sentinelPassword=q", "redis-sentinel://***@a,b/m?***"),
+    ] {
+        let text = printed(&Cli::command(), &matches(&format!("id = 'a'\nstore = '{url}'"), &[]).unwrap());
+        assert!(text.contains(&format!("store = \"{shown}\"\n")), "{text}");
+    }
+}
