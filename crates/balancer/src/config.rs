@@ -1,4 +1,4 @@
-//! Flags of a balancer into a checked [`Config`].
+//! Settings of a balancer, and their checked form [`Config`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,42 +11,48 @@ use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_server::load_readiness::{LoadReadinessArgs, Settings};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
-/// The balancer: holds clients' sockets, and moves them between nodes behind their sockets.
+/// Signaling balancer: holds client sockets and moves sessions between nodes behind them.
 #[derive(Debug, Parser)]
 #[command(name = "signaling-balancer", version)]
 pub struct Args {
-    /// What both servers take.
+    /// Settings of both servers.
     #[command(flatten)]
     pub common: CommonArgs,
 
-    /// Where to listen for clients
-    #[arg(long, env = "SIGNALING_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    /// Address for clients
+    #[arg(
+        long,
+        env = "SIGNALING_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:8080",
+        help_heading = "Listeners"
+    )]
     pub listen: SocketAddr,
 
-    /// How long input gathers while the balancer is busy, in microseconds, at most 10,000; 0 for never. Messages are up to so much
-    /// slower on their way in and on their way out, and cost less
-    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 350,
+    /// Source of the balancers behind one front proxy, with their internal listeners, in the form of
+    /// --discovery; --unready-above-percent needs it
+    #[arg(long, env = "SIGNALING_BALANCER_DISCOVERY", value_name = "SOURCE", help_heading = "Discovery")]
+    pub balancer_discovery: Option<Source>,
+
+    /// Maximum read delay of a busy balancer in microseconds (0 to 10,000; 0 disables it). Adds this
+    /// latency on the way in and out and saves CPU time
+    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 350, help_heading = "Operations",
           value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub gather_us: u64,
 
     /// Serve the demo page under /
-    #[arg(long, env = "SIGNALING_DEMO", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "SIGNALING_DEMO", value_parser = FalseyValueParser::new(), help_heading = "Operations")]
     pub demo: bool,
 
-    /// The control socket of the mesh-dev that runs this mesh, for the demo page's buttons
-    #[arg(long, env = "SIGNALING_DEMO_CONTROL", value_name = "PATH", requires = "demo")]
+    /// Control socket of mesh-dev for the buttons of the demo page
+    #[arg(long, env = "SIGNALING_DEMO_CONTROL", value_name = "PATH", requires = "demo", help_heading = "Operations")]
     pub demo_control: Option<PathBuf>,
 
-    /// Source of the balancers behind the same front proxy, with their internal listeners, in the form of --discovery.
-    /// --unready-above-percent needs it
-    #[arg(long, env = "SIGNALING_BALANCER_DISCOVERY", value_name = "SOURCE")]
-    pub balancer_discovery: Option<Source>,
-
-    /// When to leave new clients to other balancers.
+    /// Readiness by load.
     #[command(flatten)]
     pub load_readiness: LoadReadinessArgs,
 
-    /// What clients may do.
+    /// Clients.
     #[command(flatten)]
     pub edge: EdgeArgs,
 }

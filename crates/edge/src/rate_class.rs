@@ -34,15 +34,35 @@ impl fmt::Display for RateClass {
     }
 }
 
-/// What the operator allows a class: `NAME=MESSAGES` or `NAME=MESSAGES/BYTES`, each a second in the long run, 0 for no limit.
+/// Rates of one client in the long run: `MESSAGES` or `MESSAGES/BYTES`, 0 for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rates {
+    /// Messages per second.
+    pub messages: u32,
+    /// Bytes of messages per second; `None` is the usual rate.
+    pub bytes: Option<u32>,
+}
+
+impl FromStr for Rates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number below 2^32"));
+        let (messages, bytes) = match text.split_once('/') {
+            Some((messages, bytes)) => (messages, Some(number(bytes)?)),
+            None => (text, None),
+        };
+        Ok(Self { messages: number(messages)?, bytes })
+    }
+}
+
+/// Rates of the clients in one class: `NAME=MESSAGES` or `NAME=MESSAGES/BYTES`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassRates {
-    /// Whom it is for.
+    /// Class in the clients' tokens.
     pub class: RateClass,
-    /// Messages a second.
-    pub messages: u32,
-    /// Bytes of messages a second; none: as many as anybody.
-    pub bytes: Option<u32>,
+    /// Rates of each client.
+    pub rates: Rates,
 }
 
 impl FromStr for ClassRates {
@@ -51,12 +71,7 @@ impl FromStr for ClassRates {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rates) = text.split_once('=').ok_or("it must be NAME=MESSAGES or NAME=MESSAGES/BYTES")?;
         let class = RateClass::new(name).map_err(|error| format!("{name:?}: {error}"))?;
-        let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number below 2^32"));
-        let (messages, bytes) = match rates.split_once('/') {
-            Some((messages, bytes)) => (number(messages)?, Some(number(bytes)?)),
-            None => (number(rates)?, None),
-        };
-        Ok(Self { class, messages, bytes })
+        Ok(Self { class, rates: rates.parse()? })
     }
 }
 
@@ -69,8 +84,11 @@ mod tests {
     fn rates_of_a_class_are_read_and_what_is_wrong_is_named() {
         let bots = RateClass::new("bots").unwrap();
         let read = |text: &str| text.parse::<ClassRates>();
-        assert_eq!(read("bots=20"), Ok(ClassRates { class: bots.clone(), messages: 20, bytes: None }));
-        assert_eq!(read("bots=0/65536"), Ok(ClassRates { class: bots, messages: 0, bytes: Some(65_536) }));
+        assert_eq!(read("bots=20"), Ok(ClassRates { class: bots.clone(), rates: Rates { messages: 20, bytes: None } }));
+        assert_eq!(
+            read("bots=0/65536"),
+            Ok(ClassRates { class: bots, rates: Rates { messages: 0, bytes: Some(65_536) } })
+        );
         for (text, part) in [
             ("bots", "NAME=MESSAGES"),
             ("=1", "\"\""),

@@ -17,6 +17,10 @@ pub enum RoomStoreAt {
     Redis(Box<str>),
 }
 
+/// Maximum clients in a room's waiting queue, equal on all nodes. It bounds the store's memory, and is
+/// ten times the usual capacity.
+pub const MAX_WAITING: u32 = 10_000;
+
 /// How rooms are kept.
 #[derive(Debug, Clone)]
 pub struct RoomConfig {
@@ -26,14 +30,13 @@ pub struct RoomConfig {
     pub prefix: KeyPrefix,
     /// Most members of a room that has no capacity of its own; none: no limit.
     pub capacity: Option<u32>,
-    /// Most clients in line for a room; none: no limit.
-    pub line: Option<u32>,
     /// How many members one client's broadcasts may reach; none: any number.
     pub reach: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost without a goodbye. At least the
     /// resume time.
     pub grace: Duration,
-    /// How often seats are refreshed.
+    /// Interval of presence refreshes, equal on all nodes. A seat without a refresh for two and a
+    /// quarter of it is given up; a shorter one costs the store a write per seat and interval.
     pub presence: Duration,
 }
 
@@ -57,7 +60,8 @@ impl RoomConfig {
     /// By what numbers the store goes.
     #[must_use]
     pub fn rules(&self) -> Rules {
-        Rules { capacity: self.capacity, line: self.line, stale: Rules::stale_after(self.presence), ..Rules::default() }
+        let stale = Rules::stale_after(self.presence);
+        Rules { capacity: self.capacity, line: Some(MAX_WAITING), stale, ..Rules::default() }
     }
 
     /// How soon at the latest the others in a room see that somebody is gone: whose balancer has died, and whose node as well. A
@@ -257,15 +261,13 @@ mod tests {
 
     #[test]
     fn the_bounds_follow_from_the_settings() {
-        let (grace, presence) = (Duration::from_secs(30), Duration::from_secs(20));
         let config = RoomConfig {
             store: RoomStoreAt::Memory,
             prefix: KeyPrefix::default(),
             capacity: None,
-            line: None,
             reach: None,
-            grace,
-            presence,
+            grace: Duration::from_secs(30),
+            presence: Duration::from_secs(20),
         };
         let seconds = |seconds| Duration::from_secs(seconds);
         assert_eq!(config.bounds(seconds(30)), (seconds(32), seconds(67)));

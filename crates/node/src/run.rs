@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::core::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 use crate::reassign::Reassignments;
-use crate::room_store::RoomStoreAt;
+use crate::room_store::{MAX_WAITING, RoomStoreAt};
 use crate::shell::{self, Desk, Direct, Floor, Internal, Node, PeerQueries};
 
 /// Above a page of 1,000 clients.
@@ -72,10 +72,7 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
          node dies too"
     );
 
-    info!(
-        "memory for absent clients is at most {} MiB (--hold-bytes, --max-lingering)",
-        config.absent_bytes().div_ceil(1024 * 1024)
-    );
+    info!("memory for absent clients is at most {} MiB (--hold-bytes)", config.absent_bytes().div_ceil(1024 * 1024));
 
     let direct =
         public.as_ref().map(|_| Direct::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
@@ -227,22 +224,18 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         hash_seed: config.common.hash_seed.get(),
         hold: config.hold,
         resume: config.resume,
-        hold_limits: HoldLimits { bytes: config.hold_bytes, bytes_per_recipient: config.hold_bytes_per_client },
-        rules: Arc::new(Rules {
-            max_lingering: config.max_lingering,
-            heartbeat: config.common.heartbeat,
-            ..Rules::default()
-        }),
+        hold_limits: HoldLimits { bytes: config.hold_bytes, ..HoldLimits::default() },
+        rules: Arc::new(Rules { heartbeat: config.common.heartbeat, ..Rules::default() }),
         max_message_bytes: config.common.max_message_bytes,
         reveal_nodes: config.common.reveal_nodes,
         rooms: RoomSettings {
             shared: config.rooms.store != RoomStoreAt::Memory,
             presence: config.rooms.presence,
             grace: config.rooms.grace,
-            per_client: config.max_rooms_per_client,
-            line: config.rooms.line,
+            line: Some(MAX_WAITING),
             reach: config.rooms.reach,
             registered: config.rooms.store != RoomStoreAt::Memory,
+            ..RoomSettings::default()
         },
         mesh_secret: Arc::from(config.common.mesh_secrets.shown().as_bytes()),
         epoch: (Instant::now(), SystemTime::now()),

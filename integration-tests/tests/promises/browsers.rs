@@ -113,7 +113,7 @@ async fn a_call_goes_on_while_its_balancer_and_a_node_are_killed_and_who_comes_l
 #[tokio::test]
 async fn four_browsers_meet_in_a_room_for_four_and_a_fifth_waits_until_one_closes() {
     let options = |options: &mut MeshOptions| {
-        options.node_args.extend(["--room-capacity=4", "--resume-ms=1000", "--grace-ms=1000"].map(str::to_owned));
+        options.node_args.extend(["--room-capacity=4", "--resume-ms=1000"].map(str::to_owned));
     };
     let Some((browser, mesh)) = start(options).await else { return };
     let mut pages = Vec::new();

@@ -15,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn an_address_is_taken_from_a_proxy_that_is_trusted_and_from_nobody_else() {
-    let flags = ["--max-per-address=1", "--trusted-proxies=127.0.0.2/32,10.0.0.0/8"];
-    let forwarded = TestMesh::with_flags(1, &[&flags[..], &["--client-address=x-forwarded-for"]].concat()).await;
+    let flags = |source: &str| format!("--client-address={source}:127.0.0.2/32,10.0.0.0/8");
+    let forwarded = TestMesh::with_flags(1, &["--max-per-address=1", &flags("x-forwarded-for")]).await;
     let status = async |mesh: &TestMesh, from: [u8; 4], front: &[u8], id: &str, client: &str| {
         let mut stream = connect_from(from, &mesh.address()).await.unwrap();
         let head = Head::connect(id).with("X-Forwarded-For", client);
@@ -32,7 +32,7 @@ async fn an_address_is_taken_from_a_proxy_that_is_trusted_and_from_nobody_else()
     let (forger, _) = status(&forwarded, [127, 0, 0, 3], b"", "e", "192.0.2.10").await;
     assert_eq!((stranger, forger), (101, 429), "a stranger is who he is");
 
-    let proxied = TestMesh::with_flags(1, &[&flags[..], &["--client-address=proxy-v2"]].concat()).await;
+    let proxied = TestMesh::with_flags(1, &["--max-per-address=1", &flags("proxy-v2")]).await;
     let front = |last: u8| {
         let ends = [192, 0, 2, last, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
         [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &ends].concat()

@@ -72,9 +72,9 @@ async fn a_message_waits_for_a_recipient_that_comes_later() {
 
 #[tokio::test]
 async fn what_finds_no_room_to_wait_is_said_again_until_its_recipient_comes() {
-    /// For one recipient, and in all: room for one of the messages below, and for two.
-    const LIMITS: [usize; 2] = [1_000, 1_500];
-    let flags = vec![format!("--hold-bytes-per-client={}", LIMITS[0]), format!("--hold-bytes={}", LIMITS[1])];
+    /// Room for two of the messages below.
+    const LIMIT: usize = 1_500;
+    let flags = vec![format!("--hold-bytes={LIMIT}")];
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
     let node = mesh.mesh.state().nodes[0].internal.clone();
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
@@ -86,7 +86,7 @@ async fn what_finds_no_room_to_wait_is_said_again_until_its_recipient_comes() {
     eventually("two messages to find no room", Duration::from_secs(5), refused).await;
     let held = metric(&node, "signaling_held_bytes", "").await;
     assert!((1_000.0..=1_500.0).contains(&held), "{held}");
-    assert_eq!(metric(&node, "signaling_held_bytes_limit", "").await, LIMITS[1] as f64);
+    assert_eq!(metric(&node, "signaling_held_bytes_limit", "").await, LIMIT as f64);
 
     for (name, ids) in [("bob", 1..=2), ("carol", 3..=3), ("dave", 4..=4)] {
         let mut peer = Peer::connect(&mesh.url(), name).await;

@@ -66,7 +66,7 @@ async fn haproxy_with_leastconn_takes_clients_to_the_balancer_with_the_fewest() 
 async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     let mesh = TestMesh::with(|options| {
         options.balancers = 2;
-        let addresses = ["--client-address=x-forwarded-for", "--trusted-proxies=127.0.0.1/32"];
+        let addresses = ["--client-address=x-forwarded-for:127.0.0.1/32"];
         options.balancer_args.extend(addresses.map(str::to_owned));
         options.balancer_args.push(format!("--max-per-address={MOST_PER_ADDRESS}"));
         options.balancer_args.push("--drain-ms=200".to_owned());

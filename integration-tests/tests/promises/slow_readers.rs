@@ -23,7 +23,7 @@ const BEHIND: u64 = 3;
 
 #[tokio::test]
 async fn who_reads_nothing_is_closed_as_too_slow_and_finds_the_rest_when_it_comes_back() {
-    let mesh = TestMesh::with_flags(2, &["--byte-rate=0"]).await;
+    let mesh = TestMesh::with_flags(2, &["--message-rate=200/0"]).await;
     let balancer = mesh.mesh.state().balancers[0].internal.clone();
     let closes = async || metric(&balancer, "signaling_client_closes_total", "code=\"4002\"").await;
     let mut alice = Peer::connect(&mesh.url(), "alice").await;

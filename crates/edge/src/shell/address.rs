@@ -1,9 +1,9 @@
 //! Whose connection it is: the other end of the socket, or whom a trusted proxy in front names.
 
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use proxy_header::{ParseConfig, ProxyHeader};
@@ -19,7 +19,7 @@ const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
 
 /// Where a client's address is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AddressSource {
     /// The other end of the socket.
     #[default]
@@ -98,6 +98,26 @@ impl ClientAddresses {
     }
 }
 
+impl FromStr for ClientAddresses {
+    type Err = String;
+
+    /// Reads `socket`, or another source and the networks of trusted proxies.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (source, ranges) = text.split_once(':').unwrap_or((text, ""));
+        let source = match source {
+            "socket" if text == source => return Ok(Self::default()),
+            "x-forwarded-for" => AddressSource::XForwardedFor,
+            "proxy-v2" => AddressSource::ProxyV2,
+            _ => return Err("it must be socket, x-forwarded-for:RANGES or proxy-v2:RANGES".into()),
+        };
+        let read = |range: &str| {
+            let why = || format!("{range:?} is no network of a trusted proxy, such as 10.0.0.0/8 or fd00::/8");
+            range.trim().parse::<IpNet>().map_err(|_| why())
+        };
+        Ok(Self::new(source, ranges.split(',').map(read).collect::<Result<Vec<_>, _>>()?))
+    }
+}
+
 /// Whom the PROXY header names that the bytes begin with, and how much of them it is.
 pub(super) fn of_proxy_header(bytes: &[u8], proxy: SocketAddr) -> Option<(SocketAddr, usize)> {
     let whole = PROXY_FRONT + length_of(bytes.get(..PROXY_FRONT)?)?;
@@ -140,6 +160,17 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn source_other_than_the_socket_needs_trusted_proxies() {
+        let read = |text: &str| text.parse::<ClientAddresses>().map(|read| (read.source, read.trusted.len()));
+        assert_eq!(read("socket"), Ok((AddressSource::Socket, 0)));
+        assert_eq!(read("x-forwarded-for:10.0.0.0/8,fd00::/8"), Ok((AddressSource::XForwardedFor, 2)));
+        assert_eq!(read("proxy-v2:192.0.2.1/32"), Ok((AddressSource::ProxyV2, 1)));
+        for text in ["", "proxy", "socket:", "x-forwarded-for", "proxy-v2:", "proxy-v2:10.0.0.0/33", "proxy-v2:host"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
 
     fn addresses(source: AddressSource, trusted: &[&str]) -> ClientAddresses {
         ClientAddresses::new(source, trusted.iter().map(|range| range.parse().unwrap()).collect::<Vec<_>>())

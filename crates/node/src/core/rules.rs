@@ -42,7 +42,7 @@ pub struct Rules {
     /// Ordered ways to each peer, each with one request under way at most. What one thread has to say does not fill one; two make
     /// nearly twice as many requests of it. Simulations mostly have two: in one lane nothing overtakes anything.
     pub lanes: NonZeroUsize,
-    /// Most sessions that linger; past that the next one cannot be resumed. Some 10 MB.
+    /// Most sessions that linger; past that the next one cannot be resumed. At most 51 MB.
     pub max_lingering: usize,
     /// A resumed session numbers on from so far above what is known of it that nothing its old edge may still have is met:
     /// twice what an edge's store spans.

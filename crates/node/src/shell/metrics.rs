@@ -60,7 +60,7 @@ const RESUMED: Metric =
 const LINGERING: Metric =
     Metric::gauge("signaling_lingering_sessions", "Sessions without a socket that can be resumed.");
 const LINGERING_LIMIT: Metric =
-    Metric::gauge("signaling_lingering_sessions_limit", "How many there may be (`--max-lingering`).");
+    Metric::gauge("signaling_lingering_sessions_limit", "Maximum lingering sessions of this node.");
 const LINGERING_REFUSED: Metric = Metric::counter(
     "signaling_lingering_sessions_refused_total",
     "Sessions that cannot be resumed because as many as may already wait for their clients.",
@@ -89,7 +89,7 @@ const HELD: Metric = Metric::gauge("signaling_held_bytes", "Bytes that wait for 
 const HELD_LIMIT: Metric = Metric::gauge("signaling_held_bytes_limit", "How many there may be (`--hold-bytes`).");
 const HOLD_REFUSED: Metric = Metric::counter(
     "signaling_hold_refused_total",
-    "Times that a message could not wait here because all that may wait did (`--hold-bytes`, `--hold-bytes-per-client`). Its \
+    "Times that a message could not wait here because all that may wait did (`--hold-bytes`, or 1 MiB for one recipient). Its \
      sender's node says it again.",
 );
 const HOLD_EXPIRED: Metric =

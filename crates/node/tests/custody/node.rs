@@ -25,6 +25,10 @@ impl Node {
     }
 
     pub(crate) fn with_lanes(id: &str, lanes: usize) -> Self {
+        Self::with_rules(id, Rules { lanes: NonZeroUsize::new(lanes).unwrap(), ..Rules::default() })
+    }
+
+    pub(crate) fn with_rules(id: &str, rules: Rules) -> Self {
         let now = Instant::now();
         let settings = Settings {
             id: NodeId::new(id).unwrap(),
@@ -33,7 +37,7 @@ impl Node {
             hold: HOLD,
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
-            rules: Arc::new(Rules { lanes: NonZeroUsize::new(lanes).unwrap(), ..Rules::default() }),
+            rules: Arc::new(rules),
             rooms: RoomSettings::default(),
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,

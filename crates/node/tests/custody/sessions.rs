@@ -1,5 +1,6 @@
 //! Sessions that come, go and meet at one node.
 
+use signaling_node::core::Rules;
 use signaling_protocol::trunk::{Attach, Fate, Gone, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
@@ -43,4 +44,15 @@ fn nothing_is_left_of_a_session_once_its_last_fate_is_told() {
     assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
     node.tell(trunk, &ToNode::Detach { slot: 1, gone: Gone::Lost });
     assert!(node.core.is_quiet());
+}
+
+#[test]
+fn sessions_past_the_lingering_limit_are_refused_and_counted() {
+    let mut node = Node::with_rules("a", Rules { max_lingering: 1, ..Rules::default() });
+    let trunk = node.core.trunk_up();
+    for (slot, client) in [(0, "anna"), (1, "bob")] {
+        node.attach(trunk, slot, client, 0);
+        node.tell(trunk, &ToNode::Detach { slot, gone: Gone::Lost });
+    }
+    assert_eq!((node.core.lingering(), node.core.counts().lingering_refused), (1, 1));
 }
