@@ -11,6 +11,7 @@ mod busy_balancer;
 mod client_addresses;
 mod compare;
 mod config;
+mod config_reference;
 mod dashboard;
 mod direct_clients;
 mod drill_absent;

@@ -1,0 +1,122 @@
+//! `docs/CONFIG.md` lists the settings that the servers have.
+//!
+//! `WRITE_CONFIG=1 cargo test -p signaling-integration-tests --test promises config_reference` writes it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+
+use clap::{Arg, ArgAction, Command};
+use signaling_integration_tests::rendered::repository;
+use signaling_server::config_file::command;
+
+/// `signaling-node --help` fits on three screens.
+const MAX_HELP_LINES: usize = 150;
+const HEAD: &str = "# Configuration
+
+All settings of `signaling-node` and `signaling-balancer`. Each is a flag, an environment variable and
+a key of the TOML file of `--config`, which is the flag without `--`. Flags win over variables, and
+variables over the file. [OPERATING.md](OPERATING.md#configuration-file) shows a file, and
+[LIMITS.md](LIMITS.md) what happens past each limit.
+
+This page is written from the code:
+`WRITE_CONFIG=1 cargo test -p signaling-integration-tests --test promises config_reference`.
+";
+
+fn servers() -> [Command; 2] {
+    [command::<signaling_node::config::Args>(), command::<signaling_balancer::config::Args>()]
+}
+
+/// A row of a table, and the servers that have it.
+struct Row {
+    heading: String,
+    flag: String,
+    rest: String,
+    servers: Vec<String>,
+}
+
+fn row(server: &Command, arg: &Arg) -> Row {
+    let values: Vec<_> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    let value =
+        if arg.get_action().takes_values() { arg.get_value_names().unwrap()[0].to_string() } else { String::new() };
+    let value = if values.is_empty() || value.is_empty() { value } else { values.join("\\|") };
+    let flag = format!("`--{} {value}", arg.get_long().unwrap()).trim_end().to_owned() + "`";
+    let variable = arg.get_env().map(|name| format!("`{}`", name.to_str().unwrap())).unwrap_or_default();
+    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_str().unwrap()).collect();
+    let default = match (arg.is_required_set(), arg.get_action()) {
+        (true, _) => "required".to_owned(),
+        (_, ArgAction::SetTrue) => "off".to_owned(),
+        _ if defaults.is_empty() => String::new(),
+        _ => format!("`{}`", defaults.join(",")),
+    };
+    let help = arg.get_help().unwrap().to_string().replace('|', "\\|");
+    Row {
+        heading: arg.get_help_heading().unwrap().to_owned(),
+        flag,
+        rest: format!("{variable} | {default} | {help} |"),
+        servers: vec![server.get_name().trim_start_matches("signaling-").to_owned()],
+    }
+}
+
+fn reference() -> String {
+    let mut rows: Vec<Row> = Vec::new();
+    for server in servers() {
+        for arg in server.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help") {
+            let new = row(&server, arg);
+            match rows.iter_mut().find(|row| (&row.flag, &row.rest) == (&new.flag, &new.rest)) {
+                Some(row) => row.servers.extend(new.servers),
+                None => rows.push(new),
+            }
+        }
+    }
+    let mut text = HEAD.to_owned();
+    let mut headings: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !headings.contains(&&*row.heading) {
+            headings.push(&row.heading);
+        }
+    }
+    for heading in headings {
+        writeln!(text, "\n## {heading}\n\n| flag | server | variable | default | meaning |\n|---|---|---|---|---|")
+            .unwrap();
+        for row in rows.iter().filter(|row| row.heading == heading) {
+            let servers = if row.servers.len() == 2 { "both" } else { &row.servers[0] };
+            writeln!(text, "| {} | {servers} | {}", row.flag, row.rest).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn config_reference_matches_the_flags() {
+    let file = repository().join("docs/CONFIG.md");
+    let written = reference();
+    if std::env::var_os("WRITE_CONFIG").is_some() {
+        std::fs::write(&file, &written).unwrap();
+    }
+    let committed = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(committed == written, "docs/CONFIG.md does not match the flags: write it with WRITE_CONFIG=1");
+}
+
+#[test]
+fn help_fits_on_three_screens() {
+    for mut server in servers() {
+        let help = server.render_help().to_string();
+        println!("{help}");
+        assert!(help.lines().count() <= MAX_HELP_LINES, "{}: {} lines", server.get_name(), help.lines().count());
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+}
+
+#[test]
+fn flags_are_consistent_and_have_their_own_variables() {
+    for server in servers() {
+        server.clone().debug_assert();
+        for arg in
+            server.get_arguments().filter(|arg| !["check", "print_config", "help"].contains(&arg.get_id().as_str()))
+        {
+            let variable = format!("SIGNALING_{}", arg.get_long().unwrap().replace('-', "_").to_uppercase());
+            assert_eq!(arg.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
+        }
+    }
+}
