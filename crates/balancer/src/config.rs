@@ -8,6 +8,7 @@ use clap::Parser;
 use clap::builder::FalseyValueParser;
 use signaling_discovery::Source;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
+use signaling_server::config::check_source;
 use signaling_server::load_readiness::{LoadReadinessArgs, Settings};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
@@ -74,6 +75,18 @@ pub struct Config {
     pub load_readiness: Option<(Source, Settings)>,
     /// What clients may do.
     pub edge: EdgeConfig,
+}
+
+impl Config {
+    /// Checks what only `--check` does: the files of the discoveries.
+    ///
+    /// # Errors
+    /// Names the flag.
+    pub fn check_sources(&self) -> Result<(), ConfigError> {
+        check_source("--discovery", &self.common.discovery)?;
+        let balancers = self.load_readiness.as_ref();
+        balancers.map_or(Ok(()), |(source, _)| check_source("--balancer-discovery", source))
+    }
 }
 
 impl Args {

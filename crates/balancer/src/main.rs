@@ -19,7 +19,7 @@ const BUSY: Busy = Busy { from: 15, until: 10, whole: 10 };
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let config = match config_file::load(Args::check) {
+    let config = match config_file::load(Args::check, Config::check_sources) {
         Ok(config) => config,
         Err(code) => return code,
     };

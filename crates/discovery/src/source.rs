@@ -9,7 +9,7 @@ use signaling_protocol::{NameError, NodeId};
 
 use crate::dns::{DnsQuery, DnsQueryError};
 use crate::kubernetes::{ServicePort, ServicePortError};
-use crate::{AddressError, Member, View, ViewError};
+use crate::{AddressError, Member, Trouble, View, ViewError, file};
 
 /// Where views come from. As text:
 ///
@@ -84,6 +84,17 @@ pub enum SourceError {
 const FORMS: &str = "static:ID=HOST:PORT,... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
 impl Source {
+    /// Reads the file of a `file:` source once. Other sources have none.
+    ///
+    /// # Errors
+    /// If there is no usable file.
+    pub fn check_file(&self) -> Result<(), Trouble> {
+        match self {
+            Self::File(path) => file::read(path).map(drop),
+            Self::Static(_) | Self::Dns(_) | Self::Kubernetes(_) => Ok(()),
+        }
+    }
+
     /// From which [age](crate::Discovery::age) on something must be wrong with it: more than goes by between two good readings, an
     /// answer that takes its time included. None: it is never read again.
     #[must_use]

@@ -9,6 +9,7 @@ use signaling_edge::core::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_protocol::grant::SignalScope;
 use signaling_rooms::KeyPrefix;
+use signaling_server::config::check_source;
 use signaling_server::load_readiness::{self, LoadReadinessArgs};
 use signaling_server::{Common, CommonArgs, ConfigError, WatchedFile};
 
@@ -155,6 +156,14 @@ const BROADCAST_BURST_S: u32 = 2;
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
+    /// Checks what only `--check` does: the file of the discovery.
+    ///
+    /// # Errors
+    /// Names the flag.
+    pub fn check_sources(&self) -> Result<(), ConfigError> {
+        check_source("--discovery", &self.common.discovery)
+    }
+
     /// Returns the most memory that absent clients can take: held messages and lingering sessions.
     #[must_use]
     pub fn absent_bytes(&self) -> usize {

@@ -13,7 +13,7 @@ use signaling_server::{Shutdown, config_file, telemetry};
 const BUSY: Busy = Busy { from: 12, until: 5, whole: 11 };
 
 fn main() -> ExitCode {
-    let config = match config_file::load(Args::check) {
+    let config = match config_file::load(Args::check, Config::check_sources) {
         Ok(config) => config,
         Err(code) => return code,
     };

@@ -201,6 +201,15 @@ impl CommonArgs {
     }
 }
 
+/// Reads the file of a source that `flag` names, for `--check`. A server starts without it, and waits
+/// for it.
+///
+/// # Errors
+/// If there is no usable file.
+pub fn check_source(flag: &'static str, source: &Source) -> Result<(), ConfigError> {
+    source.check_file().map_err(|trouble| ConfigError::Invalid { flag, why: format!("{source}: {trouble}") })
+}
+
 impl Common {
     /// The hosts by which operators may ask this server, bound to that address, without a token:
     /// its id, its machine's name, and the one that a static list gives it.

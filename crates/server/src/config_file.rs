@@ -51,12 +51,16 @@ pub fn command<A: CommandFactory>() -> Command {
     command.mut_args(|arg| arg.hide_env(true)).max_term_width(100).after_help(AFTER_HELP)
 }
 
-/// Reads the settings of this process and has `check` validate them.
+/// Reads the settings of this process and has `check` validate them. `check_more` is for `--check`
+/// alone: what a server can start without.
 ///
 /// # Errors
 /// Returns the exit code of a process that must not go on: its settings are invalid, or it was only
 /// asked to check or print them. The reason is printed.
-pub fn load<A, C>(check: impl FnOnce(A) -> Result<C, ConfigError>) -> Result<C, ExitCode>
+pub fn load<A, C>(
+    check: impl FnOnce(A) -> Result<C, ConfigError>,
+    check_more: impl FnOnce(&C) -> Result<(), ConfigError>,
+) -> Result<C, ExitCode>
 where
     A: CommandFactory + FromArgMatches,
 {
@@ -82,7 +86,11 @@ where
         }
     }
     let config = check(args).map_err(|error| invalid(&error))?;
-    if only_check { Err(ExitCode::SUCCESS) } else { Ok(config) }
+    if only_check {
+        check_more(&config).map_err(|error| invalid(&error))?;
+        return Err(ExitCode::SUCCESS);
+    }
+    Ok(config)
 }
 
 #[derive(Debug)]

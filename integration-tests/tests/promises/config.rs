@@ -184,7 +184,13 @@ async fn check_exits_with_0_for_valid_settings_and_2_for_others() {
         let (code, _, message) = run(server, &["--check", "--config", &file]).await;
         assert_eq!(code, Some(0), "{server}: {message}");
         let absent = start.folder.path().join("absent").display().to_string();
-        for (flag, value) in [("--mesh-secret-file", &*absent), ("--drain-ms", "1s"), ("--token-issuer", "app")] {
+        let nodes = format!("file:{absent}");
+        for (flag, value) in [
+            ("--mesh-secret-file", &*absent),
+            ("--discovery", &*nodes),
+            ("--drain-ms", "1s"),
+            ("--token-issuer", "app"),
+        ] {
             let (code, _, message) = run(server, &["--check", "--config", &file, flag, value]).await;
             assert_eq!(code, Some(2), "{server} {flag}: {message}");
             assert!(message.contains(flag) || message.contains("--token-key-file"), "{message}");
