@@ -4,11 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
+use tokio::io::AsyncWrite as _;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -67,6 +69,8 @@ pub(crate) struct Return {
     pub(crate) resumed: bool,
     /// The ids of the messages that were sent once more.
     pub(crate) sent_again: Vec<u64>,
+    /// Attempts to connect, the failed ones included.
+    pub(crate) tries: u32,
 }
 
 /// What became of a message at the sender's own socket.
@@ -149,7 +153,7 @@ impl Client {
             }
             self.send(message.text, Some(id), &mut context);
         }
-        Ok(Return { resumed, sent_again })
+        Ok(Return { resumed, sent_again, tries: 1 })
     }
 
     fn write(&self, text: String, context: &mut TaskContext<'_>) -> Sent {
@@ -197,6 +201,12 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Ends the connection without a word, as a network does that breaks.
+    pub(crate) fn cut(&self, context: &mut TaskContext<'_>) {
+        // Whether it ended already makes no difference.
+        let _ = Pin::new(self.socket.borrow_mut().get_mut()).poll_shutdown(context);
     }
 
     /// Says goodbye, as far as the kernel takes it at once.

@@ -45,30 +45,18 @@ pub use contestant::Contestant;
 pub use options::Options;
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::outcome::Outcome;
+use crate::report::Report;
 use programs::Programs;
 use rounds::{Results, play};
-use rows::{Row, rows};
-
-#[derive(Serialize)]
-struct Report {
-    scenario: &'static str,
-    rounds: u32,
-    seconds: u64,
-    clients: u32,
-    rows: Vec<Row>,
-    #[serde(flatten)]
-    results: Results,
-}
+use rows::rows;
 
 /// Runs the comparison; when it is interrupted, nothing that it started is left.
 ///
 /// # Errors
 /// When the options do not fit together, a program is missing, or a server does not start.
-pub(crate) async fn run(options: &Options) -> Result<Outcome> {
+pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     tokio::select! {
@@ -78,7 +66,7 @@ pub(crate) async fn run(options: &Options) -> Result<Outcome> {
     }
 }
 
-async fn compare(options: &Options) -> Result<Outcome> {
+async fn compare(options: &Options) -> Result<Report> {
     options.check()?;
     let contestants = options.contestants();
     let results = play(options, &Programs::find(&contestants, options.bin_dir.as_deref())?).await?;
@@ -88,8 +76,14 @@ async fn compare(options: &Options) -> Result<Outcome> {
         std::fs::write(path, &table).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let failures = failures(&contestants, &results);
-    let Options { rounds, seconds, clients, .. } = *options;
-    Outcome::new(table, &Report { scenario: "compare", rounds, seconds, clients, rows, results }, failures)
+    let mut report = Report::new("compare");
+    report.set("rounds", options.rounds);
+    report.set("seconds", options.seconds);
+    report.set("clients", options.clients);
+    report.set("rows", rows);
+    report.set_fields(&results);
+    (report.table, report.failures) = (Some(table), failures);
+    Ok(report)
 }
 
 /// How the figures came about.

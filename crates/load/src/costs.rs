@@ -1,4 +1,3 @@
-use std::fmt::Write as _;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -167,25 +166,6 @@ impl Costs {
     /// The sum of a group, by its name.
     pub(crate) fn group(&self, name: &str) -> Option<&Cost> {
         self.groups.iter().find(|cost| cost.name == name)
-    }
-
-    /// A table of processes and groups, with memory growth for each of `clients` where that is asked for.
-    pub(crate) fn table(&self, clients: Option<u64>) -> String {
-        let mut table = format!("{:<14}{:>9}{:>12}{:>11}", "", "CPU %", "us/message", "RSS MiB");
-        table.push_str(if clients.is_some() { "   growth B/client\n" } else { "\n" });
-        for cost in self.processes.iter().chain(&self.groups) {
-            let share = cost.cpu_seconds * 100.0 / self.seconds;
-            let each = cost.cpu_us_per_message.map_or_else(|| "-".to_owned(), |us| format!("{us:.2}"));
-            let mib = cost.rss_kib as f64 / 1024.0;
-            // Writing to a String cannot fail.
-            let _ = write!(table, "{:<14}{share:>9.1}{each:>12}{mib:>11.1}", cost.name);
-            if let Some(clients) = clients {
-                let _ = write!(table, "{:>18.0}", cost.rss_growth_kib as f64 * 1024.0 / clients as f64);
-            }
-            table.push('\n');
-        }
-        let _ = writeln!(table, "stolen from this machine's cores: {:.1} %", self.stolen_percent);
-        table
     }
 }
 

@@ -11,11 +11,9 @@ mod share;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use crate::outcome::Outcome;
+use crate::record::Record;
 use children::Children;
 
 pub(crate) use gate::Gate;
@@ -32,15 +30,9 @@ pub struct CrewOptions {
     pub share: Option<Share>,
 }
 
-/// What one process finds.
-pub(crate) trait Part: Serialize + DeserializeOwned {
-    /// Takes in what another process has found of the same run.
-    fn absorb(&mut self, other: Self);
-}
-
 /// What the whole crew has found, and what was done beside the load.
-pub(crate) struct Work<P, B> {
-    pub(crate) part: P,
+pub(crate) struct Work<B> {
+    pub(crate) record: Record,
     pub(crate) beside: B,
 }
 
@@ -58,12 +50,12 @@ impl CrewOptions {
     ///
     /// `more` stands on the command line of the other processes behind this one's own arguments. `None` comes out in
     /// such a process: what it found is written already, and there is nothing to report.
-    pub(crate) async fn work<P: Part, B>(
+    pub(crate) async fn work<B>(
         &self,
         more: &[String],
-        part: impl AsyncFnOnce(Share, Gate) -> Result<P>,
+        part: impl AsyncFnOnce(Share, Gate) -> Result<Record>,
         beside: impl AsyncFnOnce(Over) -> B,
-    ) -> Result<Option<Work<P, B>>> {
+    ) -> Result<Option<Work<B>>> {
         if let Some(share) = self.share {
             let found = part(share, Gate::told_by_the_first()?).await?;
             println!("{}", serde_json::to_string(&found)?);
@@ -82,14 +74,7 @@ impl CrewOptions {
         };
         let beside = async { if open.await.is_ok() { Some(beside(over).await) } else { None } };
         let (found, beside) = tokio::join!(load, beside);
-        let (part, beside) = (found?, beside.context("the load has ended before it began")?);
-        Ok(Some(Work { part, beside }))
-    }
-}
-
-impl<P, B> Work<P, B> {
-    /// The report on it; nothing to say where another process reports.
-    pub(crate) fn report(work: Option<Self>, report: impl FnOnce(Self) -> Result<Outcome>) -> Result<Outcome> {
-        work.map_or_else(|| Ok(Outcome::silent()), report)
+        let (record, beside) = (found?, beside.context("the load has ended before it began")?);
+        Ok(Some(Work { record, beside }))
     }
 }

@@ -22,8 +22,8 @@ pub(crate) use options::{FleetOptions, Via};
 /// Handshakes that may be under way at the same time.
 const MAX_OPENING: usize = 64;
 /// The longest wait before a client that was told nothing comes back, and before its later tries.
-const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
-const LAST_BACK_OFF: Duration = Duration::from_secs(4);
+const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
+const LAST_BACK_OFF: Duration = Duration::from_secs(30);
 /// How often new connections are begun.
 const BEGIN_EVERY: Duration = Duration::from_millis(5);
 
@@ -78,7 +78,7 @@ impl FleetPlan {
         let total = self.urls.len();
         let bar = progress(total as u64, "connecting");
         let begin = Instant::now();
-        let mut times = Latencies::new()?;
+        let mut times = Latencies::default();
         let mut opening: JoinSet<(Home, Duration, Result<Client, ConnectError>)> = JoinSet::new();
         let mut waiting = self.urls.into_iter().enumerate();
         let mut clock = interval(BEGIN_EVERY);
@@ -143,6 +143,14 @@ impl Fleet {
         })
     }
 
+    /// Cuts the connections of the first clients, this share of all. Returns how many.
+    pub(crate) fn cut(&self, percent: u32) -> usize {
+        let mut context = TaskContext::from_waker(Waker::noop());
+        let clients = self.clients.len() * percent as usize / 100;
+        self.clients[..clients].iter().for_each(|client| client.cut(&mut context));
+        clients
+    }
+
     /// Closes all sockets in good order.
     pub(crate) fn close(self) {
         let mut context = TaskContext::from_waker(Waker::noop());
@@ -174,11 +182,11 @@ async fn listen_and_come_back<L: Listener>(home: Home, client: Rc<Client>, liste
         let reason = client.read(heard).await;
         listener.ended(home.number, reason);
         let (lost, mut back_off) = (Instant::now(), BackOff::new(FIRST_BACK_OFF, LAST_BACK_OFF));
-        for url in urls.by_ref() {
+        for (url, tries) in urls.by_ref().zip(1..) {
             sleep(back_off.wait(lost.elapsed(), retry_after.take(), &mut rand::rng())).await;
             match client.come_back(url, &home.way).await {
                 Ok(how) => {
-                    listener.returned(home.number, &how);
+                    listener.returned(home.number, &Return { tries, ..how });
                     break;
                 }
                 Err(error) => retry_after = error.retry_after(),

@@ -6,7 +6,7 @@
 //! | `stranger` | what each of the crowd does |
 //! | `crowd` | all of them, on a thread of their own: the good clients' clock is not to wait for them |
 //! | `edges` | what the edges say of themselves meanwhile, and how much memory they have |
-//! | `report` | all of it, and what speaks against the servers |
+//! | `report` | pure: what the crowd and the memory of the edges say against the run |
 
 mod crowd;
 mod edges;
@@ -15,6 +15,6 @@ mod report;
 mod stranger;
 
 pub(crate) use crowd::Crowd;
-pub(crate) use edges::Edges;
+pub(crate) use edges::{Edges, Seen};
 pub(crate) use options::HostileOptions;
-pub(crate) use report::{Present, Report};
+pub(crate) use report::Present;

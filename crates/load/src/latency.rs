@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest time that is told apart; longer ones count as this.
@@ -11,7 +9,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Times, kept in microseconds to three digits. Written down as pairs of a time and how often there was such a one.
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies(Histogram<u64>);
+pub(crate) struct Latencies(Option<Histogram<u64>>);
 
 /// Percentiles in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,25 +22,31 @@ pub(crate) struct Percentiles {
     pub(crate) max: u64,
 }
 
+impl Default for Latencies {
+    fn default() -> Self {
+        // The bounds are valid ones, so there always is a histogram.
+        Self(Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS).ok())
+    }
+}
+
 impl Latencies {
-    pub(crate) fn new() -> Result<Self> {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS);
-        histogram.map(Self).context("cannot make a histogram")
+    pub(crate) fn record_us(&mut self, time_us: u64) {
+        self.record_n(time_us, 1);
     }
 
-    pub(crate) fn record_us(&mut self, time_us: u64) {
-        self.0.saturating_record(time_us);
+    fn record_n(&mut self, time_us: u64, count: u64) {
+        if let Some(times) = &mut self.0 {
+            times.saturating_record_n(time_us, count);
+        }
     }
 
     /// Takes in what another one has recorded.
     pub(crate) fn absorb(&mut self, other: &Self) {
-        for (time_us, count) in other.recorded() {
-            self.0.saturating_record_n(time_us, count);
-        }
+        other.recorded().for_each(|(time_us, count)| self.record_n(time_us, count));
     }
 
     fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+        self.0.iter().flat_map(Histogram::iter_recorded).map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
     pub(crate) fn record(&mut self, time: Duration) {
@@ -50,7 +54,7 @@ impl Latencies {
     }
 
     pub(crate) fn percentiles(&self) -> Percentiles {
-        Percentiles::of(&self.0)
+        self.0.as_ref().map(Percentiles::of).unwrap_or_default()
     }
 }
 
@@ -62,16 +66,16 @@ impl Serialize for Latencies {
 
 impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut latencies = Self::new().map_err(D::Error::custom)?;
+        let mut latencies = Self::default();
         for (time_us, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
-            latencies.0.saturating_record_n(time_us, count);
+            latencies.record_n(time_us, count);
         }
         Ok(latencies)
     }
 }
 
 impl Percentiles {
-    pub(crate) fn of(times_us: &Histogram<u64>) -> Self {
+    fn of(times_us: &Histogram<u64>) -> Self {
         let at = |quantile| times_us.value_at_quantile(quantile);
         Self { count: times_us.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: times_us.max() }
     }
@@ -104,7 +108,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_within_a_thousandth() {
-        let mut latencies = Latencies::new().unwrap();
+        let mut latencies = Latencies::default();
         for time in 1..=10_000 {
             latencies.record_us(time);
         }
@@ -121,8 +125,7 @@ mod tests {
 
     #[test]
     fn those_of_two_processes_are_one_after_they_were_written_down_and_read() {
-        let (mut one, mut other, mut whole) =
-            (Latencies::new().unwrap(), Latencies::new().unwrap(), Latencies::new().unwrap());
+        let (mut one, mut other, mut whole) = (Latencies::default(), Latencies::default(), Latencies::default());
         for time in 1..=50_000 {
             if time % 3 == 0 { &mut one } else { &mut other }.record_us(time);
             whole.record_us(time);
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_counts_as_the_longest() {
-        let mut latencies = Latencies::new().unwrap();
+        let mut latencies = Latencies::default();
 
         latencies.record(Duration::from_secs(100_000));
 

@@ -1,70 +1,53 @@
-//! The load harness: many clients that speak only the public protocol, and a count of what became of every message.
+//! The load generator: many clients that speak only the public protocol, and a count of what became of every message.
 //!
 //! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time whether or
 //! not the sender was late. A process runs on one thread, since it shares the machine with what it measures.
 //!
-//! It measures; it does not judge protocol details, and it does not reconnect: a closed socket is a finding. Only the
-//! herd, and clients of [`drill::Load`] that are told to, come back.
-//!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
-//! | `options` | the command line |
-//! | `scenarios`, `outcome` | one file per scenario; each returns a report and what speaks against it |
-//! | `traffic` | numbered messages between pairs of clients, and the books on them; shared by scenarios |
-//! | `drill` | such traffic while something is done to the nodes; shared by scenarios |
-//! | `calls`, `herd`, `churn` | calls being set up; all clients cut off at once; visitors that come and go |
-//! | `hostile` | a crowd that means harm |
-//! | `rooms` | rooms that visitors join and leave, one with a long line, and what that asks of the store |
+//! | `scenarios` | the command line; one file per scenario, which returns a [`report::Report`] |
+//! | `exchange` | numbered messages between pairs of clients, by a workload; judges their delivery |
+//! | `drill` | such an exchange while something is done to the mesh |
+//! | `hostile`, `rooms`, `compare` | a crowd of harmful clients; room clients; the balancer beside other proxies |
+//! | `record`, `report` | what one process found; text, JSON and page of it |
 //! | `crew` | one load put on by several processes |
-//! | `compare` | the balancer beside other proxies, with the servers that this takes |
-//! | `own_mesh` | a mesh that the harness starts for itself |
-//! | `schedule`, `pairs`, `ledger`, `message` | pure: when, from whom to whom, what arrived, and how it is written |
-//! | `route`, `backoff` | pure: which URL a client connects to; how long it waits before it tries again |
-//! | `wire` | TCP, or TLS over it |
-//! | `client`, `fleet` | one socket; many of them, opened at a bounded rate |
-//! | `ticker`, `clock`, `settle` | what the sender follows; the time of a run, and its end |
-//! | `common`, `merge` | what one process finds, and how it is added to what others find |
+//! | `driver`, `schedule`, `ticker`, `clock` | the loop that sends by a schedule |
+//! | `client`, `fleet`, `wire`, `route`, `backoff`, `message` | one socket; many of them; TCP or TLS; URLs; texts |
 //! | `latency`, `timeline` | percentiles; the same second by second |
-//! | `watch`, `costs`, `procfs`, `metrics` | CPU and memory of the servers' processes; what servers say of themselves |
-//! | `report_page`, `progress` | the HTML report; the progress bar on the terminal |
+//! | `watch`, `costs`, `leftovers`, `procfs`, `metrics` | CPU and memory of the servers; their metrics pages |
+//! | `own_mesh`, `report_page`, `progress` | a mesh of its own; the HTML page; the progress bar |
 
 pub mod compare;
 pub mod drill;
-pub mod options;
-pub mod outcome;
+pub mod report;
 pub mod scenarios;
 
 mod backoff;
-mod calls;
-mod churn;
 mod client;
 mod clock;
-mod common;
 mod costs;
 mod crew;
+mod driver;
+mod exchange;
 mod fleet;
-mod herd;
 mod hostile;
 mod latency;
-mod ledger;
+mod leftovers;
 mod limits;
-mod merge;
 mod message;
 mod metrics;
 mod own_mesh;
-mod pairs;
 mod procfs;
 mod progress;
+mod record;
 mod report_page;
 mod rooms;
 mod route;
 mod schedule;
-mod settle;
 #[cfg(test)]
 mod testing;
 mod ticker;
 mod timeline;
-mod traffic;
 mod watch;
 mod wire;
 

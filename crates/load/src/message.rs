@@ -14,12 +14,17 @@ pub enum Size {
     Ice,
     /// As a session description: 3,000 bytes.
     Sdp,
-    /// Ten ICE candidates to one session description.
-    Mixed,
-    /// The same, each of its own length: candidates of 200 to 300 bytes, descriptions of 2,000 to 4,000.
+    /// Ten candidates of 200 to 300 bytes to one description of 2,000 to 4,000.
     Varied,
     /// So many bytes.
     Bytes(usize),
+}
+
+/// The length of one message's data, and what its text looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Body {
+    bytes: usize,
+    is_description: bool,
 }
 
 const ICE_BYTES: usize = 200;
@@ -42,13 +47,35 @@ impl FromStr for Size {
         match text {
             "ice" => Ok(Self::Ice),
             "sdp" => Ok(Self::Sdp),
-            "mixed" => Ok(Self::Mixed),
             "varied" => Ok(Self::Varied),
             bytes => match bytes.parse() {
                 Ok(bytes) if bytes <= MAX_BYTES => Ok(Self::Bytes(bytes)),
-                _ => Err(format!("use ice, sdp, mixed, varied, or a number of bytes up to {MAX_BYTES}")),
+                _ => Err(format!("use ice, sdp, varied, or a number of bytes up to {MAX_BYTES}")),
             },
         }
+    }
+}
+
+impl Size {
+    /// The body of a message with this number.
+    pub(crate) fn body(self, number: u64) -> Body {
+        match self {
+            Self::Ice => Body::candidate(ICE_BYTES),
+            Self::Bytes(bytes) => Body::candidate(bytes),
+            Self::Sdp => Body::description(SDP_BYTES),
+            Self::Varied if number.is_multiple_of(MIXED_RUN) => Body::description(varied(&VARIED_SDP_BYTES, number)),
+            Self::Varied => Body::candidate(varied(&VARIED_ICE_BYTES, number)),
+        }
+    }
+}
+
+impl Body {
+    pub(crate) fn candidate(bytes: usize) -> Self {
+        Self { bytes, is_description: false }
+    }
+
+    pub(crate) fn description(bytes: usize) -> Self {
+        Self { bytes, is_description: true }
     }
 }
 
@@ -58,7 +85,6 @@ pub(crate) struct Format {
     marker: String,
     /// What stands before the sender's name.
     sender: &'static str,
-    size: Size,
     ice: String,
     sdp: String,
 }
@@ -69,17 +95,17 @@ pub(crate) struct Arrival<'a> {
     pub(crate) from: &'a str,
     pub(crate) number: u64,
     pub(crate) time_us: u64,
+    pub(crate) tag: u64,
 }
 
 impl Format {
-    pub(crate) fn new(run: u32, size: Size) -> Self {
-        let longest = MAX_BYTES + ICE_TEXT.len();
+    pub(crate) fn new(run: u32) -> Self {
+        let repeated = |text: &str| text.repeat(MAX_BYTES.div_ceil(text.len()) + 1);
         Self {
             marker: format!("\"data\":{{\"r\":{run},\"n\":"),
             sender: "\"from\":\"",
-            size,
-            ice: ICE_TEXT.repeat(longest.div_ceil(ICE_TEXT.len())),
-            sdp: SDP_TEXT.repeat(VARIED_SDP_BYTES.end().div_ceil(SDP_TEXT.len()) + 1),
+            ice: repeated(ICE_TEXT),
+            sdp: repeated(SDP_TEXT),
         }
     }
 
@@ -88,26 +114,10 @@ impl Format {
         Self { sender: "\"to\":\"", ..self }
     }
 
-    /// Message `number` of pair `pair`, to the client `to`, to be sent at `time_us`; with an `id` it asks for an `ack`.
-    pub(crate) fn write(&self, to: &str, pair: usize, number: u64, time_us: u64, id: Option<u64>) -> String {
-        let (bytes, text) = match self.size {
-            Size::Bytes(bytes) => (bytes, &self.ice),
-            Size::Sdp => (SDP_BYTES, &self.sdp),
-            // Pairs take turns with the long ones.
-            Size::Mixed if is_long(pair, number) => (SDP_BYTES, &self.sdp),
-            Size::Varied if is_long(pair, number) => (varied(&VARIED_SDP_BYTES, pair, number), &self.sdp),
-            Size::Varied => (varied(&VARIED_ICE_BYTES, pair, number), &self.ice),
-            Size::Ice | Size::Mixed => (ICE_BYTES, &self.ice),
-        };
-        self.fill(to, number, time_us, id, bytes, text)
-    }
-
-    /// A message of so many bytes that looks like a session description or like a candidate, whatever the size of others.
-    pub(crate) fn write_part(&self, to: &str, number: u64, time_us: u64, bytes: usize, is_description: bool) -> String {
-        self.fill(to, number, time_us, None, bytes, if is_description { &self.sdp } else { &self.ice })
-    }
-
-    fn fill(&self, to: &str, number: u64, time_us: u64, id: Option<u64>, bytes: usize, text: &str) -> String {
+    /// Message `number` of its pair, to the client `to`, to be sent at `time_us`; with an `id` it asks for an `ack`.
+    pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
+        let Body { bytes, is_description } = body;
+        let text = if is_description { &self.sdp } else { &self.ice };
         let mut message = String::with_capacity(bytes + 180);
         message.push_str("{\"type\":\"signal\",\"to\":\"");
         message.push_str(to);
@@ -117,7 +127,7 @@ impl Format {
             let _ = write!(message, "\"id\":{id},");
         }
         let begin = message.len() + "\"data\":".len();
-        let _ = write!(message, "{}{number},\"t\":{time_us},\"pad\":\"", self.marker);
+        let _ = write!(message, "{}{number},\"t\":{time_us},\"c\":{tag},\"pad\":\"", self.marker);
         let end = "\"}";
         message.push_str(pad(text, (begin + bytes).saturating_sub(message.len() + end.len())));
         message.push_str(end);
@@ -129,11 +139,12 @@ impl Format {
     pub(crate) fn read<'a>(&self, text: &'a str) -> Option<Arrival<'a>> {
         let at = text.find(&self.marker)?;
         let (number, rest) = leading_number(&text[at + self.marker.len()..])?;
-        let (time_us, _) = leading_number(rest.strip_prefix(",\"t\":")?)?;
+        let (time_us, rest) = leading_number(rest.strip_prefix(",\"t\":")?)?;
+        let (tag, _) = leading_number(rest.strip_prefix(",\"c\":")?)?;
         // The sender stands before or after the data, whose own text has no such field.
         let begin = text.find(self.sender)? + self.sender.len();
         let length = text[begin..].find('"')?;
-        Some(Arrival { from: &text[begin..begin + length], number, time_us })
+        Some(Arrival { from: &text[begin..begin + length], number, time_us, tag })
     }
 }
 
@@ -165,13 +176,9 @@ pub(crate) fn read_answer(text: &str) -> Answer {
     }
 }
 
-fn is_long(pair: usize, number: u64) -> bool {
-    (number + pair as u64).is_multiple_of(MIXED_RUN)
-}
-
 /// A length within the bounds, another for each message.
-fn varied(bounds: &RangeInclusive<usize>, pair: usize, number: u64) -> usize {
-    let drawn = (number + pair as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+fn varied(bounds: &RangeInclusive<usize>, number: u64) -> usize {
+    let drawn = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
     bounds.start() + drawn as usize % (bounds.end() - bounds.start() + 1)
 }
 
@@ -208,38 +215,30 @@ mod tests {
 
     #[test]
     fn data_has_exactly_the_size_asked_for_and_is_json() {
+        let format = Format::new(u32::MAX);
         for (size, bytes) in
             [(Size::Ice, 200), (Size::Sdp, 3_000), (Size::Bytes(777), 777), (Size::Bytes(60_000), 60_000)]
         {
-            let format = Format::new(u32::MAX, size);
             for number in [1, 99, 123_456_789] {
-                assert_eq!(data_length(&format.write("bob", 0, number, 4_000_000, None)), bytes);
+                assert_eq!(data_length(&format.write("bob", number, 4_000_000, 0, None, size.body(number))), bytes);
             }
         }
     }
 
     #[test]
     fn a_session_description_is_json_wherever_it_is_cut() {
-        let format = Format::new(1, Size::Sdp);
+        let format = Format::new(1);
         for digits in 0..12 {
-            data_length(&format.write("bob", 0, 1, 10_u64.pow(digits), None));
+            data_length(&format.write("bob", 1, 10_u64.pow(digits), 7, None, Size::Sdp.body(0)));
         }
     }
 
     #[test]
-    fn ten_candidates_go_to_one_description_in_a_mix() {
-        let format = Format::new(1, Size::Mixed);
-
-        let long = (1..=110).filter(|number| data_length(&format.write("bob", 3, *number, 0, None)) > 1_000).count();
-
-        assert_eq!(long, 10);
-    }
-
-    #[test]
     fn varied_messages_keep_within_the_bounds_of_their_kind_and_differ() {
-        let format = Format::new(1, Size::Varied);
+        let format = Format::new(1);
 
-        let lengths = (1..=1_100).map(|number| data_length(&format.write("bob", 3, number, 0, None)));
+        let lengths =
+            (1..=1_100).map(|number| data_length(&format.write("bob", number, 0, 0, None, Size::Varied.body(number))));
         let (long, short): (BTreeSet<usize>, BTreeSet<usize>) = lengths.partition(|length| *length > 1_000);
 
         assert!(long.len() > 50 && long.iter().all(|length| VARIED_SDP_BYTES.contains(length)), "{long:?}");
@@ -248,9 +247,9 @@ mod tests {
 
     #[test]
     fn the_numbers_are_found_again_wherever_the_sender_stands() {
-        let format = Format::new(42, Size::Ice);
-        let message = passed_on(&format.write("bob", 0, 17, 3_500, None));
-        let arrival = Arrival { from: "alice", number: 17, time_us: 3_500 };
+        let format = Format::new(42);
+        let message = passed_on(&format.write("bob", 17, 3_500, 5, None, Body::candidate(200)));
+        let arrival = Arrival { from: "alice", number: 17, time_us: 3_500, tag: 5 };
 
         assert_eq!(format.read(&message), Some(arrival));
         let head = "{\"type\":\"signal\",\"from\":\"alice\",";
@@ -261,24 +260,24 @@ mod tests {
 
     #[test]
     fn messages_of_another_run_and_other_texts_are_none_of_ours() {
-        let message = passed_on(&Format::new(41, Size::Ice).write("bob", 0, 17, 3_500, None));
+        let message = passed_on(&Format::new(41).write("bob", 17, 3_500, 5, None, Body::candidate(200)));
 
-        assert_eq!(Format::new(42, Size::Ice).read(&message), None);
-        assert_eq!(Format::new(42, Size::Ice).read("{\"type\":\"pong\"}"), None);
+        assert_eq!(Format::new(42).read(&message), None);
+        assert_eq!(Format::new(42).read("{\"type\":\"pong\"}"), None);
     }
 
     #[test]
     fn of_an_echo_the_recipient_is_the_sender_and_of_others_it_is_not() {
-        let message = Format::new(42, Size::Ice).write("bob", 0, 17, 3_500, None);
-        let arrival = Arrival { from: "bob", number: 17, time_us: 3_500 };
+        let message = Format::new(42).write("bob", 17, 3_500, 5, None, Body::candidate(200));
+        let arrival = Arrival { from: "bob", number: 17, time_us: 3_500, tag: 5 };
 
-        assert_eq!(Format::new(42, Size::Ice).echoed().read(&message), Some(arrival));
-        assert_eq!(Format::new(42, Size::Ice).read(&message), None);
+        assert_eq!(Format::new(42).echoed().read(&message), Some(arrival));
+        assert_eq!(Format::new(42).read(&message), None);
     }
 
     #[test]
     fn an_id_is_beside_the_data_and_does_not_count() {
-        let message = Format::new(1, Size::Ice).write("bob", 0, 1, 0, Some(77));
+        let message = Format::new(1).write("bob", 1, 0, 0, Some(77), Body::candidate(200));
 
         assert_eq!(data_length(&message), ICE_BYTES);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&message).unwrap()["id"], 77);
@@ -297,7 +296,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_from_the_command_line() {
-        assert_eq!("mixed".parse(), Ok(Size::Mixed));
+        assert_eq!("varied".parse(), Ok(Size::Varied));
         assert_eq!("300".parse(), Ok(Size::Bytes(300)));
         assert!("huge".parse::<Size>().is_err());
         assert!("99999999".parse::<Size>().is_err());

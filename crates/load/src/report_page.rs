@@ -1,18 +1,8 @@
 //! A report as one HTML file that loads nothing: verdict, figures, and plots drawn by uPlot from the JSON report.
 
-use serde::Serialize;
-
 const TEMPLATE: &str = include_str!("report_page/page.html");
 const UPLOT_JS: &str = include_str!("report_page/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("report_page/uPlot.min.css");
-
-/// A moment that the plots mark.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Mark {
-    /// Seconds from the begin of the run.
-    pub(crate) at: f64,
-    pub(crate) text: String,
-}
 
 /// Renders a report. `json` is the report as `--json` writes it.
 pub(crate) fn render(table: &str, failures: &[String], json: &str) -> String {

@@ -9,9 +9,8 @@
 //! | `book` | pure: each change, when it was answered, and which residents have heard of it |
 //! | `line` | pure: who waits for the room with the line, and in which order they are let in |
 //! | `house` | the clients: what they say by the schedule, and where what they hear is written down |
-//! | `play` | the course of a run |
+//! | `play` | the course of a run, and the report on it |
 //! | `gauge`, `store` | takes readings of processes and store; pure: what the store was asked between two |
-//! | `report` | all of it, and what speaks against the servers |
 
 mod book;
 mod gauge;
@@ -19,11 +18,9 @@ mod house;
 mod line;
 mod options;
 mod play;
-mod report;
 mod seating;
 mod store;
 mod words;
 
 pub(crate) use options::RoomOptions;
 pub(crate) use play::play;
-pub(crate) use report::Report;

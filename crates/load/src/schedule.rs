@@ -3,10 +3,11 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) rate: u64,
-    pub(crate) tick_us: u64,
     pub(crate) duration_us: u64,
 }
 
+/// The grain of a schedule: what is due within it leaves together.
+pub(crate) const TICK_US: u64 = 1_000;
 const SECOND_US: u64 = 1_000_000;
 
 impl Schedule {
@@ -17,12 +18,12 @@ impl Schedule {
 
     /// When message `number` (from 0) is to be sent.
     pub(crate) fn time_us(&self, number: u64) -> u64 {
-        (number * SECOND_US).div_ceil(self.rate).next_multiple_of(self.tick_us)
+        (number * SECOND_US).div_ceil(self.rate).next_multiple_of(TICK_US)
     }
 
     /// How many messages are to have been sent by now.
     pub(crate) fn due(&self, now_us: u64) -> u64 {
-        let tick = now_us / self.tick_us * self.tick_us;
+        let tick = now_us / TICK_US * TICK_US;
         (tick * self.rate / SECOND_US + 1).min(self.total())
     }
 }
@@ -31,7 +32,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    const SCHEDULE: Schedule = Schedule { rate: 2_500, tick_us: 1_000, duration_us: 2 * SECOND_US };
+    const SCHEDULE: Schedule = Schedule { rate: 2_500, duration_us: 2 * SECOND_US };
 
     #[test]
     fn messages_are_spread_evenly_over_the_ticks() {
@@ -59,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_does_not_divide_a_second_does_not_drift() {
-        let schedule = Schedule { rate: 7_001, tick_us: 1_000, duration_us: 3_600 * SECOND_US };
+        let schedule = Schedule { rate: 7_001, duration_us: 3_600 * SECOND_US };
 
         assert_eq!(schedule.total(), 7_001 * 3_600);
         assert_eq!(schedule.time_us(7_001 * 1_800), 1_800 * SECOND_US);

@@ -12,9 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use crate::compare::Certificate;
-use crate::drill::DrillOptions;
+use crate::exchange::TrafficOptions;
 use crate::fleet::FleetOptions;
-use crate::traffic::TrafficOptions;
 
 /// The options that scenarios have in common.
 #[derive(Args)]
@@ -23,8 +22,6 @@ pub(crate) struct Common {
     pub(crate) fleet: FleetOptions,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
-    #[command(flatten)]
-    pub(crate) drill: DrillOptions,
 }
 
 /// Reads options as a command line has them.

@@ -11,7 +11,7 @@ const MOST_STEPS: u64 = 300;
 const SPARE_STEPS: u64 = 120;
 
 /// Things that begin, and are done or fail some time later; by steps from the begin of the run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Timeline {
     step_us: u64,
     steps: Vec<Step>,
@@ -92,9 +92,9 @@ impl Timeline {
     }
 
     fn step(&mut self, at_us: u64) -> Option<&mut Step> {
-        let number = usize::try_from((at_us / self.step_us).min(MOST_STEPS + SPARE_STEPS)).ok()?;
+        let number = usize::try_from((at_us / self.step_us.max(1)).min(MOST_STEPS + SPARE_STEPS)).ok()?;
         while self.steps.len() <= number {
-            self.steps.push(Step { begun: 0, failed: 0, took: Latencies::new().ok()? });
+            self.steps.push(Step { begun: 0, failed: 0, took: Latencies::default() });
         }
         self.steps.get_mut(number)
     }

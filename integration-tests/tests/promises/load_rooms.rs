@@ -15,10 +15,13 @@ async fn each_change_is_heard_by_all_who_stay_the_line_moves_in_order_and_a_limi
     let run = mesh_load(&mesh.dir, &[&rooms[..], &line].concat()).await;
 
     let changes = &run.report["changes"];
-    assert_eq!((&changes["begun"], &changes["refused"], &changes["unanswered"]), (&json!(200), &json!(0), &json!(0)));
+    assert_eq!(
+        (&changes["begun"], &changes["refused"], &run.report["unanswered"]),
+        (&json!(200), &json!(0), &json!(0))
+    );
     // Where an event was late, the whole state has told of it.
     let told = changes["heard"].as_u64().unwrap() + changes["heard_by_state"].as_u64().unwrap();
-    assert_eq!((told, &changes["unheard"], &changes["doubled"]), (200 * 5, &json!(0), &json!(0)));
+    assert_eq!((told, &run.report["unheard"], &changes["doubled"]), (200 * 5, &json!(0), &json!(0)));
     assert_eq!(
         run.report["join_us"]["count"].as_u64().unwrap() + run.report["leave_us"]["count"].as_u64().unwrap(),
         160

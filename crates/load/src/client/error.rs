@@ -42,15 +42,6 @@ impl ConnectError {
             _ => None,
         }
     }
-
-    /// A few words for a table of reasons, the same for all of a kind.
-    pub(crate) fn short(&self) -> String {
-        match self {
-            Self::Network { source, .. } | Self::NoHost(source) | Self::Tls(source) => source.kind().to_string(),
-            Self::Upgrade(error) => short(error),
-            other => other.to_string(),
-        }
-    }
 }
 
 /// How long a refusal asks its client to wait.

@@ -18,7 +18,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = [2_000, 10_000, 30_000],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub rates: Vec<u64>,
-    /// What the messages are: ice (200 bytes), sdp (3,000), mixed, varied, or a number of bytes.
+    /// What the messages are: ice (200 bytes), sdp (3,000), varied, or a number of bytes.
     #[arg(long, value_delimiter = ',', default_value = "ice,sdp")]
     pub sizes: Vec<Size>,
     /// How long each rate of each size is measured, after a second that does not count.
@@ -79,7 +79,6 @@ fn name(size: Size) -> String {
     match size {
         Size::Ice => "ICE".to_owned(),
         Size::Sdp => "SDP".to_owned(),
-        Size::Mixed => "mixed".to_owned(),
         Size::Varied => "varied".to_owned(),
         Size::Bytes(bytes) => format!("{bytes} bytes"),
     }

@@ -157,7 +157,6 @@ mod tests {
     use super::super::steady::Steady;
     use super::*;
     use crate::latency::Percentiles;
-    use crate::ledger::Totals;
     use crate::testing;
 
     fn options() -> Options {
@@ -168,7 +167,7 @@ mod tests {
     fn run(contestant: Contestant, round: u32, value: f64, complaint: Option<&str>) -> Run<Steady> {
         let ms = value as u64 * 1_000;
         let figures = Figures {
-            messages: Totals::default(),
+            messages: BTreeMap::new(),
             delivered_share: 1.0,
             latency_us: Percentiles { count: 1, p50: ms, p90: ms, p99: ms, p99_9: ms, max: ms },
             front_us: value,

@@ -1,4 +1,4 @@
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -8,10 +8,10 @@ use super::contestant::Contestant;
 use super::options::Cell;
 use super::stage::Target;
 use crate::costs::Costs;
-use crate::fleet::{Fleet, FleetOptions};
+use crate::exchange::{Exchange, Pairs, RunOptions, Settings, TrafficOptions};
+use crate::fleet::FleetOptions;
 use crate::latency::Percentiles;
-use crate::ledger::Totals;
-use crate::traffic::{Books, Findings, Sender, TrafficOptions, Wanted};
+use crate::report::Report;
 
 /// The share of the rate that has to be delivered while it is measured, for the run to count: what comes later is late
 /// at the end, and was at the begin.
@@ -33,9 +33,10 @@ pub(super) struct Steady {
 }
 
 /// The figures of a run.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
-    pub(super) messages: Totals,
+    /// By what became of them.
+    pub(super) messages: BTreeMap<String, u64>,
     /// Delivered while it was measured, as a share of what the rate asks for.
     pub(super) delivered_share: f64,
     pub(super) latency_us: Percentiles,
@@ -75,7 +76,7 @@ impl Steady {
     }
 
     fn stolen_percent(&self) -> f64 {
-        self.figures.map_or(0.0, |figures| figures.stolen_percent)
+        self.figures.as_ref().map_or(0.0, |figures| figures.stolen_percent)
     }
 
     /// A few words on how it went.
@@ -105,36 +106,33 @@ pub(super) fn fleet_of(clients: u32) -> Result<FleetOptions> {
 async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Result<Steady> {
     let defaults = Defaults::try_parse_from(["compare"])?.traffic;
     let Cell { size, rate } = cell;
-    let traffic = TrafficOptions { rate, seconds, size, warmup: WARMUP_SECONDS, ..defaults };
-    let options = fleet_of(clients)?;
-    let books = Books::new(&options, &traffic, Wanted::default())?;
-    let books = Rc::new(if target.contestant == Contestant::Echo { books.of_an_echo() } else { books });
-    let fleet = Fleet::connect(target.plan(&options, CONNECT_RATE)?, &books).await?;
-    let sending = Sender::new(&books, &fleet, &traffic)?.run(&target.watched).await?;
-    books.settle(traffic.settle()).await;
-    let findings = Findings::new(&traffic, &fleet, &books, sending);
-    books.expect_endings();
-    fleet.close();
+    let run = RunOptions { seconds, warmup: WARMUP_SECONDS, ..defaults.run };
+    let traffic = TrafficOptions { rate, size, run };
+    let fleet = fleet_of(clients)?;
+    let is_echo = target.contestant == Contestant::Echo;
+    let settings = Settings { is_echo, ..Settings::new(&traffic.run, rate) };
+    let exchange = Exchange::new(&fleet, settings, Pairs::new(clients, &traffic))?;
+    let plan = target.plan(&fleet, CONNECT_RATE)?;
+    let record = exchange.play(plan, &target.watched, async { Ok(()) }).await?;
 
-    let mut complaints = findings.failures(&traffic);
-    complaints.extend(findings.closed_failures());
-    if findings.errors() > 0 {
-        complaints.push(format!("{} errors", findings.errors()));
+    let mut report = Report::default();
+    record.judge(&mut report, false);
+    report.fail_if(record.count("errors", "errors"), "errors");
+    let delivered_share = record.count("generator", "in_time") as f64 / (rate * seconds) as f64;
+    if delivered_share < MIN_DELIVERED {
+        report.fail(format!("only {:.1}% delivered in time", delivered_share * 100.0));
     }
-    if findings.delivered_share() < MIN_DELIVERED {
-        complaints.push(format!("only {:.1}% delivered in time", findings.delivered_share() * 100.0));
-    }
-    let costs = findings.costs().context("no process was watched")?;
+    let costs = record.costs.as_ref().context("no process was watched")?;
     let figures = Figures {
-        messages: findings.messages(),
-        delivered_share: findings.delivered_share(),
-        latency_us: *findings.latency(),
+        messages: record.group("messages"),
+        delivered_share,
+        latency_us: record.percentiles("latency"),
         front_us: per_message(costs, target.front()).context("the front has ended")?,
         whole_us: per_message(costs, "all").filter(|_| target.contestant.has_nodes()),
-        generator_percent: findings.own_cpu_share() * 100.0,
+        generator_percent: record.count("generator", "cpu_us") as f64 / 1e4 / seconds as f64,
         stolen_percent: costs.stolen_percent,
     };
-    Ok(Steady { figures: Some(figures), complaints })
+    Ok(Steady { figures: Some(figures), complaints: report.failures })
 }
 
 #[cfg(test)]
@@ -142,7 +140,7 @@ impl Steady {
     /// A run with this share of the machine's time stolen, in percent.
     pub(super) fn disturbed(stolen_percent: f64) -> Self {
         let figures = Figures {
-            messages: Totals::default(),
+            messages: BTreeMap::new(),
             delivered_share: 1.0,
             latency_us: Percentiles::default(),
             front_us: 0.0,

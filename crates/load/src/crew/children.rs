@@ -7,8 +7,9 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::gate::{GO, READY};
-use super::{Gate, Part, Share};
+use super::{Gate, Share};
 use crate::progress::progress;
+use crate::record::Record;
 
 /// What is kept of a process's complaints.
 const MAX_COMPLAINT_BYTES: u64 = 64 * 1024;
@@ -54,7 +55,7 @@ impl Children {
     }
 
     /// Waits until all are ready, opens the gate for all at once, and merges what they find.
-    pub(super) async fn work<P: Part>(mut self, gate: Gate) -> Result<P> {
+    pub(super) async fn work(mut self, gate: Gate) -> Result<Record> {
         let bar = progress(self.0.len() as u64, "connecting");
         for process in &mut self.0 {
             process.wait_until_ready().await?;
@@ -75,10 +76,10 @@ impl Children {
         for process in self.0 {
             working.spawn(process.finish());
         }
-        let mut whole: Option<P> = None;
+        let mut whole: Option<Record> = None;
         while let Some(line) = working.join_next().await {
             let line = line.context("a load process was given up")??;
-            let part: P = serde_json::from_str(&line).context("a load process's findings are not understood")?;
+            let part: Record = serde_json::from_str(&line).context("a load process's findings are not understood")?;
             match &mut whole {
                 Some(whole) => whole.absorb(part),
                 None => whole = Some(part),

@@ -1,53 +1,65 @@
 use std::ops::Range;
 
-use super::page::Counts;
-use super::tally::Sample;
-use crate::traffic::Arrival;
+use super::servers::{Counts, Sample};
+use crate::exchange::{Arrival, Recording};
+use crate::latency::p99_us;
 
 /// The grain at which late messages are looked for.
 const SLICE_US: u64 = 100_000;
+/// A latency up to this is fine, whatever it was before.
+const FINE_US: u64 = 20_000;
 
-/// The course of a run, as far as it shows what an act has brought about.
-pub(super) struct Course<'a> {
-    /// In the order of their times.
-    pub(super) samples: &'a [Sample],
-    /// In the order of their times.
-    pub(super) arrivals: &'a [Arrival],
-    /// When the harness stood still, in the order of their times.
-    pub(super) stalls: &'a [Range<u64>],
+/// The course of a run, as far as it shows what an act has brought about. All lists are in the order of their times.
+pub(crate) struct Course<'a> {
+    /// Of the servers; empty where they are not known.
+    pub(crate) samples: &'a [Sample],
+    pub(crate) recording: &'a Recording,
     /// At all nodes together, when nothing is the matter.
-    pub(super) sessions: u64,
+    pub(crate) sessions: u64,
     /// A latency above this is an outlier; the harness's own stalls are not counted in.
-    pub(super) late_us: u64,
+    pub(crate) late_us: u64,
 }
 
 /// What an act brought about; times from its begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Effect {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effect {
     /// What the servers counted meanwhile.
-    pub(super) counts: Counts,
+    pub(crate) counts: Counts,
     /// Until the last session moved.
-    pub(super) last_move_us: Option<u64>,
+    pub(crate) last_move_us: Option<u64>,
     /// Until every session was at one node, and stayed so; `None` when that has not come to be.
-    pub(super) complete_us: Option<u64>,
+    pub(crate) complete_us: Option<u64>,
     /// Until the last tenth of a second in which more than 1 in 100 messages were late; 0 when there was none, `None`
     /// when that was the last one.
-    pub(super) quiet_us: Option<u64>,
+    pub(crate) quiet_us: Option<u64>,
+    /// Sockets of clients that ended.
+    pub(crate) sockets_lost: u64,
+    /// Clients that came back, and when the last of them did.
+    pub(crate) returned: u64,
+    pub(crate) last_return_us: Option<u64>,
 }
 
 impl Effect {
     /// Until all of that was over; `None` when it is not.
-    pub(super) fn settled_us(&self) -> Option<u64> {
-        Some(self.complete_us?.max(self.quiet_us?).max(self.last_move_us.unwrap_or(0)))
+    pub(crate) fn settled_us(&self) -> Option<u64> {
+        let last = self.last_move_us.max(self.last_return_us).unwrap_or(0);
+        Some(self.complete_us?.max(self.quiet_us?).max(last))
     }
 }
 
-impl Course<'_> {
+impl<'a> Course<'a> {
+    /// The course of a run that was calm until `calm` ended. `calm` is part of the measured time.
+    pub(crate) fn new(samples: &'a [Sample], recording: &'a Recording, sessions: u64, calm: &Range<u64>) -> Self {
+        let before = between(&recording.arrivals, calm, |arrival| arrival.at_us);
+        let calm_us = p99_us(before.iter().map(|arrival| arrival.latency_us).collect()).unwrap_or(0);
+        Self { samples, recording, sessions, late_us: FINE_US.max(2 * calm_us) }
+    }
+
     /// What happened from an act to the next one.
-    pub(super) fn effect(&self, window: Range<u64>) -> Effect {
+    pub(crate) fn effect(&self, window: Range<u64>) -> Effect {
         let from = self.samples.partition_point(|sample| sample.at_us < window.start);
         let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);
-        // The last sample before the window, and those in it.
+        // The last sample before the window, and the window's own.
         let samples = &self.samples[from.saturating_sub(1)..to];
         let last_move_us = samples
             .windows(2)
@@ -55,15 +67,26 @@ impl Course<'_> {
             .find(|pair| pair[0].counts.moved() < pair[1].counts.moved())
             .map(|pair| pair[1].at_us - window.start);
         let counts = match (samples.first(), samples.last()) {
-            (Some(first), Some(last)) => last.counts - first.counts,
+            (Some(first), Some(last)) => last.counts.since(first.counts),
             _ => Counts::default(),
         };
-        let complete_us = self.complete_us(&self.samples[from..to], window.start);
-        Effect { counts, last_move_us, complete_us, quiet_us: self.quiet_us(&window) }
+        let returned = between(&self.recording.returned_us, &window, |at_us| *at_us);
+        Effect {
+            counts,
+            last_move_us,
+            complete_us: self.complete_us(&self.samples[from..to], window.start),
+            quiet_us: self.quiet_us(&window),
+            sockets_lost: between(&self.recording.closed_us, &window, |at_us| *at_us).len() as u64,
+            returned: returned.len() as u64,
+            last_return_us: returned.last().map(|at_us| at_us - window.start),
+        }
     }
 
     /// Until every session is at a node, and stays so.
     fn complete_us(&self, samples: &[Sample], begin_us: u64) -> Option<u64> {
+        if self.samples.is_empty() {
+            return Some(0);
+        }
         let complete = samples.iter().rev().take_while(|sample| sample.sessions == self.sessions).count();
         match samples.len() - complete {
             0 => Some(0),
@@ -77,8 +100,8 @@ impl Course<'_> {
         let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
         let (mut arrived, mut overdue) = (vec![Share::default(); slices], vec![Share::default(); slices]);
         // What arrives after the window may have been missed in it.
-        let first = self.arrivals.partition_point(|arrival| arrival.at_us < window.start);
-        for arrival in &self.arrivals[first..] {
+        let first = self.recording.arrivals.partition_point(|arrival| arrival.at_us < window.start);
+        for arrival in &self.recording.arrivals[first..] {
             let is_late = self.is_late(arrival);
             let due_us = arrival.at_us.saturating_sub(u64::from(arrival.latency_us)) + self.late_us;
             for (shares, at_us) in [(&mut arrived, arrival.at_us), (&mut overdue, due_us)] {
@@ -99,8 +122,8 @@ impl Course<'_> {
             return false;
         }
         let sent_us = arrival.at_us.saturating_sub(latency_us);
-        let first = self.stalls.partition_point(|stall| stall.end <= sent_us);
-        let stalls = self.stalls[first..].iter().take_while(|stall| stall.start < arrival.at_us);
+        let first = self.recording.stalls.partition_point(|stall| stall.end <= sent_us);
+        let stalls = self.recording.stalls[first..].iter().take_while(|stall| stall.start < arrival.at_us);
         let stalled_us: u64 = stalls.map(|stall| stall.end.min(arrival.at_us) - stall.start.max(sent_us)).sum();
         latency_us - stalled_us > self.late_us
     }
@@ -124,11 +147,11 @@ impl Share {
     }
 }
 
-/// The arrivals within a time.
-pub(super) fn between<'a>(arrivals: &'a [Arrival], window: &Range<u64>) -> &'a [Arrival] {
-    let from = arrivals.partition_point(|arrival| arrival.at_us < window.start);
-    let to = arrivals.partition_point(|arrival| arrival.at_us < window.end).max(from);
-    &arrivals[from..to]
+/// The items of an ordered list within a time.
+pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
+    let from = items.partition_point(|item| at_us(item) < window.start);
+    let to = items.partition_point(|item| at_us(item) < window.end).max(from);
+    &items[from..to]
 }
 
 #[cfg(test)]
@@ -136,8 +159,10 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000;
-    const NO_COUNTS: Counts = Counts { handoffs: 0, attached: 0, resends: 0, edge_resends: 0, filtered_repeats: 0 };
-    const NOTHING: Effect = Effect { counts: NO_COUNTS, last_move_us: None, complete_us: Some(0), quiet_us: Some(0) };
+
+    fn nothing() -> Effect {
+        Effect { complete_us: Some(0), quiet_us: Some(0), ..Effect::default() }
+    }
 
     /// A sample each 100 ms, as (sessions moved so far, sessions at the nodes).
     fn samples(states: &[(u64, u64)]) -> Vec<Sample> {
@@ -151,20 +176,25 @@ mod tests {
 
     fn effect(states: &[(u64, u64)], arrivals: &[Arrival], window_ms: Range<u64>) -> Effect {
         let samples = samples(states);
-        let stalls = [700 * MS..710 * MS, 720 * MS..725 * MS];
-        let course = Course { samples: &samples, arrivals, stalls: &stalls, sessions: 10, late_us: 20 * MS };
+        let recording = Recording {
+            arrivals: arrivals.to_vec(),
+            closed_us: vec![1_000 * MS, 1_100 * MS],
+            returned_us: vec![1_300 * MS, 1_400 * MS],
+            stalls: vec![700 * MS..710 * MS, 720 * MS..725 * MS],
+        };
+        let course = Course { samples: &samples, recording: &recording, sessions: 10, late_us: 20 * MS };
         course.effect(window_ms.start * MS..window_ms.end * MS)
     }
 
     fn arrival(at_ms: u64, latency_ms: u32) -> Arrival {
-        Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000, receiver: 0 }
+        Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000 }
     }
 
     #[test]
     fn nothing_happens_and_all_is_settled_at_once() {
         let effect = effect(&[(5, 10), (5, 10), (5, 10)], &[arrival(150, 3)], 100..300);
 
-        assert_eq!(effect, NOTHING);
+        assert_eq!(effect, nothing());
     }
 
     #[test]
@@ -210,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_caught_by_the_next_act_is_no_effect_of_this_one() {
-        assert_eq!(effect(&[(0, 10); 8], &[arrival(900, 505)], 100..400), NOTHING);
+        assert_eq!(effect(&[(0, 10); 8], &[arrival(900, 505)], 100..400), nothing());
     }
 
     #[test]
@@ -229,7 +259,7 @@ mod tests {
         let arrivals = [arrival(90, 500), arrival(310, 500)];
         let effect = effect(&[(0, 9), (1, 10), (1, 10), (2, 7)], &arrivals, 150..300);
 
-        assert_eq!(effect, NOTHING);
+        assert_eq!(effect, nothing());
     }
 
     #[test]
@@ -237,5 +267,13 @@ mod tests {
         let effect = effect(&[(0, 10)], &[], 50..60);
 
         assert_eq!((effect.counts, effect.last_move_us), (Counts::default(), None));
+    }
+
+    #[test]
+    fn clients_that_come_back_keep_it_from_being_settled() {
+        let effect = effect(&[(0, 10); 20], &[], 1_050..1_900);
+
+        assert_eq!((effect.sockets_lost, effect.returned), (1, 2));
+        assert_eq!(effect.settled_us(), Some(350 * MS));
     }
 }

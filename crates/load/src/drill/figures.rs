@@ -3,23 +3,10 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::Load;
 use super::course::{Course, between};
-use super::report::{FINE_US, latencies};
-use super::tally::Sample;
+use super::load::{Evidence, Load};
+use crate::exchange::Arrival;
 use crate::latency::p99_us;
-use crate::ledger::Totals;
-use crate::traffic::{AckTotals, Books, Recording, Returns};
-
-/// All that a run has brought to light. Times are those of the run's clock.
-pub(super) struct Evidence {
-    pub(super) begin_us: u64,
-    pub(super) fault_us: Range<u64>,
-    pub(super) end_us: u64,
-    pub(super) sent_share: f64,
-    pub(super) samples: Vec<Sample>,
-    pub(super) recording: Recording,
-}
 
 /// What became of a load, and of the sessions meanwhile.
 #[derive(Clone, Debug)]
@@ -83,48 +70,40 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub(super) fn new(load: &Load, books: &Books, evidence: &Evidence) -> Self {
-        let Evidence { begin_us, fault_us, end_us, recording, samples, .. } = evidence;
+    pub(super) fn new(load: &Load, evidence: &Evidence, fault_us: Range<u64>) -> Self {
+        let Evidence { measured_us, recording, samples, record, totals, acks, returns } = evidence;
         let arrivals = &recording.arrivals;
-        let calm_p99 = p99_us(latencies(between(arrivals, &(*begin_us..fault_us.start)), |_| true)).unwrap_or(0);
-        let course = Course {
-            samples,
-            arrivals,
-            stalls: &recording.stalls,
-            sessions: u64::from(load.clients),
-            late_us: FINE_US.max(2 * calm_p99),
-        };
-        let last_us = samples.last().map_or(*end_us, |sample| sample.at_us + 1).max(*end_us);
+        let calm_us = measured_us.start..fault_us.start;
+        let p99 = |arrivals: &[Arrival]| p99_us(arrivals.iter().map(|arrival| arrival.latency_us).collect());
+        let course = Course::new(samples, recording, u64::from(load.clients), &calm_us);
+        let last_us = samples.last().map_or(measured_us.end, |sample| sample.at_us + 1).max(measured_us.end);
         let effect = course.effect(fault_us.start..last_us);
-        let Totals { sent, delivered, lost, copied, doubled, swapped, .. } = books.totals();
-        let AckTotals { unanswered, untrue, .. } = books.ack_totals();
-        let Returns { sent_away, returned, resumed, sent_again, .. } = books.returns();
         let us = Duration::from_micros;
         Self {
             load: load.clone(),
-            sent_share: evidence.sent_share,
-            sent,
-            delivered,
-            lost,
-            doubled,
-            copied,
-            swapped,
-            foreign: books.foreign(),
-            unanswered,
-            untrue,
-            errors: books.errors(),
-            other_frames: books.others(),
-            closed: books.closed(),
-            sent_away,
-            returned,
-            resumed,
-            sent_again,
+            sent_share: record.sent_share(),
+            sent: totals.sent,
+            delivered: totals.delivered,
+            lost: totals.lost,
+            doubled: totals.doubled,
+            copied: totals.copied,
+            swapped: totals.swapped,
+            foreign: record.count("foreign", "messages"),
+            unanswered: acks.unanswered,
+            untrue: acks.untrue,
+            errors: record.count("errors", "errors"),
+            other_frames: record.group("received"),
+            closed: record.group("closed"),
+            sent_away: returns.sent_away,
+            returned: returns.returned,
+            resumed: returns.resumed,
+            sent_again: returns.sent_again,
             moved: effect.counts.moved(),
-            resends: effect.counts.resends + effect.counts.edge_resends,
-            filtered: effect.counts.filtered_repeats,
+            resends: effect.counts.resends,
+            filtered: effect.counts.filtered,
             longest: us(arrivals.iter().map(|arrival| u64::from(arrival.latency_us)).max().unwrap_or(0)),
-            p99: us(p99_us(latencies(arrivals, |_| true)).unwrap_or(0)),
-            calm_p99: us(calm_p99),
+            p99: us(p99(arrivals).unwrap_or(0)),
+            calm_p99: us(p99(between(arrivals, &calm_us, |arrival| arrival.at_us)).unwrap_or(0)),
             fault: us(fault_us.end - fault_us.start),
             settled: effect.settled_us().map(us),
             is_complete: effect.complete_us.is_some(),

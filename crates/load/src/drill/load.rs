@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,12 +9,13 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::figures::{Evidence, Figures};
-use super::sampler::Sampler;
+use super::figures::Figures;
+use super::servers::{Sample, Sampler};
+use crate::clock::Clock;
+use crate::exchange::{AckTotals, Exchange, Pairs, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions, Via};
 use crate::message::Size;
-use crate::pairs::Pairing;
-use crate::traffic::{Books, Sender, TrafficOptions, Wanted};
+use crate::record::Record;
 
 /// Before the fault, so that there is something to compare with.
 const BEFORE: Duration = Duration::from_secs(2);
@@ -22,10 +24,10 @@ const DRAWN_FROM: f64 = 0.4;
 /// After the fault, so that its effects show.
 const AFTER: Duration = Duration::from_secs(3);
 /// A fault that lasts longer is not one that ends.
-const MOST_SECONDS: u64 = 180;
-/// After the end, for what is still under way: hold time and 5 s.
+const MAX_SECONDS: u64 = 180;
+/// After the end, for late messages: hold time and 5 s.
 const SETTLE_MS: u64 = 25_000;
-/// The share of messages that ask for an ack, where not all do.
+/// The share of messages that ask for an ack, where clients do not come back.
 const ACK_SHARE: f64 = 0.2;
 
 /// Clients that write to each other at a fixed rate while something is done to their mesh.
@@ -33,7 +35,7 @@ const ACK_SHARE: f64 = 0.2;
 pub struct Load {
     /// How many; they come in pairs.
     pub clients: u32,
-    /// Messages a second of all of them together.
+    /// Messages per second of all clients together.
     pub rate: u64,
     /// How long they write at least. They go on until the fault has been over for 3 s.
     pub seconds: u64,
@@ -42,6 +44,18 @@ pub struct Load {
     /// Clients whose socket ends come back with their resume token, ask for an ack of each message, and send again what
     /// has none.
     pub come_back: bool,
+}
+
+/// All that a run has brought to light. Times are those of the run's clock.
+pub(crate) struct Evidence {
+    /// From the begin of the measured time to the end of the sending.
+    pub(crate) measured_us: Range<u64>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) recording: Recording,
+    pub(crate) record: Record,
+    pub(crate) totals: Totals,
+    pub(crate) acks: AckTotals,
+    pub(crate) returns: Returns,
 }
 
 impl Load {
@@ -71,22 +85,12 @@ impl Load {
     }
 
     fn traffic(&self) -> TrafficOptions {
-        TrafficOptions {
-            rate: self.rate,
-            seconds: MOST_SECONDS,
-            warmup: 0,
-            size: Size::Varied,
-            pairs: Pairing::Random,
-            seed: self.seed,
-            tick_us: 1_000,
-            settle_ms: SETTLE_MS,
-            max_lost: 0,
-            min_sent: 0.0,
-        }
+        let run = RunOptions { seconds: MAX_SECONDS, warmup: 0, seed: self.seed, settle_ms: SETTLE_MS };
+        TrafficOptions { rate: self.rate, size: Size::Varied, run }
     }
 }
 
-/// Puts the load on the mesh that runs in `dir`, does `fault` to it at the moment that the seed draws, and tells what
+/// Puts the load on the mesh that runs in `dir`, does `fault` to it at the moment that the seed draws, and returns what
 /// became of the messages, and what `fault` returned.
 ///
 /// # Errors
@@ -96,36 +100,56 @@ pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
 }
 
 async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
-    let (fleet, traffic) = (load.fleet(dir), load.traffic());
-    fleet.check_pairs(1)?;
-    let wanted = Wanted { ack_share: if load.come_back { 1.0 } else { ACK_SHARE }, recording: true };
-    let books = Rc::new(Books::new(&fleet, &traffic, wanted)?);
-    let fleet = Fleet::connect(fleet.plan()?.0, &books).await?;
-    let sampler = Sampler::begin(dir, books.clock, u64::from(load.clients)).await?;
-    let (all_settled, stop) = oneshot::channel();
-    let sampling = spawn_local(sampler.run(stop));
-
-    let sender = Sender::new(&books, &fleet, &traffic)?;
-    let begin_us = sender.measured_from_us();
+    let ack_share = if load.come_back { 1.0 } else { ACK_SHARE };
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let (mut returned, mut fault_us) = (None, begin_us..begin_us);
-    let over = async {
-        books.clock.until_us(begin_us + us(load.fault_at())).await;
-        fault_us.start = books.clock.now_us();
-        returned = Some(fault.await);
-        fault_us.end = books.clock.now_us();
+    let mut fault_us: Range<u64> = 0..0;
+    let act = async |clock: Clock, begin_us: u64, _: &Fleet| {
+        clock.until_us(begin_us + us(load.fault_at())).await;
+        fault_us.start = clock.now_us();
+        let returned = fault.await;
+        fault_us.end = clock.now_us();
         let seconds_are_over_us = begin_us + us(Duration::from_secs(load.seconds));
-        books.clock.until_us(seconds_are_over_us.max(fault_us.end + us(AFTER))).await;
+        clock.until_us(seconds_are_over_us.max(fault_us.end + us(AFTER))).await;
+        returned
     };
-    let sent_share = sender.run_until(over).await?;
-    let end_us = books.clock.now_us();
-    let returned = returned.with_context(|| format!("the fault was not over within {MOST_SECONDS} s"))?;
-    books.settle(traffic.settle()).await;
-    drop(all_settled);
-    let samples = sampling.await.context("the sampler was stopped")?;
+    let (evidence, returned): (_, Option<T>) = put(&load.fleet(dir), &load.traffic(), ack_share, act).await?;
+    let returned = returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
+    Ok((Figures::new(load, &evidence, fault_us), returned))
+}
 
-    books.expect_endings();
-    fleet.close();
-    let evidence = Evidence { begin_us, fault_us, end_us, sent_share, samples, recording: books.take_recording() };
-    Ok((Figures::new(load, &books, &evidence), returned))
+/// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the clock, the begin of the
+/// measured time and the clients.
+pub(crate) async fn put<T>(
+    fleet: &FleetOptions,
+    traffic: &TrafficOptions,
+    ack_share: f64,
+    act: impl AsyncFnOnce(Clock, u64, &Fleet) -> T,
+) -> Result<(Evidence, Option<T>)> {
+    fleet.check_pairs(1)?;
+    let settings = Settings { ack_share, is_recorded: true, ..Settings::new(&traffic.run, traffic.rate) };
+    let exchange = Exchange::new(fleet, settings, Pairs::new(fleet.clients, traffic))?;
+    let (plan, watched) = fleet.plan()?;
+    let clients = exchange.connect(plan).await?;
+    let (all_settled, stop) = oneshot::channel();
+    let sampling = match &fleet.dir {
+        Some(dir) => Some(Sampler::begin(dir, exchange.clock, u64::from(fleet.clients)).await?.run(stop)),
+        None => None,
+    };
+    let sampling = sampling.map(spawn_local);
+
+    let begin_us = exchange.clock.now_us() + traffic.run.warmup * 1_000_000;
+    let mut returned = None;
+    let over = async { returned = Some(act(exchange.clock, begin_us, &clients).await) };
+    exchange.run(&watched, over).await?;
+    exchange.settle().await;
+    drop(all_settled);
+    let samples = match sampling {
+        Some(sampling) => sampling.await.context("the sampler was stopped")?,
+        None => Vec::new(),
+    };
+    let (totals, acks, returns) = (exchange.totals(), exchange.ack_totals(), exchange.returns());
+    let (end_us, recording) = (exchange.end_us(), exchange.take_recording());
+    let record = Rc::clone(&exchange).finish(clients);
+    let measured_us = begin_us..end_us;
+    Ok((Evidence { measured_us, samples, recording, record, totals, acks, returns }, returned))
 }

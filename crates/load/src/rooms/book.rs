@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Result;
 use serde::Serialize;
 
 use super::seating::Seating;
@@ -74,9 +73,9 @@ pub(super) enum Act {
 }
 
 impl Book {
-    pub(super) fn new(seating: Seating) -> Result<Self> {
+    pub(super) fn new(seating: Seating) -> Self {
         let clients = seating.clients();
-        Ok(Self {
+        Self {
             seating,
             stand_by_client: vec![Stand::Out; clients],
             last_leave_by_client: vec![None; clients],
@@ -84,10 +83,10 @@ impl Book {
             next: 0,
             measured_from_us: u64::MAX,
             counts: Counts::default(),
-            joins: Latencies::new()?,
-            leaves: Latencies::new()?,
-            events: Latencies::new()?,
-        })
+            joins: Latencies::default(),
+            leaves: Latencies::default(),
+            events: Latencies::default(),
+        }
     }
 
     /// Times of changes that begin from now on count.
@@ -275,7 +274,7 @@ mod tests {
 
     /// One room; 0 and 1 are residents, 2 and 3 visitors, all inside.
     fn book() -> Book {
-        let mut book = Book::new(Seating::new(4, &options(&["--rooms=1"]).unwrap())).unwrap();
+        let mut book = Book::new(Seating::new(4, &options(&["--rooms=1"]).unwrap()));
         for client in 0..4 {
             book.enters(client, 0);
             book.joined(client, None, 10);

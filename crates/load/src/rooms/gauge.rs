@@ -7,8 +7,8 @@ use signaling_devmesh::MeshFile;
 use tokio::time::{Instant, sleep};
 
 use super::store::{self, StoreCosts};
-use crate::churn::{Leftover, Stock};
 use crate::costs::{Costs, Reading};
+use crate::leftovers::{Leftover, Stock};
 use crate::watch::Watch;
 
 /// How often to look whether servers have put things away.

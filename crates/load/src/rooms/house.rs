@@ -1,5 +1,6 @@
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Waker};
 
@@ -13,9 +14,7 @@ use super::words::{self, Heard};
 use crate::client::{Client, Sent};
 use crate::clock::Clock;
 use crate::fleet::{FleetOptions, Listener};
-use crate::latency::Latencies;
-use crate::merge::add_counts;
-use crate::timeline::Timeline;
+use crate::record::Record;
 
 /// Requests of the line are numbered from here on, apart from the changes of the book.
 const LINE_IDS: u64 = 1 << 40;
@@ -25,13 +24,7 @@ pub(super) struct House {
     pub(super) clock: Clock,
     pub(super) book: RefCell<Book>,
     pub(super) line: RefCell<Line>,
-    pub(super) timeline: RefCell<Timeline>,
-    pub(super) lateness: RefCell<Latencies>,
-    pub(super) start_us: Cell<u64>,
-    measured_from_us: Cell<u64>,
-    /// Errors by code, other frames by type.
-    pub(super) others: RefCell<BTreeMap<String, u64>>,
-    pub(super) closed: RefCell<BTreeMap<String, u64>>,
+    pub(super) record: RefCell<Record>,
     pub(super) largest_bytes: Cell<usize>,
     is_over: Cell<bool>,
     rooms: Vec<String>,
@@ -50,14 +43,9 @@ impl House {
         let name = |number: usize| (fleet.client_id(number), number);
         Ok(Self {
             clock: Clock::start(),
-            book: RefCell::new(Book::new(seating.clone())?),
-            line: RefCell::new(Line::new(line)?),
-            timeline: RefCell::new(Timeline::lasting(options.warmup + options.seconds)),
-            lateness: RefCell::new(Latencies::new()?),
-            start_us: Cell::new(0),
-            measured_from_us: Cell::new(u64::MAX),
-            others: RefCell::default(),
-            closed: RefCell::default(),
+            book: RefCell::new(Book::new(seating.clone())),
+            line: RefCell::new(Line::new(line)),
+            record: RefCell::new(Record::lasting(options.run.warmup + options.run.seconds)),
             largest_bytes: Cell::new(0),
             is_over: Cell::new(false),
             rooms: (0..options.rooms).map(|room| format!("{}-room-{room}", fleet.prefix)).collect(),
@@ -70,11 +58,11 @@ impl House {
         })
     }
 
-    /// What begins from this moment on is measured.
-    pub(super) fn measure_from(&self, at_us: u64) {
-        self.measured_from_us.set(at_us);
-        self.book.borrow_mut().measure_from(at_us);
-        self.line.borrow_mut().measure_from(at_us);
+    /// The schedule begins; what begins within `measured_us` is measured.
+    pub(super) fn begin(&self, start_us: u64, measured_us: Range<u64>) {
+        self.book.borrow_mut().measure_from(measured_us.start);
+        self.line.borrow_mut().measure_from(measured_us.start);
+        self.record.borrow_mut().begin(start_us, measured_us);
     }
 
     /// Changes that were answered so far, and seats that were given on.
@@ -109,7 +97,7 @@ impl House {
     pub(super) fn turn(&self, client: usize, at_us: u64) {
         let turn = self.book.borrow_mut().turn(client, at_us);
         let Some((number, act)) = turn else { return };
-        self.timeline.borrow_mut().begun(at_us - self.start_us.get());
+        self.record.borrow_mut().begun(at_us);
         let room = self.room_of(client);
         self.say(
             client,
@@ -118,9 +106,7 @@ impl House {
                 Act::Leave => words::leave(room, id_of(number)),
             },
         );
-        if at_us >= self.measured_from_us.get() {
-            self.lateness.borrow_mut().record_us(self.clock.now_us().saturating_sub(at_us));
-        }
+        self.record.borrow_mut().time("lateness", at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
     /// One of the line gets in line, by the number there.
@@ -161,12 +147,12 @@ impl House {
     }
 
     fn count(&self, what: &str) {
-        add_counts(&mut self.others.borrow_mut(), BTreeMap::from([(what.to_owned(), 1)]));
+        self.record.borrow_mut().add("received", what, 1);
     }
 
     fn done(&self, took_us: Option<u64>, now_us: u64) {
         if let Some(took_us) = took_us {
-            self.timeline.borrow_mut().done(now_us.saturating_sub(self.start_us.get()), took_us);
+            self.record.borrow_mut().done(now_us, took_us);
         }
     }
 
@@ -231,7 +217,7 @@ impl Listener for House {
 
     fn ended(&self, _client: usize, reason: String) {
         if !self.is_over.get() {
-            add_counts(&mut self.closed.borrow_mut(), BTreeMap::from([(reason, 1)]));
+            self.record.borrow_mut().add("closed", &reason, 1);
         }
     }
 }

@@ -1,6 +1,5 @@
 use std::collections::VecDeque;
 
-use anyhow::Result;
 use serde::Serialize;
 
 use crate::latency::{Latencies, Percentiles};
@@ -53,8 +52,8 @@ pub(super) struct LineFindings {
 }
 
 impl Line {
-    pub(super) fn new(clients: usize) -> Result<Self> {
-        Ok(Self {
+    pub(super) fn new(clients: usize) -> Self {
+        Self {
             stand_by_client: vec![Stand::Out; clients],
             admissions: Vec::new(),
             free_since_us: VecDeque::new(),
@@ -62,8 +61,8 @@ impl Line {
             pushes: 0,
             shortest_gap_us: None,
             measured_from_us: u64::MAX,
-            waits: Latencies::new()?,
-        })
+            waits: Latencies::default(),
+        }
     }
 
     /// Seats that become free from now on count.
@@ -154,29 +153,15 @@ impl Line {
     }
 }
 
-impl LineFindings {
-    pub(super) fn table(&self) -> String {
-        let Self { clients, seats, left, admitted, overtook, pushes, .. } = self;
-        let gap = self.shortest_gap_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms"));
-        format!(
-            "line        {clients} for {seats} seats; {left} left, {admitted} let in, {overtook} before one in front\n\
-             line        {pushes} times told the place, to nobody sooner again than {gap}\n\
-             let in      {}\n",
-            self.admission_us.line()
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const S: u64 = 1_000_000;
 
     /// Five for two seats: 0 and 1 are in, 2, 3 and 4 wait.
     fn line() -> Line {
-        let mut line = Line::new(5).unwrap();
+        let mut line = Line::new(5);
         (0..2).for_each(|client| line.joined(client, 0));
         (2..5).for_each(|client| line.waiting(client, 0));
         line.measure_from(S);

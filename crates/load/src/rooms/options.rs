@@ -1,6 +1,7 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
+use crate::exchange::RunOptions;
 use crate::fleet::FleetOptions;
 use crate::schedule::Schedule;
 
@@ -22,12 +23,9 @@ pub struct RoomOptions {
     /// Changes a second: a visitor joins, or leaves.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub rate: u64,
-    /// How long to measure.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub seconds: u64,
-    /// For how long visitors come and go before measuring; what goes wrong then counts all the same.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
-    pub warmup: u64,
+    /// Duration and seed.
+    #[command(flatten)]
+    pub run: RunOptions,
     /// Further clients, who all want into one more room. Its seats are set through a node of --dir.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub line: u32,
@@ -37,28 +35,12 @@ pub struct RoomOptions {
     /// How many leave it a second, so that others are let in.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub line_rate: u64,
-    /// Decides all that is drawn.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// The grain of the schedule: what is due leaves together.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=100_000))]
-    pub tick_us: u64,
-    /// How long to wait at the end for what is not heard or answered yet, and for servers to put things away. What a node did not
-    /// hear of in time it learns by its next refresh, 20 s later at most.
-    #[arg(long, default_value_t = 30_000)]
-    pub settle_ms: u64,
     /// Fail when the 99th percentile of the time of a join is above this.
     #[arg(long)]
     pub max_join_p99_ms: Option<f64>,
     /// Fail when the 99th percentile of the time until others hear of a change is above this.
     #[arg(long)]
     pub max_event_p99_ms: Option<f64>,
-    /// Fail when more of what residents were to hear than this was not heard.
-    #[arg(long, default_value_t = 0)]
-    pub max_unheard: u64,
-    /// Fail when less than this share of the changes was begun in time.
-    #[arg(long, default_value_t = 0.99)]
-    pub min_sent: f64,
     /// Fail when a process, or the store's keys, have grown over the measured time by more than this.
     #[arg(long, value_name = "PERCENT")]
     pub max_growth: Option<f64>,
@@ -82,7 +64,7 @@ impl RoomOptions {
             self.line == 0 || fleet.dir.is_some(),
             "--line needs --dir: a room's seats are set through a node, and are no matter of clients"
         );
-        let admitted = u64::from(self.seats) + self.line_rate * (self.warmup + self.seconds);
+        let admitted = u64::from(self.seats) + self.line_rate * (self.run.warmup + self.run.seconds);
         ensure!(
             self.line == 0 || u64::from(self.line) > admitted,
             "--line {} is over before the run is: with {} --seats and --line-rate {} it takes more than {admitted}",
@@ -94,17 +76,12 @@ impl RoomOptions {
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
-        self.at_rate(self.rate)
+        self.run.schedule(self.rate)
     }
 
-    /// Of those who leave the room with the line.
+    /// Of clients that leave the room with the line.
     pub(crate) fn line_schedule(&self) -> Schedule {
-        self.at_rate(self.line_rate)
-    }
-
-    fn at_rate(&self, rate: u64) -> Schedule {
-        let duration_us = (self.warmup + self.seconds) * 1_000_000;
-        Schedule { rate, tick_us: self.tick_us, duration_us }
+        self.run.schedule(self.line_rate)
     }
 }
 

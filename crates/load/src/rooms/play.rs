@@ -1,11 +1,9 @@
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use signaling_devmesh::MeshFile;
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 use super::RoomOptions;
@@ -15,15 +13,13 @@ use super::house::House;
 use super::line::LineFindings;
 use super::seating::Seating;
 use super::store::StoreCosts;
-use crate::churn::Leftover;
-use crate::costs::Costs;
+use crate::driver::{Driver, settle};
 use crate::fleet::{Fleet, FleetOptions};
-use crate::latency::Percentiles;
+use crate::leftovers::{Leftover, complaints};
 use crate::metrics::http;
 use crate::progress::progress;
-use crate::settle::{LOOK_EVERY, settle};
-use crate::ticker::Ticker;
-use crate::timeline::Row;
+use crate::record::Record;
+use crate::report::Report;
 use crate::watch::Watch;
 
 /// Joins under way at the same time before the run.
@@ -32,31 +28,19 @@ const AT_ONCE: usize = 64;
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// How often to look for one.
 const LOOK_FOR_ANSWERS_EVERY: Duration = Duration::from_millis(1);
-/// Changes begun before the readers have their turn, when many are overdue.
-const MAX_BATCH: u64 = 50;
 
 /// What came of a run.
 pub(crate) struct Play {
-    pub(super) clients: usize,
-    pub(super) visitors: usize,
-    pub(super) largest_room: usize,
-    pub(super) connect: Percentiles,
-    pub(super) planned: u64,
-    pub(super) counts: Counts,
-    pub(super) unanswered: usize,
-    pub(super) unheard: u64,
-    pub(super) joins: Percentiles,
-    pub(super) leaves: Percentiles,
-    pub(super) events: Percentiles,
-    pub(super) lateness: Percentiles,
-    pub(super) line: Option<LineFindings>,
-    pub(super) largest_bytes: usize,
-    pub(super) others: BTreeMap<String, u64>,
-    pub(super) closed: BTreeMap<String, u64>,
-    pub(super) store: Option<StoreCosts>,
-    pub(super) costs: Option<Costs>,
-    pub(super) leftovers: Vec<Leftover>,
-    pub(super) timeline: Vec<Row>,
+    record: Record,
+    counts: Counts,
+    unanswered: usize,
+    unheard: u64,
+    line: Option<LineFindings>,
+    store: Option<StoreCosts>,
+    leftovers: Vec<Leftover>,
+    visitors: usize,
+    largest_room: usize,
+    largest_bytes: usize,
 }
 
 /// The measured time, and how many left the room with the line in all.
@@ -92,35 +76,74 @@ pub(crate) async fn play(
     // Nobody may care.
     let _ = begins.send(());
     let Course { begin, end, left } = run(&house, options, &visitors, &mut gauge).await?;
-    settle(Duration::from_millis(options.settle_ms), LOOK_EVERY, || house.is_settled()).await;
-    let leftovers = gauge.leftovers(&begin, Duration::from_millis(options.settle_ms), options.max_growth).await?;
-    let book = house.book.borrow();
-    let line = house.line.borrow();
-    let play = Play {
-        clients: fleet.clients.len(),
-        visitors: visitors.len(),
-        largest_room,
-        connect: fleet.connect.percentiles(),
-        planned: options.schedule().total(),
+    let settle_within = Duration::from_millis(options.run.settle_ms);
+    settle(settle_within, || house.is_settled()).await;
+    let leftovers = gauge.leftovers(&begin, settle_within, options.max_growth).await?;
+    let (book, line) = (house.book.borrow(), house.line.borrow());
+    let mut record = house.record.take();
+    record.add("generator", "planned", options.schedule().total());
+    record.add("generator", "begun", book.counts().begun);
+    record.set_times("connect", &fleet.connect);
+    for (name, times) in [("join", &book.joins), ("leave", &book.leaves), ("event", &book.events)] {
+        record.set_times(name, times);
+    }
+    record.costs = begin.costs(&end);
+    house.ends();
+    fleet.close();
+    Ok(Play {
+        record,
         counts: book.counts(),
         unanswered: book.unanswered(),
         unheard: book.unheard(),
-        joins: book.joins.percentiles(),
-        leaves: book.leaves.percentiles(),
-        events: book.events.percentiles(),
-        lateness: house.lateness.borrow().percentiles(),
         line: (options.line > 0).then(|| line.findings(options.seats, left)),
-        largest_bytes: house.largest_bytes.get(),
-        others: house.others.take(),
-        closed: house.closed.take(),
         store: begin.store_costs(&end),
-        costs: begin.costs(&end),
         leftovers,
-        timeline: house.timeline.borrow().rows(),
-    };
-    house.ends();
-    fleet.close();
-    Ok(play)
+        visitors: visitors.len(),
+        largest_room,
+        largest_bytes: house.largest_bytes.get(),
+    })
+}
+
+impl Play {
+    /// Says what became of the rooms, and what speaks against the servers.
+    pub(crate) fn report(&self, fleet: &FleetOptions, options: &RoomOptions) -> Report {
+        let Self { record, counts, unanswered, unheard, line, .. } = self;
+        let mut report = Report::new("rooms");
+        report.set("clients", fleet.clients + options.line);
+        report.set("rooms", options.rooms);
+        report.set("largest_room", self.largest_room);
+        report.set("visitors", self.visitors);
+        report.set("rate", options.rate);
+        report.set("seconds", options.run.seconds);
+        report.set("warmup", options.run.warmup);
+        report.set("seed", options.run.seed);
+        report.set("changes", counts);
+        report.set("unanswered", unanswered);
+        report.set("unheard", unheard);
+        report.set("largest_message_bytes", self.largest_bytes);
+        report.set("line", line);
+        record.describe(&mut report);
+        report.set("store", &self.store);
+        report.set("leftovers", &self.leftovers);
+
+        record.judge(&mut report, false);
+        report.fail_if(counts.refused, "changes were refused");
+        report.fail_if(*unanswered as u64, "changes have no answer");
+        report.fail_if(counts.put_out, "clients were put out of a room");
+        report.fail_if(counts.doubled, "times a change was heard again");
+        report.fail_if(*unheard, "times a change was not heard");
+        if let Some(line) = line {
+            report.fail_if(line.overtook as u64, "clients of the line were let in before one in front of them");
+            report.fail_if(line.left.saturating_sub(line.admitted) as u64, "free seats were given to nobody");
+            report.fail_if(line.above_capacity.into(), "room had more members than seats");
+        }
+        report.fail_above("time of a join", record.percentiles("join"), options.max_join_p99_ms);
+        report.fail_above("time until others hear of a change", record.percentiles("event"), options.max_event_p99_ms);
+        if let Some(limit) = options.max_growth {
+            complaints(&self.leftovers, limit).for_each(|complaint| report.fail(complaint));
+        }
+        report
+    }
 }
 
 /// Brings everybody into the rooms, some at a time.
@@ -134,7 +157,11 @@ async fn enter(house: &House, clients: usize) -> Result<()> {
     until("all joins", || house.book.borrow().unanswered() == 0).await?;
     bar.finish_and_clear();
     let refused = house.book.borrow().counts().refused;
-    ensure!(refused == 0, "{refused} clients were not let into their rooms: {:?}", house.others.borrow());
+    ensure!(
+        refused == 0,
+        "{refused} clients were not let into their rooms: {:?}",
+        house.record.borrow().group("received")
+    );
     Ok(())
 }
 
@@ -179,37 +206,25 @@ async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result
 /// Has visitors come and go, and the line move, each at its time.
 async fn run(house: &House, options: &RoomOptions, visitors: &[usize], gauge: &mut Gauge) -> Result<Course> {
     let (changes, leavers) = (options.schedule(), options.line_schedule());
-    let (duration_us, warmup_us) = (changes.duration_us, options.warmup * 1_000_000);
-    let bar = progress(duration_us / 1_000_000, "changing");
-    house.start_us.set(house.clock.now_us());
-    // After the start, so that at a tick what is due then is due, and not just not yet.
-    let mut ticker = Ticker::every(Duration::from_micros(options.tick_us))?;
-    let (mut next, mut next_leaver, mut left, mut begin) = (0, 0, 0, None);
-    loop {
-        let now_us = (house.clock.now_us() - house.start_us.get()).min(duration_us);
-        if begin.is_none() && now_us >= warmup_us {
-            house.measure_from(house.start_us.get() + warmup_us);
-            begin = Some(gauge.mark(house.answered()).await?);
-        }
-        while next < changes.due(now_us) {
-            let visitor = visitors[usize::try_from(next % visitors.len() as u64)?];
-            house.turn(visitor, house.start_us.get() + changes.time_us(next));
-            next += 1;
-            if next.is_multiple_of(MAX_BATCH) {
-                yield_now().await;
-            }
-        }
+    let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
+    let mut driver = Driver::start(changes, house.clock, "changing")?;
+    let start_us = driver.start_us;
+    house.begin(start_us, start_us + warmup_us..start_us + duration_us);
+    let begin = |number: u64, at_us| {
+        let turn = usize::try_from(number % visitors.len() as u64).unwrap_or(0);
+        house.turn(visitors[turn], at_us);
+    };
+    let (mut next_leaver, mut left) = (0, 0);
+    let mut turn = |_stall: Option<_>| {
+        let now_us = (house.clock.now_us() - start_us).min(duration_us);
         while options.line > 0 && next_leaver < leavers.due(now_us) {
-            left += usize::from(house.line_moves(house.start_us.get() + leavers.time_us(next_leaver)));
+            left += usize::from(house.line_moves(start_us + leavers.time_us(next_leaver)));
             next_leaver += 1;
         }
         house.flush();
-        if now_us >= duration_us {
-            bar.finish_and_clear();
-            let begin = begin.context("the run was over before it was measured")?;
-            return Ok(Course { begin, end: gauge.mark(house.answered()).await?, left });
-        }
-        bar.set_position(now_us / 1_000_000);
-        ticker.tick().await?;
-    }
+    };
+    driver.until(warmup_us, begin, &mut turn).await?;
+    let begin_mark = gauge.mark(house.answered()).await?;
+    driver.until(duration_us, begin, &mut turn).await?;
+    Ok(Course { begin: begin_mark, end: gauge.mark(house.answered()).await?, left })
 }

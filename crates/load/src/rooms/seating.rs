@@ -27,7 +27,7 @@ impl Seating {
             residents_by_room.push(first..first + size - visitors);
         }
         let mut visitors: Vec<usize> = (0..clients).filter(|client| is_visitor[*client]).collect();
-        visitors.shuffle(&mut StdRng::seed_from_u64(options.seed));
+        visitors.shuffle(&mut StdRng::seed_from_u64(options.run.seed));
         Self { room_by_client, is_visitor, residents_by_room, visitors }
     }
 

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde::Serialize;
 
@@ -84,28 +83,6 @@ impl StoreCosts {
             keys_after: after.keys,
             calls_by_command,
         }
-    }
-
-    pub(super) fn table(&self) -> String {
-        let mut table = format!(
-            "\nstore       {} operations in {:.1} s: {:.2} scripts and {:.1} commands each, {:.0} us of CPU each, {:.1}% of a core\n\
-             store       {} keys, were {}; {} KiB, were {}\n",
-            self.operations,
-            self.seconds,
-            self.scripts_per_operation,
-            self.commands_per_operation,
-            self.cpu_us_per_operation,
-            self.cpu_percent,
-            self.keys_after,
-            self.keys_before,
-            self.memory_kib_after,
-            self.memory_kib_before,
-        );
-        for (command, calls) in &self.calls_by_command {
-            // Writing to a String cannot fail.
-            let _ = writeln!(table, "store       {calls:>9} {command}");
-        }
-        table
     }
 }
 

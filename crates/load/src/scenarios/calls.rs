@@ -2,17 +2,19 @@
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 
-use crate::calls::{CallOptions, MAX_RATE, Report, doubling, make_calls};
-use crate::crew::{CrewOptions, Work};
+use crate::crew::{CrewOptions, Gate, Share, Work};
+use crate::exchange::{CallOptions, Calls, Exchange, MAX_RATE, Settings};
 use crate::fleet::FleetOptions;
-use crate::outcome::Outcome;
-use crate::watch::Watch;
+use crate::record::Record;
+use crate::report::Report;
+use crate::watch::{UsageLine, Watch};
 
 /// Rates that are tried at most.
-const MOST_STEPS: usize = 30;
+const MAX_STEPS: usize = 30;
 
-/// What `mesh-load calls` takes.
+/// Options of `mesh-load calls`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// Where the clients connect.
@@ -24,59 +26,98 @@ pub struct Options {
     /// How many processes they are in.
     #[command(flatten)]
     pub crew: CrewOptions,
-    /// Raise the rate by --step until the 99th percentile of the set-up time has doubled.
+    /// Raise the rate by a quarter until the 99th percentile of the set-up time has doubled.
     #[arg(long)]
     pub until_doubled: bool,
-    /// By which factor to raise it.
-    #[arg(long, default_value_t = 1.25, value_parser = factor)]
-    pub step: f64,
+}
+
+/// The set-up time at one rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Step {
+    rate: u64,
+    p50_us: u64,
+    p99_us: u64,
+    failures: usize,
 }
 
 /// Runs the scenario.
 ///
 /// # Errors
 /// When the options do not fit together, or the clients cannot connect.
-pub async fn run(options: &Options) -> Result<Outcome> {
+pub async fn run(options: &Options) -> Result<Option<Report>> {
     options.fleet.check_pairs(options.crew.processes)?;
-    let Some(mut report) = at_rate(options, options.calls.rate).await? else { return Ok(Outcome::silent()) };
+    let Some((record, usage)) = at_rate(options, options.calls.rate).await? else { return Ok(None) };
+    let mut report = report(options, &record, usage);
     if options.until_doubled && options.crew.share.is_none() {
-        let mut steps = vec![report.step(&options.calls)];
-        let mut rate = options.calls.rate;
-        while doubling(&steps).is_none() && steps.len() < MOST_STEPS && rate < MAX_RATE {
-            rate = next_rate(rate, options.step);
+        let mut steps = vec![step(options.calls.rate, &record)];
+        while !has_doubled(&steps) && steps.len() < MAX_STEPS && steps[steps.len() - 1].rate < MAX_RATE {
+            let rate = next_rate(steps[steps.len() - 1].rate);
             match at_rate(options, rate).await {
-                Ok(next) => steps.extend(next.map(|next| next.step(&options.calls))),
+                Ok(found) => steps.extend(found.map(|(record, _)| step(rate, &record))),
                 Err(error) => {
-                    // What was found so far is a finding all the same.
-                    report.given_up = Some(format!("{rate} calls a second could not be tried: {error:#}"));
+                    // The steps so far are a finding too.
+                    report.fail(format!("{rate} calls per second could not be tried: {error:#}"));
                     break;
                 }
             }
         }
-        report.steps = steps;
+        report.set("steps", steps);
     }
-    Outcome::new(report.table(), &report, report.failures(&options.calls))
+    Ok(Some(report))
 }
 
-/// `None` in a process that has told another one what it found.
-async fn at_rate(options: &Options, rate: u64) -> Result<Option<Report>> {
+/// `None` in a process that has given its findings to the one that reports.
+async fn at_rate(options: &Options, rate: u64) -> Result<Option<(Record, Vec<UsageLine>)>> {
     let calls = CallOptions { rate, ..options.calls.clone() };
     let watch = Watch::new(&options.fleet);
-    let part = async |share, gate| make_calls(&options.fleet.of_share(share), &calls.of_share(share)?, gate).await;
-    let more = [format!("--rate={rate}")];
-    let work = options.crew.work(&more, part, |over| watch.run(over)).await?;
-    Ok(work.map(|Work { part, beside }| Report::new(&calls, options.crew.processes, part, &beside)))
+    let part = async |share, gate| part(&options.fleet, &calls, share, gate).await;
+    let work = options.crew.work(&[format!("--rate={rate}")], part, |over| watch.run(over)).await?;
+    Ok(work.map(|Work { record, beside }| (record, beside.lines())))
 }
 
-fn next_rate(rate: u64, step: f64) -> u64 {
-    ((rate as f64 * step) as u64).max(rate + 1).min(MAX_RATE)
+async fn part(fleet: &FleetOptions, calls: &CallOptions, share: Share, gate: Gate) -> Result<Record> {
+    let (fleet, calls) = (fleet.of_share(share), calls.of_share(share)?);
+    let (plan, mut watched) = fleet.plan()?;
+    if !share.is_first() {
+        watched.clear();
+    }
+    let settings = Settings::new(&calls.run, calls.rate);
+    Exchange::new(&fleet, settings, Calls::new(fleet.clients, &calls))?.play(plan, &watched, gate.pass()).await
 }
 
-fn factor(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|factor| (1.01..=10.0).contains(factor))
-        .ok_or_else(|| "use a number from 1.01 to 10".to_owned())
+fn report(Options { fleet, calls, crew, .. }: &Options, record: &Record, usage: Vec<UsageLine>) -> Report {
+    let mut report = Report::new("calls");
+    report.set("processes", crew.processes);
+    report.set("clients", fleet.clients);
+    report.set("rate", calls.rate);
+    report.set("seconds", calls.run.seconds);
+    report.set("warmup", calls.run.warmup);
+    report.set("seed", calls.run.seed);
+    report.set("gather_ms", calls.gather_ms);
+    record.describe(&mut report);
+    report.set("usage", usage);
+    let unfinished = record.count("calls", "begun").saturating_sub(record.count("calls", "set_up"));
+    record.judge(&mut report, false);
+    report.fail_if(unfinished, "calls never set up");
+    report.fail_above("set-up time", record.percentiles("set_up"), calls.max_setup_p99_ms);
+    report
+}
+
+fn step(rate: u64, record: &Record) -> Step {
+    let mut report = Report::default();
+    record.judge(&mut report, false);
+    let times = record.percentiles("set_up");
+    Step { rate, p50_us: times.p50, p99_us: times.p99, failures: report.failures.len() }
+}
+
+/// Returns `true` if the last step took twice as long as the first, or had failures.
+fn has_doubled(steps: &[Step]) -> bool {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return false };
+    last.failures > 0 || last.p99_us > 2 * first.p99_us
+}
+
+fn next_rate(rate: u64) -> u64 {
+    (rate * 5 / 4).max(rate + 1).min(MAX_RATE)
 }
 
 #[cfg(test)]
@@ -84,9 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rate_is_above_the_one_before_up_to_the_highest() {
-        assert_eq!(next_rate(200, 1.25), 250);
-        assert_eq!(next_rate(1, 1.01), 2);
-        assert_eq!(next_rate(99_000, 1.25), MAX_RATE);
+    fn the_search_ends_at_twice_the_first_time_or_with_failures() {
+        let step = |p99_us, failures| Step { rate: 1, p50_us: 1, p99_us, failures };
+
+        assert!(!has_doubled(&[step(5, 0), step(10, 0)]));
+        assert!(has_doubled(&[step(5, 0), step(11, 0)]));
+        assert!(has_doubled(&[step(5, 0), step(5, 1)]));
+        assert_eq!([1, 200, 99_000].map(next_rate), [2, 250, MAX_RATE]);
     }
 }

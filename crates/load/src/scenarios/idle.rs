@@ -1,22 +1,19 @@
 //! Clients that only hold their sockets: how long it takes to connect, and what memory each of them costs.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::costs::Costs;
-use crate::crew::{CrewOptions, Gate, Part, Share, Work};
+use crate::crew::{CrewOptions, Gate, Share, Work};
 use crate::fleet::{Endings, Fleet, FleetOptions};
-use crate::latency::{Latencies, Percentiles};
-use crate::merge::add_counts;
-use crate::outcome::{Outcome, closed_failures};
 use crate::progress::wait;
-use crate::watch::{UsageLine, Watch};
+use crate::record::Record;
+use crate::report::Report;
+use crate::watch::Watch;
 
 /// The sockets stay open a little longer, so that the last reading of what they cost sees them all.
 const LONGER: Duration = Duration::from_millis(200);
@@ -38,91 +35,43 @@ pub struct Options {
     pub max_bytes: Option<f64>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct IdlePart {
-    connect_seconds: f64,
-    connect: Latencies,
-    closed: BTreeMap<String, u64>,
-}
-
-impl Part for IdlePart {
-    fn absorb(&mut self, other: Self) {
-        self.connect_seconds = self.connect_seconds.max(other.connect_seconds);
-        self.connect.absorb(&other.connect);
-        add_counts(&mut self.closed, other.closed);
-    }
-}
-
-#[derive(Serialize)]
-struct Report {
-    scenario: &'static str,
-    clients: u32,
-    seconds: u64,
-    connect_seconds: f64,
-    connect_us: Percentiles,
-    closed: BTreeMap<String, u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    costs: Option<Costs>,
-    usage: Vec<UsageLine>,
-}
-
 /// Runs the scenario.
 ///
 /// # Errors
 /// When the clients cannot connect.
-pub async fn run(options: &Options) -> Result<Outcome> {
+pub async fn run(options: &Options) -> Result<Option<Report>> {
     let watch = Watch::new(&options.fleet);
     let before = watch.read();
     let work = options.crew.work(&[], |share, gate| part(options, share, gate), |over| watch.run(over)).await?;
-    Work::report(work, |Work { part, beside: usages }| {
-        let held = usages.before(options.seconds as f64 + LONGER.as_secs_f64());
-        let report = Report {
-            scenario: "idle",
-            clients: options.fleet.clients,
-            seconds: options.seconds,
-            connect_seconds: part.connect_seconds,
-            connect_us: part.connect.percentiles(),
-            closed: part.closed,
-            costs: held.map(|held| Costs::between(&before, held, 0)),
-            usage: usages.lines(),
-        };
-        Outcome::new(report.table(), &report, report.failures(options.max_bytes))
-    })
+    let Some(Work { record, beside }) = work else { return Ok(None) };
+    let held = beside.before(options.seconds as f64 + LONGER.as_secs_f64());
+    let costs = held.map(|held| Costs::between(&before, held, 0));
+    let bytes = costs.as_ref().map(|costs| costs.growth_bytes() / f64::from(options.fleet.clients));
+    let mut report = Report::new("idle");
+    report.set("clients", options.fleet.clients);
+    report.set("seconds", options.seconds);
+    record.describe(&mut report);
+    report.set("costs", &costs);
+    report.set("bytes_per_client", bytes);
+    report.set("usage", beside.lines());
+    record.judge(&mut report, false);
+    if let (Some(bytes), Some(limit)) = (bytes, options.max_bytes)
+        && bytes > limit
+    {
+        report.fail(format!("each client takes {bytes:.0} bytes of the mesh, above {limit}"));
+    }
+    Ok(Some(report))
 }
 
-async fn part(options: &Options, share: Share, gate: Gate) -> Result<IdlePart> {
+async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
     let endings = Rc::new(Endings::default());
     let fleet = Fleet::connect(options.fleet.of_share(share).plan()?.0, &endings).await?;
     gate.pass().await?;
     wait(options.seconds, "holding").await;
     sleep(LONGER).await;
-    let closed = endings.take();
-    let part = IdlePart { connect_seconds: fleet.connect_seconds, connect: fleet.connect.clone(), closed };
+    let mut record = Record::default();
+    record.set_times("connect", &fleet.connect);
+    endings.take().iter().for_each(|(reason, count)| record.add("closed", reason, *count));
     fleet.close();
-    Ok(part)
-}
-
-impl Report {
-    fn failures(&self, max_bytes: Option<f64>) -> Vec<String> {
-        let mut failures: Vec<String> = closed_failures(&self.closed).collect();
-        let bytes = self.costs.as_ref().map(|costs| costs.growth_bytes() / f64::from(self.clients));
-        if let (Some(bytes), Some(limit)) = (bytes, max_bytes)
-            && bytes > limit
-        {
-            failures.push(format!("each client takes {bytes:.0} bytes of the mesh, above {limit}"));
-        }
-        failures
-    }
-
-    fn table(&self) -> String {
-        let costs = self.costs.as_ref().map(|costs| format!("\n{}", costs.table(Some(self.clients.into()))));
-        format!(
-            "clients     {} held for {} s\nconnected   in {:.1} s, each {}\n{}",
-            self.clients,
-            self.seconds,
-            self.connect_seconds,
-            self.connect_us.line(),
-            costs.unwrap_or_default()
-        )
-    }
+    Ok(record)
 }

@@ -5,8 +5,8 @@ use clap::Args;
 use tokio::sync::oneshot;
 
 use crate::fleet::FleetOptions;
-use crate::outcome::Outcome;
-use crate::rooms::{Report, RoomOptions, play};
+use crate::report::Report;
+use crate::rooms::{RoomOptions, play};
 use crate::watch::{Usages, Watch};
 
 /// What `mesh-load rooms` takes.
@@ -25,7 +25,7 @@ pub struct Options {
 /// # Errors
 /// When the options do not fit together, the clients cannot connect or are not let into their rooms, or the store of `--dir` does
 /// not answer.
-pub async fn run(options: &Options) -> Result<Outcome> {
+pub async fn run(options: &Options) -> Result<Report> {
     let Options { fleet, rooms } = options;
     let watch = Watch::new(fleet);
     let ((begins, begun), (load_lasts, over)) = (oneshot::channel(), oneshot::channel());
@@ -36,6 +36,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     };
     let beside = async { if begun.await.is_ok() { watch.run(over).await } else { Usages::default() } };
     let (played, usages) = tokio::join!(load, beside);
-    let report = Report::new(rooms, played?, usages.lines());
-    Outcome::new(report.table(), &report, report.failures(rooms))
+    let mut report = played?.report(fleet, rooms);
+    report.set("usage", usages.lines());
+    Ok(report)
 }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{AddAssign, RangeInclusive};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What became of the messages of one ordered pair, which are numbered from 1 in the order sent.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct Ledger {
 }
 
 /// The sum over all pairs. Everything but `sent`, `delivered`, `gone` and `copied` ought to be 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
     /// Written to a socket.
     pub(crate) sent: u64,
@@ -35,10 +35,10 @@ pub(crate) struct Totals {
     /// Never arrived.
     pub(crate) lost: u64,
     /// Written to a socket that broke before its client had read them: they have an `ack`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) gone: u64,
     /// Arrived again, since the sender did not know that they had arrived and sent them again, or on another socket.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) copied: u64,
     /// Arrived again for no such reason.
     pub(crate) doubled: u64,
@@ -133,7 +133,7 @@ impl AddAssign for Totals {
 }
 
 impl Totals {
-    /// Closes the books: what has not arrived now is lost.
+    /// Sums up ledgers. What has not arrived now is lost.
     pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
         let mut totals = Self::default();
         for ledger in ledgers {

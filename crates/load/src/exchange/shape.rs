@@ -3,6 +3,8 @@ use std::ops::RangeInclusive;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
+use crate::message::Body;
+
 const DESCRIPTION_BYTES: RangeInclusive<usize> = 2_000..=4_000;
 const CANDIDATE_BYTES: RangeInclusive<usize> = 150..=300;
 const CANDIDATES: RangeInclusive<u32> = 10..=30;
@@ -46,7 +48,13 @@ impl Side {
         gather_us * u64::from(part) / u64::from(self.candidates.max(1))
     }
 
-    pub(super) fn bytes(self, part: u32) -> usize {
+    /// A description, or a candidate.
+    pub(super) fn body(self, part: u32) -> Body {
+        let bytes = self.bytes(part);
+        if part == 0 { Body::description(bytes) } else { Body::candidate(bytes) }
+    }
+
+    fn bytes(self, part: u32) -> usize {
         if part == 0 {
             return self.description_bytes;
         }
@@ -55,14 +63,14 @@ impl Side {
     }
 }
 
-/// The number that a message has: which part of which call it is.
-pub(super) fn number_of(call: u64, part: u32) -> u64 {
+/// The tag of a message: which part of which call it is.
+pub(super) fn tag_of(call: u64, part: u32) -> u64 {
     call * PARTS + u64::from(part)
 }
 
-/// The call and the part of a message of this number.
-pub(super) fn call_and_part(number: u64) -> (u64, u32) {
-    (number / PARTS, (number % PARTS) as u32)
+/// The call and the part of a message with this tag.
+pub(super) fn call_and_part(tag: u64) -> (u64, u32) {
+    (tag / PARTS, (tag % PARTS) as u32)
 }
 
 #[cfg(test)]
@@ -99,7 +107,7 @@ mod tests {
     #[test]
     fn numbers_are_read_as_they_are_written() {
         for (call, part) in [(0, 0), (1, 30), (9_999_999, 1)] {
-            assert_eq!(call_and_part(number_of(call, part)), (call, part));
+            assert_eq!(call_and_part(tag_of(call, part)), (call, part));
         }
         assert!(u64::from(CANDIDATES.end() + 1) <= PARTS);
     }

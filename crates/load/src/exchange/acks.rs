@@ -1,13 +1,14 @@
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::latency::p99_us;
+use crate::latency::Latencies;
 
 /// The messages whose senders asked for an `ack`, by the id they gave it, and what they were told.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     asked_by_id: HashMap<u64, Asked>,
+    last_id: u64,
     open: u64,
     repeated: u64,
     stray: u64,
@@ -48,7 +49,7 @@ pub(crate) enum Told {
 }
 
 /// How the answers agree with what arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct AckTotals {
     /// Messages that asked.
     pub(crate) asked: u64,
@@ -64,27 +65,15 @@ pub(crate) struct AckTotals {
     pub(crate) repeated: u64,
     /// Answers to what nobody asked, or somebody else did.
     pub(crate) stray: u64,
-    /// From the intended time of sending to the answer; of several processes, that of the slowest.
-    pub(crate) p99_us: Option<u64>,
-    pub(crate) max_us: Option<u64>,
-}
-
-impl AckTotals {
-    /// Takes in those of another process.
-    pub(super) fn absorb(&mut self, other: Self) {
-        self.asked += other.asked;
-        self.acked += other.acked;
-        self.failed += other.failed;
-        self.unanswered += other.unanswered;
-        self.untrue += other.untrue;
-        self.repeated += other.repeated;
-        self.stray += other.stray;
-        self.p99_us = self.p99_us.max(other.p99_us);
-        self.max_us = self.max_us.max(other.max_us);
-    }
 }
 
 impl Acks {
+    /// An id that no other message has.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
     /// A message was sent with this id, which no other has.
     pub(crate) fn asked(&mut self, id: u64, question: Question) {
         self.asked_by_id.insert(id, Asked { question, answer: None });
@@ -114,13 +103,17 @@ impl Acks {
         self.open
     }
 
-    /// Closes the books: compares what was told with what has arrived.
-    pub(crate) fn totals(&self, has_arrived: impl Fn(&Question) -> bool) -> AckTotals {
+    /// From the intended time of sending to the answer.
+    pub(crate) fn times(&self) -> Latencies {
+        let mut times = Latencies::default();
         let answers = self.asked_by_id.values().filter_map(|asked| asked.answer);
-        let times_us: Vec<u32> = answers.map(|answer| answer.after_us).collect();
+        answers.for_each(|answer| times.record_us(answer.after_us.into()));
+        times
+    }
+
+    /// Compares what was told with what has arrived.
+    pub(crate) fn totals(&self, has_arrived: impl Fn(&Question) -> bool) -> AckTotals {
         let mut totals = AckTotals {
-            max_us: times_us.iter().max().copied().map(u64::from),
-            p99_us: p99_us(times_us),
             asked: self.asked_by_id.len() as u64,
             unanswered: self.open,
             repeated: self.repeated,
@@ -171,9 +164,7 @@ mod tests {
         acks.told(0, 1, Told::Delivered, 1_500);
         acks.told(0, 2, Told::Failed, 9_000);
 
-        let totals = acks.totals(|_| true);
-
-        assert_eq!((totals.p99_us, totals.max_us), (Some(8_000), Some(8_000)));
+        assert_eq!((acks.times().percentiles().p50, acks.times().percentiles().max), (500, 8_000));
     }
 
     #[test]

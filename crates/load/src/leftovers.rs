@@ -1,12 +1,10 @@
+//! What processes have of memory, descriptors and threads, compared with before.
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::time::Duration;
 
 use serde::Serialize;
-use tokio::time::{Instant, sleep};
 
 use crate::procfs::descriptors;
-use crate::progress::wait;
 use crate::watch::Watch;
 
 /// What each process has at one moment, by the process's name.
@@ -15,11 +13,11 @@ pub(crate) struct Stock(BTreeMap<String, Belongings>);
 
 /// What a process has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Belongings {
+struct Belongings {
     /// Memory in RAM.
-    pub(super) rss_kib: u64,
-    pub(super) descriptors: u64,
-    pub(super) threads: u64,
+    rss_kib: u64,
+    descriptors: u64,
+    threads: u64,
 }
 
 /// What a process has of something, before and after.
@@ -93,41 +91,8 @@ pub(crate) fn complaints(leftovers: &[Leftover], limit: f64) -> impl Iterator<It
     })
 }
 
-/// One line for each, nothing for none.
-pub(crate) fn table(leftovers: &[Leftover]) -> String {
-    let mut table = String::new();
-    // Writing to a String cannot fail.
-    if !leftovers.is_empty() {
-        let _ = writeln!(table, "\n{:<14}{:<16}{:>10}{:>10}{:>9}", "", "", "before", "after", "growth");
-    }
-    for leftover in leftovers {
-        let Leftover { process, what, before, after } = leftover;
-        let _ = writeln!(table, "{process:<14}{what:<16}{before:>10}{after:>10}{:>8.1}%", leftover.growth());
-    }
-    table
-}
-
-/// Waits for the servers to put things away: so long where there is nothing to compare with, else only until all is back
-/// within the limit.
-pub(crate) async fn settle(watch: &Watch, at_most: Duration, before: Option<(&Stock, f64)>) -> Stock {
-    let Some((before, limit)) = before else {
-        wait(at_most.as_secs(), "settling").await;
-        return Stock::take(watch);
-    };
-    let give_up = Instant::now() + at_most;
-    loop {
-        let stock = Stock::take(watch);
-        let is_back = stock.compared_with(before).iter().all(|leftover| !leftover.is_above(limit));
-        if is_back || Instant::now() >= give_up {
-            return stock;
-        }
-        sleep(Duration::from_secs(1)).await;
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn stock(process: &str, rss_kib: u64, descriptors: u64) -> Stock {
@@ -150,15 +115,5 @@ mod tests {
     #[test]
     fn a_process_that_was_not_there_before_is_not_compared() {
         assert!(stock("node-1", 1, 1).compared_with(&stock("node-0", 1, 1)).is_empty());
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_for_what_is_back_already() {
-        let watch = Watch::new(&crate::testing::options(&[]).unwrap());
-        let begin = Instant::now();
-
-        settle(&watch, Duration::from_secs(60), Some((&Stock::default(), 5.0))).await;
-
-        assert!(begin.elapsed() < Duration::from_secs(30));
     }
 }

@@ -1,0 +1,178 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use signaling_devmesh::Control;
+
+use crate::clock::Clock;
+use crate::fleet::Fleet;
+
+/// Something done to the servers of a mesh, or to the clients' sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Adds or drains nodes until there are so many.
+    Scale(u32),
+    /// One of [`SERVER_ACTIONS`] with the id of a server.
+    Server(&'static str, String),
+    /// Cuts the connections of so many percent of the clients.
+    Cut(u32),
+}
+
+/// Kill is SIGKILL, pause SIGSTOP, resume SIGCONT, drain SIGTERM. Replace starts another node in one view with the end
+/// of this one. Restart starts a server again, after a drain if it runs.
+const SERVER_ACTIONS: [&str; 6] = ["kill", "pause", "resume", "drain", "replace", "restart"];
+
+/// One act of a script.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "WrittenStep")]
+pub struct Step {
+    /// Seconds from the begin of the measured time.
+    pub at: f64,
+    /// What is done.
+    pub action: Action,
+}
+
+#[derive(Deserialize)]
+struct WrittenStep {
+    at: f64,
+    action: String,
+}
+
+/// What was done. Times are those of the run's clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) action: Action,
+    pub(crate) began_us: u64,
+    pub(crate) ended_us: u64,
+    /// Why it could not be done.
+    pub(crate) problem: Option<String>,
+}
+
+impl Action {
+    /// Returns `true` if it ends sockets of clients.
+    pub(crate) fn ends_sockets(&self) -> bool {
+        match self {
+            Self::Scale(_) => false,
+            Self::Server(_, id) => id.starts_with("balancer-"),
+            Self::Cut(_) => true,
+        }
+    }
+
+    async fn perform(&self, control: Option<&Control>, fleet: &Fleet) -> Result<()> {
+        if let Self::Cut(percent) = self {
+            fleet.cut(*percent);
+            return Ok(());
+        }
+        let control = control.context("only `cut` works without --dir of a running mesh-dev")?;
+        match self {
+            Self::Scale(nodes) => control.scale(*nodes).await,
+            Self::Server("kill", id) => control.kill(id).await,
+            Self::Server("pause", id) => control.pause(id).await,
+            Self::Server("resume", id) => control.resume(id).await,
+            Self::Server("drain", id) => control.drain(id).await,
+            Self::Server("replace", id) => control.replace(id).await,
+            Self::Server(_, id) => control.restart(id).await,
+            Self::Cut(_) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scale(nodes) => write!(out, "scale {nodes}"),
+            Self::Server(what, id) => write!(out, "{what} {id}"),
+            Self::Cut(percent) => write!(out, "cut {percent}%"),
+        }
+    }
+}
+
+impl FromStr for Action {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}`: use `scale NODES`, `cut PERCENT%`, or {} SERVER", SERVER_ACTIONS.join("|"));
+        let (what, object) = text.trim().split_once(' ').ok_or_else(wrong)?;
+        let number = |text: &str, max| text.parse().ok().filter(|number| (1..=max).contains(number)).ok_or_else(wrong);
+        match what {
+            "scale" => number(object, 1_000).map(Self::Scale),
+            "cut" => number(object.trim_end_matches('%'), 100).map(Self::Cut),
+            _ => {
+                let what = SERVER_ACTIONS.into_iter().find(|known| *known == what).ok_or_else(wrong)?;
+                Ok(Self::Server(what, object.trim().to_owned()))
+            }
+        }
+    }
+}
+
+impl TryFrom<WrittenStep> for Step {
+    type Error = String;
+
+    fn try_from(WrittenStep { at, action }: WrittenStep) -> Result<Self, String> {
+        Ok(Self { at, action: action.parse()? })
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (at, action) = text.split_once(' ').ok_or("use `SECONDS ACTION`, as `5 kill node-1`")?;
+        let at = at.parse().map_err(|_| format!("`{at}` is not a number of seconds"))?;
+        Ok(Self { at, action: action.parse()? })
+    }
+}
+
+/// Performs a script whose times count from `begin_us`. An act that fails does not keep the next ones from being done.
+pub(crate) async fn perform(
+    steps: &[Step],
+    control: Option<&Control>,
+    fleet: &Fleet,
+    clock: Clock,
+    begin_us: u64,
+) -> Vec<Done> {
+    let mut done = Vec::with_capacity(steps.len());
+    for Step { at, action } in steps {
+        let after_us = Duration::try_from_secs_f64(*at).unwrap_or_default().as_micros();
+        clock.until_us(begin_us + u64::try_from(after_us).unwrap_or(0)).await;
+        let began_us = clock.now_us();
+        let problem = action.perform(control, fleet).await.err().map(|error| format!("{error:#}"));
+        done.push(Done { action: action.clone(), began_us, ended_us: clock.now_us(), problem });
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn actions_are_read_as_they_are_written() {
+        for text in ["scale 5", "kill node-1", "pause node-0", "restart balancer-0", "cut 100%"] {
+            assert_eq!(text.parse::<Action>().unwrap().to_string(), text);
+        }
+        for wrong in ["scale 0", "scale", "cut 101%", "explode node-1", ""] {
+            assert!(wrong.parse::<Action>().unwrap_err().contains("use `scale NODES`"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn steps_are_read_from_flags_and_from_json() {
+        let flag: Step = "2.5 kill node-1".parse().unwrap();
+        let json: Vec<Step> = serde_json::from_str(r#"[{"at": 2.5, "action": "kill node-1"}]"#).unwrap();
+
+        assert_eq!(json, [flag]);
+        assert!(serde_json::from_str::<Step>(r#"{"at": 1, "action": "kill"}"#).is_err());
+        assert!("soon kill node-1".parse::<Step>().is_err());
+    }
+
+    #[test]
+    fn balancers_and_cuts_end_sockets() {
+        let ends = ["kill balancer-0", "cut 10%", "kill node-0", "scale 3"];
+
+        assert_eq!(ends.map(|text| text.parse::<Action>().unwrap().ends_sockets()), [true, true, false, false]);
+    }
+}

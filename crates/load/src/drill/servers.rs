@@ -1,0 +1,224 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use signaling_devmesh::MeshFile;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::clock::Clock;
+use crate::metrics::{fetch, http, sum};
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+/// Time in which all servers have to answer at first.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an answer stands for its server: one that is paused has no sessions.
+const FRESH_US: u64 = 500_000;
+
+/// Counters of servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Counts {
+    pub(crate) handoffs: u64,
+    pub(crate) attached: u64,
+    /// Messages that nodes and edges sent again.
+    pub(crate) resends: u64,
+    /// Repeats that edges did not write.
+    pub(crate) filtered: u64,
+}
+
+/// What all servers counted up to a moment, and the sessions that they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) at_us: u64,
+    pub(crate) counts: Counts,
+    pub(crate) sessions: u64,
+}
+
+/// One process of a server.
+type ServerRun = (String, u32);
+
+/// Adds up what the servers count, each process from its start or from the begin of the tally.
+#[derive(Debug, Default)]
+struct Tally {
+    last_by_run: BTreeMap<ServerRun, Sample>,
+    counts: Counts,
+}
+
+/// Asks all servers of a mesh for their metrics, again and again.
+pub(crate) struct Sampler {
+    dir: PathBuf,
+    clock: Clock,
+    http: reqwest::Client,
+    tally: Tally,
+    asking: JoinSet<(ServerRun, Result<String, reqwest::Error>)>,
+    /// Servers that have not answered; they are not asked again meanwhile.
+    asked: BTreeSet<ServerRun>,
+}
+
+impl Counts {
+    /// Sessions that moved, by a handoff or after a crash. A handoff attaches too.
+    pub(crate) fn moved(&self) -> u64 {
+        self.handoffs.max(self.attached)
+    }
+
+    /// The same, each field with that of another.
+    fn with(self, other: Self, apply: fn(u64, u64) -> u64) -> Self {
+        Self {
+            handoffs: apply(self.handoffs, other.handoffs),
+            attached: apply(self.attached, other.attached),
+            resends: apply(self.resends, other.resends),
+            filtered: apply(self.filtered, other.filtered),
+        }
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+}
+
+impl Sample {
+    /// Reads a metrics page.
+    fn read(page: &str, at_us: u64) -> Self {
+        let counts = Counts {
+            handoffs: sum(page, "signaling_handoffs_total"),
+            attached: sum(page, "signaling_sessions_attached_total"),
+            resends: sum(page, "signaling_resends_total") + sum(page, "signaling_edge_resends_total"),
+            filtered: sum(page, "signaling_filtered_repeats_total"),
+        };
+        Self { at_us, counts, sessions: sum(page, "signaling_sessions") }
+    }
+}
+
+impl Tally {
+    fn answered(&mut self, server: ServerRun, page: Sample) {
+        let earlier = self.last_by_run.insert(server, page).map(|earlier| earlier.counts);
+        self.counts = self.counts.with(page.counts.since(earlier.unwrap_or_default()), |sum, more| sum + more);
+    }
+
+    /// Returns `true` once all of these servers have answered, and so many sessions are at them.
+    fn is_complete(&self, servers: &[ServerRun], sessions: u64) -> bool {
+        let pages = servers.iter().map(|server| self.last_by_run.get(server));
+        pages.map(|page| Some(page?.sessions)).sum::<Option<u64>>() >= Some(sessions)
+    }
+
+    fn sample(&self, at_us: u64, running: &[ServerRun]) -> Sample {
+        let fresh = |server| self.last_by_run.get(server).filter(|page| at_us <= page.at_us + FRESH_US);
+        let sessions = running.iter().filter_map(fresh).map(|page| page.sessions).sum();
+        Sample { at_us, counts: self.counts, sessions }
+    }
+}
+
+impl Sampler {
+    /// Returns once every server has answered, and so many sessions are at the nodes.
+    pub(crate) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
+        let (tally, asking, asked) = (Tally::default(), JoinSet::new(), BTreeSet::new());
+        let mut sampler = Self { dir: dir.to_owned(), clock, http: http()?, tally, asking, asked };
+        let deadline = Instant::now() + BEGIN_TIMEOUT;
+        let mut ticks = interval(SAMPLE_INTERVAL);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {
+                    let running = sampler.ask_all();
+                    if !running.is_empty() && sampler.tally.is_complete(&running, sessions) {
+                        sampler.tally.counts = Counts::default();
+                        return Ok(sampler);
+                    }
+                }
+                Some(answer) = sampler.asking.join_next() => sampler.answered(answer.ok()),
+                () = sleep_until(deadline) => bail!("the metrics pages of the mesh do not show {sessions} sessions"),
+            }
+        }
+    }
+
+    /// Takes samples until `stop` fires or is dropped.
+    pub(crate) async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        let mut ticks = interval(SAMPLE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {
+                    let running = self.ask_all();
+                    samples.push(self.tally.sample(self.clock.now_us(), &running));
+                }
+                Some(answer) = self.asking.join_next() => self.answered(answer.ok()),
+                _ = &mut stop => return samples,
+            }
+        }
+    }
+
+    /// Asks servers that are not being asked; returns all that run.
+    fn ask_all(&mut self) -> Vec<ServerRun> {
+        let Ok(mesh) = MeshFile::read(&self.dir) else { return Vec::new() };
+        let nodes = mesh.nodes.into_iter().map(|node| ((node.id, node.pid), node.internal));
+        let balancers = mesh.balancers.into_iter().map(|it| ((it.id, it.pid), it.internal));
+        let mut running = Vec::new();
+        for (server, internal) in nodes.chain(balancers) {
+            if self.asked.insert(server.clone()) {
+                let (http, server) = (self.http.clone(), server.clone());
+                self.asking.spawn(async move { (server, fetch(&http, &internal).await) });
+            }
+            running.push(server);
+        }
+        running
+    }
+
+    fn answered(&mut self, answer: Option<(ServerRun, Result<String, reqwest::Error>)>) {
+        let Some((server, text)) = answer else { return };
+        self.asked.remove(&server);
+        // A server that does not answer is dead, paused or late, and shows by having no sessions.
+        if let Ok(text) = text {
+            self.tally.answered(server, Sample::read(&text, self.clock.now_us()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: &str, pid: u32) -> ServerRun {
+        (id.to_owned(), pid)
+    }
+
+    fn page(attached: u64, sessions: u64, at_us: u64) -> Sample {
+        Sample { at_us, counts: Counts { attached, ..Counts::default() }, sessions }
+    }
+
+    #[test]
+    fn pages_are_read_by_whole_names_and_labels_are_added_up() {
+        let text = "signaling_sessions 34\nsignaling_sessions_attached_total 40\n\
+                    signaling_resends_total{to=\"a\"} 2\nsignaling_resends_total{to=\"b\"} 3\n\
+                    signaling_edge_resends_total 7\nsignaling_handoffs_total 8\nsignaling_filtered_repeats_total 1\n";
+
+        let counts = Counts { handoffs: 8, attached: 40, resends: 12, filtered: 1 };
+        assert_eq!(Sample::read(text, 5), Sample { at_us: 5, counts, sessions: 34 });
+        assert_eq!(counts.moved(), 40);
+    }
+
+    #[test]
+    fn tally_is_complete_once_all_servers_have_answered() {
+        let (mut tally, servers) = (Tally::default(), [run("node-0", 1), run("node-1", 1)]);
+        tally.answered(run("node-0", 1), page(10, 10, 10));
+        assert!(!tally.is_complete(&servers, 10));
+
+        tally.answered(run("node-1", 1), page(2, 2, 10));
+
+        assert!(tally.is_complete(&servers, 12) && !tally.is_complete(&servers, 13));
+    }
+
+    #[test]
+    fn counts_survive_a_restart_and_sessions_of_silent_servers_do_not() {
+        let mut tally = Tally::default();
+        tally.answered(run("node-0", 1), page(5, 5, 10));
+        tally.answered(run("node-0", 2), page(3, 3, 20));
+        tally.answered(run("node-1", 1), page(1, 1, 20));
+
+        assert_eq!(tally.sample(30, &[run("node-0", 2)]), page(9, 3, 30));
+        let late_us = 30 + FRESH_US;
+        assert_eq!(tally.sample(late_us, &[run("node-0", 2)]), page(9, 0, late_us));
+    }
+}

@@ -1,0 +1,135 @@
+//! The loop that follows a schedule, and the end of a run.
+
+use std::ops::Range;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::clock::Clock;
+use crate::progress::progress;
+use crate::schedule::{Schedule, TICK_US};
+use crate::ticker::Ticker;
+
+/// Things begun before the readers have their turn, when many are overdue.
+const MAX_BATCH: u64 = 100;
+/// A turn that comes so much after its tick shows that the whole harness stood still.
+const STALL_US: u64 = 3_000;
+/// After the last message, how long a duplicate of one may take to show.
+const QUIET: Duration = Duration::from_millis(300);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Begins each thing of a schedule at its time, whether or not earlier ones are done.
+pub(crate) struct Driver {
+    schedule: Schedule,
+    clock: Clock,
+    /// When the schedule began.
+    pub(crate) start_us: u64,
+    ticker: Ticker,
+    next: u64,
+    turn_us: u64,
+    bar: ProgressBar,
+}
+
+impl Driver {
+    /// Starts the schedule.
+    pub(crate) fn start(schedule: Schedule, clock: Clock, what: &'static str) -> Result<Self> {
+        let bar = progress(schedule.duration_us / 1_000_000, what);
+        // Before the ticker starts, so that at a tick what is due at that tick is due.
+        let start_us = clock.now_us();
+        let ticker = Ticker::every(Duration::from_micros(TICK_US))?;
+        Ok(Self { schedule, clock, start_us, ticker, next: 0, turn_us: 0, bar })
+    }
+
+    /// Things begun so far.
+    pub(crate) fn begun(&self) -> u64 {
+        self.next
+    }
+
+    /// Runs until a moment of the schedule. Calls `begin` with the number and the time of what is due, and `turn` at each
+    /// tick, with the time in which there was none.
+    pub(crate) async fn until(
+        &mut self,
+        end_us: u64,
+        mut begin: impl FnMut(u64, u64),
+        mut turn: impl FnMut(Option<Range<u64>>),
+    ) -> Result<()> {
+        loop {
+            let now_us = self.clock.now_us() - self.start_us;
+            let due = self.schedule.due(now_us.min(end_us));
+            while self.next < due {
+                begin(self.next, self.start_us + self.schedule.time_us(self.next));
+                self.next += 1;
+                if self.next.is_multiple_of(MAX_BATCH) {
+                    yield_now().await;
+                }
+            }
+            let is_stalled = now_us > self.turn_us + TICK_US + STALL_US;
+            turn(is_stalled.then(|| self.start_us + self.turn_us..self.start_us + now_us));
+            self.turn_us = now_us;
+            if now_us >= end_us {
+                return Ok(());
+            }
+            self.bar.set_position(now_us / 1_000_000);
+            self.ticker.tick().await?;
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Waits until all is settled, at most so long, and a little more for duplicates.
+pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bool) {
+    let give_up = Instant::now() + at_most;
+    while !is_settled() && Instant::now() < give_up {
+        sleep(SETTLE_INTERVAL).await;
+    }
+    sleep(QUIET).await;
+}
+
+/// Tells a run's messages from those of an earlier one that were held for clients of the same names.
+pub(crate) fn run_mark() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn each_thing_begins_once_and_not_before_its_time() {
+        let (clock, schedule) = (Clock::start(), Schedule { rate: 10_000, duration_us: 20_000 });
+        let mut driver = Driver::start(schedule, clock, "sending").unwrap();
+        let mut begun = Vec::new();
+
+        let begin = |number, at_us| {
+            assert!(clock.now_us() >= at_us);
+            begun.push(number);
+        };
+        driver.until(20_000, begin, |_| {}).await.unwrap();
+
+        assert_eq!(begun, (0..200).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn settling_ends_once_all_is_settled_or_gives_up_in_time() {
+        let (begin, mut looks) = (Instant::now(), 0);
+        let is_settled = || {
+            looks += 1;
+            looks > 2
+        };
+        settle(Duration::from_secs(25), is_settled).await;
+        assert!((QUIET..Duration::from_secs(20)).contains(&begin.elapsed()));
+
+        let begin = Instant::now();
+        settle(Duration::from_millis(30), || false).await;
+        assert!(begin.elapsed() >= Duration::from_millis(30) + QUIET);
+    }
+}

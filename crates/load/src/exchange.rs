@@ -1,0 +1,548 @@
+//! Pairs of clients that exchange numbered messages by a schedule.
+//!
+//! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the ledger of its pair, finds
+//! the numbers in what arrives and judges the delivery. `steady`, `hostile`, `compare` and `drill` use [`Pairs`],
+//! `calls` uses [`Calls`].
+//!
+//! | module | content |
+//! |---|---|
+//! | `options` | command line |
+//! | `ledger`, `acks` | pure: delivery of one pair's messages; answers to messages that asked for one |
+//! | `pairs`, `calls`, `shape` | pure: the workloads; size of a call |
+//! | `recording` | each arrival with its time, for drills |
+
+mod acks;
+mod calls;
+mod ledger;
+mod options;
+mod pairs;
+mod recording;
+mod shape;
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Waker};
+use std::time::Duration;
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use serde::Serialize;
+
+use crate::client::{Client, Return, Sent};
+use crate::clock::Clock;
+use crate::costs::{self, Costs, Watched};
+use crate::driver::{Driver, run_mark, settle};
+use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
+use crate::message::{Answer, Body, Format, read_answer};
+use crate::procfs::own_cpu_seconds;
+use crate::record::{Record, is_break};
+use crate::schedule::Schedule;
+use acks::{Acks, Question, Told};
+use ledger::Ledger;
+
+pub(crate) use acks::AckTotals;
+pub(crate) use calls::{CallOptions, Calls, MAX_RATE};
+pub(crate) use ledger::Totals;
+pub(crate) use options::{RunOptions, TrafficOptions};
+pub(crate) use pairs::{Pairs, partners, turns};
+pub(crate) use recording::{Arrival, Recording};
+
+/// Close code with which a server sends a client to another one.
+const GOING_AWAY: &str = "1001";
+
+/// What the clients of an exchange do.
+pub(crate) trait Workload: 'static {
+    /// Plans the messages of one thing of the schedule, which is due now.
+    fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, record: &mut Record);
+    /// A message has arrived, for the first time.
+    fn arrived(&mut self, arrived: &Arrived, plan: &mut Plan, record: &mut Record);
+    /// Things that have begun and are not done.
+    fn open(&self) -> u64 {
+        0
+    }
+}
+
+/// A message that has arrived.
+pub(crate) struct Arrived {
+    pub(crate) receiver: usize,
+    /// What the workload gave it.
+    pub(crate) tag: u64,
+    /// When it was to be sent.
+    pub(crate) at_us: u64,
+    pub(crate) now_us: u64,
+}
+
+/// Messages that are to leave, in the order of their times.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    planned: u64,
+    due: BinaryHeap<Reverse<Message>>,
+}
+
+/// A message from a client to its partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Message {
+    at_us: u64,
+    order: u64,
+    from: usize,
+    tag: u64,
+    body: Body,
+}
+
+impl Plan {
+    pub(crate) fn add(&mut self, at_us: u64, from: usize, tag: u64, body: Body) {
+        self.due.push(Reverse(Message { at_us, order: self.planned, from, tag, body }));
+        self.planned += 1;
+    }
+
+    fn next(&mut self, now_us: u64) -> Option<Message> {
+        if self.due.peek()?.0.at_us > now_us {
+            return None;
+        }
+        self.due.pop().map(|Reverse(message)| message)
+    }
+}
+
+/// How an exchange runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) run: RunOptions,
+    /// Things of the workload begun a second.
+    pub(crate) rate: u64,
+    /// The share of messages that ask for an `ack`.
+    pub(crate) ack_share: f64,
+    /// Whether to record each arrival.
+    pub(crate) is_recorded: bool,
+    /// Whether the server gives messages back to their senders.
+    pub(crate) is_echo: bool,
+}
+
+impl Settings {
+    pub(crate) fn new(run: &RunOptions, rate: u64) -> Self {
+        Self { run: run.clone(), rate, ack_share: 0.0, is_recorded: false, is_echo: false }
+    }
+
+    fn schedule(&self) -> Schedule {
+        self.run.schedule(self.rate)
+    }
+}
+
+/// Clients that come back after their socket ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Returns {
+    /// Sockets that were closed with 1001.
+    pub(crate) sent_away: u64,
+    pub(crate) returned: u64,
+    /// Returns that continued the session.
+    pub(crate) resumed: u64,
+    pub(crate) new_sessions: u64,
+    /// Attempts to connect, the failed ones included.
+    pub(crate) tries: u64,
+    /// Messages that they sent once more.
+    pub(crate) sent_again: u64,
+    /// Clients whose socket ended within the schedule and that have not come back.
+    pub(crate) away: u64,
+}
+
+/// The clients of one process with what they plan, send and receive; on one thread.
+pub(crate) struct Exchange<W> {
+    pub(crate) clock: Clock,
+    settings: Settings,
+    names: Vec<String>,
+    partner_of: Vec<usize>,
+    format: Format,
+    work: RefCell<W>,
+    plan: RefCell<Plan>,
+    clients: RefCell<Vec<Rc<Client>>>,
+    /// Clients whose kernel buffer was full.
+    stalled: RefCell<BTreeSet<usize>>,
+    /// Of the pair whose receiver has this number.
+    ledgers: RefCell<Vec<Ledger>>,
+    acks: RefCell<Acks>,
+    random: RefCell<StdRng>,
+    record: RefCell<Record>,
+    recording: RefCell<Recording>,
+    come_back: bool,
+    returns: Cell<Returns>,
+    away_since_us: RefCell<BTreeMap<usize, u64>>,
+    arrived: Cell<u64>,
+    sent: Cell<u64>,
+    end_us: Cell<u64>,
+    is_over: Cell<bool>,
+}
+
+impl<W: Workload> Exchange<W> {
+    pub(crate) fn new(fleet: &FleetOptions, settings: Settings, work: W) -> Result<Rc<Self>> {
+        let clients = usize::try_from(fleet.clients)?;
+        let format = Format::new(run_mark());
+        let (partner_of, format) = if settings.is_echo {
+            ((0..clients).collect(), format.echoed())
+        } else {
+            (partners(clients, settings.run.seed), format)
+        };
+        let recording = Recording::for_messages(if settings.is_recorded { settings.schedule().total() } else { 0 });
+        Ok(Rc::new(Self {
+            clock: Clock::start(),
+            names: (0..clients).map(|number| fleet.client_id(number)).collect(),
+            partner_of,
+            format,
+            work: RefCell::new(work),
+            plan: RefCell::default(),
+            clients: RefCell::default(),
+            stalled: RefCell::default(),
+            ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
+            acks: RefCell::default(),
+            random: RefCell::new(StdRng::seed_from_u64(settings.run.seed.wrapping_add(2))),
+            record: RefCell::new(Record::lasting(settings.run.warmup + settings.run.seconds)),
+            recording: RefCell::new(recording),
+            come_back: fleet.come_back,
+            returns: Cell::default(),
+            away_since_us: RefCell::default(),
+            arrived: Cell::new(0),
+            sent: Cell::new(0),
+            end_us: Cell::new(0),
+            is_over: Cell::new(false),
+            settings,
+        }))
+    }
+
+    /// Opens all sockets.
+    pub(crate) async fn connect(self: &Rc<Self>, plan: FleetPlan) -> Result<Fleet> {
+        let fleet = Fleet::connect(plan, self).await?;
+        self.clients.borrow_mut().clone_from(&fleet.clients);
+        Ok(fleet)
+    }
+
+    /// Sends by the schedule, until it ends or `over` does. Takes the costs of the measured time.
+    pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
+        let schedule = self.settings.schedule();
+        let warmup_us = self.settings.run.warmup * 1_000_000;
+        let mut driver = Driver::start(schedule, self.clock, "sending")?;
+        let (start_us, end_us) = (driver.start_us, driver.start_us + schedule.duration_us);
+        self.end_us.set(end_us);
+        self.record.borrow_mut().begin(start_us, start_us + warmup_us..end_us);
+        let begin = |number, at_us| {
+            self.work.borrow_mut().begin(number, at_us, &mut self.plan.borrow_mut(), &mut self.record.borrow_mut());
+            self.send_due();
+        };
+        let turn = |stall: Option<_>| {
+            self.send_due();
+            self.recording.borrow_mut().stalls.extend(stall);
+        };
+        let sending = async {
+            driver.until(warmup_us, begin, turn).await?;
+            let (before, own_before, arrived_before) = (costs::read(watched), own_cpu_seconds(), self.arrived.get());
+            driver.until(schedule.duration_us, begin, turn).await?;
+            let in_time = self.arrived.get() - arrived_before;
+            let own_us = (own_cpu_seconds() - own_before) * 1e6;
+            let mut record = self.record.borrow_mut();
+            record.costs = (!watched.is_empty()).then(|| Costs::between(&before, &costs::read(watched), in_time));
+            record.add("generator", "in_time", in_time);
+            record.add("generator", "cpu_us", own_us as u64);
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            sent = sending => sent?,
+            () = over => {}
+        }
+        let now_us = self.clock.now_us() - start_us;
+        self.end_us.set(end_us.min(start_us + now_us));
+        let mut record = self.record.borrow_mut();
+        record.add("generator", "planned", schedule.due(now_us));
+        record.add("generator", "begun", driver.begun());
+        Ok(())
+    }
+
+    /// Waits until all has arrived, was answered and has come back, at most for the time of the options.
+    pub(crate) async fn settle(&self) {
+        let is_settled = || {
+            self.send_due();
+            self.plan.borrow().due.is_empty()
+                && self.work.borrow().open() == 0
+                && self.acks.borrow().open() == 0
+                && self.returns().away == 0
+                && (self.sent == self.arrived || self.totals().lost == 0)
+        };
+        settle(Duration::from_millis(self.settings.run.settle_ms), is_settled).await;
+    }
+
+    /// Ends the exchange and says what it came to.
+    pub(crate) fn finish(&self, fleet: Fleet) -> Record {
+        self.is_over.set(true);
+        self.clients.borrow_mut().clear();
+        let mut record = self.record.take();
+        record.add("fleet", "clients", fleet.clients.len() as u64);
+        record.set_times("connect", &fleet.connect);
+        record.add_all("messages", &self.totals());
+        let acks = self.ack_totals();
+        if acks != AckTotals::default() {
+            record.add_all("acks", &acks);
+            record.set_times("ack", &self.acks.borrow().times());
+        }
+        if self.come_back {
+            record.add_all("returns", &self.returns());
+        }
+        fleet.close();
+        record
+    }
+
+    /// Connects, waits for `gate`, runs the whole schedule and settles.
+    pub(crate) async fn play(
+        self: Rc<Self>,
+        plan: FleetPlan,
+        watched: &[Watched],
+        gate: impl Future<Output = Result<()>>,
+    ) -> Result<Record> {
+        let fleet = self.connect(plan).await?;
+        gate.await?;
+        self.run(watched, std::future::pending()).await?;
+        self.settle().await;
+        Ok(self.finish(fleet))
+    }
+
+    /// When the schedule ended.
+    pub(crate) fn end_us(&self) -> u64 {
+        self.end_us.get()
+    }
+
+    pub(crate) fn take_recording(&self) -> Recording {
+        self.recording.take()
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        Totals::of(self.ledgers.borrow().iter())
+    }
+
+    pub(crate) fn ack_totals(&self) -> AckTotals {
+        let ledgers = self.ledgers.borrow();
+        let has_arrived = |question: &Question| {
+            let ledger = &ledgers[question.receiver];
+            ledger.has(question.number) || ledger.is_gone(question.number)
+        };
+        self.acks.borrow().totals(has_arrived)
+    }
+
+    pub(crate) fn returns(&self) -> Returns {
+        let end_us = self.end_us.get();
+        let away = self.away_since_us.borrow().values().filter(|since_us| **since_us < end_us).count() as u64;
+        Returns { away, ..self.returns.get() }
+    }
+
+    /// Sends what is due.
+    fn send_due(&self) {
+        let mut context = TaskContext::from_waker(Waker::noop());
+        let clients = self.clients.borrow();
+        let is_stalled = |client: &usize| clients.get(*client).is_some_and(|client| !client.flush(&mut context));
+        self.stalled.borrow_mut().retain(is_stalled);
+        let now_us = self.clock.now_us();
+        loop {
+            let next = self.plan.borrow_mut().next(now_us);
+            let Some(message) = next else { return };
+            if let Some(client) = clients.get(message.from) {
+                self.send(client, message);
+            }
+        }
+    }
+
+    fn send(&self, client: &Client, Message { at_us, from, tag, body, .. }: Message) {
+        let receiver = self.partner_of[from];
+        let ack_share = self.settings.ack_share;
+        let asks = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
+        let (mut ledgers, mut acks, mut record) =
+            (self.ledgers.borrow_mut(), self.acks.borrow_mut(), self.record.borrow_mut());
+        let number = ledgers[receiver].next();
+        let id = asks.then(|| acks.next_id());
+        let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
+        match client.send(text, id, &mut TaskContext::from_waker(Waker::noop())) {
+            Sent::Not => return record.add("generator", "unsent", 1),
+            Sent::Waits => {
+                self.stalled.borrow_mut().insert(from);
+            }
+            Sent::Written => {}
+        }
+        ledgers[receiver].sent();
+        add_one(&self.sent);
+        if let Some(id) = id {
+            acks.asked(id, Question { sender: from, receiver, number, time_us: at_us });
+        }
+        record.time("lateness", at_us, self.clock.now_us().saturating_sub(at_us));
+    }
+
+    /// A text that is no message of this run. Returns the id of the message that it answers.
+    fn answered(&self, client: usize, answer: Answer) -> Option<u64> {
+        let now_us = self.clock.now_us();
+        let mut acks = self.acks.borrow_mut();
+        let mut record = self.record.borrow_mut();
+        match answer {
+            Answer::Ack(id) => {
+                acks.told(client, id, Told::Delivered, now_us);
+                if let Some(question) = acks.question(id) {
+                    self.ledgers.borrow_mut()[question.receiver].acked(question.number);
+                }
+                Some(id)
+            }
+            Answer::Error { code, id } => {
+                if let Some(id) = id {
+                    acks.told(client, id, Told::Failed, now_us);
+                }
+                record.add("received", &code, 1);
+                record.add("errors", "errors", 1);
+                record.failed(now_us);
+                id
+            }
+            Answer::Other(kind) => {
+                let (group, name) =
+                    if kind == "signal" { ("foreign", "messages") } else { ("received", kind.as_str()) };
+                record.add(group, name, 1);
+                None
+            }
+        }
+    }
+
+    fn count_returns(&self, count: impl FnOnce(&mut Returns)) {
+        let mut returns = self.returns.get();
+        count(&mut returns);
+        self.returns.set(returns);
+    }
+}
+
+impl<W: Workload> Listener for Exchange<W> {
+    fn text(&self, client: usize, text: &str) -> Option<u64> {
+        let Some(arrival) = self.format.read(text) else { return self.answered(client, read_answer(text)) };
+        if arrival.from != self.names[self.partner_of[client]] {
+            self.record.borrow_mut().add("foreign", "messages", 1);
+            return None;
+        }
+        if !self.ledgers.borrow_mut()[client].arrived(arrival.number) {
+            return None;
+        }
+        add_one(&self.arrived);
+        let now_us = self.clock.now_us();
+        let latency_us = now_us.saturating_sub(arrival.time_us);
+        if self.settings.is_recorded {
+            self.recording.borrow_mut().arrivals.push(Arrival::new(now_us, latency_us));
+        }
+        let arrived = Arrived { receiver: client, tag: arrival.tag, at_us: arrival.time_us, now_us };
+        let is_planned = {
+            let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());
+            record.time("latency", arrival.time_us, latency_us);
+            self.work.borrow_mut().arrived(&arrived, &mut plan, &mut record);
+            plan.due.peek().is_some_and(|Reverse(next)| next.at_us <= now_us)
+        };
+        if is_planned {
+            self.send_due();
+        }
+        None
+    }
+
+    fn ended(&self, client: usize, reason: String) {
+        let now_us = self.clock.now_us();
+        if self.come_back {
+            self.away_since_us.borrow_mut().insert(client, now_us);
+            self.recording.borrow_mut().closed_us.push(now_us);
+        }
+        if self.come_back && reason == GOING_AWAY {
+            return self.count_returns(|returns| returns.sent_away += 1);
+        }
+        if self.come_back && is_break(&reason) {
+            self.ledgers.borrow_mut()[client].receiver_broke();
+        }
+        if !self.is_over.get() {
+            self.record.borrow_mut().add("closed", &reason, 1);
+        }
+    }
+
+    fn returned(&self, client: usize, how: &Return) {
+        self.away_since_us.borrow_mut().remove(&client);
+        self.recording.borrow_mut().returned_us.push(self.clock.now_us());
+        self.count_returns(|returns| {
+            returns.returned += 1;
+            returns.resumed += u64::from(how.resumed);
+            returns.new_sessions += u64::from(!how.resumed);
+            returns.tries += u64::from(how.tries);
+            returns.sent_again += how.sent_again.len() as u64;
+        });
+        let (acks, mut ledgers) = (self.acks.borrow(), self.ledgers.borrow_mut());
+        ledgers[client].receiver_returned();
+        for question in how.sent_again.iter().filter_map(|id| acks.question(*id)) {
+            ledgers[question.receiver].sent_again(question.number);
+        }
+    }
+}
+
+fn add_one(count: &Cell<u64>) {
+    count.set(count.get() + 1);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::parse;
+
+    /// Two clients, the first of which has sent a message and asked for an ack.
+    fn exchange() -> Rc<Exchange<Pairs>> {
+        let command = parse(&["--clients=2", "--rate=1"]).unwrap();
+        let settings = Settings { ack_share: 1.0, ..Settings::new(&command.traffic.run, 1) };
+        let exchange = Exchange::new(&command.fleet, settings, Pairs::new(2, &command.traffic)).unwrap();
+        exchange.ledgers.borrow_mut()[1].sent();
+        let id = exchange.acks.borrow_mut().next_id();
+        exchange.acks.borrow_mut().asked(id, Question { sender: 0, receiver: 1, number: 1, time_us: 0 });
+        exchange
+    }
+
+    fn arrive(exchange: &Exchange<Pairs>) {
+        let message = exchange.format.write("load-1", 1, 0, 0, Some(1), Body::candidate(200));
+        exchange.text(1, &message.replacen("\"to\":\"load-1\"", "\"from\":\"load-0\"", 1));
+    }
+
+    #[test]
+    fn a_message_that_arrives_and_is_acked_balances() {
+        let exchange = exchange();
+        arrive(&exchange);
+        exchange.text(0, r#"{"type":"ack","id":1}"#);
+
+        let (messages, acks) = (exchange.totals(), exchange.ack_totals());
+
+        assert_eq!((messages.sent, messages.delivered), (1, 1));
+        assert_eq!((acks.acked, acks.unanswered, acks.untrue), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_message_that_its_sender_sent_again_may_come_again_once() {
+        let exchange = exchange();
+        exchange.returned(0, &Return { resumed: true, sent_again: vec![1], tries: 1 });
+        for _ in 0..3 {
+            arrive(&exchange);
+        }
+
+        let totals = exchange.totals();
+
+        assert_eq!((totals.delivered, totals.copied, totals.doubled), (1, 1, 1));
+        let returns = Returns { returned: 1, resumed: 1, tries: 1, sent_again: 1, ..Returns::default() };
+        assert_eq!(exchange.returns(), returns);
+    }
+
+    #[test]
+    fn an_ack_is_untrue_until_its_message_arrives() {
+        let exchange = exchange();
+        exchange.text(0, r#"{"type":"ack","id":1}"#);
+        assert_eq!(exchange.ack_totals().untrue, 1);
+
+        arrive(&exchange);
+
+        assert_eq!(exchange.ack_totals().untrue, 0);
+    }
+
+    #[test]
+    fn an_error_answers_the_question_and_is_counted_by_its_code() {
+        let exchange = exchange();
+        exchange.text(0, r#"{"type":"error","code":"recipient_unavailable","id":1,"to":"load-1","message":"gone"}"#);
+
+        assert_eq!((exchange.ack_totals().failed, exchange.record.borrow().count("errors", "errors")), (1, 1));
+        assert_eq!(exchange.record.borrow().count("received", "recipient_unavailable"), 1);
+    }
+}

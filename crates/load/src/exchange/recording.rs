@@ -1,0 +1,35 @@
+use std::ops::Range;
+
+/// What happened when, for drills. Times are those of the run's clock, in microseconds and in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recording {
+    /// Each message once.
+    pub(crate) arrivals: Vec<Arrival>,
+    /// Sockets of clients that come back, when they ended.
+    pub(crate) closed_us: Vec<u64>,
+    /// Clients that came back.
+    pub(crate) returned_us: Vec<u64>,
+    /// When the harness itself stood still: no fault of the servers.
+    pub(crate) stalls: Vec<Range<u64>>,
+}
+
+/// A message that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) at_us: u64,
+    /// From the intended time of sending.
+    pub(crate) latency_us: u32,
+}
+
+impl Recording {
+    /// Takes the room for so many messages at once, so that none of them has to wait for it.
+    pub(crate) fn for_messages(messages: u64) -> Self {
+        Self { arrivals: Vec::with_capacity(usize::try_from(messages).unwrap_or(0)), ..Self::default() }
+    }
+}
+
+impl Arrival {
+    pub(crate) fn new(at_us: u64, latency_us: u64) -> Self {
+        Self { at_us, latency_us: u32::try_from(latency_us).unwrap_or(u32::MAX) }
+    }
+}

@@ -1,0 +1,200 @@
+//! The report of a scenario. Text, JSON and HTML page derive from one list of named values.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::Value;
+
+use crate::latency::Percentiles;
+use crate::report_page;
+
+/// Values that the page plots, and that the text leaves out.
+const PLOTTED: [&str; 3] = ["timeline", "usage", "marks"];
+
+/// What a scenario found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    values: Vec<(String, Value)>,
+    /// What speaks against the servers, or against the measurement; empty when all is well.
+    pub failures: Vec<String>,
+    /// Replaces the text that derives from the values, where a scenario has its own table.
+    pub(crate) table: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn new(scenario: &'static str) -> Self {
+        let mut report = Self::default();
+        report.set("scenario", scenario);
+        report
+    }
+
+    /// Adds a value; `None` is left out.
+    pub(crate) fn set(&mut self, name: &'static str, value: impl Serialize) {
+        self.set_name(name, value);
+    }
+
+    pub(crate) fn set_name(&mut self, name: &str, value: impl Serialize) {
+        let value = serde_json::to_value(value).unwrap_or_else(|error| Value::String(error.to_string()));
+        if !value.is_null() {
+            self.values.push((name.to_owned(), value));
+        }
+    }
+
+    /// Adds each field of a structure.
+    pub(crate) fn set_fields(&mut self, fields: &impl Serialize) {
+        if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
+            self.values.extend(fields);
+        }
+    }
+
+    pub(crate) fn fail(&mut self, failure: String) {
+        self.failures.push(failure);
+    }
+
+    /// Adds a failure where the count is not 0.
+    pub(crate) fn fail_if(&mut self, count: u64, what: &str) {
+        if count > 0 {
+            self.fail(format!("{count} {what}"));
+        }
+    }
+
+    /// Adds a failure where the 99th percentile is above a limit.
+    pub(crate) fn fail_above(&mut self, what: &str, times: Percentiles, limit_ms: Option<f64>) {
+        let p99 = times.p99 as f64 / 1_000.0;
+        if let Some(limit) = limit_ms.filter(|limit| p99 > *limit) {
+            self.fail(format!("p99 of the {what} is {p99:.1} ms, above {limit} ms"));
+        }
+    }
+
+    /// The report for programs.
+    ///
+    /// # Errors
+    /// When a value cannot be written as JSON.
+    pub fn json(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The report for people: one line for each value.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if let Some(table) = &self.table {
+            return table.clone();
+        }
+        let mut text = String::new();
+        self.values.iter().for_each(|(name, value)| write_value(&mut text, name, value));
+        text
+    }
+
+    /// Prints the text, and writes the JSON and the HTML page to these files; `-` prints the JSON instead of the text.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn publish(&self, json: Option<&Path>, html: Option<&Path>) -> Result<()> {
+        if let Some(path) = html {
+            write_file(path, &report_page::render(&self.text(), &self.failures, &self.json()?))?;
+        }
+        match json {
+            Some(path) if path == Path::new("-") => print!("{}", self.json()?),
+            Some(path) => {
+                write_file(path, &self.json()?)?;
+                print!("{}", self.text());
+            }
+            None => print!("{}", self.text()),
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.values.len()))?;
+        for (name, value) in &self.values {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write_value(text: &mut String, name: &str, value: &Value) {
+    let label = name.rsplit('.').next().unwrap_or(name);
+    let line = match value {
+        _ if PLOTTED.contains(&label) => return,
+        Value::Array(items) => return items.iter().for_each(|item| write_value(text, name, item)),
+        Value::Object(fields) => match serde_json::from_value::<Percentiles>(value.clone()) {
+            Ok(times) => times.line(),
+            Err(_) => {
+                let (nested, flat): (Vec<_>, Vec<_>) =
+                    fields.iter().partition(|(_, value)| value.is_object() || value.is_array());
+                let flat: Vec<_> = flat.iter().map(|(name, value)| format!("{name} {}", scalar(value))).collect();
+                if !flat.is_empty() {
+                    write_line(text, name, &flat.join(", "));
+                }
+                return nested.iter().for_each(|(field, value)| write_value(text, &format!("{name}.{field}"), value));
+            }
+        },
+        scalar_value => scalar(scalar_value),
+    };
+    write_line(text, name.trim_end_matches("_us"), &line);
+}
+
+fn write_line(text: &mut String, name: &str, line: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name:<20} {line}");
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.2}", number.as_f64().unwrap_or(0.0)),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_has_a_line_for_each_value_in_order() {
+        let mut report = Report::new("steady");
+        report.set("latency_us", Percentiles { count: 1, p50: 85, p90: 1_020, p99: 2_000, p99_9: 3, max: 4 });
+        report.set("messages", json!({ "lost": 0, "sent": 7, "more": { "share": 0.5 } }));
+        report.set("acts", json!([{ "act": "kill node-1" }, { "act": "scale 3" }]));
+        report.set("costs", None::<u32>);
+        report.set("timeline", json!([1, 2]));
+
+        let text = report.text();
+
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(2, ' ').map(str::trim).collect()).collect();
+        let expected = [
+            ["scenario", "steady"],
+            ["latency", "p50 0.085  p90 1.020  p99 2.000  p99.9 0.003  max 0.004 ms"],
+            ["messages", "lost 0, sent 7"],
+            ["messages.more", "share 0.50"],
+            ["acts", "act kill node-1"],
+            ["acts", "act scale 3"],
+        ];
+        assert_eq!(lines, expected);
+        let json: Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+        assert_eq!((&json["messages"]["sent"], json["timeline"].as_array().unwrap().len()), (&json!(7), 2));
+    }
+
+    #[test]
+    fn limits_and_counts_become_failures() {
+        let mut report = Report::new("steady");
+        report.fail_if(0, "messages lost");
+        report.fail_above("latency", Percentiles { p99: 2_500, ..Percentiles::default() }, Some(2.0));
+        report.fail_above("latency", Percentiles { p99: 2_500, ..Percentiles::default() }, Some(3.0));
+
+        assert_eq!(report.failures, ["p99 of the latency is 2.5 ms, above 2 ms"]);
+    }
+}

@@ -1,0 +1,51 @@
+//! `mesh-load drill` acts on the mesh by a script, and reports how clients come back.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+use signaling_integration_tests::load::{ControlledMesh, mesh_load};
+
+#[tokio::test]
+async fn clients_come_back_to_a_balancer_that_was_away() {
+    let mesh = ControlledMesh::start().await;
+    let (page, script) = (mesh.dir.path().join("drill.html"), mesh.dir.path().join("script.json"));
+    std::fs::write(&script, r#"[{"at": 1, "action": "kill balancer-0"}]"#).unwrap();
+    let (html, script) = (format!("--html={}", page.display()), format!("--script={}", script.display()));
+    let load = ["drill", "--clients=60", "--rate=60", "--warmup=0", "--seconds=8", "--act=1.5 restart balancer-0"];
+
+    let run = mesh_load(&mesh.dir, &[&load[..], &[&html, &script]].concat()).await;
+
+    assert!(run.is_success, "{}", run.complaints);
+    let returns = &run.report["returns"];
+    assert_eq!((&returns["returned"], &returns["resumed"], &returns["away"]), (&json!(60), &json!(60), &json!(0)));
+    assert_eq!(run.report["acts"][1]["returned"], 60, "{}", run.report["acts"]);
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains("kill balancer-0") && html.contains("Latency, ms"));
+}
+
+#[tokio::test]
+async fn a_thousand_clients_cut_at_once_spread_their_returns() {
+    let mesh = ControlledMesh::start().await;
+    let load = ["drill", "--clients=1000", "--rate=100", "--warmup=0", "--seconds=6", "--act=1 cut 100%"];
+
+    let run = mesh_load(&mesh.dir, &load).await;
+
+    assert!(run.is_success, "{}", run.complaints);
+    let (returns, act) = (&run.report["returns"], &run.report["acts"][0]);
+    assert_eq!((&returns["resumed"], &returns["tries"]), (&json!(1000), &json!(1000)), "all let in at once: {returns}");
+    assert_eq!((&act["sockets_lost"], &act["returned"]), (&json!(1000), &json!(1000)));
+    assert!(act["last_return_ms"].as_f64() > Some(900.0), "they came back together: {act}");
+}
+
+#[tokio::test]
+async fn sockets_stay_open_while_nodes_join_and_leave() {
+    let mesh = ControlledMesh::start().await;
+    let load = ["drill", "--clients=100", "--rate=500", "--warmup=0", "--seconds=7"];
+
+    let run = mesh_load(&mesh.dir, &[&load[..], &["--act=1 scale 4", "--act=3 kill node-1"]].concat()).await;
+
+    assert!(run.is_success, "{}", run.complaints);
+    let acts = &run.report["acts"];
+    assert!(acts[0]["handoffs"].as_u64() > Some(0) && acts[1]["moved"].as_u64() > Some(0), "{acts}");
+    assert_eq!(run.report["closed"], json!({}));
+}
