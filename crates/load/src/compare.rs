@@ -19,23 +19,21 @@
 //! | `steady`, `idle` | one measurement of one contestant: under a load, and with clients that only connect |
 //! | `search` | pure: which rate to try next, to find the highest that is held |
 //! | `rounds` | all measurements, in alternation |
-//! | `stats` | pure: medians, and ratios between contestants |
-//! | `rows`, `table` | pure: what the figures say, and how it is written |
+//! | `figures`, `table` | pure: named figures, their medians and ratios, and how they are written |
 
 mod certificate;
 mod config;
 mod contestant;
 pub mod echo;
+mod figures;
 mod handshakes;
 mod idle;
 mod options;
 mod programs;
 mod rounds;
-mod rows;
 mod search;
 mod server;
 mod stage;
-mod stats;
 mod steady;
 mod table;
 
@@ -48,9 +46,9 @@ use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::report::Report;
+use figures::{Run, rows};
 use programs::Programs;
 use rounds::{Results, play};
-use rows::rows;
 
 /// Runs the comparison; when it is interrupted, nothing that it started is left.
 ///
@@ -70,7 +68,7 @@ async fn compare(options: &Options) -> Result<Report> {
     options.check()?;
     let contestants = options.contestants();
     let results = play(options, &Programs::find(&contestants, options.bin_dir.as_deref())?).await?;
-    let rows = rows(options, &results);
+    let rows = rows(&results.runs);
     let table = format!("{}\n{}", table::table(&contestants, &rows), caption(options, &results));
     if let Some(path) = &options.markdown {
         std::fs::write(path, &table).with_context(|| format!("cannot write {}", path.display()))?;
@@ -81,7 +79,9 @@ async fn compare(options: &Options) -> Result<Report> {
     report.set("seconds", options.seconds);
     report.set("clients", options.clients);
     report.set("rows", rows);
-    report.set_fields(&results);
+    report.set("versions", &results.versions);
+    report.set("repeated", results.repeated);
+    report.set("runs", &results.runs);
     (report.table, report.failures) = (Some(table), failures);
     Ok(report)
 }
@@ -92,20 +92,27 @@ fn caption(options: &Options, results: &Results) -> String {
     let tls = if options.tls { " TLS 1.3 with ECDSA on P-256, between clients and fronts." } else { "" };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let repeated = results.repeated;
+    let uncounted = results.runs.iter().filter(|run| run.is_load && !run.complaints.is_empty()).count();
     let versions: String = results.versions.values().map(|version| format!("; {version}")).collect();
     format!(
         "Medians of {rounds} rounds; ratios are the medians of the rounds' own ratios. {clients} clients in pairs, 3 \
          nodes, {seconds} s each; {cores} cores, which servers, proxies and generator share{versions}.{tls} Made again \
-         because the machine's host disturbed it: {repeated} loads.\n"
+         because the machine's host disturbed it: {repeated} loads. Loads that do not count: {uncounted}.\n"
     )
 }
 
-/// Who has no run that counts at all cannot be compared; that a rate is too high for somebody is a finding.
+/// A contestant without any load that counts cannot be compared; a rate that is too high for one is a finding. Other
+/// measurements have to succeed.
 fn failures(contestants: &[Contestant], results: &Results) -> Vec<String> {
-    let fails = |contestant: &&Contestant| {
-        let mut runs = results.steady.iter().filter(|run| run.contestant == **contestant);
-        !runs.any(|run| run.found.counted().is_some())
+    let is_load = |run: &&Run| run.is_load;
+    let counts = |contestant: &Contestant| {
+        results.runs.iter().filter(is_load).any(|run| run.contestant == *contestant && run.complaints.is_empty())
     };
-    let failure = |contestant: &Contestant| format!("{}: no run counts, at any rate", contestant.name());
-    contestants.iter().filter(fails).map(failure).chain(results.complaints.iter().cloned()).collect()
+    let failing = contestants.iter().filter(|contestant| !counts(contestant));
+    let others = results.runs.iter().filter(|run| !is_load(run) && !run.complaints.is_empty());
+    let failure = |run: &Run| {
+        let Run { contestant, round, what, complaints, .. } = run;
+        format!("{}, {what}, round {}: {}", contestant.name(), round + 1, complaints.join("; "))
+    };
+    failing.map(|it| format!("{}: no run counts, at any rate", it.name())).chain(others.map(failure)).collect()
 }

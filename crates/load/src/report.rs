@@ -42,13 +42,6 @@ impl Report {
         }
     }
 
-    /// Adds each field of a structure.
-    pub(crate) fn set_fields(&mut self, fields: &impl Serialize) {
-        if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
-            self.values.extend(fields);
-        }
-    }
-
     pub(crate) fn fail(&mut self, failure: String) {
         self.failures.push(failure);
     }

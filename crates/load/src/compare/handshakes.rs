@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rustls::HandshakeKind;
-use serde::Serialize;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
+use super::figures::{Figure, Unit};
 use super::stage::{Secure, Target};
 use crate::client::connect_from;
 use crate::costs::{self, Costs};
@@ -28,8 +28,7 @@ const AT_ONCE: u32 = 8;
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Whose handshakes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Of clients that come for the first time: a key exchange and a signature.
     Full,
@@ -55,19 +54,8 @@ impl Kind {
     }
 }
 
-/// What handshakes cost.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Handshakes {
-    pub(super) kind: Kind,
-    pub(super) per_second: f64,
-    /// CPU time of the front, per handshake.
-    pub(super) front_us: f64,
-    /// The clients' own.
-    pub(super) generator_us: f64,
-}
-
 /// Shakes hands so often, as fast as it goes. A connection ends once its client has a ticket.
-pub(super) async fn handshakes(target: &Target, kind: Kind, count: u32) -> Result<Handshakes> {
+pub(super) async fn handshakes(target: &Target, kind: Kind, count: u32) -> Result<Vec<Figure>> {
     let secure = target.secure.as_ref().context("nobody speaks TLS here")?;
     let trust = match kind {
         Kind::Full => Trust::of(&secure.certificate)?,
@@ -82,8 +70,12 @@ pub(super) async fn handshakes(target: &Target, kind: Kind, count: u32) -> Resul
     let (seconds, own) = (begin.elapsed().as_secs_f64(), own_cpu_seconds() - own_before);
     let costs = Costs::between(&before, &costs::read(&target.watched), count.into());
     let front = costs.group(target.front()).and_then(|cost| cost.cpu_us_per_message).context("the front has ended")?;
-    let count = f64::from(count);
-    Ok(Handshakes { kind, per_second: count / seconds, front_us: front, generator_us: own * 1e6 / count })
+    let (count, name) = (f64::from(count), kind.name());
+    Ok(vec![
+        Figure::new(format!("{name} TLS handshakes"), Unit::PerSecond, count / seconds),
+        Figure::new(format!("CPU of the front per {name} TLS handshake"), Unit::Microseconds, front),
+        Figure::new(format!("the clients' own CPU per {name} TLS handshake"), Unit::Microseconds, own * 1e6 / count),
+    ])
 }
 
 async fn shake(secure: &Secure, trust: &Trust, kind: Kind, count: u32) -> Result<()> {

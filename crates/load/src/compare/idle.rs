@@ -4,9 +4,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
 use tokio::time::sleep;
 
+use super::figures::{Figure, Unit};
 use super::options::Options;
 use super::stage::Target;
 use super::steady::fleet_of;
@@ -18,35 +18,18 @@ const AT_ONCE: u32 = 1_000_000;
 /// Connections begun a second when it is their memory that counts.
 const CONNECT_RATE: u32 = 2_000;
 
-/// How fast clients were let in.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Connects {
-    pub(super) per_second: f64,
-    p99_us: u64,
-}
-
-/// What memory idle clients took.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Memory {
-    /// Of the front, for each client.
-    pub(super) front_bytes: f64,
-    /// Of all nodes together, for each client; absent where there are none.
-    pub(super) nodes_bytes: Option<f64>,
-}
-
 /// Lets clients connect as fast as they are let in.
-pub(super) async fn connects(target: &Target, clients: u32) -> Result<Connects> {
+pub(super) async fn connects(target: &Target, clients: u32) -> Result<Vec<Figure>> {
     let endings = Rc::new(Endings::default());
     let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, AT_ONCE)?, &endings).await?;
-    let found =
-        Connects { per_second: f64::from(clients) / fleet.connect_seconds, p99_us: fleet.connect.percentiles().p99 };
+    let per_second = f64::from(clients) / fleet.connect_seconds;
     check(&endings)?;
     fleet.close();
-    Ok(found)
+    Ok(vec![Figure::new(format!("clients connected, {clients} at once"), Unit::PerSecond, per_second)])
 }
 
 /// Lets clients connect to servers that have had none, and holds them: memory that was used once tells nothing.
-pub(super) async fn memory(target: &Target, options: &Options) -> Result<Memory> {
+pub(super) async fn memory(target: &Target, options: &Options) -> Result<Vec<Figure>> {
     let clients = options.idle_clients;
     let endings = Rc::new(Endings::default());
     let before = costs::read(&target.watched);
@@ -56,10 +39,12 @@ pub(super) async fn memory(target: &Target, options: &Options) -> Result<Memory>
     check(&endings)?;
     fleet.close();
     let each = |cost: &Cost| cost.rss_growth_kib as f64 * 1_024.0 / f64::from(clients);
-    Ok(Memory {
-        front_bytes: costs.group(target.front()).map(each).context("the front has ended")?,
-        nodes_bytes: costs.group("nodes").map(each),
-    })
+    let figure = |of: &str, bytes| {
+        Figure::new(format!("memory of the {of} per idle client, {clients} clients"), Unit::Bytes, bytes)
+    };
+    let front = costs.group(target.front()).map(each).context("the front has ended")?;
+    let nodes = costs.group("nodes").map(each).map(|bytes| figure("nodes", bytes));
+    Ok([figure("front", front)].into_iter().chain(nodes).collect())
 }
 
 /// Sockets that ended before we closed them speak against the figures.

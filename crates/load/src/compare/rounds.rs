@@ -5,12 +5,12 @@ use std::mem::replace;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::Serialize;
 use tokio::time::sleep;
 
 use super::contestant::{Contestant, order};
-use super::handshakes::{Handshakes, Kind, handshakes};
-use super::idle::{Connects, Memory, connects, memory};
+use super::figures::{Figure, Run, Unit};
+use super::handshakes::{Kind, handshakes};
+use super::idle::{connects, memory};
 use super::options::{Cell, Options};
 use super::programs::Programs;
 use super::search::Search;
@@ -26,40 +26,12 @@ const MAX_TRIES: u32 = 3;
 const BETWEEN_RUNS: Duration = Duration::from_millis(300);
 
 /// What was measured.
-#[derive(Default, Serialize)]
+#[derive(Default)]
 pub(super) struct Results {
     pub(super) versions: BTreeMap<Contestant, String>,
-    pub(super) steady: Vec<Run<Steady>>,
+    pub(super) runs: Vec<Run>,
     /// Loads that were put again because the machine's host disturbed them.
     pub(super) repeated: u32,
-    pub(super) searches: Vec<Run<Highest>>,
-    pub(super) connects: Vec<Run<Connects>>,
-    pub(super) memory: Vec<Run<Memory>>,
-    /// Of TLS, where that is compared.
-    pub(super) handshakes: Vec<Run<Handshakes>>,
-    /// Of measurements that could not be made.
-    pub(super) complaints: Vec<String>,
-}
-
-/// One measurement of one contestant.
-#[derive(Serialize)]
-pub(super) struct Run<T> {
-    pub(super) contestant: Contestant,
-    pub(super) round: u32,
-    /// Of those with a load.
-    #[serde(flatten)]
-    pub(super) cell: Option<Cell>,
-    #[serde(flatten)]
-    pub(super) found: T,
-}
-
-/// What a search found.
-#[derive(Serialize)]
-pub(super) struct Highest {
-    /// Absent where no rate was held.
-    pub(super) highest_rate: Option<u64>,
-    /// How the last rate went that was not held: the limit may be the harness's own.
-    pub(super) beyond: String,
 }
 
 /// Measures everything in every round.
@@ -72,15 +44,18 @@ pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Resul
         let order = order(&contestants, round);
         for cell in options.cells() {
             for contestant in &order {
-                play.put_load(round, *contestant, cell).await?;
+                let run = play.measure(*contestant, cell).await?.into_run(*contestant, round, cell);
+                play.results.add(run);
             }
         }
         for contestant in &order {
-            play.let_in(round, *contestant).await?;
+            let found = connects(&play.stage.target(*contestant)?, options.connects).await;
+            play.note(round, *contestant, "connects", found).await?;
         }
         for kind in Kind::ALL.iter().filter(|_| options.tls) {
             for contestant in &order {
-                play.shake_hands(round, *contestant, *kind).await?;
+                let found = handshakes(&play.stage.target(*contestant)?, *kind, options.handshakes).await;
+                play.note(round, *contestant, &format!("{} TLS handshakes", kind.name()), found).await?;
             }
         }
         for contestant in order.iter().filter(|_| options.search_from > 0) {
@@ -93,11 +68,30 @@ pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Resul
         for contestant in order(&contestants, round) {
             let stage = Stage::start(programs, &[contestant], options.tls).await?;
             let found = memory(&stage.target(contestant)?, options).await;
-            results.memory.extend(noted(&mut results.complaints, contestant, round, "memory", found));
+            results.add(run_of(contestant, round, "memory", found));
             stage.end().await?;
         }
     }
     Ok(results)
+}
+
+impl Results {
+    /// Keeps a run, and says how it went, to people who wait.
+    fn add(&mut self, run: Run) {
+        let found = serde_json::to_string(&run.figures).unwrap_or_default();
+        let complaints = run.complaints.join("; ");
+        eprintln!("round {}, {}, {}: {found} {complaints}", run.round + 1, run.what, run.contestant.name());
+        self.runs.push(run);
+    }
+}
+
+/// What was found, or a complaint.
+fn run_of(contestant: Contestant, round: u32, what: &str, found: Result<Vec<Figure>>) -> Run {
+    let (figures, complaints) = match found {
+        Ok(figures) => (figures, Vec::new()),
+        Err(error) => (Vec::new(), vec![format!("{error:#}")]),
+    };
+    Run { contestant, round, what: what.to_owned(), is_load: false, figures, messages: BTreeMap::new(), complaints }
 }
 
 /// The measurements for which all contestants run at the same time.
@@ -109,55 +103,34 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
-    async fn put_load(&mut self, round: u32, contestant: Contestant, cell: Cell) -> Result<()> {
-        let found = self.measure(contestant, cell).await?;
-        tell(round, contestant, &cell.to_string(), &found.summary());
-        self.results.steady.push(Run { contestant, round, cell: Some(cell), found });
-        Ok(())
-    }
-
-    async fn let_in(&mut self, round: u32, contestant: Contestant) -> Result<()> {
-        let found = connects(&self.stage.target(contestant)?, self.options.connects).await;
+    async fn note(&mut self, round: u32, contestant: Contestant, what: &str, found: Result<Vec<Figure>>) -> Result<()> {
         let is_clean = found.is_ok();
-        let results = &mut self.results;
-        results.connects.extend(noted(&mut results.complaints, contestant, round, "connects", found));
-        self.rest(is_clean).await
-    }
-
-    async fn shake_hands(&mut self, round: u32, contestant: Contestant, kind: Kind) -> Result<()> {
-        let found = handshakes(&self.stage.target(contestant)?, kind, self.options.handshakes).await;
-        let is_clean = found.is_ok();
-        let results = &mut self.results;
-        let what = format!("{} TLS handshakes", kind.name());
-        results.handshakes.extend(noted(&mut results.complaints, contestant, round, &what, found));
+        self.results.add(run_of(contestant, round, what, found));
         self.rest(is_clean).await
     }
 
     async fn search(&mut self, round: u32, contestant: Contestant) -> Result<()> {
-        let (mut search, mut beyond) = (Search::from(self.options.search_from), String::new());
+        let mut search = Search::from(self.options.search_from);
         while let Some(rate) = search.next() {
-            let failed = self.fails(contestant, Cell { size: Size::Ice, rate }).await?;
-            search.tell(failed.is_none());
-            beyond = failed.unwrap_or(beyond);
+            let is_held = self.holds(contestant, Cell { size: Size::Ice, rate }).await?;
+            search.tell(is_held);
         }
-        let highest_rate = search.highest();
-        let rate = highest_rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate}/s"));
-        tell(round, contestant, "highest rate", &format!("{rate}; beyond: {beyond}"));
-        self.results.searches.push(Run { contestant, round, cell: None, found: Highest { highest_rate, beyond } });
+        let highest = search.highest().unwrap_or(0) as f64;
+        let figure = Figure::new("highest rate with p99 under 50 ms, ICE", Unit::PerSecond, highest);
+        self.results.add(run_of(contestant, round, "highest rate", Ok(vec![figure])));
         Ok(())
     }
 
-    /// How a rate went that is not held. It is tried twice: one hiccup of the machine is no limit.
-    async fn fails(&mut self, contestant: Contestant, cell: Cell) -> Result<Option<String>> {
-        let mut summary = String::new();
+    /// Whether a rate is held. It is tried twice: one hiccup of the machine is no limit.
+    async fn holds(&mut self, contestant: Contestant, cell: Cell) -> Result<bool> {
         for _ in 0..2 {
             let steady = self.measure(contestant, cell).await?;
             if steady.counted().is_some_and(|figures| figures.latency_us.p99 < HELD_P99_US) {
-                return Ok(None);
+                return Ok(true);
             }
-            summary = format!("{}/s: {}", cell.rate, steady.summary());
+            eprintln!("{cell}, {}, not held: {}", contestant.name(), steady.summary());
         }
-        Ok(Some(summary))
+        Ok(false)
     }
 
     async fn measure(&mut self, contestant: Contestant, cell: Cell) -> Result<Steady> {
@@ -200,32 +173,6 @@ async fn calmest(mut load: impl AsyncFnMut(Option<&Steady>) -> Result<Steady>) -
         kept = kept.calmer(next);
     }
     Ok(kept)
-}
-
-/// What was found, or nothing and a complaint.
-fn noted<T: Serialize>(
-    complaints: &mut Vec<String>,
-    contestant: Contestant,
-    round: u32,
-    what: &str,
-    found: Result<T>,
-) -> Option<Run<T>> {
-    match found {
-        Ok(found) => {
-            tell(round, contestant, what, &serde_json::to_string(&found).unwrap_or_default());
-            Some(Run { contestant, round, cell: None, found })
-        }
-        Err(error) => {
-            complaints.push(format!("{}, {what}, round {}: {error:#}", contestant.name(), round + 1));
-            tell(round, contestant, what, &format!("{error:#}"));
-            None
-        }
-    }
-}
-
-/// Says how it goes, to people who wait.
-fn tell(round: u32, contestant: Contestant, what: &str, found: &str) {
-    eprintln!("round {}, {what}, {}: {found}", round + 1, contestant.name());
 }
 
 #[cfg(test)]

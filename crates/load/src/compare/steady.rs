@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use serde::Serialize;
 
 use super::contestant::Contestant;
+use super::figures::{Figure, Run, Unit};
 use super::options::Cell;
 use super::stage::Target;
 use crate::costs::Costs;
@@ -23,22 +23,19 @@ const MAX_STOLEN_PERCENT: f64 = 1.0;
 const CONNECT_RATE: u32 = 2_000;
 
 /// What came of a load on one contestant.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct Steady {
     /// Absent where the clients could not even connect.
-    #[serde(flatten)]
     pub(super) figures: Option<Figures>,
     /// Why it does not count; empty when it does.
     pub(super) complaints: Vec<String>,
 }
 
 /// The figures of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Figures {
     /// By what became of them.
     pub(super) messages: BTreeMap<String, u64>,
-    /// Delivered while it was measured, as a share of what the rate asks for.
-    pub(super) delivered_share: f64,
     pub(super) latency_us: Percentiles,
     /// CPU time of the front alone, per message.
     pub(super) front_us: f64,
@@ -63,6 +60,28 @@ impl Steady {
     /// The figures of a run that counts.
     pub(super) fn counted(&self) -> Option<&Figures> {
         self.figures.as_ref().filter(|_| self.complaints.is_empty())
+    }
+
+    /// The run with its figures, named after the cell.
+    pub(super) fn into_run(self, contestant: Contestant, round: u32, cell: Cell) -> Run {
+        let named = |what: &str, unit, value| Figure::new(format!("{what}, {cell}"), unit, value);
+        let ms = |us: u64| us as f64 / 1_000.0;
+        let (mut figures, mut messages) = (Vec::new(), BTreeMap::new());
+        if let Some(found) = self.figures {
+            let Percentiles { p50, p99, p99_9, .. } = found.latency_us;
+            figures.push(named("CPU per message of the front", Unit::Microseconds, found.front_us));
+            let whole = |us| named("CPU per message of front and nodes", Unit::Microseconds, us);
+            figures.extend(found.whole_us.map(whole));
+            figures.extend([
+                named("p50", Unit::Milliseconds, ms(p50)),
+                named("p99", Unit::Milliseconds, ms(p99)),
+                named("p99.9", Unit::Milliseconds, ms(p99_9)),
+                named("the generator's own CPU", Unit::Percent, found.generator_percent),
+                named("time stolen from the machine", Unit::Percent, found.stolen_percent),
+            ]);
+            messages = found.messages;
+        }
+        Run { contestant, round, what: cell.to_string(), is_load: true, figures, messages, complaints: self.complaints }
     }
 
     /// Whether the machine's host took more than a little of its time, for better or worse of who was measured.
@@ -125,7 +144,6 @@ async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Re
     let costs = record.costs.as_ref().context("no process was watched")?;
     let figures = Figures {
         messages: record.group("messages"),
-        delivered_share,
         latency_us: record.percentiles("latency"),
         front_us: per_message(costs, target.front()).context("the front has ended")?,
         whole_us: per_message(costs, "all").filter(|_| target.contestant.has_nodes()),
@@ -141,7 +159,6 @@ impl Steady {
     pub(super) fn disturbed(stolen_percent: f64) -> Self {
         let figures = Figures {
             messages: BTreeMap::new(),
-            delivered_share: 1.0,
             latency_us: Percentiles::default(),
             front_us: 0.0,
             whole_us: None,

@@ -1,9 +1,7 @@
 //! How the rows are written: a Markdown table whose columns are aligned, so that it is readable as it stands.
 
-use std::collections::BTreeMap;
-
 use super::contestant::Contestant;
-use super::rows::{Row, Unit};
+use super::figures::{Row, Unit};
 
 /// The table of these contestants.
 pub(super) fn table(contestants: &[Contestant], rows: &[Row]) -> String {
@@ -12,47 +10,29 @@ pub(super) fn table(contestants: &[Contestant], rows: &[Row]) -> String {
     let mut lines = vec![vec![String::new()]];
     lines[0].extend(contestants.iter().map(|contestant| contestant.name().to_owned()));
     lines[0].extend(others.clone().map(|other| format!("balancer by {}", other.name())));
-    for row in rows {
-        let values = |of: &dyn Fn(usize) -> Option<f64>, unit| cell(row.figures.len(), of, unit);
-        let of = |by: &BTreeMap<Contestant, f64>, contestant: &Contestant| by.get(contestant).copied();
-        let mut line = vec![row.what.clone()];
-        line.extend(contestants.iter().map(|it| values(&|at| of(&row.figures[at].medians, it), Some(row.unit))));
-        let ratios = others.clone().map(|it| values(&|at| of(&row.figures[at].ratios, it), None));
-        line.extend(ratios.map(|cell| if row.unit.has_ratio() { cell } else { String::new() }));
-        lines.push(line);
+    for Row { what, unit, medians, ratios } in rows {
+        let median = |it: &Contestant| medians.get(it).map_or_else(|| "-".to_owned(), |value| unit.write(*value));
+        let ratio = |it: &Contestant| match ratios.get(it) {
+            _ if *unit == Unit::Percent => String::new(),
+            Some(ratio) => format!("{ratio:.2}"),
+            None => "-".to_owned(),
+        };
+        let cells = contestants.iter().map(median).chain(others.clone().map(ratio));
+        lines.push([what.clone()].into_iter().chain(cells).collect());
     }
     markdown(&lines)
 }
 
 impl Unit {
-    /// Whether it says something of the contestant, so that a ratio does too.
-    fn has_ratio(self) -> bool {
-        !matches!(self, Self::Percent | Self::Rounds)
+    fn write(self, value: f64) -> String {
+        match self {
+            Self::Microseconds => short(value) + " µs",
+            Self::Milliseconds => short(value) + " ms",
+            Self::Percent => short(value) + " %",
+            Self::PerSecond => thousands(value) + "/s",
+            Self::Bytes => format!("{:.1} KB", value / 1_000.0),
+        }
     }
-
-    /// A figure with its unit where `is_last` of a cell.
-    fn write(self, value: f64, is_last: bool) -> String {
-        let (text, unit) = match self {
-            Self::Microseconds => (short(value), " µs"),
-            Self::Milliseconds => (short(value), " ms"),
-            Self::Percent => (short(value), " %"),
-            Self::PerSecond => (thousands(value), "/s"),
-            Self::Bytes => (format!("{:.1}", value / 1_000.0), " KB"),
-            Self::Rounds => (format!("{value:.0}"), ""),
-        };
-        if is_last { text + unit } else { text }
-    }
-}
-
-/// The values of a cell; those without a unit are ratios.
-fn cell(figures: usize, value: &dyn Fn(usize) -> Option<f64>, unit: Option<Unit>) -> String {
-    let values: Option<Vec<f64>> = (0..figures).map(value).collect();
-    let Some(values) = values else { return "-".to_owned() };
-    let write = |(at, value): (usize, &f64)| match unit {
-        Some(unit) => unit.write(*value, at + 1 == figures),
-        None => format!("{value:.2}"),
-    };
-    values.iter().enumerate().map(write).collect::<Vec<_>>().join(" / ")
 }
 
 /// Three digits.
@@ -93,18 +73,18 @@ fn markdown(lines: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::Figure;
     use super::*;
     use Contestant::{Balancer, Echo, Nginx};
 
-    fn figure(medians: &[(Contestant, f64)], ratios: &[(Contestant, f64)]) -> Figure {
-        Figure { medians: medians.iter().copied().collect(), ratios: ratios.iter().copied().collect() }
+    fn row(unit: Unit, medians: &[(Contestant, f64)], ratios: &[(Contestant, f64)]) -> Row {
+        let (medians, ratios) = (medians.iter().copied().collect(), ratios.iter().copied().collect());
+        Row { what: "CPU".to_owned(), unit, medians, ratios }
     }
 
     #[test]
     fn a_row_has_all_contestants_and_the_balancer_by_each_other() {
-        let cpu = figure(&[(Balancer, 7.25), (Nginx, 12.5), (Echo, 104.6)], &[(Nginx, 0.58), (Echo, 1.451)]);
-        let row = Row { what: "CPU".to_owned(), unit: Unit::Microseconds, figures: vec![cpu] };
+        let medians = [(Balancer, 7.25), (Nginx, 12.5), (Echo, 104.6)];
+        let row = row(Unit::Microseconds, &medians, &[(Nginx, 0.58), (Echo, 1.451)]);
 
         assert_eq!(
             table(&[Balancer, Nginx, Echo], &[row]),
@@ -115,36 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_belong_together_share_a_cell_and_its_unit() {
-        let figures = [0.914, 3.3].map(|ms| figure(&[(Balancer, ms)], &[]));
-        let row = Row { what: "p50 and p99".to_owned(), unit: Unit::Milliseconds, figures: figures.into() };
+    fn missing_figures_are_dashes_and_percentages_have_no_ratio() {
+        let rate = row(Unit::PerSecond, &[(Balancer, 1_234_567.0)], &[]);
+        let own = row(Unit::Percent, &[(Balancer, 40.0), (Nginx, 38.0)], &[(Nginx, 1.05)]);
 
-        assert!(table(&[Balancer], &[row]).contains("| 0.91 / 3.30 ms |"));
-    }
+        let table = table(&[Balancer, Nginx], &[rate, own]);
 
-    #[test]
-    fn who_has_no_round_that_counts_has_no_figure_and_no_ratio() {
-        let rate = figure(&[(Balancer, 1_234_567.0)], &[]);
-        let row = Row { what: "rate".to_owned(), unit: Unit::PerSecond, figures: vec![rate] };
-
-        let table = table(&[Balancer, Nginx], &[row]);
-
-        let cells: Vec<_> = table.lines().nth(2).unwrap_or_default().split('|').map(str::trim).collect();
-        assert_eq!(cells, ["", "rate", "1,234,567/s", "-", "-", ""]);
-    }
-
-    #[test]
-    fn what_says_nothing_of_a_contestant_has_no_ratio() {
-        let own = figure(&[(Balancer, 40.0), (Nginx, 38.0)], &[(Nginx, 1.05)]);
-        let row = Row { what: "generator".to_owned(), unit: Unit::Percent, figures: vec![own] };
-
-        assert!(!table(&[Balancer, Nginx], &[row]).contains("1.05"));
-    }
-
-    #[test]
-    fn without_the_balancer_there_is_nothing_to_compare_with() {
-        let table = table(&[Nginx, Echo], &[]);
-
-        assert!(table.starts_with("|     | nginx | echo |\n"), "{table}");
+        let cells =
+            |line: usize| -> Vec<_> { table.lines().nth(line).unwrap_or_default().split('|').map(str::trim).collect() };
+        assert_eq!(cells(2), ["", "CPU", "1,234,567/s", "-", "-", ""]);
+        assert_eq!(cells(3), ["", "CPU", "40.0 %", "38.0 %", "", ""]);
     }
 }
