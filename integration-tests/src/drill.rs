@@ -11,7 +11,7 @@
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use signaling_load::drill::{Figures, Load, under_load};
+use signaling_load::drill::{Figures, Load, Totals, under_load};
 use signaling_load::raise_descriptor_limit;
 use tokio::time::sleep;
 
@@ -84,18 +84,19 @@ impl Outcome {
     /// # Panics
     /// If that is not so: names all that is not.
     pub fn assert_nothing_lost(&self) -> &Self {
-        let Figures { sent, delivered, lost, doubled, swapped, foreign, unanswered, untrue, errors, .. } = self.figures;
+        let Figures { messages, acks, foreign, errors, closed, is_complete, .. } = &self.figures;
+        let Totals { sent, delivered, lost, doubled, swapped, .. } = *messages;
         let counts = [
             (lost, "messages lost"),
             (doubled, "messages doubled"),
             (swapped, "messages swapped"),
-            (foreign, "messages at the wrong client"),
-            (errors, "messages reported as failed"),
-            (unanswered, "messages that asked and got no answer"),
-            (untrue, "acks of messages that never arrived"),
-            (self.figures.closed_by_the_mesh(), "sockets closed"),
+            (*foreign, "messages at the wrong client"),
+            (*errors, "messages reported as failed"),
+            (acks.unanswered, "messages that asked and got no answer"),
+            (acks.untrue, "acks of messages that never arrived"),
+            (closed.values().sum(), "sockets closed"),
             (sent.abs_diff(delivered + lost), "messages nowhere in the books"),
-            (u64::from(!self.figures.is_complete), "mesh whose sessions are not each at one node in the end"),
+            (u64::from(!is_complete), "mesh whose sessions are not each at one node in the end"),
         ];
         let broken: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
@@ -145,8 +146,9 @@ impl Outcome {
     /// # Panics
     /// If that is not so.
     pub fn assert_resumed(&self) -> &Self {
-        let Figures { sent_away, returned, resumed, ref other_frames, .. } = self.figures;
-        let goodbyes = other_frames.get("goodbye").copied().unwrap_or(0);
+        let Figures { ref returns, ref received, .. } = self.figures;
+        let (sent_away, returned, resumed) = (returns.sent_away, returns.returned, returns.resumed);
+        let goodbyes = received.get("goodbye").copied().unwrap_or(0);
         assert!(sent_away > 0, "{}: the fault sent no client away; {}", self.name, self.figures);
         assert_eq!(goodbyes, sent_away, "{}: each one sent away is told why; {}", self.name, self.figures);
         assert_eq!(returned, sent_away, "{}: each one sent away comes back; {}", self.name, self.figures);

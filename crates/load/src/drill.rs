@@ -18,6 +18,7 @@ mod load;
 mod script;
 mod servers;
 
+pub use crate::exchange::{AckTotals, Returns, Totals};
 pub(crate) use course::{Course, Effect};
 pub use figures::Figures;
 pub(crate) use load::{Evidence, put};

@@ -43,9 +43,9 @@ use crate::schedule::Schedule;
 use acks::{Acks, Question, Told};
 use ledger::Ledger;
 
-pub(crate) use acks::AckTotals;
+pub use acks::AckTotals;
 pub(crate) use calls::{CallOptions, Calls, MAX_RATE};
-pub(crate) use ledger::Totals;
+pub use ledger::Totals;
 pub(crate) use options::{RunOptions, TrafficOptions};
 pub(crate) use pairs::{Pairs, partners, turns};
 pub(crate) use recording::{Arrival, Recording};
@@ -132,19 +132,21 @@ impl Settings {
 
 /// Clients that come back after their socket ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Returns {
+pub struct Returns {
     /// Sockets that were closed with 1001.
-    pub(crate) sent_away: u64,
-    pub(crate) returned: u64,
+    pub sent_away: u64,
+    /// Clients that came back.
+    pub returned: u64,
     /// Returns that continued the session.
-    pub(crate) resumed: u64,
-    pub(crate) new_sessions: u64,
+    pub resumed: u64,
+    /// Returns that did not.
+    pub new_sessions: u64,
     /// Attempts to connect, the failed ones included.
-    pub(crate) tries: u64,
+    pub tries: u64,
     /// Messages that they sent once more.
-    pub(crate) sent_again: u64,
+    pub sent_again: u64,
     /// Clients whose socket ended within the schedule and that have not come back.
-    pub(crate) away: u64,
+    pub away: u64,
 }
 
 /// The clients of one process with what they plan, send and receive; on one thread.

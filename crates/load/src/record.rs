@@ -126,7 +126,8 @@ impl Record {
     pub(crate) fn sent_share(&self) -> f64 {
         let of = |name| self.count("generator", name) as f64;
         let (sent, unsent) = (self.count("messages", "sent") as f64, of("unsent"));
-        of("begun") / of("planned").max(1.0) * (sent / (sent + unsent).max(1.0))
+        let taken = if unsent > 0.0 { sent / (sent + unsent) } else { 1.0 };
+        of("begun") / of("planned").max(1.0) * taken
     }
 
     /// Describes itself.

@@ -19,5 +19,9 @@ async fn a_balancer_drains_and_its_clients_are_told_come_back_resume_and_lose_no
 
     outcome.assert_nothing_lost().assert_moved().assert_resumed();
     let figures = &outcome.figures;
-    assert_eq!(figures.sent_away, u64::from(figures.load.clients) / 2, "every client of that balancer is told to go");
+    assert_eq!(
+        figures.returns.sent_away,
+        u64::from(figures.load.clients) / 2,
+        "every client of that balancer is told to go"
+    );
 }

@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use serde::Serialize;
+
 use super::servers::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
 use crate::latency::p99_us;
@@ -21,9 +23,10 @@ pub(crate) struct Course<'a> {
 }
 
 /// What an act brought about; times from its begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Effect {
     /// What the servers counted meanwhile.
+    #[serde(flatten)]
     pub(crate) counts: Counts,
     /// Until the last session moved.
     pub(crate) last_move_us: Option<u64>,

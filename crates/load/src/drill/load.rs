@@ -53,7 +53,7 @@ pub(crate) struct Evidence {
     pub(crate) samples: Vec<Sample>,
     pub(crate) recording: Recording,
     pub(crate) record: Record,
-    pub(crate) totals: Totals,
+    pub(crate) messages: Totals,
     pub(crate) acks: AckTotals,
     pub(crate) returns: Returns,
 }
@@ -114,7 +114,7 @@ async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
     };
     let (evidence, returned): (_, Option<T>) = put(&load.fleet(dir), &load.traffic(), ack_share, act).await?;
     let returned = returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
-    Ok((Figures::new(load, &evidence, fault_us), returned))
+    Ok((Figures::new(load, evidence, fault_us), returned))
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the clock, the begin of the
@@ -147,9 +147,9 @@ pub(crate) async fn put<T>(
         Some(sampling) => sampling.await.context("the sampler was stopped")?,
         None => Vec::new(),
     };
-    let (totals, acks, returns) = (exchange.totals(), exchange.ack_totals(), exchange.returns());
+    let (messages, acks, returns) = (exchange.totals(), exchange.ack_totals(), exchange.returns());
     let (end_us, recording) = (exchange.end_us(), exchange.take_recording());
     let record = Rc::clone(&exchange).finish(clients);
     let measured_us = begin_us..end_us;
-    Ok((Evidence { measured_us, samples, recording, record, totals, acks, returns }, returned))
+    Ok((Evidence { measured_us, samples, recording, record, messages, acks, returns }, returned))
 }

@@ -103,7 +103,7 @@ async fn bother(options: &HostileOptions, present: &Arc<Present>, edges: &[Socke
     let mut strangers = JoinSet::new();
     for (number, to) in (0..options.sockets()).zip(edges.iter().copied().cycle()) {
         let present = Arc::clone(present);
-        let handshake = (number < options.handshakes).then(|| options.address(number));
+        let handshake = (number < options.handshakes).then(|| HostileOptions::address(number));
         strangers.spawn(async move {
             sleep(Duration::from_secs_f64(f64::from(number) / COME_PER_SECOND)).await;
             match handshake {

@@ -14,9 +14,6 @@ pub struct RoomOptions {
     /// Rooms that the clients are spread over.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rooms: u32,
-    /// How unlike the rooms' sizes are: 0 all alike, 1 the second has half as many members as the first, the third a third.
-    #[arg(long, default_value_t = 0.0, value_parser = skew)]
-    pub skew: f64,
     /// How many percent of a room's clients come and go; the others stay and listen, at least one.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=100))]
     pub visitors: u32,
@@ -83,11 +80,6 @@ impl RoomOptions {
     pub(crate) fn line_schedule(&self) -> Schedule {
         self.run.schedule(self.line_rate)
     }
-}
-
-fn skew(text: &str) -> Result<f64, String> {
-    let skew = text.parse().ok().filter(|skew| (0.0..=3.0).contains(skew));
-    skew.ok_or_else(|| "use a number from 0 to 3".to_owned())
 }
 
 #[cfg(test)]

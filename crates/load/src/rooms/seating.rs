@@ -19,7 +19,7 @@ pub(super) struct Seating {
 impl Seating {
     pub(super) fn new(clients: usize, options: &RoomOptions) -> Self {
         let (mut room_by_client, mut is_visitor, mut residents_by_room) = (Vec::new(), Vec::new(), Vec::new());
-        for (room, size) in sizes(clients, options.rooms as usize, options.skew).into_iter().enumerate() {
+        for (room, size) in sizes(clients, options.rooms as usize).enumerate() {
             let visitors = (size * options.visitors as usize / 100).min(size.saturating_sub(1));
             room_by_client.extend(std::iter::repeat_n(room, size));
             is_visitor.extend((0..size).map(|number| number >= size - visitors));
@@ -54,20 +54,9 @@ impl Seating {
     }
 }
 
-/// How many belong to each of some rooms: one at least, the rest by weights.
-fn sizes(clients: usize, rooms: usize, skew: f64) -> Vec<usize> {
-    let weight = |room: usize| ((room + 1) as f64).powf(-skew);
-    let total: f64 = (0..rooms).map(weight).sum();
-    let spare = clients.saturating_sub(rooms);
-    let (mut weights, mut given) = (0.0, 0);
-    let mut sizes = Vec::with_capacity(rooms);
-    for room in 0..rooms {
-        weights += weight(room);
-        let upto = if room + 1 == rooms { spare } else { (spare as f64 * weights / total) as usize };
-        sizes.push(1 + upto - given);
-        given = upto;
-    }
-    sizes
+/// How many belong to each of some rooms: about equally many.
+fn sizes(clients: usize, rooms: usize) -> impl Iterator<Item = usize> {
+    (0..rooms).map(move |room| clients * (room + 1) / rooms - clients * room / rooms)
 }
 
 #[cfg(test)]
@@ -77,20 +66,13 @@ mod tests {
     use crate::testing::options;
 
     #[test]
-    fn every_client_belongs_to_a_room_and_no_room_is_empty() {
-        for (clients, rooms, skew) in [(1_000, 100, 0.0), (1_000, 7, 1.0), (10, 10, 2.0), (50_000, 999, 1.3)] {
-            let sizes = sizes(clients, rooms, skew);
+    fn every_client_belongs_to_a_room_and_rooms_are_alike() {
+        for (clients, rooms) in [(1_000, 100), (1_000, 7), (10, 10), (50_000, 999)] {
+            let sizes: Vec<usize> = sizes(clients, rooms).collect();
 
             assert_eq!((sizes.len(), sizes.iter().sum::<usize>()), (rooms, clients));
-            assert!(sizes.iter().all(|size| *size > 0));
+            assert!(sizes.iter().all(|size| size.abs_diff(clients / rooms) <= 1));
         }
-    }
-
-    #[test]
-    fn rooms_are_alike_or_fall_off_as_asked() {
-        assert_eq!(sizes(30, 3, 0.0), [10, 10, 10]);
-        let sizes = sizes(1_103, 3, 1.0);
-        assert_eq!(sizes, [601, 301, 201]);
     }
 
     #[test]

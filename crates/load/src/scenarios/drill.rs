@@ -54,26 +54,18 @@ pub struct Options {
     pub bin_dir: Option<PathBuf>,
 }
 
-/// What one act brought about, until the next one. Times are from its begin.
+/// What one act brought about, until the next one. Times in microseconds are from its begin.
 #[derive(Serialize)]
 struct ActReport {
     act: String,
-    at_s: f64,
-    took_ms: f64,
+    at_seconds: f64,
+    took_us: u64,
+    /// Sessions that moved.
     moved: u64,
-    handoffs: u64,
-    resends: u64,
-    filtered: u64,
-    sockets_lost: u64,
-    returned: u64,
-    last_return_ms: Option<f64>,
-    last_move_ms: Option<f64>,
-    /// Until every session was at one node, and stayed so; absent when it never was.
-    complete_ms: Option<f64>,
-    /// Until fewer than 1 in 100 messages were late; absent when they were to the end.
-    quiet_ms: Option<f64>,
-    /// The latest of these.
-    settled_ms: Option<f64>,
+    #[serde(flatten)]
+    effect: Effect,
+    /// Until all was over; absent when it is not.
+    settled_us: Option<u64>,
 }
 
 /// A moment that the plots mark, in seconds from the begin of the run.
@@ -120,7 +112,9 @@ pub async fn run(options: &Options) -> Result<Report> {
     let (evidence, usages) = tokio::join!(load, watch.run(over));
     let mut report = report(options, &steps, &done, &evidence?.0);
     report.set("usage", usages.lines());
-    drop(own);
+    if let Some(mut own) = own {
+        own.end().await;
+    }
     Ok(report)
 }
 
@@ -162,6 +156,13 @@ impl OwnMesh {
         }
         Ok(Self { dir, serving })
     }
+
+    /// Ends the servers before their folder goes.
+    async fn end(&mut self) {
+        self.serving.abort();
+        // It was aborted, so there is nothing to read from it.
+        let _ = (&mut self.serving).await;
+    }
 }
 
 impl Drop for OwnMesh {
@@ -176,9 +177,9 @@ fn report(options: &Options, steps: &[Step], done: &[Done], evidence: &Evidence)
     let first_us = done.first().map_or(last_us, |act| act.began_us);
     let course = Course::new(samples, recording, u64::from(options.fleet.clients), &(measured_us.start..first_us));
     let ends = done.iter().skip(1).map(|act| act.began_us).chain([last_us]);
-    let effects: Vec<Effect> = done.iter().zip(ends).map(|(act, end_us)| course.effect(act.began_us..end_us)).collect();
-    let acts: Vec<ActReport> =
-        done.iter().zip(&effects).map(|(act, effect)| ActReport::new(act, effect, measured_us.start)).collect();
+    let found =
+        |(act, end_us): (&Done, u64)| ActReport::new(act, course.effect(act.began_us..end_us), measured_us.start);
+    let acts: Vec<ActReport> = done.iter().zip(ends).map(found).collect();
 
     let mut report = Report::new("drill");
     describe(&mut report, &options.fleet, &options.traffic, record);
@@ -195,7 +196,7 @@ fn report(options: &Options, steps: &[Step], done: &[Done], evidence: &Evidence)
         let moved: u64 = acts.iter().map(|act| act.moved).sum();
         report.fail_if(u64::from(moved == 0), "script that moved no session");
     }
-    let is_complete = effects.last().is_some_and(|effect| effect.complete_us.is_some());
+    let is_complete = acts.last().is_some_and(|act| act.effect.complete_us.is_some());
     if !samples.is_empty() && !is_complete {
         report.fail("at the end not every session was at exactly one node".to_owned());
     }
@@ -208,36 +209,28 @@ fn judge(report: &mut Report, act: &Done, found: &ActReport, max_settle_ms: Opti
     if let Some(problem) = problem {
         report.fail(format!("{action}: {problem}"));
     }
-    match (found.settled_ms, max_settle_ms) {
+    match (found.settled_us, max_settle_ms) {
         (None, Some(_)) => report.fail(format!("{action}: its effects lasted until the next act, or the end")),
-        (Some(ms), Some(limit)) if ms > limit as f64 => {
-            report.fail(format!("{action}: its effects lasted {ms:.0} ms, above {limit} ms"));
+        (Some(us), Some(limit)) if us > limit * 1_000 => {
+            let ms = us / 1_000;
+            report.fail(format!("{action}: its effects lasted {ms} ms, above {limit} ms"));
         }
         _ => {}
     }
-    if matches!(action, Action::Cut(_)) && found.sockets_lost == 0 {
+    if matches!(action, Action::Cut(_)) && found.effect.sockets_lost == 0 {
         report.fail(format!("{action}: no client has lost its socket"));
     }
 }
 
 impl ActReport {
-    fn new(act: &Done, effect: &Effect, measured_from_us: u64) -> Self {
-        let ms = |us: u64| us as f64 / 1_000.0;
+    fn new(act: &Done, effect: Effect, measured_from_us: u64) -> Self {
         Self {
             act: act.action.to_string(),
-            at_s: ms(act.began_us.saturating_sub(measured_from_us)) / 1_000.0,
-            took_ms: ms(act.ended_us - act.began_us),
+            at_seconds: act.began_us.saturating_sub(measured_from_us) as f64 / 1e6,
+            took_us: act.ended_us - act.began_us,
             moved: effect.counts.moved(),
-            handoffs: effect.counts.handoffs,
-            resends: effect.counts.resends,
-            filtered: effect.counts.filtered,
-            sockets_lost: effect.sockets_lost,
-            returned: effect.returned,
-            last_return_ms: effect.last_return_us.map(ms),
-            last_move_ms: effect.last_move_us.map(ms),
-            complete_ms: effect.complete_us.map(ms),
-            quiet_ms: effect.quiet_us.map(ms),
-            settled_ms: effect.settled_us().map(ms),
+            effect,
+            settled_us: effect.settled_us(),
         }
     }
 }
