@@ -187,8 +187,8 @@ pub(crate) mod tests {
     use std::net::{TcpListener, TcpStream as Other};
 
     use signaling_edge::core::Settings;
-    use signaling_protocol::limits::SUSPECT_AFTER;
-    use signaling_protocol::trunk::ToEdge;
+    use signaling_wire::limits::SUSPECT_AFTER;
+    use signaling_wire::trunk::ToEdge;
 
     use super::*;
 

@@ -104,8 +104,9 @@ mod tests {
 
     use signaling_discovery::{Member, View};
     use signaling_edge::core::{ConnectRequest, LinkKey, Newcomer, Settings};
-    use signaling_protocol::trunk::ToNode;
-    use signaling_protocol::{ClientId, NodeId, SessionId};
+    use signaling_protocol::{ClientId, NodeId};
+    use signaling_wire::SessionId;
+    use signaling_wire::trunk::ToNode;
 
     use super::*;
 

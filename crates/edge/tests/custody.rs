@@ -4,10 +4,11 @@
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings};
-use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
+use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
+use signaling_wire::{RemainingTtl, SessionId};
 
-const HOLD: Left = Left::NONE;
+const HOLD: RemainingTtl = RemainingTtl::NONE;
 
 struct Edge {
     core: EdgeCore,
@@ -131,7 +132,7 @@ fn down(slot: Slot, d: u64) -> ToEdge<'static> {
 
 fn message(slot: Slot, d: u64, number: u64) -> ToEdge<'static> {
     let origin = Some(Origin { session: SessionId([2; 16]), number });
-    ToEdge::Down { slot, d, origin, prev: 0, left: Left::from_duration(Duration::from_secs(1)), payload: b"{}" }
+    ToEdge::Down { slot, d, origin, prev: 0, left: RemainingTtl::from_duration(Duration::from_secs(1)), payload: b"{}" }
 }
 
 #[test]

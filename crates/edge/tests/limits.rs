@@ -8,8 +8,9 @@ use signaling_edge::core::{
     Settings,
 };
 use signaling_edge::rate_class::RateClass;
-use signaling_protocol::trunk::{Fate, ToEdge, ToNode};
-use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
+use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::trunk::{Fate, ToEdge, ToNode};
+use signaling_wire::{RemainingTtl, SessionId};
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
 
@@ -49,7 +50,7 @@ impl Edge {
         let client = self.core.connect(self.now, newcomer);
         self.core.next_effect();
         self.core.attach(self.now, client, self.link);
-        let hold = Left::from_duration(Duration::from_secs(20));
+        let hold = RemainingTtl::from_duration(Duration::from_secs(20));
         let (session, seq) = (SessionId(session), 0);
         self.hear(&ToEdge::Attached { slot, session, resumed: false, seq, hold, greeting: b"", state: b"s" });
         assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
@@ -233,7 +234,7 @@ fn when_memory_is_used_up_those_with_the_most_unread_lose_their_sockets() {
     let payload = vec![b'x'; 50_000];
     for (slot, count) in [(0, 5), (1, 2)] {
         for d in 1..=count {
-            let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: Left::NONE, payload: &payload };
+            let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload: &payload };
             edge.hear(&down);
         }
     }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, SWEEP_INTERVAL, Settings};
-use signaling_protocol::trunk::{Origin, ToEdge, ToNode, Unwritten};
-use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
+use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::trunk::{Origin, ToEdge, ToNode, Unwritten};
+use signaling_wire::{RemainingTtl, SessionId};
 
 const HOLD: Duration = Duration::from_secs(20);
 const MESSAGE_BYTES: usize = 4_000;
@@ -65,7 +66,7 @@ impl Flood {
         self.unconfirmed.clear();
         self.core.attach(self.now, self.client, link);
         let session = SessionId([1; 16]);
-        let hold = Left::from_duration(HOLD);
+        let hold = RemainingTtl::from_duration(HOLD);
         self.hear(&ToEdge::Attached { slot: 0, session, resumed: false, seq: 0, hold, greeting: b"", state: b"s" });
     }
 
@@ -80,7 +81,7 @@ impl Flood {
         self.number += 1;
         let origin = Some(Origin { session: SessionId([2; 16]), number: self.number });
         let payload = format!(r#"{{"data":"{}"}}"#, "x".repeat(MESSAGE_BYTES));
-        let (d, left) = (self.down, Left::from_duration(HOLD));
+        let (d, left) = (self.down, RemainingTtl::from_duration(HOLD));
         self.hear(&ToEdge::Down { slot: 0, d, origin, prev: 0, left, payload: payload.as_bytes() });
         self.unconfirmed.push_back(d);
     }

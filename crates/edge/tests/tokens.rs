@@ -11,7 +11,7 @@ use mint::{AUDIENCE, ISSUER, Signer, claims, claims_with, now, unsigned};
 use serde_json::{Value, json};
 use signaling_edge::identity::{KeyError, TokenAlgorithm, TokenRefusal, TokenRules, Tokens};
 use signaling_protocol::ClientId;
-use signaling_protocol::grant::{Grant, SignalScope};
+use signaling_wire::grant::{Grant, SignalScope};
 
 fn rules(algorithm: &str) -> TokenRules {
     TokenRules {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings};
-use signaling_protocol::forward::{self, Item};
-use signaling_protocol::{Incarnation, NodeId};
+use signaling_protocol::NodeId;
+use signaling_wire::Incarnation;
+use signaling_wire::forward::{self, Item};
 
 /// Any bytes, as the body of a forward.
 ///

@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 use signaling_discovery::{Member, View};
 use signaling_edge::core::Rate;
 use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
-use signaling_protocol::trunk::{Attach, Request, Slot, ToEdge, ToNode};
-use signaling_protocol::{Incarnation, Left, NodeId, RoomName, SessionId};
+use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{Op, Rooms, Rules};
+use signaling_wire::trunk::{Attach, Request, Slot, ToEdge, ToNode};
+use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
 const CLIENTS: [&str; 3] = ["alice", "bob", "carol"];
 const CAPACITY: u32 = 2;
@@ -124,7 +125,7 @@ impl Stage {
         self.seqs[client] += 1;
         let (slot, seq) = (client as Slot, self.seqs[client]);
         self.unfated.entry(slot).or_default().insert(seq);
-        self.tell(&ToNode::Up { slot, seq, left: Left::from_duration(HOLD), payload });
+        self.tell(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload });
         self.settle();
     }
 

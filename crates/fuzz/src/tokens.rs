@@ -8,8 +8,8 @@ use ring::hmac;
 use serde_json::Value;
 use signaling_edge::identity::{TokenAlgorithm, TokenRules, Tokens};
 use signaling_protocol::ClientId;
-use signaling_protocol::grant::{Grant, MAX_PATTERNS};
 use signaling_protocol::ids::MAX_NAME;
+use signaling_wire::grant::{Grant, MAX_PATTERNS};
 
 const SECRET: &[u8] = b"a secret of the fuzzer's own, of more than 32 bytes";
 const AUDIENCE: &str = "the-mesh";

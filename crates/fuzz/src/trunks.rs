@@ -1,8 +1,8 @@
 //! Frames of trunks, in both directions, and the grants in them.
 
-use signaling_protocol::DecodeError;
-use signaling_protocol::grant::Grant;
-use signaling_protocol::trunk::{ToEdge, ToNode};
+use signaling_wire::DecodeError;
+use signaling_wire::grant::Grant;
+use signaling_wire::trunk::{ToEdge, ToNode};
 
 /// The first byte says which end reads the rest; 2: it is a grant alone.
 ///

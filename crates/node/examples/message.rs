@@ -12,8 +12,9 @@ use anyhow::{Context as _, Result};
 use signaling_discovery::{Member, View};
 use signaling_edge::core::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
 use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey};
-use signaling_protocol::{ClientId, Incarnation, NodeId, SessionId};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_wire::{Incarnation, SessionId};
 
 const NODES: [&str; 2] = ["node-a", "node-b"];
 /// A round is a turn of the event loops.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use signaling_edge::core::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
-use signaling_protocol::grant::SignalScope;
 use signaling_rooms::KeyPrefix;
 use signaling_server::config::check_source;
 use signaling_server::load_readiness::{self, LoadReadinessArgs};
 use signaling_server::{Common, CommonArgs, ConfigError, WatchedFile};
+use signaling_wire::grant::SignalScope;
 
 use crate::core::Rules;
 use crate::ice::{IceArgs, IceConfig};

@@ -62,8 +62,9 @@ impl Reassignments {
 mod tests {
     use signaling_discovery::Member;
     use signaling_edge::core::{ConnectRequest, Newcomer, Settings};
-    use signaling_protocol::{ClientId, SessionId};
+    use signaling_protocol::ClientId;
     use signaling_rendezvous::KeyHash;
+    use signaling_wire::SessionId;
 
     use super::*;
 
@@ -169,7 +170,7 @@ mod tests {
         let mut node = Node::new();
         node.sees(&view(&["b"]), 0.5);
         let (client, _) = node.clients[0];
-        node.core.socket_closed(client, signaling_protocol::trunk::Gone::Lost);
+        node.core.socket_closed(client, signaling_wire::trunk::Gone::Lost);
         node.sees(&view(&["b"]), 0.5);
         assert_eq!(node.due_after(WINDOW).len(), CLIENTS - 1);
     }

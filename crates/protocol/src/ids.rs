@@ -144,53 +144,6 @@ name!(
     MAX_NODE_ID
 );
 
-macro_rules! random {
-    ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bincode::Encode, bincode::Decode)]
-        pub struct $type(pub [u8; $bytes]);
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
-        }
-
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-    };
-}
-
-random!(
-    /// One client's presence in the mesh: random bits, kept through handoffs and resumes. The last one says whether the client
-    /// is reliable, to those who have nothing of it but its messages.
-    SessionId,
-    16
-);
-random!(
-    /// What a process draws at its start, so that a restart under the same name is seen.
-    Incarnation,
-    8
-);
-
-impl SessionId {
-    /// Made of random bytes.
-    #[must_use]
-    pub fn new(mut random: [u8; 16], reliable: bool) -> Self {
-        random[15] = random[15] & !1 | u8::from(reliable);
-        Self(random)
-    }
-
-    /// Whether the client numbers its messages itself, and may send them again when it comes back.
-    #[must_use]
-    pub fn is_reliable(self) -> bool {
-        self.0[15] & 1 == 1
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,19 +163,5 @@ mod tests {
         assert_eq!(ClientId::new(&"a".repeat(129)), Err(NameError::TooLong { len: 129, max: 128 }));
         assert!(NodeId::new(&"a".repeat(253)).is_ok());
         assert!(NodeId::new(&"a".repeat(254)).is_err());
-    }
-
-    #[test]
-    fn a_session_says_whether_its_client_is_reliable_whatever_was_drawn() {
-        for drawn in [[0; 16], [255; 16]] {
-            assert!(SessionId::new(drawn, true).is_reliable());
-            assert!(!SessionId::new(drawn, false).is_reliable());
-            assert_eq!(SessionId::new(drawn, true).0[..15], drawn[..15]);
-        }
-    }
-
-    #[test]
-    fn ids_print_as_hexadecimal() {
-        assert_eq!(Incarnation([0, 1, 2, 3, 0xfc, 0xfd, 0xfe, 0xff]).to_string(), "00010203fcfdfeff");
     }
 }

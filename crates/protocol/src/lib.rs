@@ -1,9 +1,8 @@
-//! Every word on a wire of the signaling mesh: what clients and servers say ([`client`], [`server`], [`rooms`], [`close`]), what
-//! edges and nodes say ([`trunk`], [`grant`]), what nodes say to each other ([`forward`], [`seats`]), the names in all of them ([`ids`]), the token
-//! that brings a client back to its session ([`resume`]), and the sizes and times they keep ([`limits`]). A writer gathers
-//! frames in [`Batches`] until the wire takes them.
+//! What clients and the mesh send to each other: messages of clients ([`client`]) and of servers
+//! ([`server`], [`rooms`]), close codes ([`close`]), error codes, names ([`ids`]) and limits
+//! ([`limits`]).
 //!
-//! No I/O, no clock. `PROTOCOL.md` in this crate says the client's side in full for other languages.
+//! No I/O and no clock. `PROTOCOL.md` in this crate describes the protocol for other languages.
 //!
 //! ```
 //! use signaling_protocol::client::{self, ClientMessage};
@@ -13,26 +12,14 @@
 //! assert_eq!((&*to, data.get()), ("bob", r#"{"sdp":"v=0"}"#));
 //! ```
 
-mod batches;
 pub mod client;
 pub mod close;
-pub mod codec;
 mod error;
-pub mod forward;
-pub mod grant;
 pub mod ids;
-mod left;
 pub mod limits;
-pub mod resume;
 pub mod rooms;
-pub mod seats;
 pub mod server;
-pub mod trunk;
 
-pub use batches::Batches;
 pub use close::CloseCode;
-pub use codec::DecodeError;
 pub use error::ErrorCode;
-pub use ids::{ClientId, Incarnation, NameError, NodeId, RoomName, SessionId};
-pub use left::Left;
-pub use trunk::Origin;
+pub use ids::{ClientId, NameError, NodeId, RoomName};

@@ -12,11 +12,12 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
     Clock, Op, RedisRegistry, RedisStore, Registration, Registry as _, Request, RoomStore as _, Rules, Seat, Standing,
     Who,
 };
+use signaling_wire::SessionId;
 
 const ROOMS: usize = 1_000;
 const MEMBERS: usize = 10;

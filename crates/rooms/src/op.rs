@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
+use signaling_wire::SessionId;
 
 /// Who asks: a session of a client, at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_protocol::{ClientId, NodeId};
+use signaling_wire::SessionId;
 
 use crate::StoreError;
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use signaling_protocol::limits;
+use signaling_wire::limits;
 
 /// The time at which this process last ran, as [`since_boot`] gives it.
 #[derive(Debug)]

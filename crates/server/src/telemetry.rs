@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::metrics::SetRecorderError;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use signaling_protocol::limits::SUSPECT_AFTER;
+use signaling_wire::limits::SUSPECT_AFTER;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use signaling_protocol::limits;
+use signaling_wire::limits;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 

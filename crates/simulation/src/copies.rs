@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use signaling_protocol::forward::{self, EnvelopeFate, Item};
+use signaling_wire::forward::{self, EnvelopeFate, Item};
 
 use crate::event::MessageId;
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use signaling_balancer::moves::Moves;
 use signaling_balancer::placement::Placement;
 use signaling_edge::core::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
-use signaling_protocol::trunk::Gone;
 use signaling_protocol::{CloseCode, NodeId};
+use signaling_wire::trunk::Gone;
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use signaling_edge::core::Wants;
 use signaling_node::core::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
-use signaling_protocol::Left;
-use signaling_protocol::forward::{self, Item};
+use signaling_wire::RemainingTtl;
+use signaling_wire::forward::{self, Item};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
@@ -256,7 +256,7 @@ impl World {
         }
         self.counters.add("nodes: batches tried again", u64::from(request.tries > 1));
         let bytes = match self.mutant {
-            Some(mutant) => Rc::from(mutant.between_nodes(&request.bytes, Left::from_duration(self.hold))),
+            Some(mutant) => Rc::from(mutant.between_nodes(&request.bytes, RemainingTtl::from_duration(self.hold))),
             None => Rc::clone(&request.bytes),
         };
         let reaches = self.reaches(Host::Node(index), Host::Node(to));
@@ -289,7 +289,7 @@ impl World {
         }
         let Some(node) = self.nodes.get_mut(index) else { return };
         let answer = match (node.core.batch(instant, bytes), self.mutant) {
-            (Ok(answer), Some(mutant)) => mutant.between_nodes(&answer, Left::from_duration(self.hold)),
+            (Ok(answer), Some(mutant)) => mutant.between_nodes(&answer, RemainingTtl::from_duration(self.hold)),
             (Ok(answer), None) => answer,
             (Err(error), _) => return self.ledger.broken(now, "damaged", error.to_string()),
         };

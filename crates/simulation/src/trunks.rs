@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use signaling_edge::core::{LinkKey, Wants};
 use signaling_node::core::TrunkKey;
-use signaling_protocol::trunk::{ToEdge, ToNode};
-use signaling_protocol::{Left, limits};
+use signaling_wire::RemainingTtl;
+use signaling_wire::limits;
+use signaling_wire::trunk::{ToEdge, ToNode};
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ConnId, Event, Host, Input};
@@ -125,7 +126,7 @@ impl World {
     /// Puts bytes on the wire.
     pub(crate) fn send(&mut self, id: ConnId, from: End, mut bytes: Vec<u8>) {
         if let Some(mutant) = self.mutant {
-            let hold = Left::from_duration(self.hold);
+            let hold = RemainingTtl::from_duration(self.hold);
             bytes = if from == End::Edge { mutant.to_node(&bytes, hold) } else { mutant.to_edge(&bytes, hold) };
             if mutant == Mutant::OneByOne {
                 let ordered = self.ordered.entry(id).or_default();

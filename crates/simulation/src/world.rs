@@ -8,7 +8,7 @@ use std::time::Duration;
 use signaling_discovery::View;
 use signaling_edge::core as edge;
 use signaling_node::core as node;
-use signaling_protocol::Incarnation;
+use signaling_wire::Incarnation;
 
 use crate::agenda::{Agenda, Micros, SECOND};
 use crate::clients::{Client, Socket};

@@ -10,7 +10,7 @@ use signaling_integration_tests::http::{Head, ask, ends, read_answer};
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
-use signaling_protocol::trunk::SUBPROTOCOL;
+use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

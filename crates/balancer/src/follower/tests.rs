@@ -87,7 +87,7 @@ async fn accept(node: &TcpListener) -> TcpStream {
     };
     let headers: HeaderMap = request.lines().filter_map(header).collect();
     let key = handshake::check(&Method::GET, http::Version::HTTP_11, &headers).unwrap().key_accept;
-    let version = signaling_protocol::trunk::SUBPROTOCOL;
+    let version = signaling_wire::trunk::SUBPROTOCOL;
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
          sec-websocket-accept: {key}\r\nsec-websocket-protocol: {version}\r\n\r\n"

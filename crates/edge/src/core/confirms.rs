@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use signaling_protocol::trunk::Unwritten;
+use signaling_wire::trunk::Unwritten;
 
 #[derive(Debug)]
 struct Pending {

@@ -2,7 +2,7 @@
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Gone, ToNode};
+use signaling_wire::trunk::{Gone, ToNode};
 
 use super::filter::Filter;
 use super::output::Output;

@@ -7,8 +7,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::trunk::Unwritten;
-use signaling_protocol::{Left, Origin, limits};
+use signaling_protocol::limits;
+use signaling_wire::trunk::Unwritten;
+use signaling_wire::{Origin, RemainingTtl};
 
 use super::memory::SENDER_BYTES;
 use super::senders::{Sender, Senders};
@@ -80,19 +81,26 @@ pub struct Filter {
 
 impl Filter {
     /// Judges a message, and remembers the judgement.
-    pub fn judge(&mut self, bounds: &FilterBounds, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
+    pub fn judge(
+        &mut self,
+        bounds: &FilterBounds,
+        now: Instant,
+        origin: Origin,
+        prev: u64,
+        left: RemainingTtl,
+    ) -> Verdict {
         let window = bounds.limits.window;
         // Of what is over, only the answer is wanted.
-        let may_write = left == Left::NONE || !bounds.output_is_full;
+        let may_write = left == RemainingTtl::NONE || !bounds.output_is_full;
         let Some(sender) = self.senders.touched(now, origin.session) else {
             if !may_write || !self.makes_room(bounds, now) {
                 return Verdict::Not(Unwritten::NoRoom);
             }
-            if left != Left::NONE && prev > 0 {
+            if left != RemainingTtl::NONE && prev > 0 {
                 return Verdict::Not(Unwritten::Gap);
             }
-            self.senders.insert(now, origin.session, Sender::first(origin.number, left != Left::NONE));
-            return if left == Left::NONE { Verdict::Not(Unwritten::Passed) } else { Verdict::Write };
+            self.senders.insert(now, origin.session, Sender::first(origin.number, left != RemainingTtl::NONE));
+            return if left == RemainingTtl::NONE { Verdict::Not(Unwritten::Passed) } else { Verdict::Write };
         };
         let number = origin.number;
         if number <= sender.last() {
@@ -101,7 +109,7 @@ impl Filter {
         if !may_write {
             return Verdict::Not(Unwritten::NoRoom);
         }
-        let verdict = if left == Left::NONE {
+        let verdict = if left == RemainingTtl::NONE {
             Verdict::Not(Unwritten::Passed)
         } else if prev > sender.last() {
             return Verdict::Not(Unwritten::Gap);
@@ -157,7 +165,7 @@ impl Filter {
 
 #[cfg(test)]
 mod tests {
-    use signaling_protocol::SessionId;
+    use signaling_wire::SessionId;
 
     use super::*;
 
@@ -173,12 +181,12 @@ mod tests {
         FilterBounds { limits, ..bounds() }
     }
 
-    fn judge(filter: &mut Filter, now: Instant, origin: Origin, prev: u64, left: Left) -> Verdict {
+    fn judge(filter: &mut Filter, now: Instant, origin: Origin, prev: u64, left: RemainingTtl) -> Verdict {
         filter.judge(&bounds(), now, origin, prev, left)
     }
 
-    fn alive() -> Left {
-        Left::from_duration(Duration::from_secs(1))
+    fn alive() -> RemainingTtl {
+        RemainingTtl::from_duration(Duration::from_secs(1))
     }
 
     fn origin(number: u64) -> Origin {
@@ -216,10 +224,10 @@ mod tests {
     fn a_question_after_its_time_is_passed_and_bars_a_late_copy() {
         let mut filter = Filter::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(3), 0, Left::NONE), Verdict::Not(Unwritten::Passed));
+        assert_eq!(judge(&mut filter, now, origin(3), 0, RemainingTtl::NONE), Verdict::Not(Unwritten::Passed));
         assert_eq!(judge(&mut filter, now, origin(3), 0, alive()), Verdict::Not(Unwritten::Passed));
         assert_eq!(judge(&mut filter, now, origin(4), 3, alive()), Verdict::Write);
-        assert_eq!(judge(&mut filter, now, origin(4), 3, Left::NONE), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, now, origin(4), 3, RemainingTtl::NONE), Verdict::Repeat);
     }
 
     #[test]
@@ -261,7 +269,11 @@ mod tests {
         let later = start + HOLD;
         let refused = Verdict::Not(Unwritten::NoRoom);
         assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), 0, alive()), refused);
-        assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), 0, Left::NONE), refused, "nor is it barred");
+        assert_eq!(
+            filter.judge(&bounds, later, first_of(9_999, false), 0, RemainingTtl::NONE),
+            refused,
+            "nor is it barred"
+        );
         for sender in 0..2_000 {
             assert_eq!(filter.judge(&bounds, later, first_of(sender, false), 0, alive()), Verdict::Repeat);
         }

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode, Unwritten};
-use signaling_protocol::{CloseCode, ErrorCode, Left};
+use signaling_protocol::{CloseCode, ErrorCode};
+use signaling_wire::RemainingTtl;
+use signaling_wire::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode, Unwritten};
 
 use super::confirms::Confirms;
 use super::filter::{FilterBounds, Verdict};
@@ -25,7 +26,7 @@ struct Down<'a> {
     d: u64,
     origin: Option<Origin>,
     prev: u64,
-    left: Left,
+    left: RemainingTtl,
     payload: &'a [u8],
 }
 
@@ -100,7 +101,12 @@ impl EdgeCore {
                 if let Some((link, slot)) = session.uplink()
                     && let Some(link) = self.links.get_mut(link)
                 {
-                    link.send(&ToNode::Up { slot, seq, left: Left::from_duration(session.hold), payload: text });
+                    link.send(&ToNode::Up {
+                        slot,
+                        seq,
+                        left: RemainingTtl::from_duration(session.hold),
+                        payload: text,
+                    });
                 }
             }
         }

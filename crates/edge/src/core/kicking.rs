@@ -1,7 +1,7 @@
 //! Clients that an operator puts out, here or anywhere in the mesh.
 
-use signaling_protocol::trunk::{Gone, ToNode};
 use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::trunk::{Gone, ToNode};
 
 use super::session::{Session, Socket};
 use super::{EdgeCore, Effect, Proven};

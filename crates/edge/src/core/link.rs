@@ -1,8 +1,8 @@
 //! One way to a node: a trunk of a balancer, or the node in the same process for its direct clients.
 
 use rustc_hash::FxHashMap;
-use signaling_protocol::Batches;
-use signaling_protocol::trunk::{Slot, ToNode};
+use signaling_wire::Batches;
+use signaling_wire::trunk::{Slot, ToNode};
 
 use super::ClientKey;
 

@@ -33,9 +33,10 @@ mod warm;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use signaling_protocol::trunk::ToNode;
-use signaling_protocol::{ClientId, CloseCode, DecodeError, SessionId, limits};
+use signaling_protocol::{ClientId, CloseCode, limits};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::trunk::ToNode;
+use signaling_wire::{DecodeError, SessionId};
 use slotmap::{SlotMap, new_key_type};
 
 use self::confirms::Confirms;

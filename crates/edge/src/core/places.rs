@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use signaling_protocol::Left;
-use signaling_protocol::trunk::{Attach, ToNode};
+use signaling_wire::RemainingTtl;
+use signaling_wire::trunk::{Attach, ToNode};
 
 use super::confirms::Confirms;
 use super::link::Link;
@@ -67,7 +67,7 @@ impl EdgeCore {
         link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.store.iter() {
             let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
-            link.send(&ToNode::Up { slot, seq, left: Left::from_duration(left), payload: &kept.payload });
+            link.send(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(left), payload: &kept.payload });
             self.counts.resends += 1;
         }
         session.place = Place::At { link: link_key, slot, confirms: Confirms::default() };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use signaling_protocol::ErrorCode;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::ToNode;
+use signaling_wire::trunk::ToNode;
 
 use super::{ClientKey, EdgeCore};
 use crate::rate_class::RateClass;
@@ -14,7 +14,7 @@ use crate::ws::encode;
 /// What a token, once it has been verified, says of its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proven {
-    /// What nodes are told: a [`Grant`](signaling_protocol::grant::Grant).
+    /// What nodes are told: a [`Grant`](signaling_wire::grant::Grant).
     pub grant: Box<[u8]>,
     /// When the token was made, in seconds since 1970; 0 if it does not say.
     pub issued: u64,
@@ -67,8 +67,9 @@ impl EdgeCore {
 mod tests {
     use std::time::Duration;
 
-    use signaling_protocol::trunk::{Attach, Gone, ToEdge};
-    use signaling_protocol::{ClientId, CloseCode, Left, SessionId};
+    use signaling_protocol::{ClientId, CloseCode};
+    use signaling_wire::trunk::{Attach, Gone, ToEdge};
+    use signaling_wire::{RemainingTtl, SessionId};
 
     use super::super::{ConnectRequest, Effect, Kick, LinkKey, Newcomer, Settings};
     use super::*;
@@ -117,7 +118,7 @@ mod tests {
                 session,
                 resumed: false,
                 seq: 0,
-                hold: Left::NONE,
+                hold: RemainingTtl::NONE,
                 greeting: &[],
                 state: b"s",
             };

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::Origin;
 use signaling_protocol::server::write_receipt_tail;
+use signaling_wire::Origin;
 
 use super::output::{Output, Pool};
 use crate::ws::encode;
@@ -121,7 +121,7 @@ impl Receipts {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use signaling_protocol::SessionId;
+    use signaling_wire::SessionId;
 
     use super::*;
 

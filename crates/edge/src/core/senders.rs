@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use signaling_protocol::SessionId;
+use signaling_wire::SessionId;
 
 /// A table with room for so many times what it has gives the room back.
 const SPARSE: usize = 4;

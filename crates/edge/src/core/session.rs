@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::trunk::{Gone, Request, Slot};
-use signaling_protocol::{ClientId, CloseCode, Origin, SessionId};
+use signaling_protocol::{ClientId, CloseCode};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::trunk::{Gone, Request, Slot};
+use signaling_wire::{Origin, SessionId};
 
 use super::confirms::Confirms;
 use super::filter::Filter;

@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 
-use signaling_protocol::trunk::ToEdge;
+use signaling_wire::trunk::ToEdge;
 
 use super::session::Session;
 use super::{ClientKey, EdgeCore, LinkKey};

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use signaling_protocol::grant::{Grant, MAX_PATTERNS, RoomPattern, SignalScope};
 use signaling_protocol::ids::MAX_NAME;
+use signaling_wire::grant::{Grant, MAX_PATTERNS, RoomPattern, SignalScope};
 
 use super::TokenRefusal;
 use crate::rate_class::RateClass;

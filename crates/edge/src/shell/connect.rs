@@ -8,11 +8,12 @@ use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::Gone;
-use signaling_protocol::{CloseCode, SessionId};
 use signaling_server::http::refusal;
 use signaling_server::since_1970;
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Gone;
 use tracing::{debug, info_span};
 
 use super::admission::{Place, TooMany};

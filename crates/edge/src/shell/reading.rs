@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use mio::event::Event;
 use signaling_protocol::CloseCode;
-use signaling_protocol::trunk::Gone;
+use signaling_wire::trunk::Gone;
 
 use super::metrics;
 use super::sockets::AT_ONCE;

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use mio::event::Source;
 use mio::{Interest, Registry};
-use signaling_protocol::trunk::Gone;
-use signaling_protocol::{ClientId, CloseCode, SessionId, limits};
+use signaling_protocol::{ClientId, CloseCode, limits};
 use signaling_server::PauseDetector;
 use signaling_server::pause_detector::since_boot;
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Gone;
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;

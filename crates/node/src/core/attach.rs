@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::grant::Grant;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::{Attach, Gone, Slot, ToEdge};
-use signaling_protocol::{ClientId, CloseCode, Left, SessionId, resume};
+use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::grant::Grant;
+use signaling_wire::trunk::{Attach, Gone, Slot, ToEdge};
+use signaling_wire::{RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
 use super::session::{Arrival, Session};
@@ -184,7 +185,7 @@ impl NodeCore {
     fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
         let state = self.state_of(session, false);
         let Some(session) = self.sessions.get(session) else { return };
-        let hold = Left::from_duration(self.settings.hold);
+        let hold = RemainingTtl::from_duration(self.settings.hold);
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
             let (slot, id, seq) = (session.slot, session.id, session.seq);
             trunk.send(&ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: &state });

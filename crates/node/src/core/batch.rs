@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::forward::{self, Envelope, Item, Recipient};
-use signaling_protocol::{ClientId, DecodeError, Incarnation, NodeId, RoomName};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::Stamp;
+use signaling_wire::forward::{self, Envelope, Item, Recipient};
+use signaling_wire::{DecodeError, Incarnation};
 
 use super::hold::{Back, Parcel};
 use super::lane::Returning;

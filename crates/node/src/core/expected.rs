@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_protocol::forward::Item;
-use signaling_protocol::trunk::Slot;
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::ClientId;
+use signaling_wire::SessionId;
+use signaling_wire::forward::Item;
+use signaling_wire::trunk::Slot;
 
 use super::session::Arrival;
 use super::{NodeCore, TrunkKey};

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use signaling_protocol::forward::{EnvelopeFate, Item, Ticket};
+use signaling_protocol::NodeId;
 use signaling_protocol::server::write_ack;
-use signaling_protocol::trunk::{Fate, Slot, ToEdge, Unwritten};
-use signaling_protocol::{NodeId, Origin};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::Origin;
+use signaling_wire::forward::{EnvelopeFate, Item, Ticket};
+use signaling_wire::trunk::{Fate, Slot, ToEdge, Unwritten};
 
 use super::hold::{Back, Parcel};
 use super::lane::Returning;

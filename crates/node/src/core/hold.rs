@@ -4,9 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::forward::Ticket;
-use signaling_protocol::{ClientId, NodeId, Origin};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::Origin;
+use signaling_wire::forward::Ticket;
 use slotmap::{SlotMap, new_key_type};
 
 use super::life::Life;
@@ -233,7 +234,7 @@ impl Holds {
 mod tests {
     use std::time::Duration;
 
-    use signaling_protocol::SessionId;
+    use signaling_wire::SessionId;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use signaling_admin::clients::{Kick, Kicks};
 use signaling_edge::core as edge;
 use signaling_protocol::ClientId;
-use signaling_protocol::trunk::ToEdge;
+use signaling_wire::trunk::ToEdge;
 
 use super::{NodeCore, TrunkKey};
 

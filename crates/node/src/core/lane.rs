@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 use signaling_edge::core::Wants;
-use signaling_protocol::forward::{self, Envelope, EnvelopeFate, Item, Recipient, Ticket};
-use signaling_protocol::{ClientId, NodeId, Origin, limits};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::Origin;
+use signaling_wire::forward::{self, Envelope, EnvelopeFate, Item, Recipient, Ticket};
+use signaling_wire::limits;
 
 use super::life::Life;
 use super::peer::Sender;
@@ -265,7 +267,7 @@ impl Lane {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
-    use signaling_protocol::{Incarnation, SessionId};
+    use signaling_wire::{Incarnation, SessionId};
 
     use super::*;
 

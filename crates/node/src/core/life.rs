@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_protocol::Left;
+use signaling_wire::RemainingTtl;
 
 /// A message that may not wait still needs some time to get to a recipient that is there.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ pub(super) struct Life {
 impl Life {
     /// The life of a message of which the edge says that `left` of the hold time is left, and for which the sender may have
     /// asked for less: 0 means that it does not wait at all.
-    pub(super) fn new(now: Instant, left: Left, hold: Duration, ttl: Option<Duration>) -> Self {
+    pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
         let age = hold - left;
         let whole = match ttl {
@@ -32,8 +32,8 @@ impl Life {
         self.expires <= now
     }
 
-    pub(super) fn left(self, now: Instant) -> Left {
-        Left::from_duration(self.expires.saturating_duration_since(now))
+    pub(super) fn left(self, now: Instant) -> RemainingTtl {
+        RemainingTtl::from_duration(self.expires.saturating_duration_since(now))
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
 
     fn seconds(left: u64, ttl: Option<u64>) -> (u64, bool) {
         let now = Instant::now();
-        let left = Left::from_duration(Duration::from_secs(left));
+        let left = RemainingTtl::from_duration(Duration::from_secs(left));
         let life = Life::new(now, left, HOLD, ttl.map(Duration::from_secs));
         (life.expires.duration_since(now).as_secs(), life.waits)
     }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_protocol::forward::Item;
-use signaling_protocol::{ClientId, Left, SessionId};
+use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::forward::Item;
+use signaling_wire::{RemainingTtl, SessionId};
 
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
@@ -123,7 +124,7 @@ impl NodeCore {
     /// Keeps it too: the peer may be gone before it has it, and who comes here meanwhile is who they were.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(&Lingering { session, born, seq, until }) = self.lingering.get(client) else { return };
-        let left = Left::from_duration(until.saturating_duration_since(now));
+        let left = RemainingTtl::from_duration(until.saturating_duration_since(now));
         let item = Item::Lingering { client_id: client.as_str(), session, born, seq, left };
         let mut notes = Vec::new();
         item.append(&mut notes);

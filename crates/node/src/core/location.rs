@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
-use signaling_protocol::forward::Item;
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::SessionId;
+use signaling_wire::forward::Item;
 
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;

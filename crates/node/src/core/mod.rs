@@ -57,10 +57,11 @@ use std::time::{Duration, Instant, SystemTime};
 use rustc_hash::FxHashMap;
 use signaling_discovery::View;
 use signaling_edge::core::{Kicks, Wants};
-use signaling_protocol::grant::SignalScope;
-use signaling_protocol::trunk::{Slot, ToEdge};
-use signaling_protocol::{ClientId, ErrorCode, Incarnation, NodeId};
+use signaling_protocol::{ClientId, ErrorCode, NodeId};
 use signaling_rendezvous::Ranking;
+use signaling_wire::Incarnation;
+use signaling_wire::grant::SignalScope;
+use signaling_wire::trunk::{Slot, ToEdge};
 use slotmap::{SlotMap, new_key_type};
 
 use self::expected::Expected;

@@ -1,6 +1,7 @@
 //! Clients that go on writing to peers that are not there: operators are told of them, since nobody else sees who they are.
 
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::ClientId;
+use signaling_wire::SessionId;
 
 use super::{NodeCore, SessionKey};
 

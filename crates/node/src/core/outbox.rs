@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use signaling_protocol::{ClientId, Origin, SessionId};
+use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::{Origin, SessionId};
 
 use super::life::Life;
 use super::{PeerKey, Rules, SessionKey};

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use signaling_discovery::Trust;
-use signaling_protocol::forward::{EnvelopeFate, Header};
-use signaling_protocol::{Incarnation, NodeId, Origin};
+use signaling_protocol::NodeId;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::forward::{EnvelopeFate, Header};
+use signaling_wire::{Incarnation, Origin};
 
 use super::lane::{Lane, Returning};
 

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use signaling_protocol::client::{self, BadMessage, ClientMessage};
 use signaling_protocol::rooms::write_broadcast;
 use signaling_protocol::server::{ServerMessage, write_signal};
-use signaling_protocol::trunk::{Fate, Slot};
-use signaling_protocol::{ClientId, ErrorCode, Left, Origin, RoomName};
+use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::trunk::{Fate, Slot};
+use signaling_wire::{Origin, RemainingTtl};
 
 use super::life::Life;
 use super::outbox::{Chain, Copy, Sent};
@@ -26,7 +27,7 @@ struct Refused<'a> {
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
-    pub(super) fn up(&mut self, now: Instant, at: (TrunkKey, Slot), seq: u64, left: Left, payload: &[u8]) {
+    pub(super) fn up(&mut self, now: Instant, at: (TrunkKey, Slot), seq: u64, left: RemainingTtl, payload: &[u8]) {
         let Some(key) = self.session_at(at) else { return };
         let Some(session) = self.sessions.get_mut(key) else { return };
         self.counts.requests += 1;

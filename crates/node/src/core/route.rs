@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
-use signaling_protocol::forward::{EnvelopeFate, Item, Ticket};
-use signaling_protocol::trunk::ToEdge;
-use signaling_protocol::{ClientId, NodeId, limits};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
+use signaling_wire::forward::{EnvelopeFate, Item, Ticket};
+use signaling_wire::limits::MAX_HOPS;
+use signaling_wire::trunk::ToEdge;
 use slotmap::{Key, KeyData};
 
 use super::hold::{Back, Parcel};
@@ -169,7 +170,7 @@ impl NodeCore {
     /// Passes a parcel of another node on. Not to a node where it has been, and not for ever.
     fn pass_on(&mut self, to: &ClientId, peer: PeerKey, parcel: &Parcel, node: &NodeId, via: &[NodeId]) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
-        if via.len() + 2 > limits::MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
+        if via.len() + 2 > MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
             return false;
         }
         let hash = KeyHash::of(to.as_str()).get();
@@ -208,7 +209,7 @@ impl NodeCore {
         let Ok(to) = ClientId::new(to) else { return parcel };
         let (mut asked, mut shared): (Vec<NodeId>, _) = (Vec::new(), parcel.shared);
         while asked.len() < self.settings.rules.detours
-            && came_by.len() < limits::MAX_HOPS
+            && came_by.len() < MAX_HOPS
             && let Some(peer) = self.detour(key, |id| came_by.contains(id) || asked.contains(id))
             && let Some(peer) = self.peers.get_mut(peer)
         {

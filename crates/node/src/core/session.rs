@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::grant::Grant;
-use signaling_protocol::seats::SessionState;
-use signaling_protocol::trunk::{Attach, Fate, Slot};
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
+use signaling_wire::SessionId;
+use signaling_wire::grant::Grant;
+use signaling_wire::seats::SessionState;
+use signaling_wire::trunk::{Attach, Fate, Slot};
 
 use super::hold::Parcel;
 use super::recipients::Recipients;

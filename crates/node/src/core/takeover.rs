@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use signaling_protocol::CloseCode;
-use signaling_protocol::trunk::{Slot, ToEdge};
+use signaling_wire::trunk::{Slot, ToEdge};
 
 use super::attach::IN_USE;
 use super::hold::Parcel;

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use signaling_edge::core::Wants;
-use signaling_protocol::grant::Grant;
-use signaling_protocol::trunk::{Gone, Slot, ToEdge, ToNode};
-use signaling_protocol::{Batches, DecodeError};
+use signaling_wire::grant::Grant;
+use signaling_wire::trunk::{Gone, Slot, ToEdge, ToNode};
+use signaling_wire::{Batches, DecodeError};
 
 use super::{NodeCore, SessionKey, TrunkKey};
 

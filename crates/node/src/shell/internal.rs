@@ -10,11 +10,11 @@ use axum::body::Body;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use signaling_protocol::{forward, trunk};
 use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::auth::RefusalLog;
 use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
 use signaling_server::{Listener, Secrets};
+use signaling_wire::{forward, trunk};
 use tokio::time::sleep;
 
 use super::{Node, trunks};

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::HeaderMap;
 use signaling_admin::servers::{EdgeAt, Server, Totals};
 use signaling_protocol::NodeId;
-use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
 use signaling_server::mesh_status::ServerStatus;
+use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
 
 use super::{Direct, Node};
 

@@ -8,9 +8,9 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_edge::shell::refuse_upgrade;
-use signaling_protocol::trunk::{EDGE_HEADER, SUBPROTOCOL};
 use signaling_server::http::{refusal, upgraded_tcp};
 use signaling_server::trunk::{Terminal, accepted, carry};
+use signaling_wire::trunk::{EDGE_HEADER, SUBPROTOCOL};
 use tracing::{info, info_span, warn};
 
 use super::Node;

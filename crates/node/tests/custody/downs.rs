@@ -1,6 +1,6 @@
 //! What goes down to a client's edge: as much as it can take, and once.
 
-use signaling_protocol::trunk::{Fate, ToNode};
+use signaling_wire::trunk::{Fate, ToNode};
 
 use crate::node::{Node, SECOND};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use signaling_protocol::Left;
-use signaling_protocol::trunk::{Fate, ToNode};
+use signaling_wire::RemainingTtl;
+use signaling_wire::trunk::{Fate, ToNode};
 
 use crate::node::{HOLD, Node, SECOND};
 
@@ -51,7 +51,10 @@ fn a_message_that_may_not_wait_reaches_who_is_there_and_is_answered_at_once_for_
     let no_wait = |to| format!(r#"{{"type":"signal","to":"{to}","data":1,"id":1,"ttl_ms":0}}"#);
     for (seq, to) in [(1, "bob"), (2, "nobody")] {
         let text = no_wait(to);
-        node.tell(trunk, &ToNode::Up { slot: 0, seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+        node.tell(
+            trunk,
+            &ToNode::Up { slot: 0, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+        );
     }
     let said = node.said(trunk);
     assert_eq!((said.downs, said.fates), (vec![1], vec![(2, Fate::Unavailable)]));
@@ -66,7 +69,7 @@ fn what_may_have_been_written_is_not_called_unavailable_because_it_may_not_wait(
     node.attach(senders, 0, "alice", 0);
     node.attach(recipients, 0, "bob", 0);
     let text = br#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
-    node.tell(senders, &ToNode::Up { slot: 0, seq: 1, left: Left::from_duration(HOLD), payload: text });
+    node.tell(senders, &ToNode::Up { slot: 0, seq: 1, left: RemainingTtl::from_duration(HOLD), payload: text });
     node.core.trunk_down(node.now, recipients);
     assert_eq!(node.said(senders).fates, [], "its edge may have written it");
 }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use signaling_discovery::{Member, View};
 use signaling_node::core::{HoldLimits, NodeCore, PeerKey, RoomSettings, Rules, Settings, TrunkKey};
-use signaling_protocol::forward::{self, Item};
-use signaling_protocol::trunk::{Attach, Fate, Request, Slot, ToEdge, ToNode};
-use signaling_protocol::{Incarnation, Left, NodeId, SessionId};
+use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_wire::forward::{self, Item};
+use signaling_wire::trunk::{Attach, Fate, Request, Slot, ToEdge, ToNode};
+use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -73,7 +74,7 @@ impl Node {
 
     pub(crate) fn up(&mut self, trunk: TrunkKey, slot: Slot, seq: u64, to: &str, padding: usize) {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":"{}","id":{seq}}}"#, "x".repeat(padding));
-        self.tell(trunk, &ToNode::Up { slot, seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+        self.tell(trunk, &ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() });
     }
 
     pub(crate) fn said(&mut self, trunk: TrunkKey) -> Said {

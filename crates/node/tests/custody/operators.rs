@@ -4,7 +4,7 @@ use signaling_admin::Page;
 use signaling_admin::explain::{ClientAt, Explanation};
 use signaling_node::core::TrunkKey;
 use signaling_protocol::ClientId;
-use signaling_protocol::trunk::{Gone, ToEdge, ToNode};
+use signaling_wire::trunk::{Gone, ToEdge, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::forward::{self, Item};
-use signaling_protocol::trunk::{Attach, Fate, ToNode};
 use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_wire::forward::{self, Item};
+use signaling_wire::trunk::{Attach, Fate, ToNode};
 
 use crate::node::{Node, client_of, newcomer, read};
 

@@ -1,7 +1,7 @@
 //! Clients that have proven by a token who they are.
 
-use signaling_protocol::grant::Grant;
-use signaling_protocol::trunk::{Attach, ToNode};
+use signaling_wire::grant::Grant;
+use signaling_wire::trunk::{Attach, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 

@@ -1,8 +1,8 @@
 //! Reliable clients, whose messages go by the ids that they gave them.
 
 use signaling_node::core::TrunkKey;
-use signaling_protocol::Left;
-use signaling_protocol::trunk::{Attach, Fate, ToEdge, ToNode};
+use signaling_wire::RemainingTtl;
+use signaling_wire::trunk::{Attach, Fate, ToEdge, ToNode};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
@@ -58,12 +58,15 @@ fn a_request_of_a_reliable_client_without_an_id_is_refused() {
         r#"{"type":"broadcast","room":"r","data":1}"#,
     ];
     for (seq, text) in (1..).zip(requests) {
-        node.tell(trunk, &ToNode::Up { slot: 0, seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+        node.tell(
+            trunk,
+            &ToNode::Up { slot: 0, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+        );
         let batch = node.core.take_trunk_batch(trunk);
         assert!(String::from_utf8_lossy(&batch).contains("bad_message"), "{text}");
     }
     let text = br#"{"type":"ice_servers"}"#;
-    node.tell(trunk, &ToNode::Up { slot: 0, seq: 5, left: Left::from_duration(HOLD), payload: text });
+    node.tell(trunk, &ToNode::Up { slot: 0, seq: 5, left: RemainingTtl::from_duration(HOLD), payload: text });
     assert_eq!(node.said(trunk).fates, [(5, Fate::Done)], "what has no id needs none");
 }
 
@@ -93,7 +96,10 @@ fn alice_is_here() -> (Node, TrunkKey) {
 fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
     for (seq, id) in messages {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":1,"id":{id}}}"#);
-        node.tell(trunk, &ToNode::Up { slot: 0, seq: *seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+        node.tell(
+            trunk,
+            &ToNode::Up { slot: 0, seq: *seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sessions that come, go and meet at one node.
 
 use signaling_node::core::Rules;
-use signaling_protocol::trunk::{Attach, Fate, Gone, ToNode};
+use signaling_wire::trunk::{Attach, Fate, Gone, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 

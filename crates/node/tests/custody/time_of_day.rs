@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::Value;
 use signaling_node::ice::{IceServers, Turn};
 use signaling_protocol::ClientId;
-use signaling_protocol::trunk::{Attach, Gone, Request, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, Gone, Request, Slot, ToEdge, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 

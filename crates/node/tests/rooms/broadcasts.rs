@@ -2,9 +2,10 @@
 
 use signaling_edge::core::Rate;
 use signaling_node::core::RoomSettings;
-use signaling_protocol::trunk::Gone;
-use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::{Op, Who};
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Gone;
 
 use crate::stage::{SECOND, Stage, token};
 

@@ -1,7 +1,7 @@
 //! What clients ask of rooms, and what they and the others are told.
 
 use signaling_node::core::RoomSettings;
-use signaling_protocol::trunk::Gone;
+use signaling_wire::trunk::Gone;
 
 use crate::stage::{SECOND, Stage};
 

@@ -1,7 +1,7 @@
 //! What a client's token lets it do.
 
-use signaling_protocol::grant::{Grant, RoomPattern, SignalScope};
 use signaling_rooms::Op;
+use signaling_wire::grant::{Grant, RoomPattern, SignalScope};
 
 use crate::stage::{SECOND, Stage};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_node::core::RoomSettings;
-use signaling_protocol::trunk::Gone;
+use signaling_wire::trunk::Gone;
 
 use crate::stage::{PRESENCE, SECOND, Stage};
 

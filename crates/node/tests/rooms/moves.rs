@@ -1,7 +1,7 @@
 //! Members that move, come back, or whose node dies.
 
-use signaling_protocol::trunk::Gone;
 use signaling_rooms::Op;
+use signaling_wire::trunk::Gone;
 
 use crate::stage::{PRESENCE, SECOND, Stage, token};
 

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_discovery::{Member, View};
 use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
-use signaling_protocol::grant::{Grant, SignalScope};
-use signaling_protocol::trunk::{Attach, Fate, Gone, Request, Slot, ToEdge, ToNode};
-use signaling_protocol::{ClientId, Incarnation, Left, NodeId, RoomName, SessionId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, Outcome, Rooms, Rules, StoreError, Who};
+use signaling_wire::grant::{Grant, SignalScope};
+use signaling_wire::trunk::{Attach, Fate, Gone, Request, Slot, ToEdge, ToNode};
+use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const PRESENCE: Duration = Duration::from_secs(20);
@@ -182,7 +183,7 @@ impl Stage {
         let client = self.clients.get_mut(name).unwrap();
         client.seq += 1;
         let (node, slot, seq) = (client.node, client.slot, client.seq);
-        self.tell(node, &ToNode::Up { slot, seq, left: Left::from_duration(HOLD), payload: text.as_bytes() });
+        self.tell(node, &ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() });
     }
 
     /// A client says again what it has said last, as its edge does that has no fate for it.

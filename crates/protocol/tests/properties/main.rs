@@ -1,8 +1,6 @@
-//! What must hold for any input: frames come back as they went out, damaged bytes are refused without harm, and client
-//! messages mean the same however their JSON is written.
+//! Properties of any input: a client message means the same in every form of its JSON, and text
+//! that is no message is refused.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod client_json;
-mod frames;
 mod names;
-mod strategies;

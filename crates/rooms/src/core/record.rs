@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_protocol::{ClientId, NodeId};
+use signaling_wire::SessionId;
 
 use crate::{Seat, Standing, Who};
 

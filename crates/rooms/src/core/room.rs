@@ -1,6 +1,7 @@
 //! One room.
 
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::ClientId;
+use signaling_wire::SessionId;
 
 use super::record::{Place, Record, Records};
 use crate::rules::millis;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rooms, Rules, Seat, Standing, Who};
+use signaling_wire::SessionId;
 
 use crate::people::STALE;
 use crate::server::Server;

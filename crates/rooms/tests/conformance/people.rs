@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
     Change, Clock, MemoryStore, Op, Outcome, Reason, RedisStore, Request, RoomStore as _, Rules, Seat, Standing, Store,
     Who,
 };
+use signaling_wire::SessionId;
 
 use crate::server::Server;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::{Op, Standing, Who};
+use signaling_wire::SessionId;
 
 use crate::people::{STALE, is_member, on_both, rules, seat, told, who};
 

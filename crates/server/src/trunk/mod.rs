@@ -6,7 +6,7 @@ mod open;
 mod opened;
 mod signs;
 
-use signaling_protocol::limits::{self, SUSPECT_AFTER};
+use signaling_wire::limits;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
@@ -26,7 +26,7 @@ pub enum TrunkEnd {
     #[error("the other end closed it")]
     Closed,
     /// Nothing came for 2 s, not even an answer to a ping.
-    #[error("nothing came for {SUSPECT_AFTER:?}")]
+    #[error("nothing came for {:?}", limits::SUSPECT_AFTER)]
     Silent,
     /// The connection failed.
     #[error(transparent)]

@@ -1,7 +1,7 @@
 //! Asking a node for a trunk.
 
 use ::http::HeaderValue;
-use signaling_protocol::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
+use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 use tokio_util::io::InspectReader;

@@ -196,7 +196,7 @@ mod tests {
     use std::net::{Shutdown, TcpListener};
     use std::time::Duration;
 
-    use signaling_protocol::limits::{PING_AFTER, SUSPECT_AFTER};
+    use signaling_wire::limits::{PING_AFTER, SUSPECT_AFTER};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_protocol::limits::{PING_AFTER, SUSPECT_AFTER};
+use signaling_wire::limits::{PING_AFTER, SUSPECT_AFTER};
 
 /// When the other end was heard, and asked for a sign of life.
 #[derive(Debug)]

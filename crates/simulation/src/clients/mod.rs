@@ -7,7 +7,8 @@ mod socket;
 use std::collections::VecDeque;
 
 use signaling_edge::core::{ConnectRequest, Newcomer};
-use signaling_protocol::{ClientId, SessionId};
+use signaling_protocol::ClientId;
+use signaling_wire::SessionId;
 
 use self::reliable::Reliable;
 use self::socket::State;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use signaling_edge::core::{ClientKey, Reading, Refusal};
 use signaling_protocol::CloseCode;
-use signaling_protocol::trunk::Gone;
+use signaling_wire::trunk::Gone;
 
 use crate::agenda::{MS, Micros};
 use crate::event::{ClientIx, Host, Input, MessageId, Said, SocketId, Wish};

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_protocol::forward::{self, Envelope, Header, Item};
-use signaling_protocol::trunk::{Attach, Slot, ToEdge, ToNode, Unwritten};
-use signaling_protocol::{Incarnation, Left};
+use signaling_wire::forward::{self, Envelope, Header, Item};
+use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode, Unwritten};
+use signaling_wire::{Incarnation, RemainingTtl};
 
 use super::Mutant;
 
 impl Mutant {
-    fn left(self, left: Left, hold: Left) -> Left {
+    fn left(self, left: RemainingTtl, hold: RemainingTtl) -> RemainingTtl {
         if self == Self::Life { hold } else { left }
     }
 
@@ -18,7 +18,7 @@ impl Mutant {
     }
 
     /// What an edge would have sent.
-    pub(crate) fn to_node(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
+    pub(crate) fn to_node(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let mut stored: BTreeMap<Slot, u64> = BTreeMap::new();
         while let Ok(frame) = ToNode::take(&mut bytes) {
@@ -53,7 +53,7 @@ impl Mutant {
     }
 
     /// What a node would have sent to an edge.
-    pub(crate) fn to_edge(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
+    pub(crate) fn to_edge(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(frame) = ToEdge::take(&mut bytes) {
             let frame = match frame {
@@ -69,7 +69,7 @@ impl Mutant {
     }
 
     /// What a node would have sent to another, or answered.
-    pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: Left) -> Vec<u8> {
+    pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let Ok(header) = forward::open(&mut bytes) else { return out };
         let incarnation = if self == Self::Incarnation { Incarnation([0; 8]) } else { header.incarnation };
@@ -96,7 +96,7 @@ impl Mutant {
     fn drops(self, item: &Item<'_>) -> bool {
         match item {
             Item::Envelope(envelope) => match self {
-                Self::Question => envelope.left == Left::NONE,
+                Self::Question => envelope.left == RemainingTtl::NONE,
                 Self::PassingOn => !envelope.via.is_empty(),
                 _ => false,
             },

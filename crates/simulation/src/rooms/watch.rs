@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Change, Op, Outcome, Request, Rules, Standing, Who};
+use signaling_wire::SessionId;
 
 use crate::agenda::{MS, Micros};
 

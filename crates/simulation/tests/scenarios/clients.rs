@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use signaling_edge::core::{ClientKey, ConnectRequest, Newcomer, Reading};
-use signaling_protocol::trunk::Gone;
-use signaling_protocol::{ClientId, CloseCode, SessionId};
+use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Gone;
 
 use crate::mesh::Mesh;
 

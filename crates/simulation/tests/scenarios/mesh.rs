@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use signaling_discovery::{Member, View};
 use signaling_edge::core::{self as edge, EdgeCore};
 use signaling_node::core::{self as node, HoldLimits, NodeCore, Rules};
-use signaling_protocol::{Incarnation, NodeId};
+use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_wire::Incarnation;
 
 use crate::clients::Client;
 use crate::wires::{Call, Trunk};

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use signaling_edge::core::whole_ms;
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::Fate;
-use signaling_protocol::{ErrorCode, RoomName, SessionId};
+use signaling_protocol::{ErrorCode, RoomName};
 use signaling_rooms::{Op, Outcome};
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Fate;
 
 use super::super::outbox::Sent;
 use super::super::{NodeCore, SessionKey};

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::server::ServerMessage;
-use signaling_protocol::trunk::Fate;
-use signaling_protocol::{ErrorCode, RoomName, SessionId, limits};
+use signaling_protocol::{ErrorCode, RoomName, limits};
 use signaling_rooms::{Op, Outcome, Standing, StoreError};
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Fate;
 
 use super::super::{NodeCore, SessionKey};
 use super::guest::{Ask, Command, Guest, Place};

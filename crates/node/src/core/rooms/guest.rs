@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::seats::Seat as SeatState;
-use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Seat, Stamp, Standing, Who};
+use signaling_wire::SessionId;
+use signaling_wire::seats::Seat as SeatState;
 
 use super::super::SessionKey;
 use super::super::life::Life;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use signaling_protocol::{ClientId, RoomName, SessionId};
+use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Change, Follower, Member, Stamp, Standing};
+use signaling_wire::SessionId;
 
 use super::Rooms;
 use super::guest::{Place, UNTOLD, is_behind};

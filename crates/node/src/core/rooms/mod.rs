@@ -38,7 +38,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use signaling_edge::core::Rate;
-use signaling_protocol::{RoomName, SessionId};
+use signaling_protocol::RoomName;
+use signaling_wire::SessionId;
 
 use self::command::Held;
 use self::guest::Guest;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use signaling_protocol::forward::Item;
-use signaling_protocol::seats::{Seat, SessionState};
-use signaling_protocol::{ClientId, RoomName, SessionId};
+use signaling_protocol::{ClientId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Stamp, Standing};
+use signaling_wire::SessionId;
+use signaling_wire::forward::Item;
+use signaling_wire::seats::{Seat, SessionState};
 
 use super::super::session::Arrival;
 use super::super::{NodeCore, PeerKey, SessionKey};

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
+use signaling_protocol::RoomName;
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
-use signaling_protocol::{RoomName, SessionId};
 use signaling_rooms::{Op, Outcome, Seat, Stamp, Standing};
+use signaling_wire::SessionId;
 
 use super::super::NodeCore;
 use super::Rooms;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use signaling_protocol::{ClientId, NodeId, SessionId};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::Registration;
+use signaling_wire::SessionId;
 
 use super::super::NodeCore;
 use super::{RoomCounts, RoomFigures};

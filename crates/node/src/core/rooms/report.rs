@@ -5,8 +5,8 @@ use std::ops::Bound;
 use signaling_admin::Page;
 use signaling_admin::explain::{SeatAt, Standing as At};
 use signaling_admin::rooms::{RoomAt, RoomRow, Rooms as Answer};
-use signaling_protocol::SessionId;
 use signaling_rooms::Standing;
+use signaling_wire::SessionId;
 
 use super::super::NodeCore;
 

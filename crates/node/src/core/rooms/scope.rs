@@ -6,9 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_protocol::grant::SignalScope;
-use signaling_protocol::{ClientId, ErrorCode, RoomName, SessionId};
+use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rooms::{Op, Outcome, Standing, StoreError};
+use signaling_wire::SessionId;
+use signaling_wire::grant::SignalScope;
 
 use super::super::outbox::Sent;
 use super::super::session::Session;

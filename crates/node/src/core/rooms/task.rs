@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use signaling_protocol::{RoomName, SessionId};
+use signaling_protocol::RoomName;
 use signaling_rooms::{Op, Outcome, Request, Stamp, StoreError};
+use signaling_wire::SessionId;
 
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use signaling_protocol::forward::Item;
-use signaling_protocol::trunk::{Fate, ToEdge};
-use signaling_protocol::{ClientId, Left, RoomName, SessionId};
+use signaling_protocol::{ClientId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Change, Op, Outcome, Stamp};
+use signaling_wire::forward::Item;
+use signaling_wire::trunk::{Fate, ToEdge};
+use signaling_wire::{RemainingTtl, SessionId};
 
 use super::super::{NodeCore, SessionKey};
 use super::guest::{Place, UNTOLD, is_behind};
@@ -267,7 +268,7 @@ impl NodeCore {
         let Some(session) = self.sessions.get_mut(key).filter(|session| !session.gone) else { return };
         let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let d = session.next_d();
-        trunk.send(&ToEdge::Down { slot: session.slot, d, origin: None, prev: 0, left: Left::NONE, payload });
+        trunk.send(&ToEdge::Down { slot: session.slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload });
     }
 
     /// Tells a session's edge what the next node must be shown.

@@ -2,9 +2,9 @@
 
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
-use signaling_protocol::seats::RoomChange;
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Change, News, Outcome, Reason};
+use signaling_wire::seats::RoomChange;
 
 /// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB, unless a setting says otherwise.
 const PART_BYTES: usize = 48 * 1024;

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// The rest of a message's life: travels with every copy and is counted down by whoever has it, so that
 /// no two servers need the same clock. Two bytes, in steps of 10 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bincode::Encode, bincode::Decode)]
-pub struct Left(u16);
+pub struct RemainingTtl(u16);
 
-impl Left {
+impl RemainingTtl {
     /// Nothing left: such a message is not held any more, it only asks what became of it.
     pub const NONE: Self = Self(0);
 
@@ -32,10 +32,10 @@ mod tests {
 
     #[test]
     fn rounds_up_and_stays_in_bounds() {
-        assert_eq!(Left::from_duration(Duration::ZERO), Left::NONE);
-        assert_eq!(Left::from_duration(Duration::from_nanos(1)).as_duration(), Duration::from_millis(10));
-        assert_eq!(Left::from_duration(Duration::from_millis(1)).as_duration(), Duration::from_millis(10));
-        assert_eq!(Left::from_duration(Duration::from_secs(20)).as_duration(), Duration::from_secs(20));
-        assert_eq!(Left::from_duration(Duration::MAX).as_duration(), Duration::from_millis(655_350));
+        assert_eq!(RemainingTtl::from_duration(Duration::ZERO), RemainingTtl::NONE);
+        assert_eq!(RemainingTtl::from_duration(Duration::from_nanos(1)).as_duration(), Duration::from_millis(10));
+        assert_eq!(RemainingTtl::from_duration(Duration::from_millis(1)).as_duration(), Duration::from_millis(10));
+        assert_eq!(RemainingTtl::from_duration(Duration::from_secs(20)).as_duration(), Duration::from_secs(20));
+        assert_eq!(RemainingTtl::from_duration(Duration::MAX).as_duration(), Duration::from_millis(655_350));
     }
 }

@@ -3,10 +3,10 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use signaling_protocol::forward::{Envelope, EnvelopeFate, Header, Item, Recipient, Ticket};
-use signaling_protocol::seats::{RoomChange, Seat};
-use signaling_protocol::trunk::{Attach, Fate, Gone, Origin, Request, ToEdge, ToNode, Unwritten};
-use signaling_protocol::{Incarnation, Left, SessionId};
+use signaling_wire::forward::{Envelope, EnvelopeFate, Header, Item, Recipient, Ticket};
+use signaling_wire::seats::{RoomChange, Seat};
+use signaling_wire::trunk::{Attach, Fate, Gone, Origin, Request, ToEdge, ToNode, Unwritten};
+use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
 fn text() -> impl Strategy<Value = &'static str> {
     ".{0,24}".prop_map(|text| &*text.leak())
@@ -28,8 +28,8 @@ fn origin() -> impl Strategy<Value = Origin> {
     (session(), any::<u64>()).prop_map(|(session, number)| Origin { session, number })
 }
 
-fn left() -> impl Strategy<Value = Left> {
-    any::<std::time::Duration>().prop_map(Left::from_duration)
+fn left() -> impl Strategy<Value = RemainingTtl> {
+    any::<std::time::Duration>().prop_map(RemainingTtl::from_duration)
 }
 
 fn gone() -> impl Strategy<Value = Gone> {

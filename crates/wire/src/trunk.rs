@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
-use crate::{Left, SessionId};
+use crate::{RemainingTtl, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
@@ -129,7 +129,7 @@ pub enum ToNode<'a> {
         /// Its number, rising by one per session.
         seq: u64,
         /// How long it may still be held.
-        left: Left,
+        left: RemainingTtl,
         /// The client's JSON text.
         payload: &'a [u8],
     },
@@ -192,7 +192,7 @@ pub enum ToEdge<'a> {
         /// Number of the latest uplink frame that the node knows of it; the edge numbers on from there.
         seq: u64,
         /// The hold time at this node: what `left` counts down from.
-        hold: Left,
+        hold: RemainingTtl,
         /// What the client is told: `welcome` on a new socket, `moved` after a handoff, or nothing.
         greeting: &'a [u8],
         /// Opaque to the edge: it is shown to the next node.
@@ -235,7 +235,7 @@ pub enum ToEdge<'a> {
         /// The sender's last earlier number to this client that may still come, or 0.
         prev: u64,
         /// How long it may still be held.
-        left: Left,
+        left: RemainingTtl,
         /// JSON text that ends in `}`.
         payload: &'a [u8],
     },

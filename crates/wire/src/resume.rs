@@ -10,7 +10,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use crate::{ClientId, SessionId};
+use signaling_protocol::ClientId;
+
+use crate::SessionId;
 
 const CONTEXT: &[u8] = b"signaling resume token v1";
 const MAC_AT: usize = 24;

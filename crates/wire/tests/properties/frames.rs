@@ -5,11 +5,12 @@ use std::fmt::Debug;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use signaling_protocol::Left;
-use signaling_protocol::codec::DecodeError;
-use signaling_protocol::forward::{self, Item};
-use signaling_protocol::limits::{MAX_FRAME_BYTES, MAX_MESSAGE_BYTES};
-use signaling_protocol::trunk::{ToEdge, ToNode};
+use signaling_protocol::limits::MAX_MESSAGE_BYTES;
+use signaling_wire::RemainingTtl;
+use signaling_wire::codec::DecodeError;
+use signaling_wire::forward::{self, Item};
+use signaling_wire::limits::MAX_FRAME_BYTES;
+use signaling_wire::trunk::{ToEdge, ToNode};
 
 use crate::strategies::{header, item, to_edge, to_node};
 
@@ -169,14 +170,14 @@ fn the_same_frames_with_true_lengths_are_taken() {
 #[test]
 fn the_largest_message_fits_a_frame_and_a_larger_frame_is_refused() {
     let payload = vec![b'x'; MAX_MESSAGE_BYTES];
-    let largest = ToNode::Up { slot: u32::MAX, seq: u64::MAX, left: Left::NONE, payload: &payload };
+    let largest = ToNode::Up { slot: u32::MAX, seq: u64::MAX, left: RemainingTtl::NONE, payload: &payload };
     let mut written = Vec::new();
     largest.append(&mut written);
     assert_eq!(ToNode::take(&mut &*written).unwrap(), largest);
 
     let payload = vec![b'x'; MAX_FRAME_BYTES + 1];
     let mut written = Vec::new();
-    ToNode::Up { slot: 1, seq: 1, left: Left::NONE, payload: &payload }.append(&mut written);
+    ToNode::Up { slot: 1, seq: 1, left: RemainingTtl::NONE, payload: &payload }.append(&mut written);
     assert!(ToNode::take(&mut &*written).is_err());
 }
 

@@ -7,7 +7,7 @@ use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, Seat};
-use crate::{Incarnation, Left, Origin, SessionId};
+use crate::{Incarnation, Origin, RemainingTtl, SessionId};
 
 /// Path of the endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/forward";
@@ -44,7 +44,7 @@ pub struct Envelope<'a> {
     /// The sender's last earlier number to this recipient that may still come, or 0.
     pub prev: u64,
     /// How long it may still be held.
-    pub left: Left,
+    pub left: RemainingTtl,
     /// Whether it may wait for a recipient that is absent.
     pub waits: bool,
     /// Whether it may have been sent before: then a fate that is on its way back already answers it.
@@ -131,7 +131,7 @@ pub enum Item<'a> {
         /// Number of its latest uplink frame.
         seq: u64,
         /// How much longer it can be resumed.
-        left: Left,
+        left: RemainingTtl,
     },
     /// A client has come to the sender of this batch with proof of that session: whoever has it hands it over.
     Wanted {

@@ -1,0 +1,69 @@
+//! Random ids of sessions and of process starts.
+
+use std::fmt;
+
+macro_rules! random {
+    ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bincode::Encode, bincode::Decode)]
+        pub struct $type(pub [u8; $bytes]);
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+random!(
+    /// A session: random bytes, kept through handoffs and resumes. The last bit is set if the client
+    /// is reliable, for servers that have only the client's messages.
+    SessionId,
+    16
+);
+random!(
+    /// One start of a process: random bytes that differ after a restart under the same name.
+    Incarnation,
+    8
+);
+
+impl SessionId {
+    /// Returns a session of these random bytes, with the last bit replaced.
+    #[must_use]
+    pub fn new(mut random: [u8; 16], reliable: bool) -> Self {
+        random[15] = random[15] & !1 | u8::from(reliable);
+        Self(random)
+    }
+
+    /// Returns `true` if the client numbers its messages and sends them again after a resume.
+    #[must_use]
+    pub fn is_reliable(self) -> bool {
+        self.0[15] & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_id_keeps_whether_its_client_is_reliable() {
+        for drawn in [[0; 16], [255; 16]] {
+            assert!(SessionId::new(drawn, true).is_reliable());
+            assert!(!SessionId::new(drawn, false).is_reliable());
+            assert_eq!(SessionId::new(drawn, true).0[..15], drawn[..15]);
+        }
+    }
+
+    #[test]
+    fn random_ids_print_as_hexadecimal() {
+        assert_eq!(Incarnation([0, 1, 2, 3, 0xfc, 0xfd, 0xfe, 0xff]).to_string(), "00010203fcfdfeff");
+    }
+}

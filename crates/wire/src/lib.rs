@@ -1,0 +1,24 @@
+//! What the servers of a mesh send to each other: frames of a trunk ([`trunk`], [`grant`]), items of
+//! a batch between nodes ([`forward`], [`seats`]), and the token that resumes a session
+//! ([`resume`]).
+//!
+//! [`codec`] is the one place that uses bincode, [`Batches`] collects frames until a connection
+//! takes them, and [`limits`] has the sizes and times. No I/O and no clock. What clients see is in
+//! `signaling-protocol`.
+
+mod batches;
+pub mod codec;
+pub mod forward;
+pub mod grant;
+mod ids;
+pub mod limits;
+mod remaining_ttl;
+pub mod resume;
+pub mod seats;
+pub mod trunk;
+
+pub use batches::Batches;
+pub use codec::DecodeError;
+pub use ids::{Incarnation, SessionId};
+pub use remaining_ttl::RemainingTtl;
+pub use trunk::Origin;
