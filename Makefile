@@ -113,7 +113,7 @@ bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same 
 	target/release/mesh-load compare --json $(BENCH_REPORT).json --markdown $(BENCH_REPORT).md $(BENCH)
 
 bench-micro: deps-run ## Micro-benchmarks of the owner's lookup and the frame codec
-	cargo bench -p signaling-rendezvous -p signaling-edge --bench '*'
+	cargo bench -p signaling-rendezvous -p signaling-core --bench '*'
 
 clean: ## Remove what was built, and the local mesh's directory
 	cargo clean

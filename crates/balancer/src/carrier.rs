@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mio::net::TcpStream;
-use signaling_edge::core::{EdgeCore, FromNode, LinkKey, Wants};
+use signaling_core::edge::{EdgeCore, FromNode, LinkKey, Wants};
 use signaling_server::trunk::{Opened, TrunkEnd};
 use signaling_server::wake::COMPANY;
 use tokio::sync::Notify;
@@ -186,7 +186,7 @@ pub(crate) mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream as Other};
 
-    use signaling_edge::core::Settings;
+    use signaling_core::edge::Settings;
     use signaling_wire::limits::SUSPECT_AFTER;
     use signaling_wire::trunk::ToEdge;
 

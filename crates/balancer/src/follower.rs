@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
-use signaling_discovery::View;
-use signaling_edge::core::{EdgeCore, FromNode, LinkKey, Wants};
+use signaling_core::View;
+use signaling_core::edge::{EdgeCore, FromNode, LinkKey, Wants};
 use signaling_edge::shell::Edge;
 use signaling_protocol::NodeId;
 use signaling_server::trunk::{self, Opened, TrunkEnd};

@@ -12,7 +12,7 @@ use signaling_admin::clients::Kicked;
 use signaling_admin::openapi;
 use signaling_admin::placement::BalancerExplanation;
 use signaling_admin::servers::{Nodes, Server, Totals};
-use signaling_discovery::View;
+use signaling_core::View;
 use signaling_edge::shell::Edge;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_server::admin::{Method, Routes};

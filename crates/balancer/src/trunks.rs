@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal};
 use signaling_edge::shell::{Backend, Edge};
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
@@ -13,8 +13,8 @@ use tracing::info;
 
 use crate::carrier::Carrier;
 use crate::metrics;
-use crate::moves::{Moves, Rearranged};
-use crate::placement::Placement;
+use signaling_core::balancer::moves::{Moves, Rearranged};
+use signaling_core::balancer::placement::Placement;
 
 /// Clients released in one turn. With [`TURN`] that is 20,000 a second: ten thousand move within a second, and what one turn
 /// costs both nodes is too little for anybody else to notice.

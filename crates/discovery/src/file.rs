@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::{Member, Trouble, View};
+use crate::Trouble;
+use signaling_core::{Member, View};
 
 /// Longest file that is read: some ten thousand nodes.
 const MAX_BYTES: u64 = 1024 * 1024;

@@ -1,18 +1,14 @@
-//! Views: who is in the mesh now, from a static list, a watched file, DNS or Kubernetes.
+//! Views of a mesh from a static list, a watched file, DNS or Kubernetes.
 //!
-//! A [`View`] is one immutable set of nodes with a hash of its content; a newer one replaces it whole. A [`Source`] says
-//! where views come from, [`watch()`] follows it, and whoever needs the present view takes it from the [`Discovery`] handle.
-//! Who owns a client in a view is decided elsewhere.
+//! [`Source`] states where views come from, [`watch()`] follows it, and [`Discovery`] is the handle
+//! that has the latest [`View`](signaling_core::View).
 //!
 //! A source that fails, or is suddenly empty, never takes the mesh down: the last view stays, and logs and metrics say so.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`address`] | where a node's internal listener is |
-//! | [`view`] | members, views, and the difference between two |
 //! | [`source`] | `static:...`, `file:...`, `dns:...` and `kubernetes:...` as text |
 //! | [`trouble`] | what can be wrong with a reading |
-//! | [`trust`] | what this server itself thinks of a member |
 //! | [`watch`](mod@watch) | a source that is followed, as its users have it |
 //! | [`settings`] | how patiently |
 //! | `file`, `polling` | from a file's bytes to a view; the task that follows a file |
@@ -33,7 +29,6 @@
 //! # }
 //! ```
 
-pub mod address;
 mod backoff;
 pub mod dns;
 mod file;
@@ -47,15 +42,10 @@ mod sighting;
 pub mod source;
 mod steady;
 pub mod trouble;
-pub mod trust;
 mod verdict;
-pub mod view;
 pub mod watch;
 
-pub use address::{Address, AddressError};
 pub use settings::{Settings, Subject};
 pub use source::{Source, SourceError};
 pub use trouble::Trouble;
-pub use trust::Trust;
-pub use view::{Diff, Member, View, ViewError};
 pub use watch::{Discovery, WatchError, watch, watch_with};

@@ -5,7 +5,8 @@ use std::time::Duration;
 use ::metrics::{Counter, Gauge};
 use signaling_metrics::Metric;
 
-use crate::{Subject, View};
+use crate::Subject;
+use signaling_core::View;
 
 /// Of nodes: all of it.
 pub const METRICS: &[Metric] = &OF_NODES.all();

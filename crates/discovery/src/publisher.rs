@@ -14,7 +14,8 @@ use tracing::{info, warn};
 use crate::metrics::Metrics;
 use crate::trouble::Troubles;
 use crate::verdict::{Verdict, judge};
-use crate::{Member, Subject, Trouble, View};
+use crate::{Subject, Trouble};
+use signaling_core::{Member, View};
 
 /// Nodes that one line of the log names.
 const MOST_NAMES: usize = 5;

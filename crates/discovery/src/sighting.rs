@@ -2,7 +2,8 @@
 
 use signaling_protocol::NodeId;
 
-use crate::{Address, Subject};
+use crate::Subject;
+use signaling_core::Address;
 
 /// One server as a source shows it now. A source names each id once.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use signaling_protocol::{NameError, NodeId};
 
 use crate::dns::{DnsQuery, DnsQueryError};
 use crate::kubernetes::{ServicePort, ServicePortError};
-use crate::{AddressError, Member, Trouble, View, ViewError, file};
+use crate::{Trouble, file};
+use signaling_core::{AddressError, Member, View, ViewError};
 
 /// Where views come from. As text:
 ///

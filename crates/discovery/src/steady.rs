@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::NodeId;
 
 use crate::sighting::{Sighting, Standing};
-use crate::{Member, Trust, View};
+use signaling_core::{Member, Trust, View};
 
 /// How long a node stays in the view though it is unready or unnamed.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);

@@ -1,6 +1,7 @@
 //! What to publish, given the last view and a reading.
 
-use crate::{Trouble, View};
+use crate::Trouble;
+use signaling_core::View;
 
 /// What follows from one reading of the source.
 #[derive(Debug, PartialEq, Eq)]

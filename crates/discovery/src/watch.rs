@@ -10,7 +10,8 @@ use crate::following::Following;
 use crate::kubernetes::{self, KubernetesError};
 use crate::polling::FileFollower;
 use crate::publisher::{Freshness, Publisher};
-use crate::{Settings, Source, View, dns};
+use crate::{Settings, Source, dns};
+use signaling_core::View;
 
 /// The handle of a followed source. When it is dropped, following ends and receivers are told that no more views come.
 pub struct Discovery {

@@ -127,7 +127,7 @@ async fn keeps_the_last_view_during(fault: impl FnOnce(&Mesh)) {
 
 async fn next_is(discovery: &Discovery, expected: &[&str]) {
     let mut receiver = discovery.subscribe();
-    let wanted = |view: &std::sync::Arc<signaling_discovery::View>| view.len() == expected.len();
+    let wanted = |view: &std::sync::Arc<signaling_core::View>| view.len() == expected.len();
     timeout(A_WHILE, receiver.wait_for(wanted)).await.expect("no new view in time").unwrap();
     assert_eq!(ids(discovery), expected);
 }

@@ -13,8 +13,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use signaling_core::ws::{self, Decoder, Limits};
 use signaling_edge::handshake;
-use signaling_edge::ws::{self, Decoder, Limits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

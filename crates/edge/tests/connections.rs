@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use signaling_edge::core::{ClientKey, EdgeCore, PaceLimits};
+use signaling_core::edge::{ClientKey, EdgeCore, PaceLimits};
 use signaling_edge::identity::IdentityConfig;
 use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig};
 use signaling_server::Listener;

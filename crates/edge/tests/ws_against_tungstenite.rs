@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
-use signaling_edge::ws::{Decoder, Event, Limits, encode};
+use signaling_core::ws::{Decoder, Event, Limits, encode};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 use tokio_tungstenite::tungstenite::{Message, WebSocket};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings};
+use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
 use signaling_protocol::NodeId;
 use signaling_wire::Incarnation;
 use signaling_wire::forward::{self, Item};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
-use signaling_discovery::{Member, View};
-use signaling_edge::core::Rate;
-use signaling_node::core::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_core::edge::Rate;
+use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_core::{Member, View};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{Op, Rooms, Rules};
 use signaling_wire::trunk::{Attach, Request, Slot, ToEdge, ToNode};

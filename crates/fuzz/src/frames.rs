@@ -1,6 +1,6 @@
 //! WebSocket frames of clients.
 
-use signaling_edge::ws::{Decoder, Event, Limits, Violation};
+use signaling_core::ws::{Decoder, Event, Limits, Violation};
 
 const LIMITS: Limits = Limits { max_message_bytes: 1024, max_fragments: 8, binary: true };
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use signaling_edge::core::Rate;
+use signaling_core::edge::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_rooms::KeyPrefix;
 use signaling_server::config::check_source;
@@ -13,9 +13,9 @@ use signaling_server::load_readiness::{self, LoadReadinessArgs};
 use signaling_server::{Common, CommonArgs, ConfigError, WatchedFile};
 use signaling_wire::grant::SignalScope;
 
-use crate::core::Rules;
-use crate::ice::{IceArgs, IceConfig};
+use crate::ice_args::{IceArgs, IceConfig};
 use crate::room_store::{RoomConfig, RoomStoreAt, RoomStoreText};
+use signaling_core::node::Rules;
 
 /// Signaling node: owns sessions, delivers messages and forwards messages to other nodes.
 #[derive(Debug, Parser)]
@@ -54,9 +54,9 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
-    /// Store of rooms: memory (for a single node) or redis://[USER:PASSWORD@]HOST:PORT[/DATABASE] or
-    /// redis-cluster://HOST:PORT,... or redis-sentinel://[USER:PASSWORD@]HOST:PORT,.../MASTER[/DATABASE],
-    /// the last with ?sentinelUsername=USER&sentinelPassword=PASSWORD for its sentinels
+    /// Store of rooms: memory (for a single node), redis://HOST:PORT[/DATABASE], redis-cluster://HOST:PORT,...
+    /// or redis-sentinel://HOST:PORT,.../MASTER[/DATABASE]. Credentials are USER:PASSWORD@ before HOST, those
+    /// of sentinels ?sentinelUsername=USER&sentinelPassword=PASSWORD
     #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "memory",
           help_heading = ROOMS)]
     pub room_store: RoomStoreText,

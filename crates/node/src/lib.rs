@@ -1,12 +1,16 @@
 //! The signaling node: sessions, router, hold queue and forwarder.
 //!
-//! [`core`] decides, [`shell`] does the I/O around it, [`config`] reads the flags, [`ice`] says what ICE servers clients are told of,
-//! [`room_store`] opens what keeps rooms, and [`run`] puts them together. One thread does it all; more cores are used by more
-//! nodes.
+//! | module | responsibility |
+//! |---|---|
+//! | [`config`], `ice_args` | flags |
+//! | [`shell`] | I/O around the decisions of `signaling_core::node` |
+//! | [`room_store`] | connects the store of rooms |
+//! | [`run`](run()) | starts all of them on one thread |
+//!
+//! A machine with more cores runs more nodes.
 
 pub mod config;
-pub mod core;
-pub mod ice;
+mod ice_args;
 mod reassign;
 pub mod room_store;
 mod run;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_discovery::View;
-use signaling_edge::core::{ClientKey, EdgeCore};
+use signaling_core::View;
+use signaling_core::edge::{ClientKey, EdgeCore};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::Ranking;
 use slotmap::SecondaryMap;
@@ -60,8 +60,8 @@ impl Reassignments {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use signaling_discovery::Member;
-    use signaling_edge::core::{ConnectRequest, Newcomer, Settings};
+    use signaling_core::Member;
+    use signaling_core::edge::{ConnectRequest, Newcomer, Settings};
     use signaling_protocol::ClientId;
     use signaling_rendezvous::KeyHash;
     use signaling_wire::SessionId;

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
-use signaling_edge::core::Rate;
+use signaling_core::edge::Rate;
 use signaling_rooms::{Clock, KeyPrefix, MemoryStore, RedisRegistry, RedisStore, Rules, Store, StoreError};
 
 /// What `--room-store` says. Prints without passwords.

@@ -22,10 +22,10 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::core::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 use crate::reassign::Reassignments;
 use crate::room_store::{MAX_WAITING, RoomStoreAt};
 use crate::shell::{self, Desk, Direct, Floor, Internal, Node, PeerQueries};
+use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 
 /// Above a page of 1,000 clients.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;

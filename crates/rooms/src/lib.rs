@@ -40,6 +40,7 @@ mod follower;
 mod memory;
 mod op;
 mod prefix;
+#[cfg(feature = "redis")]
 mod redis;
 mod registry;
 mod rules;
@@ -51,6 +52,7 @@ pub use self::follower::{Follower, News};
 pub use self::memory::MemoryStore;
 pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, Stamp, Standing, Who};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
+#[cfg(feature = "redis")]
 pub use self::redis::{RedisRegistry, RedisStore};
 pub use self::registry::{Cleaned, Entry, Registration, Registry, Sweep};
 pub use self::rules::Rules;

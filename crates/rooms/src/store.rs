@@ -2,7 +2,9 @@
 
 use std::future::Future;
 
-use crate::{MemoryStore, Outcome, RedisStore, Request};
+#[cfg(feature = "redis")]
+use crate::RedisStore;
+use crate::{MemoryStore, Outcome, Request};
 
 /// Rooms cannot be read or changed now. What was asked may have been done: asked again, it is not done twice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +30,7 @@ pub enum Store {
     /// Of this process.
     Memory(MemoryStore),
     /// Of the mesh.
+    #[cfg(feature = "redis")]
     Redis(RedisStore),
 }
 
@@ -35,6 +38,7 @@ impl RoomStore for Store {
     async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
         match self {
             Self::Memory(store) => store.apply(requests).await,
+            #[cfg(feature = "redis")]
             Self::Redis(store) => store.apply(requests).await,
         }
     }

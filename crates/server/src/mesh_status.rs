@@ -7,7 +7,8 @@ use ::http::{Method, StatusCode};
 use serde::Deserialize;
 use signaling_admin::Missing;
 use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, Totals, ViewName, balancers};
-use signaling_discovery::{Discovery, Member, View};
+use signaling_core::{Member, View};
+use signaling_discovery::Discovery;
 use signaling_protocol::NodeId;
 
 use crate::admin::BETWEEN_SERVERS;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::http::header::AUTHORIZATION;
 use ::http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
-use signaling_discovery::Member;
+use signaling_core::Member;
 use signaling_protocol::NodeId;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};

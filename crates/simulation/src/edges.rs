@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_balancer::moves::Moves;
-use signaling_balancer::placement::Placement;
-use signaling_edge::core::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
+use signaling_core::balancer::moves::Moves;
+use signaling_core::balancer::placement::Placement;
+use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
 use signaling_protocol::{CloseCode, NodeId};
 use signaling_wire::trunk::Gone;
 
@@ -428,9 +428,8 @@ fn edge_version(world: &World, index: usize) -> Option<usize> {
     world.edges.get(index).and_then(|edge| edge.version)
 }
 
-pub(crate) fn names(view: &signaling_discovery::View) -> String {
-    let name = |member: &signaling_discovery::Member| {
-        format!("{}{}", member.id, if member.draining { " (draining)" } else { "" })
-    };
+pub(crate) fn names(view: &signaling_core::View) -> String {
+    let name =
+        |member: &signaling_core::Member| format!("{}{}", member.id, if member.draining { " (draining)" } else { "" });
     view.members().iter().map(name).collect::<Vec<_>>().join(", ")
 }

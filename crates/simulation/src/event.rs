@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use signaling_edge::core::ClientKey;
-use signaling_node::core::{PeerKey, Urgency};
+use signaling_core::edge::ClientKey;
+use signaling_core::node::{PeerKey, Urgency};
 use signaling_protocol::CloseCode;
 use signaling_rooms::{Outcome, Request, StoreError};
 

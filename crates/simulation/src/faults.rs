@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use signaling_discovery::{Member, View};
+use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 
 use crate::agenda::{MS, Micros, SECOND};

@@ -31,7 +31,7 @@ pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Frame> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_edge::ws::encode;
+    use signaling_core::ws::encode;
 
     use super::*;
 

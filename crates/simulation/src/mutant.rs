@@ -6,8 +6,8 @@ mod wire;
 
 use std::time::Duration;
 
-use signaling_edge::core as edge;
-use signaling_node::core::Rules;
+use signaling_core::edge;
+use signaling_core::node::Rules;
 
 pub(crate) use self::wire::{Ordered, without_fates};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use signaling_edge::core::Wants;
-use signaling_node::core::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
+use signaling_core::edge::Wants;
+use signaling_core::node::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
 use signaling_wire::RemainingTtl;
 use signaling_wire::forward::{self, Item};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use signaling_edge::core::{LinkKey, Wants};
-use signaling_node::core::TrunkKey;
+use signaling_core::edge::{LinkKey, Wants};
+use signaling_core::node::TrunkKey;
 use signaling_wire::RemainingTtl;
 use signaling_wire::limits;
 use signaling_wire::trunk::{ToEdge, ToNode};

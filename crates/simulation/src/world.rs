@@ -5,9 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use signaling_discovery::View;
-use signaling_edge::core as edge;
-use signaling_node::core as node;
+use signaling_core::View;
+use signaling_core::{edge, node};
 use signaling_wire::Incarnation;
 
 use crate::agenda::{Agenda, Micros, SECOND};

@@ -3,7 +3,7 @@
 
 use clap::Parser as _;
 use http::{HeaderMap, HeaderName, Method};
-use signaling_discovery::Member;
+use signaling_core::Member;
 use signaling_edge::handshake;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

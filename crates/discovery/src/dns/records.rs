@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use hickory_resolver::proto::rr::{RData, Record};
 use signaling_protocol::NodeId;
 
-use crate::Address;
 use crate::sighting::{Sighting, Standing};
+use signaling_core::Address;
 
 /// What an answer names.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use signaling_protocol::NodeId;
 
 use super::shelf::Shelf;
 use crate::steady::{HOLD, Steady};
-use crate::{Address, View};
+use signaling_core::{Address, View};
 
 /// From text to a view, without anybody who asks for it.
 pub struct Listener {

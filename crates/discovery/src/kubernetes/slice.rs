@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use signaling_protocol::NodeId;
 
-use crate::Address;
 use crate::sighting::{Sighting, Standing};
+use signaling_core::Address;
 
 /// One pod as one slice shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

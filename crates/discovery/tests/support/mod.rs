@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use signaling_api_standin::{ApiServer, Faults, Pod, Slice};
+use signaling_core::View;
 use signaling_discovery::kubernetes::KubernetesSettings;
-use signaling_discovery::{Discovery, Settings, Subject, View, watch_with};
+use signaling_discovery::{Discovery, Settings, Subject, watch_with};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;

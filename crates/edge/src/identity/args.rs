@@ -51,7 +51,7 @@ pub struct IdentityArgs {
     #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     pub allow_anonymous: bool,
 
-    /// Origins of web pages that browsers may connect from, https://HOST[:PORT], separated by commas [default: all]
+    /// Origins of web pages that browsers may connect from, https://HOST or https://HOST:PORT, separated by commas [default: all]
     #[arg(long, env = "SIGNALING_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
 }

@@ -6,7 +6,7 @@ use signaling_protocol::ids::MAX_NAME;
 use signaling_wire::grant::{Grant, MAX_PATTERNS, RoomPattern, SignalScope};
 
 use super::TokenRefusal;
-use crate::rate_class::RateClass;
+use signaling_core::rate_class::RateClass;
 
 /// The claims that are read here. What the library checks it reads itself; ours are looked at once the signature is known to be good.
 #[derive(Deserialize)]

@@ -16,7 +16,7 @@ use super::claims::Claims;
 use super::keys::{KeyError, Keys, TokenAlgorithm};
 use super::provider;
 use super::refusal::TokenRefusal;
-use crate::core::Proven;
+use signaling_core::edge::Proven;
 
 /// What every token must be like.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::core::{Bucket, Rate};
+use signaling_core::edge::{Bucket, Rate};
 
 /// Most addresses whose rates are known at a time: past that no further one may ask in this second.
 const MOST_ADDRESSES: usize = 100_000;

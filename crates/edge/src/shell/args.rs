@@ -10,9 +10,9 @@ use signaling_server::http::HttpLimits;
 use signaling_server::{Common, ConfigError};
 
 use super::{AdmissionLimits, ClientAddresses, EdgeConfig, Tls, TlsFiles};
-use crate::core::{PaceLimits, Rate};
 use crate::identity::IdentityArgs;
-use crate::rate_class::{ClassRates, Rates};
+use signaling_core::edge::{PaceLimits, Rate};
+use signaling_core::rate_class::{ClassRates, Rates};
 
 /// Bytes per second of one client where `--message-rate` names none: more than its largest messages
 /// need, and little enough that hundreds of such clients do not fill a network interface.

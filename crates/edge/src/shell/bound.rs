@@ -92,8 +92,8 @@ mod tests {
 
     use super::super::{AdmissionLimits, ClientAddresses};
     use super::*;
-    use crate::core::PaceLimits;
     use crate::identity::IdentityConfig;
+    use signaling_core::edge::PaceLimits;
 
     #[test]
     fn the_bound_is_the_sum_of_its_parts_and_counts_with_the_descriptors_there_are() {

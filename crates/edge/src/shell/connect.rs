@@ -19,10 +19,10 @@ use tracing::{debug, info_span};
 use super::admission::{Place, TooMany};
 use super::query::Query;
 use super::{Edge, Handshake, cors, metrics, wire};
-use crate::core::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use crate::handshake::{self, Accept, Refused};
 use crate::identity::Origins;
-use crate::ws::encode;
+use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Refusal};
+use signaling_core::ws::encode;
 
 /// Where clients connect.
 pub(super) const PATH: &str = "/v1/connect";

@@ -7,7 +7,7 @@ use signaling_protocol::{CloseCode, limits};
 use tokio::time::sleep;
 
 use super::Edge;
-use crate::core::{ClientKey, EdgeCore};
+use signaling_core::edge::{ClientKey, EdgeCore};
 
 /// How long last words and last fates may take once all are told.
 const AFTERMATH: Duration = Duration::from_secs(1);

@@ -6,8 +6,8 @@ use tracing::{info, warn};
 
 use super::metrics;
 use super::state::State;
-use crate::core::{ClientKey, Kick, Kicks, Proven, ShownToken};
 use crate::identity::TokenRefusal;
+use signaling_core::edge::{ClientKey, Kick, Kicks, Proven, ShownToken};
 
 impl State {
     /// A client is put out: its socket is closed with 4411, and its tokens of before do not let it in again. Says whether it

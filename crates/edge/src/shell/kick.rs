@@ -4,7 +4,7 @@ use signaling_protocol::ClientId;
 use signaling_server::since_1970;
 
 use super::Edge;
-use crate::core::Kick;
+use signaling_core::edge::Kick;
 
 impl Edge {
     /// Closes the client's socket with 4411 and ends its session; tokens that it got before do not let it in again, here or at any

@@ -10,7 +10,7 @@ use signaling_server::http::BadHead;
 
 use super::EdgeConfig;
 use super::admission::TooMany;
-use crate::core::{EdgeCore, Kicks};
+use signaling_core::edge::{EdgeCore, Kicks};
 
 /// All of it.
 pub const METRICS: &[Metric] = &[

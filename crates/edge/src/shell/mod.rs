@@ -54,9 +54,9 @@ use self::admission::Place;
 use self::handshakes::HandshakeKey;
 use self::sockets::Sockets;
 use self::state::State;
-use crate::core::{ClientKey, EdgeCore, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings};
 use crate::identity::IdentityConfig;
-use crate::rate_class::RateClass;
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings};
+use signaling_core::rate_class::RateClass;
 
 pub use self::address::{AddressSource, ClientAddresses};
 pub use self::admission::AdmissionLimits;

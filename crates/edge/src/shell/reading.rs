@@ -11,8 +11,8 @@ use super::metrics;
 use super::sockets::AT_ONCE;
 use super::state::State;
 use super::wire::{Taken, Wire};
-use crate::core::{ClientKey, Reading};
-use crate::ws::{self, Decoder};
+use signaling_core::edge::{ClientKey, Reading};
+use signaling_core::ws::{self, Decoder};
 
 /// A client's open socket.
 pub(super) struct Socket {

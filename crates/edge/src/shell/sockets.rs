@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 
 use super::Edge;
 use super::state::State;
-use crate::core::{ClientKey, LinkKey};
+use signaling_core::edge::{ClientKey, LinkKey};
 
 /// How many sockets are looked at before links and newcomers get their turn.
 pub(super) const AT_ONCE: usize = 64;

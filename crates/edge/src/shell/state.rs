@@ -27,9 +27,9 @@ use super::reading::Socket;
 use super::sockets::{Sockets, token_of, token_of_link};
 use super::wire::LoneWire;
 use super::{Backend, EdgeConfig, closing};
-use crate::core::{ClientKey, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
 use crate::identity::IdentityConfig;
-use crate::ws::Limits;
+use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
+use signaling_core::ws::Limits;
 
 /// A message that is begun must end within this time.
 const UNFINISHED: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use signaling_edge::ws::{Decoder, Limits, echo, encode};
+use signaling_core::ws::{Decoder, Limits, echo, encode};
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

@@ -119,7 +119,7 @@ fn masked_text(payload: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_edge::ws::{Decoder, Event, Limits};
+    use signaling_core::ws::{Decoder, Event, Limits};
 
     use super::*;
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use rand::RngExt as _;
-use signaling_discovery::View;
-use signaling_edge::core::{ClientKey, EdgeCore, LinkKey, Refusal, Wants};
+use signaling_core::View;
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal, Wants};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{Listener, Wake};
@@ -18,8 +18,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
 use super::Node;
-use crate::core::{NodeCore, TrunkKey};
 use crate::reassign::Reassignments;
+use signaling_core::node::{NodeCore, TrunkKey};
 
 /// How often to look whose moment to go has come.
 const REASSIGN_LOOK: Duration = Duration::from_millis(20);

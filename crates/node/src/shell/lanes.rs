@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use reqwest::Url;
-use signaling_discovery::View;
+use signaling_core::View;
 use signaling_server::{Secrets, Wake};
 use signaling_wire::forward;
 use signaling_wire::limits;
@@ -19,7 +19,7 @@ use tracing::{Span, debug, info_span, warn};
 
 use super::metrics::ANSWERED;
 use super::{Lanes, Node};
-use crate::core::PeerKey;
+use signaling_core::node::PeerKey;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A node that has not answered by then may be gone; the batch is sent again.

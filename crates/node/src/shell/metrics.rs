@@ -7,7 +7,7 @@ use signaling_metrics::{Label, Metric};
 use signaling_protocol::ErrorCode;
 use signaling_server::metrics::SUSPECTS;
 
-use crate::core::NodeCore;
+use signaling_core::node::NodeCore;
 
 /// All of it.
 pub const METRICS: &[Metric] = &[

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
-use signaling_edge::core::Wants;
+use signaling_core::edge::Wants;
 use signaling_protocol::NodeId;
 use signaling_server::pause_detector::since_boot;
 use signaling_server::{PauseDetector, Wake};
@@ -28,7 +28,7 @@ use tracing::{debug, info, warn};
 
 use self::metrics::NodeMetrics;
 use self::report::EdgeName;
-use crate::core::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
+use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
 
 pub use self::direct::Direct;
 pub use self::internal::{Internal, serve};

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
 use super::Node;
-use crate::core::NodeCore;
+use signaling_core::node::NodeCore;
 
 /// How long arrivals gather.
 const GATHER: Duration = Duration::from_millis(200);

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::Node;
-use crate::core::{RoomTask, Urgency};
+use signaling_core::node::{RoomTask, Urgency};
 
 /// What an operator has the store do: answered once the core knows of it.
 pub(super) type Errand = (Request, oneshot::Sender<Result<Outcome, StoreError>>);
@@ -37,7 +37,7 @@ pub async fn carry_tasks(node: Node, store: Store, urgency: Urgency) {
     }
 }
 
-fn answer(core: &mut crate::core::NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<Outcome, StoreError>>) {
+fn answer(core: &mut signaling_core::node::NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<Outcome, StoreError>>) {
     let now = Instant::now();
     for (task, answer) in tasks.into_iter().zip(answers) {
         core.room_answered(now, task, answer);

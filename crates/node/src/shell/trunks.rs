@@ -15,7 +15,7 @@ use tracing::{info, info_span, warn};
 
 use super::Node;
 use super::report::EdgeName;
-use crate::core::TrunkKey;
+use signaling_core::node::TrunkKey;
 
 /// Answers an edge that wants a trunk; its secret has been checked.
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {

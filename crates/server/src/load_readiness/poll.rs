@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::http::Method;
-use signaling_discovery::View;
+use signaling_core::View;
 use signaling_protocol::NodeId;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -153,7 +153,7 @@ fn reason(clients: u64, decision: &Decision) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use signaling_discovery::Member;
+    use signaling_core::Member;
 
     use super::*;
 

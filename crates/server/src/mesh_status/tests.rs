@@ -9,7 +9,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use signaling_admin::Missing;
 use signaling_admin::servers::{Nodes, Server};
-use signaling_discovery::{Member, View};
+use signaling_core::{Member, View};
 use tokio::task::{LocalSet, spawn_local};
 
 use super::{NodesQuery, ask_all};

@@ -6,7 +6,7 @@ mod socket;
 
 use std::collections::VecDeque;
 
-use signaling_edge::core::{ConnectRequest, Newcomer};
+use signaling_core::edge::{ConnectRequest, Newcomer};
 use signaling_protocol::ClientId;
 use signaling_wire::SessionId;
 
@@ -210,7 +210,7 @@ impl World {
         edge.generation += 1;
         edge.pause = None;
         crate::edges::count(&mut self.counters, &edge.core);
-        edge.core = signaling_edge::core::EdgeCore::new(self.edge_settings.clone());
+        edge.core = signaling_core::edge::EdgeCore::new(self.edge_settings.clone());
         edge.socket_by_client.clear();
         self.reset_conns(Host::Edge(index));
         for id in 0..self.sockets.len() {

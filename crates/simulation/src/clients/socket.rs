@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use signaling_edge::core::{ClientKey, Reading, Refusal};
+use signaling_core::edge::{ClientKey, Reading, Refusal};
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::Gone;
 

@@ -17,7 +17,7 @@ mod settle;
 mod store;
 mod watch;
 
-use signaling_node::core::RoomSettings;
+use signaling_core::node::RoomSettings;
 use signaling_rooms::{Rooms, Rules};
 
 use self::goer::{Ask, Goer};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use signaling_node::core::RoomSettings;
+use signaling_core::node::RoomSettings;
 
 use super::goer::{Ask, What};
 use crate::agenda::{MS, Micros, SECOND};

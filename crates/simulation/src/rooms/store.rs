@@ -1,6 +1,6 @@
 //! The store: the real rules, which every node asks over a network, and which may be away or lose everything.
 
-use signaling_node::core::Urgency;
+use signaling_core::node::Urgency;
 use signaling_protocol::RoomName;
 use signaling_rooms::{Change, Op, Outcome, Reason, Request, StoreError};
 

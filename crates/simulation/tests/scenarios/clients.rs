@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use signaling_edge::core::{ClientKey, ConnectRequest, Newcomer, Reading};
+use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Reading};
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::Gone;

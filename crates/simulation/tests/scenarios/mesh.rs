@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use signaling_discovery::{Member, View};
-use signaling_edge::core::{self as edge, EdgeCore};
-use signaling_node::core::{self as node, HoldLimits, NodeCore, Rules};
+use signaling_core::edge::{self, EdgeCore};
+use signaling_core::node::{self, HoldLimits, NodeCore, Rules};
+use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::Incarnation;

@@ -1,8 +1,8 @@
 //! Between edges and the sockets of their clients: what a shell does with its core.
 
 use serde_json::Value;
-use signaling_edge::core::{ClientKey, EdgeCore, Effect};
-use signaling_edge::ws::encode;
+use signaling_core::edge::{ClientKey, EdgeCore, Effect};
+use signaling_core::ws::encode;
 
 use crate::clients::{Client, Who};
 use crate::mesh::Mesh;

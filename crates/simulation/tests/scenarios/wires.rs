@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use signaling_edge::core::LinkKey;
-use signaling_node::core::{PeerKey, TrunkKey};
+use signaling_core::edge::LinkKey;
+use signaling_core::node::{PeerKey, TrunkKey};
 
 use crate::mesh::Mesh;
 

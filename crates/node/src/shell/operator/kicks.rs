@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::{Desk, PeerQueries};
-use crate::core::NodeCore;
 use crate::shell::Node;
+use signaling_core::node::NodeCore;
 
 /// Limit of the questions: other nodes may be starting too, and answer later.
 const TRIES: u32 = 10;

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 use super::rooms::Errand;
 use super::{Floor, Node};
-use crate::core::NodeCore;
+use signaling_core::node::NodeCore;
 
 pub use self::kicks::learn_kicks;
 pub use self::peer_queries::PeerQueries;

@@ -1,0 +1,259 @@
+//! Which node serves a client: the best candidate of the rendezvous hash that a trunk leads to and that can be relied on.
+//! Pure.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::edge::{ClientKey, EdgeCore, LinkKey};
+use crate::{Trust, View};
+use signaling_protocol::NodeId;
+use signaling_rendezvous::{KeyHash, Ranking};
+
+/// What the balancer knows of the nodes.
+#[derive(Debug)]
+pub struct Placement {
+    hash_seed: u64,
+    view: Arc<View>,
+    /// All members: candidates are those among them that can be used now.
+    ranking: Ranking,
+    /// Members, and nodes that the view has dropped as long as a trunk leads to them.
+    node_by_id: HashMap<NodeId, Node>,
+    /// By place in `ranking`: the link of a node that takes clients.
+    link_by_rank: Vec<Option<LinkKey>>,
+    /// Clients that no node serves.
+    homeless: Vec<ClientKey>,
+}
+
+/// What is known of one node beside the view.
+#[derive(Debug)]
+struct Node {
+    link: Option<LinkKey>,
+    trust: Trust,
+    /// It has said itself that it will stop, though the view may not know yet.
+    said_draining: bool,
+}
+
+impl Node {
+    fn new(now: Instant) -> Self {
+        Self { link: None, trust: Trust::new(now), said_draining: false }
+    }
+}
+
+/// How good a node is, better ones first. Only the best there are take clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Grade {
+    Reliable,
+    Suspect,
+    Draining,
+}
+
+impl Placement {
+    /// No node yet. The seed is the same on all servers.
+    #[must_use]
+    pub fn new(hash_seed: u64) -> Self {
+        Self {
+            hash_seed,
+            view: Arc::default(),
+            ranking: Ranking::new(hash_seed, std::iter::empty::<&str>()),
+            node_by_id: HashMap::new(),
+            link_by_rank: Vec::new(),
+            homeless: Vec::new(),
+        }
+    }
+
+    /// Another set of nodes. What was thought of a node that it does not name is forgotten.
+    pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
+        self.ranking = Ranking::new(self.hash_seed, view.members().iter().map(|member| member.id.as_str()));
+        self.node_by_id.retain(|id, node| {
+            let is_member = view.get(id.as_str()).is_some();
+            if !is_member {
+                node.trust = Trust::new(now);
+            }
+            is_member || node.link.is_some()
+        });
+        for member in view.members() {
+            self.node_by_id.entry(member.id.clone()).or_insert_with(|| Node::new(now));
+        }
+        self.view = view;
+        self.reckon();
+    }
+
+    /// A trunk leads to the node, in place of any earlier one.
+    pub fn link_up(&mut self, now: Instant, id: NodeId, link: LinkKey) {
+        let node = self.node_by_id.entry(id).or_insert_with(|| Node::new(now));
+        if node.link.replace(link) != Some(link) {
+            node.said_draining = false;
+        }
+        node.trust.answered(now);
+        self.reckon();
+    }
+
+    /// That trunk is gone. Another one may lead to the node already.
+    pub fn link_down(&mut self, id: &NodeId, link: LinkKey) {
+        let Some(node) = self.at(id, link) else { return };
+        node.link = None;
+        if self.view.get(id.as_str()).is_none() {
+            self.node_by_id.remove(id);
+        }
+        self.reckon();
+    }
+
+    /// All trunks are given up, through no fault of their nodes.
+    pub fn forget_links(&mut self) {
+        self.node_by_id.values_mut().for_each(|node| node.link = None);
+        self.reckon();
+    }
+
+    /// A trunk to the node was lost, or could not be opened. Says whether the node is suspect from now on. It is not as long
+    /// as another trunk leads there, and what has said that it will stop may do so.
+    pub fn failed(&mut self, now: Instant, id: &NodeId) -> bool {
+        let Some(node) = self.node_by_id.get_mut(id) else { return false };
+        node.link.is_none() && !node.said_draining && node.trust.failed(now)
+    }
+
+    /// Whether the node has said that it will stop, and has not taken that back.
+    #[must_use]
+    pub fn has_said_draining(&self, id: &NodeId) -> bool {
+        self.node_by_id.get(id).is_some_and(|node| node.said_draining)
+    }
+
+    /// The node behind that trunk has said that it will stop.
+    pub fn said_draining(&mut self, id: &NodeId, link: LinkKey) {
+        self.say_draining(id, link, true);
+    }
+
+    /// The node behind that trunk has said that it takes clients again.
+    pub fn said_serving(&mut self, id: &NodeId, link: LinkKey) {
+        self.say_draining(id, link, false);
+    }
+
+    fn say_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
+        if let Some(node) = self.at(id, link) {
+            node.said_draining = draining;
+            self.reckon();
+        }
+    }
+
+    /// Lets time pass. Says whether a node is trusted again, so that clients may have to move.
+    pub fn look(&mut self, now: Instant) -> bool {
+        let none_was_reliable = self.best() != Some(Grade::Reliable);
+        let mut changed = false;
+        for node in self.node_by_id.values_mut() {
+            changed |= node.trust.look(now);
+        }
+        // All were suspect and served nevertheless: the first to be trusted must not draw all clients away from the others.
+        if changed && none_was_reliable {
+            for node in self.node_by_id.values_mut().filter(|node| node.link.is_some() && node.trust.is_suspect()) {
+                node.trust = Trust::new(now);
+            }
+        }
+        if changed {
+            self.reckon();
+        }
+        changed
+    }
+
+    /// How many nodes can take clients.
+    #[must_use]
+    pub fn usable(&self) -> usize {
+        self.link_by_rank.iter().flatten().count()
+    }
+
+    /// How many nodes are not relied on now.
+    #[must_use]
+    pub fn suspects(&self) -> usize {
+        self.suspect_ids().count()
+    }
+
+    /// The nodes that are not relied on now, in no order.
+    pub fn suspect_ids(&self) -> impl Iterator<Item = &NodeId> {
+        self.node_by_id.iter().filter(|(_, node)| node.trust.is_suspect()).map(|(id, _)| id)
+    }
+
+    /// The node that this link leads to, if it is the one in use.
+    #[must_use]
+    pub fn node_at(&self, link: LinkKey) -> Option<&NodeId> {
+        self.node_by_id.iter().find(|(_, node)| node.link == Some(link)).map(|(id, _)| id)
+    }
+
+    /// Whether clients may be sent to that link.
+    #[must_use]
+    pub fn uses(&self, link: LinkKey) -> bool {
+        self.link_by_rank.contains(&Some(link))
+    }
+
+    /// The link to the client's owner among the usable nodes.
+    #[must_use]
+    pub fn choose(&self, key: KeyHash) -> Option<LinkKey> {
+        self.link(self.owner(key)?)
+    }
+
+    /// The client's owner among the usable nodes.
+    #[must_use]
+    pub fn owner_id(&self, key: KeyHash) -> Option<&str> {
+        Some(self.ranking.id(self.owner(key)?))
+    }
+
+    /// Remembers a client that no node can serve now.
+    pub fn keep_homeless(&mut self, client: ClientKey) {
+        self.homeless.push(client);
+    }
+
+    /// The clients that no node could serve.
+    pub fn take_homeless(&mut self) -> Vec<ClientKey> {
+        std::mem::take(&mut self.homeless)
+    }
+
+    /// The owner of a client that `link` serves, if that is another node, or the same by another link.
+    #[must_use]
+    pub fn owner_elsewhere(&self, key: KeyHash, link: LinkKey) -> Option<&str> {
+        let rank = self.owner(key)?;
+        (self.link(rank) != Some(link)).then(|| self.ranking.id(rank))
+    }
+
+    /// The clients that another node owns than the one that serves them.
+    pub fn misplaced(&self, core: &EdgeCore) -> impl Iterator<Item = ClientKey> {
+        let placed = core.placed();
+        placed.filter_map(|(client, key, link)| self.owner_elsewhere(key, link).map(|_| client))
+    }
+
+    fn owner(&self, key: KeyHash) -> Option<usize> {
+        self.ranking.owner_where(key, |rank| self.link(rank).is_some())
+    }
+
+    fn link(&self, rank: usize) -> Option<LinkKey> {
+        self.link_by_rank.get(rank).copied().flatten()
+    }
+
+    /// The node, if it is this link that leads to it now.
+    fn at(&mut self, id: &NodeId, link: LinkKey) -> Option<&mut Node> {
+        self.node_by_id.get_mut(id).filter(|node| node.link == Some(link))
+    }
+
+    /// The link and grade of a member that a trunk leads to.
+    fn graded(&self, id: &str) -> Option<(LinkKey, Grade)> {
+        let member = self.view.get(id)?;
+        let node = self.node_by_id.get(&member.id)?;
+        let grade = match (member.draining || node.said_draining, node.trust.is_suspect()) {
+            (true, _) => Grade::Draining,
+            (false, true) => Grade::Suspect,
+            (false, false) => Grade::Reliable,
+        };
+        Some((node.link?, grade))
+    }
+
+    fn best(&self) -> Option<Grade> {
+        self.ranking.ids().iter().filter_map(|id| self.graded(id)).map(|(_, grade)| grade).min()
+    }
+
+    fn reckon(&mut self) {
+        let best = self.best();
+        let link = |id: &str| self.graded(id).filter(|(_, grade)| Some(*grade) == best).map(|(link, _)| link);
+        self.link_by_rank = self.ranking.ids().iter().map(|id| link(id)).collect();
+    }
+}
+
+mod report;
+#[cfg(test)]
+mod tests;

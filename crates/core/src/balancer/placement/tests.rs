@@ -1,0 +1,209 @@
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use crate::Member;
+use crate::edge::Settings;
+use crate::failure_detector::PROBATION;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn node(n: usize) -> NodeId {
+    NodeId::new(&format!("node-{n}")).unwrap()
+}
+
+fn view(nodes: &[usize], draining: &[usize]) -> Arc<View> {
+    let member =
+        |&n: &usize| Member { id: node(n), address: "127.0.0.1:1".parse().unwrap(), draining: draining.contains(&n) };
+    Arc::new(View::new(nodes.iter().map(member)).unwrap())
+}
+
+/// A placement on `count` nodes, each with its link, and links to spare.
+struct Nodes {
+    placement: Placement,
+    links: Vec<LinkKey>,
+    now: Instant,
+}
+
+impl Nodes {
+    fn new(count: usize) -> Self {
+        let mut core = EdgeCore::new(Settings::default());
+        let links = (0..count + 3).map(|_| core.link_up()).collect();
+        let mut nodes = Self { placement: Placement::new(0), links, now: Instant::now() };
+        nodes.sees(&(0..count).collect::<Vec<_>>(), &[]);
+        (0..count).for_each(|n| nodes.up(n, n));
+        nodes
+    }
+
+    fn sees(&mut self, nodes: &[usize], draining: &[usize]) {
+        self.placement.set_view(self.now, view(nodes, draining));
+    }
+
+    fn up(&mut self, n: usize, link: usize) {
+        self.placement.link_up(self.now, node(n), self.links[link]);
+    }
+
+    fn lost(&mut self, n: usize) {
+        self.placement.link_down(&node(n), self.links[n]);
+        self.placement.failed(self.now, &node(n));
+    }
+
+    fn passes(&mut self, time: Duration) -> bool {
+        self.now += time;
+        self.placement.look(self.now)
+    }
+
+    fn owners(&self) -> Vec<Option<LinkKey>> {
+        (0..1000).map(|n| self.placement.choose(KeyHash::of(&format!("client-{n}")))).collect()
+    }
+
+    /// The numbers of the links that clients go to.
+    fn used(&self) -> Vec<usize> {
+        let owners = self.owners();
+        (0..self.links.len()).filter(|&n| owners.contains(&Some(self.links[n]))).collect()
+    }
+}
+
+#[test]
+fn clients_go_to_their_owner_and_only_those_of_a_lost_node_move() {
+    let mut nodes = Nodes::new(3);
+    let before = nodes.owners();
+    nodes.lost(1);
+    for (before, after) in before.iter().zip(nodes.owners()) {
+        assert!(after.is_some() && after != Some(nodes.links[1]));
+        assert!(*before == after || *before == Some(nodes.links[1]));
+    }
+}
+
+#[test]
+fn a_draining_node_takes_nobody_unless_only_such_are_left() {
+    let mut nodes = Nodes::new(2);
+    nodes.sees(&[0, 1], &[0]);
+    assert_eq!(nodes.used(), [1]);
+    nodes.placement.said_draining(&node(1), nodes.links[1]);
+    assert_eq!(nodes.used(), [0, 1]);
+}
+
+#[test]
+fn a_node_that_serves_again_after_draining_has_its_clients_back() {
+    let mut nodes = Nodes::new(2);
+    let before = nodes.owners();
+    nodes.placement.said_draining(&node(1), nodes.links[1]);
+    assert_eq!(nodes.used(), [0]);
+    nodes.placement.said_serving(&node(1), nodes.links[1]);
+    assert_eq!(nodes.owners(), before);
+}
+
+#[test]
+fn a_node_outside_the_view_takes_nobody() {
+    let mut nodes = Nodes::new(2);
+    nodes.sees(&[1], &[]);
+    assert_eq!(nodes.used(), [1]);
+    nodes.sees(&[], &[]);
+    assert_eq!(nodes.placement.choose(KeyHash::of("alice")), None);
+}
+
+#[test]
+fn a_node_whose_trunk_was_lost_is_passed_over_until_it_has_answered_for_a_while() {
+    let mut nodes = Nodes::new(2);
+    nodes.lost(1);
+    nodes.now += SECOND;
+    nodes.up(1, 2);
+    assert_eq!((nodes.used(), nodes.placement.suspects()), (vec![0], 1));
+    assert!(!nodes.passes(PROBATION - Duration::from_millis(1)));
+    assert!(nodes.passes(Duration::from_millis(1)));
+    assert!(!nodes.passes(PROBATION), "the news is told once");
+    assert_eq!((nodes.used(), nodes.placement.suspects()), (vec![0, 2], 0));
+}
+
+#[test]
+fn a_node_that_was_never_tried_is_trusted_as_soon_as_its_trunk_is_up() {
+    let mut nodes = Nodes::new(1);
+    nodes.sees(&[0, 1, 2], &[]);
+    assert!(nodes.placement.failed(nodes.now, &node(2)));
+    assert!(!nodes.placement.failed(nodes.now, &node(2)), "it is suspect already");
+    nodes.up(1, 1);
+    nodes.up(2, 2);
+    assert_eq!(nodes.used(), [0, 1]);
+    nodes.passes(PROBATION);
+    assert_eq!(nodes.used(), [0, 1, 2]);
+}
+
+#[test]
+fn a_view_that_drops_a_node_clears_its_name() {
+    let mut nodes = Nodes::new(2);
+    nodes.lost(1);
+    nodes.sees(&[0], &[]);
+    assert_eq!(nodes.placement.suspects(), 0);
+    nodes.sees(&[0, 1], &[]);
+    nodes.up(1, 2);
+    assert_eq!(nodes.used(), [0, 2]);
+}
+
+#[test]
+fn a_suspect_serves_where_there_is_nobody_better() {
+    let mut nodes = Nodes::new(3);
+    (0..3).for_each(|n| nodes.lost(n));
+    assert_eq!(nodes.placement.usable(), 0);
+    nodes.up(0, 0);
+    nodes.placement.said_draining(&node(0), nodes.links[0]);
+    assert_eq!(nodes.used(), [0], "anything is better than nothing");
+    nodes.up(1, 1);
+    assert_eq!(nodes.used(), [1], "a suspect is better than one that drains");
+}
+
+#[test]
+fn of_nodes_that_all_failed_the_first_to_be_trusted_does_not_take_the_clients_of_the_others() {
+    let mut nodes = Nodes::new(3);
+    (0..3).for_each(|n| nodes.lost(n));
+    nodes.up(0, 0);
+    nodes.now += SECOND;
+    nodes.up(1, 1);
+    assert!(nodes.passes(PROBATION - SECOND));
+    assert_eq!(nodes.used(), [0, 1]);
+    nodes.up(2, 2);
+    assert_eq!(nodes.used(), [0, 1], "it has yet to answer for a while");
+}
+
+#[test]
+fn a_trunk_that_ends_after_its_node_said_so_is_no_failure() {
+    let mut nodes = Nodes::new(2);
+    nodes.placement.said_draining(&node(1), nodes.links[1]);
+    nodes.lost(1);
+    assert!(!nodes.placement.failed(nodes.now, &node(1)), "nor is it that it cannot be reached meanwhile");
+    nodes.up(1, 2);
+    assert_eq!(nodes.used(), [0, 2]);
+}
+
+#[test]
+fn the_end_of_an_old_trunk_leaves_the_new_one_to_the_same_node_alone() {
+    let mut nodes = Nodes::new(2);
+    nodes.up(1, 2);
+    assert_eq!(nodes.used(), [0, 2]);
+    nodes.placement.said_draining(&node(1), nodes.links[1]);
+    nodes.lost(1);
+    assert_eq!(nodes.used(), [0, 2]);
+    assert!(!nodes.passes(PROBATION));
+}
+
+#[test]
+fn a_node_that_was_dropped_and_is_named_again_still_has_its_trunk() {
+    let mut nodes = Nodes::new(2);
+    let before = nodes.owners();
+    nodes.sees(&[0], &[]);
+    nodes.sees(&[0, 1], &[]);
+    nodes.up(1, 1);
+    assert_eq!(nodes.owners(), before);
+}
+
+#[test]
+fn a_node_that_drains_is_not_taken_for_another_because_it_is_named_again() {
+    let mut nodes = Nodes::new(2);
+    nodes.placement.said_draining(&node(1), nodes.links[1]);
+    nodes.sees(&[0], &[]);
+    nodes.sees(&[0, 1], &[]);
+    nodes.up(1, 1);
+    assert_eq!(nodes.used(), [0]);
+}

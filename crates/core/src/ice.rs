@@ -1,0 +1,190 @@
+//! The ICE servers that clients are told of: STUN and TURN servers as the operator lists them, and TURN servers with credentials of
+//! the client's own, which are good for a while.
+//!
+//! Those credentials go by the scheme that TURN servers share with web applications (draft-uberti-behave-turn-rest-00; coturn calls
+//! it `use-auth-secret`): the user name says until when, the password is a MAC of the user name by a secret that both have. Nobody has to
+//! ask the TURN server for anything.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::Deserialize;
+use sha1::Sha1;
+use signaling_protocol::ClientId;
+use signaling_protocol::server::IceServer;
+
+/// What clients are told of. A cheap clone shares the lists.
+#[derive(Clone, Default)]
+pub struct IceServers {
+    /// As listed, for all clients alike.
+    pub fixed: Arc<[IceServer]>,
+    /// TURN servers that take credentials by the shared secret.
+    pub turn: Option<Turn>,
+}
+
+/// TURN servers that share a secret with this node.
+#[derive(Clone)]
+pub struct Turn {
+    /// Where they are.
+    pub urls: Arc<[String]>,
+    /// What they share with this node.
+    pub secret: Arc<[u8]>,
+    /// How long credentials are good.
+    pub life: Duration,
+}
+
+impl fmt::Debug for IceServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IceServers").field("fixed", &self.fixed.len()).field("turn", &self.turn).finish()
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").field("urls", &self.urls).field("life", &self.life).finish_non_exhaustive()
+    }
+}
+
+impl IceServers {
+    /// What a client is told, with credentials that are good from now on.
+    #[must_use]
+    pub fn for_client(&self, client: &ClientId, now: SystemTime) -> Vec<IceServer> {
+        let turn = self.turn.as_ref().and_then(|turn| turn.for_client(client, now));
+        self.fixed.iter().cloned().chain(turn).collect()
+    }
+}
+
+impl Turn {
+    fn for_client(&self, client: &ClientId, now: SystemTime) -> Option<IceServer> {
+        let until = now.duration_since(UNIX_EPOCH).unwrap_or_default() + self.life;
+        let username = format!("{}:{client}", until.as_secs());
+        // A key of any length will do.
+        let mut mac = Hmac::<Sha1>::new_from_slice(&self.secret).ok()?;
+        mac.update(username.as_bytes());
+        let credential = STANDARD.encode(mac.finalize().into_bytes());
+        Some(IceServer { urls: self.urls.to_vec(), username: Some(username), credential: Some(credential) })
+    }
+}
+
+/// An entry of the list in a file: as `RTCPeerConnection` takes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    urls: Urls,
+    username: Option<String>,
+    credential: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Urls {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// Why a list of ICE servers makes no sense. Never quotes it: it may hold passwords.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadList {
+    /// No list.
+    #[error(
+        "must hold a JSON list of {{\"urls\",\"username\",\"credential\"}}: the fault is in line {line}, column {column}"
+    )]
+    Json {
+        /// Where.
+        line: usize,
+        /// Where in it.
+        column: usize,
+    },
+    /// An address of another kind.
+    #[error("may list only addresses that begin with stun:, stuns:, turn: or turns: (entry {0}, from 1)")]
+    Url(usize),
+    /// A TURN server that would let nobody in.
+    #[error("lists a TURN server without `username` and `credential` (entry {0}, from 1)")]
+    Credentials(usize),
+}
+
+/// Parses a JSON list of ICE servers, in the form that `RTCPeerConnection` takes.
+///
+/// # Errors
+/// If the text is no such list, an address has another scheme, or a TURN server has no credentials.
+pub fn listed(content: &[u8]) -> Result<Arc<[IceServer]>, BadList> {
+    let list: Vec<Listed> = serde_json::from_slice(content)
+        .map_err(|error| BadList::Json { line: error.line(), column: error.column() })?;
+    let server = |(at, Listed { urls, username, credential }): (usize, Listed)| {
+        let urls = match urls {
+            Urls::One(url) => vec![url],
+            Urls::Many(urls) => urls,
+        };
+        if urls.is_empty() || !urls.iter().all(|url| is_turn(url) || is_stun(url)) {
+            return Err(BadList::Url(at));
+        }
+        if urls.iter().any(|url| is_turn(url)) && (username.is_none() || credential.is_none()) {
+            return Err(BadList::Credentials(at));
+        }
+        Ok(IceServer { urls, username, credential })
+    };
+    (1..).zip(list).map(server).collect()
+}
+
+fn begins_with(url: &str, schemes: [&str; 2]) -> bool {
+    schemes.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
+}
+
+/// RFC 7064.
+fn is_stun(url: &str) -> bool {
+    begins_with(url, ["stun:", "stuns:"])
+}
+
+/// Returns `true` if the URL has a scheme of RFC 7065 (TURN).
+pub fn is_turn(url: &str) -> bool {
+    begins_with(url, ["turn:", "turns:"])
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_those_that_another_implementation_makes() {
+        // printf %s 1800000000:alice | openssl dgst -sha1 -hmac north -binary | base64
+        let turn = Turn {
+            urls: Arc::from(["turn:turn.example:3478".to_owned()]),
+            secret: Arc::from(&b"north"[..]),
+            life: Duration::from_secs(600),
+        };
+        let ice = IceServers { fixed: listed(br#"[{"urls":"stun:a.example"}]"#).unwrap(), turn: Some(turn) };
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000 - 600);
+        let told = ice.for_client(&ClientId::new("alice").unwrap(), now);
+        let stun = IceServer { urls: vec!["stun:a.example".into()], username: None, credential: None };
+        let turn = IceServer {
+            urls: vec!["turn:turn.example:3478".into()],
+            username: Some("1800000000:alice".into()),
+            credential: Some("sIm7pn/teO7y3AyXGeXl/xAQR6Q=".into()),
+        };
+        assert_eq!(told, [stun, turn]);
+        assert!(!format!("{ice:?}").contains("north") && !format!("{ice:?}").contains("110"), "{ice:?}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_list_is_said_and_never_quoted() {
+        for (list, part) in [
+            (r#"{"urls":"stun:a"}"#, "line 1"),
+            (r#"[{"urls":"stun:a","username":7}]"#, "line 1"),
+            (r#"[{"urls":"stun:a","password":"hunter2"}]"#, "line 1"),
+            (r#"[{"urls":"stun:a"},{"urls":"https://hunter2"}]"#, "entry 2"),
+            (r#"[{"urls":[]}]"#, "entry 1"),
+            (r#"[{"urls":"turn:"}]"#, "entry 1"),
+            (r#"[{"urls":["stun:a","turn:hunter2"],"username":"u"}]"#, "without `username` and `credential` (entry 1"),
+        ] {
+            let message = listed(list.as_bytes()).unwrap_err().to_string();
+            assert!(message.contains(part) && !message.contains("hunter2"), "{list}: {message}");
+        }
+        let list = br#"[{"urls":["turn:a?transport=tcp","turns:a"],"username":"u","credential":"c"}]"#;
+        assert_eq!(listed(list).unwrap().len(), 1);
+    }
+}

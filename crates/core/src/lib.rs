@@ -1,0 +1,31 @@
+//! Decisions of the signaling servers, as state machines without I/O.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`edge`] | sessions behind client sockets: numbers, deduplication, acks, limits |
+//! | [`node`] | sessions that a node owns: routes, custody, lanes to peer nodes, rooms |
+//! | [`balancer`] | which node serves a client, and when its session is handed off |
+//! | [`view`], [`failure_detector`] | the members of a mesh, and which of them answer |
+//! | [`ice`] | STUN and TURN servers that clients receive |
+//! | [`ws`] | WebSocket frames of client sockets, as bytes |
+//!
+//! Nothing here awaits, sleeps, or reads a clock or a random source. Inputs and the time go in,
+//! frames and effects come out, and the next deadline can be asked. The servers' shells call these
+//! modules from their event loops, and the simulation runs whole meshes of them from a seed.
+
+// The ban on clocks is for decisions; tests choose a start.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod address;
+pub mod balancer;
+pub mod edge;
+pub mod failure_detector;
+pub mod ice;
+pub mod node;
+pub mod rate_class;
+pub mod view;
+pub mod ws;
+
+pub use address::{Address, AddressError};
+pub use failure_detector::Trust;
+pub use view::{Diff, Member, View, ViewError};

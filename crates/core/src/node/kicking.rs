@@ -1,0 +1,60 @@
+//! Clients that an operator puts out: nodes know clients, and edges have their sockets and judge their tokens. So nodes tell edges, and
+//! remember it for those that come later.
+
+use std::time::{Instant, UNIX_EPOCH};
+
+use crate::edge;
+use signaling_admin::clients::{Kick, Kicks};
+use signaling_protocol::ClientId;
+use signaling_wire::trunk::ToEdge;
+
+use super::{NodeCore, TrunkKey};
+
+impl NodeCore {
+    /// An operator puts a client out, at `at` in seconds since 1970: all edges hear of it, and what is left of a session without a
+    /// socket is forgotten. Says whether there was anything here.
+    pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
+        self.kicks.add(client, at);
+        let client_id = client.as_str();
+        for trunk in self.trunks.values_mut() {
+            trunk.send(&ToEdge::Kicked { client_id, at, at_once: true });
+        }
+        self.lingering.remove(client).is_some() | self.session_by_client.contains_key(client)
+    }
+
+    /// Another node remembers a client that was put out: edges may not know of it.
+    pub fn learn_kick(&mut self, now: Instant, client: &ClientId, at: u64) {
+        self.learn(now, None, client, at);
+    }
+
+    /// An edge knows of a client that was put out.
+    pub(super) fn hear_of_kick(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
+        if let Ok(client) = ClientId::new(client_id) {
+            self.learn(now, Some(from), &client, at);
+        }
+    }
+
+    /// Whom this node remembers, oldest first, and when each was put out, in seconds since 1970.
+    #[must_use]
+    pub fn kicks(&self) -> Kicks {
+        let kick = |(client, at): (&ClientId, u64)| Kick { client_id: client.as_str().to_owned(), at };
+        Kicks { kicks: self.kicks.iter().map(kick).collect() }
+    }
+
+    /// What is news here may be news to the other edges.
+    fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
+        let today = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if at > edge::Kicks::latest_believable(today) || !self.kicks.add(client, at) {
+            return;
+        }
+        if self.lingering.get(client).is_some_and(|session| session.born / 1_000_000 <= at) {
+            self.lingering.remove(client);
+        }
+        let client_id = client.as_str();
+        for (key, trunk) in &mut self.trunks {
+            if Some(key) != from {
+                trunk.send(&ToEdge::Kicked { client_id, at, at_once: false });
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! One message to all others in a room: one chain a member, and one answer when each has its fate.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::edge::whole_ms;
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::{ErrorCode, RoomName};
+use signaling_rooms::{Op, Outcome};
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Fate;
+
+use super::super::outbox::Sent;
+use super::super::{NodeCore, SessionKey};
+use super::command::Refusal;
+use super::guest::{Ask, Command};
+use super::here::RoomHere;
+use super::task::{RoomTask, Urgency};
+
+/// A broadcast whose members have not all got their fates.
+#[derive(Debug)]
+pub(in crate::node) struct Tally {
+    seq: u64,
+    id: Option<u64>,
+    left: usize,
+    delivered: u64,
+}
+
+impl NodeCore {
+    /// Whether a broadcast may be asked about at all, and if so, whether it may be on its way already: then it is not refused. Who was
+    /// told to wait, and does not, costs the store nothing.
+    pub(in crate::node) fn may_broadcast(
+        &mut self,
+        now: Instant,
+        at: SessionKey,
+        number: u64,
+        again: bool,
+    ) -> Result<bool, Refusal> {
+        if again || self.was_let_through(at, number) {
+            return Ok(true);
+        }
+        let wait = self.sessions.get(at).and_then(|session| session.reach.told_to_wait(now));
+        wait.map_or(Ok(false), |wait| Err(too_far(wait)))
+    }
+
+    /// Whether a resumed session says a broadcast again that was not refused before.
+    fn was_let_through(&mut self, at: SessionKey, number: u64) -> bool {
+        let Some(session) = self.sessions.get(at) else { return false };
+        // A plain client has no way to say anything again.
+        let guest = self.rooms.guests.get_mut(&session.id).filter(|_| session.resumed && session.known_id.is_some());
+        guest.is_some_and(|guest| guest.let_through.again(number, session.born))
+    }
+
+    /// Whether a broadcast to so many members may be sent now.
+    fn weigh(&mut self, now: Instant, command: &Command, members: u64) -> Result<(), Refusal> {
+        let Ask::Broadcast { again: false, .. } = command.ask else { return Ok(()) };
+        let Some(rate) = self.rooms.settings.reach else { return Ok(()) };
+        let session = self.sessions.get_mut(command.at);
+        match session.and_then(|session| session.reach.wait(now, rate, members)) {
+            None => Ok(()),
+            Some(wait) => Err(too_far(wait)),
+        }
+    }
+
+    /// The store has told a page of those whom a broadcast is for.
+    pub(super) fn members_found(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        room: &RoomName,
+        command: &Command,
+        outcome: Outcome,
+    ) {
+        let is_first_page = self.rooms.guests.get(&session).is_some_and(|guest| guest.found.is_empty());
+        let is_other = |here: &RoomHere| here.follower.is_other(outcome.incarnation);
+        let may_miss = match is_first_page {
+            true => self.may_miss_members(room, &outcome) || self.is_incomplete_elsewhere(room, &outcome),
+            false => self.rooms.here.get(room).is_some_and(is_other),
+        };
+        let at = outcome.stamp();
+        let Outcome { changes, line_moved, members, more, count, .. } = outcome;
+        if may_miss {
+            self.hold_command(now, session, (command.at, command.seq));
+        } else if is_first_page && let Err(refusal) = self.weigh(now, command, count.saturating_sub(1)) {
+            self.finish(session, &[], Some(&refusal));
+        } else if let Some(guest) = self.rooms.guests.get_mut(&session) {
+            guest.found.extend(members.into_iter().map(|member| member.client));
+            if more && let Some(last) = guest.found.last() {
+                let op = Op::List { after: Some(last.clone()) };
+                self.rooms.ask(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
+            } else {
+                self.fan_out(now, session);
+                self.command_done(command.at);
+                self.next_command(session);
+            }
+        }
+        self.room_changed(now, room, at, changes, line_moved);
+    }
+
+    /// Sends the broadcast that is the session's first command to all that were found but its sender.
+    fn fan_out(&mut self, now: Instant, session: SessionId) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let mut members = std::mem::take(&mut guest.found);
+        let Some(Command { at, seq, number, id, ask, .. }) = guest.commands.pop_front() else { return };
+        let Ask::Broadcast { payload, life, fresh, .. } = ask else { return };
+        let Some(session) = self.sessions.get_mut(at) else { return };
+        if session.known_id.is_some() {
+            guest.let_through.note(number, session.born);
+        }
+        if let Some(under_way) = session.broadcasts.get_mut(&number) {
+            // The client says it again: the fate goes to the frame that says it last.
+            let earlier = std::mem::replace(&mut under_way.seq, seq);
+            return self.reply(at, earlier, Fate::Done, &[]);
+        }
+        // One that has left and come back while pages were read is on two of them.
+        members.sort_unstable();
+        members.dedup();
+        members.retain(|member| *member != session.client_id);
+        if let Some(rate) = self.rooms.settings.reach {
+            session.reach.pay(now, rate, members.len() as u64);
+        }
+        self.rooms.counts.broadcasts += 1;
+        session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
+        for member in members {
+            let sent = Sent::copy(number, seq, life, Rc::clone(&payload), fresh);
+            if !self.take_custody(now, at, member.as_str(), sent, fresh) {
+                self.one_of_many_ended(at, number, false);
+            }
+        }
+        // The sender itself, who has it already: an answer does not come before all are on their way.
+        self.tally(at, number);
+    }
+
+    /// One member's fate is known.
+    pub(in crate::node) fn one_of_many_ended(&mut self, at: SessionKey, number: u64, written: bool) {
+        self.counts.delivered += u64::from(written);
+        self.counts.unavailable += u64::from(!written);
+        if let Some(tally) = self.sessions.get_mut(at).and_then(|session| session.broadcasts.get_mut(&number)) {
+            tally.delivered += u64::from(written);
+        }
+        self.tally(at, number);
+    }
+
+    fn tally(&mut self, at: SessionKey, number: u64) {
+        let Some(session) = self.sessions.get_mut(at) else { return };
+        let Some(tally) = session.broadcasts.get_mut(&number) else { return };
+        tally.left = tally.left.saturating_sub(1);
+        if tally.left > 0 {
+            return;
+        }
+        let Tally { seq, id, delivered, .. } = *tally;
+        session.broadcasts.remove(&number);
+        let delivered = Some(delivered);
+        let ack = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
+        self.reply(at, seq, Fate::Done, &ack);
+    }
+}
+
+fn too_far(wait: Duration) -> Refusal {
+    const MESSAGE: &str = "your broadcasts reach more members of rooms than they may: wait";
+    Refusal { code: ErrorCode::RateLimited, message: MESSAGE, retry_after_ms: Some(whole_ms(wait)) }
+}

@@ -1,0 +1,386 @@
+//! Commands of clients: each session's in order, one at a time.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::rooms::{LeftReason, RoomMessage};
+use signaling_protocol::server::ServerMessage;
+use signaling_protocol::{ErrorCode, RoomName, limits};
+use signaling_rooms::{Op, Outcome, Standing, StoreError};
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Fate;
+
+use super::super::{NodeCore, SessionKey};
+use super::guest::{Ask, Command, Guest, Place};
+use super::here::RoomHere;
+use super::task::{Purpose, RoomTask, Urgency};
+use super::{MAX_SHOWN, words};
+
+/// A client whose command the store did not take asks again after so long.
+const RETRY_AFTER_MS: u64 = 1_000;
+/// A line that is full is long: it does not move up at once.
+const LINE_RETRY_AFTER_MS: u64 = 10_000;
+
+/// So long the answer to a command is held back while members may be missing from it.
+const HOLD_FOR: Duration = Duration::from_secs(2);
+/// And so often the store is asked again.
+const HOLD_AGAIN: Duration = Duration::from_millis(200);
+/// A call to the store has ended by then.
+const LONGEST_CALL: Duration = Duration::from_secs(10);
+
+/// A session's first command, whose answer is held back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    command: (SessionKey, u64),
+    until: Instant,
+    again: Instant,
+}
+
+/// Why a command is not carried out.
+#[derive(Clone, Copy)]
+pub(in crate::node) struct Refusal {
+    pub(super) code: ErrorCode,
+    pub(super) message: &'static str,
+    pub(super) retry_after_ms: Option<u64>,
+}
+
+const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
+    Refusal { code, message, retry_after_ms: None }
+}
+
+pub(super) const STORE_AWAY: Refusal = Refusal {
+    code: ErrorCode::RoomStoreUnavailable,
+    message: "rooms cannot be read or changed now",
+    retry_after_ms: Some(RETRY_AFTER_MS),
+};
+const NOT_SHARED: Refusal = refusal(
+    ErrorCode::RoomStoreUnavailable,
+    "this mesh has several nodes, and each would have rooms of its own: they need --room-store redis://...",
+);
+const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
+const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
+const TOO_MANY: Refusal = refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
+const LINE_FULL: Refusal = Refusal {
+    code: ErrorCode::Overloaded,
+    message: "the room is full, and so is the line in front of it",
+    retry_after_ms: Some(LINE_RETRY_AFTER_MS),
+};
+const TOO_MUCH: Refusal =
+    refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
+
+impl NodeCore {
+    /// A client asks something of a room.
+    pub(in crate::node) fn command(&mut self, key: SessionKey, command: Command) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        session.commands += 1;
+        let (id, client, born) = (session.id, session.client_id.clone(), session.born);
+        let guest = self.rooms.guests.entry(id).or_insert_with(|| Guest::new(client, born));
+        guest.commands.push_back(command);
+        if guest.commands.len() == 1 {
+            self.next_command(id);
+        }
+    }
+
+    /// Has the store asked what the first command of the queue wants, and carries out those that need no store.
+    pub(super) fn next_command(&mut self, session: SessionId) {
+        while let Some(guest) = self.rooms.guests.get_mut(&session)
+            && let Some(command) = guest.commands.front()
+        {
+            guest.found.clear();
+            let Some(room) = command.room.clone().filter(|_| !matches!(command.ask, Ask::Signal { .. })) else {
+                if self.roomless_command(session) {
+                    return;
+                }
+                continue;
+            };
+            let who = guest.who(session, command.number, &self.settings.id);
+            let place = guest.places.get(&room);
+            let is_member = place.is_some_and(Place::is_member);
+            let mut capacity = None;
+            let op = match &command.ask {
+                Ask::Join { data } => {
+                    let shown = data.as_deref().map_or(0, str::len) + guest.shown_elsewhere(&room);
+                    let grant = self.sessions.get(command.at).and_then(|session| session.grant.as_ref());
+                    let admitted = grant.map_or(Some(None), |grant| grant.admits(room.as_str()));
+                    capacity = admitted.flatten().filter(|_| place.is_none());
+                    if admitted.is_none() {
+                        Err(NOT_ADMITTED)
+                    } else if !self.rooms.settings.shared && self.view.len() > 1 {
+                        Err(NOT_SHARED)
+                    } else if place.is_none() && guest.places.len() >= self.rooms.settings.per_client {
+                        self.rooms.counts.too_many_rooms += 1;
+                        Err(TOO_MANY)
+                    } else if shown > MAX_SHOWN {
+                        Err(TOO_MUCH)
+                    } else {
+                        Ok(Op::Join { who, data: data.clone() })
+                    }
+                }
+                Ask::Leave => Ok(Op::Leave { who }),
+                Ask::Members { after } if is_member => Ok(Op::List { after: after.clone() }),
+                Ask::Broadcast { .. } if is_member => Ok(Op::List { after: None }),
+                _ => Err(NOT_IN_ROOM),
+            };
+            match op {
+                Ok(op) => {
+                    let task = RoomTask::new(command.purpose(session), room.clone(), op);
+                    if let Some(capacity) = capacity {
+                        let op = Op::SetCapacity { capacity: Some(capacity) };
+                        self.rooms.ask(Urgency::Urgent, RoomTask::new(Purpose::Capacity, room, op));
+                    }
+                    self.rooms.ask(Urgency::Urgent, task);
+                    return;
+                }
+                Err(refusal) => self.answer_first(session, &[], Some(&refusal)),
+            }
+        }
+        self.forget_idle_guest(session);
+    }
+
+    /// Begins the first command of the queue if it names no room. Says whether it waits for the store now.
+    fn roomless_command(&mut self, session: SessionId) -> bool {
+        let guest = self.rooms.guests.get(&session);
+        let is_signal =
+            guest.and_then(|guest| guest.commands.front()).is_some_and(|first| matches!(first.ask, Ask::Signal { .. }));
+        let refused = if is_signal {
+            match self.ask_for_recipient(session) {
+                Ok(()) => return true,
+                Err(refusal) => Some(refusal),
+            }
+        } else {
+            self.leave_all(session);
+            None
+        };
+        self.answer_first(session, &[], refused.as_ref());
+        false
+    }
+
+    /// The client has said goodbye: it is out of all rooms.
+    fn leave_all(&mut self, session: SessionId) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        // The store may know of later commands than this node, whose answers were lost.
+        let who = guest.who(session, limits::MAX_REQUEST_ID, &self.settings.id);
+        for room in std::mem::take(&mut guest.places).into_keys() {
+            self.rooms.is_out(&room, session);
+            let task = RoomTask::new(Purpose::Farewell, room, Op::Leave { who: who.clone() });
+            self.rooms.ask(Urgency::Urgent, task);
+        }
+    }
+
+    /// The store has answered the first command of a session, or has not.
+    pub(super) fn command_answered(
+        &mut self,
+        now: Instant,
+        (session, at, seq): (SessionId, SessionKey, u64),
+        room: &RoomName,
+        answer: Result<Outcome, StoreError>,
+    ) {
+        let guest = self.rooms.guests.get(&session);
+        let first = guest.and_then(|guest| guest.commands.front());
+        let Some(command) = first.filter(|first| (first.at, first.seq) == (at, seq)).cloned() else {
+            // It has moved on, and asks there again. What it has brought about is told all the same.
+            if let Ok(outcome) = answer {
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+            }
+            return;
+        };
+        match (command.ask.clone(), answer) {
+            (Ask::Signal { to, .. }, answer) => self.recipient_answered(now, session, room, &to, answer),
+            (_, Err(_)) => self.finish(session, &[], Some(&STORE_AWAY)),
+            (Ask::Join { data }, Ok(outcome)) if self.store_has_lost_seat(session, room, &outcome) => {
+                self.hold_lost_seat(now, session, room, &command, data, outcome);
+            }
+            (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, room, &command, data, outcome),
+            (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
+                if let Some(guest) = self.rooms.guests.get_mut(&session) {
+                    guest.places.remove(room);
+                }
+                self.rooms.is_out(room, session);
+                self.finish(session, &[left(room)], None);
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+            }
+            (Ask::Members { after: None }, Ok(outcome)) if self.may_miss_members(room, &outcome) => {
+                self.hold_command(now, session, (at, seq));
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+            }
+            (Ask::Members { after }, Ok(outcome)) => {
+                if after.is_none() && !outcome.more && self.attached_key(session) == Some(command.at) {
+                    self.rooms.knows(room, session, outcome.stamp());
+                }
+                self.finish(session, &[words::joined(room, &outcome)], None);
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+            }
+            (Ask::Broadcast { .. }, Ok(outcome)) => self.members_found(now, session, room, &command, outcome),
+        }
+    }
+
+    /// Returns `true` if a session that has a seat has joined again, and the store has lost the seat:
+    /// the store's answer is that of a newcomer.
+    fn store_has_lost_seat(&self, session: SessionId, room: &RoomName, outcome: &Outcome) -> bool {
+        let place = self.rooms.guests.get(&session).and_then(|guest| guest.places.get(room));
+        let (Some(place), Some(here)) = (place, self.rooms.here.get(room)) else { return false };
+        let waits = matches!(outcome.standings.first(), Some(Standing::Waiting { .. }));
+        place.is_member() && waits && (outcome.settling || here.follower.is_other(outcome.incarnation))
+    }
+
+    /// Restores the seat, and answers the command by the seat then.
+    fn hold_lost_seat(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        room: &RoomName,
+        command: &Command,
+        data: Option<Box<str>>,
+        outcome: Outcome,
+    ) {
+        if let Some(place) = self.rooms.guests.get_mut(&session).and_then(|guest| guest.places.get_mut(room)) {
+            place.number = command.number;
+            place.data = data.or(place.data.take());
+        }
+        if self.rooms.here.get(room).is_some_and(|here| here.follower.is_other(outcome.incarnation)) {
+            self.store_has_lost(now, room, outcome.incarnation);
+        }
+        self.restore_seat(room, session);
+        self.hold_command(now, session, (command.at, command.seq));
+        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+    }
+
+    fn joined(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        room: &RoomName,
+        command: &Command,
+        data: Option<Box<str>>,
+        outcome: Outcome,
+    ) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let standing = outcome.standings.first().copied().unwrap_or(Standing::Unknown);
+        let told_line = match standing {
+            Standing::Waiting { ahead, .. } => Some((ahead, now)),
+            _ => None,
+        };
+        let reply = match standing {
+            Standing::Member { .. } => words::joined(room, &outcome),
+            Standing::Waiting { ahead, .. } => words::waiting(room, ahead, outcome.waiting),
+            // It has left since, or another session of the client is in it: so things stand.
+            Standing::Out | Standing::Unknown => left(room),
+        };
+        let is_out = matches!(standing, Standing::Out | Standing::Unknown);
+        let line_is_full = self.rooms.settings.line.is_some_and(|line| outcome.waiting >= u64::from(line));
+        let refusal = (is_out && line_is_full).then_some(LINE_FULL);
+        self.rooms.counts.full_lines += u64::from(refusal.is_some());
+        if is_out {
+            guest.places.remove(room);
+            self.rooms.is_out(room, session);
+        } else {
+            let data = data.or_else(|| guest.places.remove(room).and_then(|place| place.data));
+            let at = outcome.stamp();
+            let place = Place { standing, data, number: command.number, told: at, told_line };
+            guest.places.insert(room.clone(), place);
+            self.rooms.is_in(room, session, standing, at);
+            let is_first = |here: &&mut RoomHere| here.follower.at() == at && !outcome.settling;
+            if !outcome.members.is_empty()
+                && let Some(here) = self.rooms.here.get_mut(room).filter(is_first)
+            {
+                here.lists(&outcome.members, outcome.more);
+            }
+            self.rooms.knows(room, session, at);
+        }
+        match refusal {
+            Some(refusal) => self.finish(session, &[], Some(&refusal)),
+            None => self.finish(session, &[reply], None),
+        }
+        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+    }
+
+    /// Members may be missing from what the store has answered to a session's first command: it is asked again until they are back,
+    /// or the client is.
+    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, u64)) {
+        let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
+        let held = held.unwrap_or(Held { command, until: now + HOLD_FOR, again: now });
+        if now >= held.until {
+            return self.finish(session, &[], Some(&STORE_AWAY));
+        }
+        self.rooms.held.insert(session, Held { again: now + HOLD_AGAIN, ..held });
+    }
+
+    /// Asks again for those whose answers were held back for long enough.
+    pub(super) fn ask_for_held(&mut self, now: Instant) {
+        let due = |(session, held): (&SessionId, &Held)| (now >= held.again).then_some((*session, held.command));
+        let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
+        for (session, command) in due {
+            let guest = self.rooms.guests.get(&session);
+            let first = guest.and_then(|guest| guest.commands.front()).map(|first| (first.at, first.seq));
+            if first != Some(command) {
+                self.rooms.held.remove(&session);
+            } else if let Some(held) = self.rooms.held.get_mut(&session) {
+                // Not again before there is an answer.
+                held.again = held.until + LONGEST_CALL;
+                self.next_command(session);
+            }
+        }
+    }
+
+    /// Answers the first command of a session and goes on to the next.
+    pub(super) fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+        self.answer_first(session, messages, refused);
+        self.next_command(session);
+    }
+
+    /// Answers the first command of a session: its state, what the client is told, and the fate leave in this order.
+    fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };
+        if matches!(ask, Ask::Join { .. } | Ask::Leave) && refused.is_none() {
+            self.say_state(session);
+            // Whatever socket has asked, the session's present one hears how things stand by now.
+            let present = self.attached_key(session).filter(|key| *key != at);
+            present.iter().for_each(|key| messages.iter().for_each(|message| self.tell(*key, message)));
+        }
+        messages.iter().for_each(|message| self.tell(at, message));
+        match refused {
+            _ if matches!(ask, Ask::Farewell) => {}
+            None => {
+                self.rooms.counts.commands += 1;
+                let ack = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
+                self.reply_in_order(at, seq, Fate::Done, &ack);
+            }
+            Some(refusal) => {
+                let to = if let Ask::Signal { to, .. } = &ask { Some(to.as_str()) } else { None };
+                let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
+                let error = self.error(refusal, id, to, room);
+                self.reply_in_order(at, seq, Fate::Refused, &error);
+            }
+        }
+        self.command_done(at);
+    }
+
+    /// Refuses what has not come into the queue.
+    pub(in crate::node) fn refuse_in_room(
+        &mut self,
+        at: SessionKey,
+        (seq, id): (u64, Option<u64>),
+        room: &str,
+        refusal: &Refusal,
+    ) {
+        let error = self.error(refusal, id, None, Some(room));
+        self.reply(at, seq, Fate::Refused, &error);
+    }
+
+    fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
+        let Refusal { code, message, retry_after_ms } = *refusal;
+        self.counts.refuse(code);
+        ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
+    }
+
+    pub(super) fn command_done(&mut self, at: SessionKey) {
+        if let Some(session) = self.sessions.get_mut(at) {
+            session.commands = session.commands.saturating_sub(1);
+        }
+        self.remove_if_done(at);
+    }
+}
+
+fn left(room: &RoomName) -> Vec<u8> {
+    RoomMessage::Left { room: room.as_str(), reason: LeftReason::Left }.to_json()
+}

@@ -1,0 +1,186 @@
+//! Guests come from other nodes with their seats, lose their sockets and find them again, and go.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use signaling_protocol::{ClientId, RoomName};
+use signaling_rendezvous::KeyHash;
+use signaling_rooms::{Stamp, Standing};
+use signaling_wire::SessionId;
+use signaling_wire::forward::Item;
+use signaling_wire::seats::{Seat, SessionState};
+
+use super::super::session::Arrival;
+use super::super::{NodeCore, PeerKey, SessionKey};
+use super::guest::{Ask, Command, Guest, Place, UNTOLD, is_behind};
+
+/// A seat that a node may not have checked with the store yet.
+fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
+    let Seat { room, member, place, number, incarnation, version, ahead, data } = *seat;
+    let standing = if member { Standing::Member { place } } else { Standing::Waiting { place, ahead: 0 } };
+    let place = Place {
+        standing,
+        data: data.map(Box::from),
+        number,
+        told: Stamp { incarnation, version },
+        told_line: ahead.map(|ahead| (ahead, now)),
+    };
+    Some((RoomName::new(room).ok()?, place))
+}
+
+impl NodeCore {
+    /// What the next node must be shown of a session: now and as it stands, or whenever this node is lost, by when its client
+    /// may have been told more, or not have got what it was told.
+    pub(in crate::node) fn state_of(&self, key: SessionKey, as_it_stands: bool) -> Vec<u8> {
+        let Some(session) = self.sessions.get(key) else { return Vec::new() };
+        let guest = self.rooms.guests.get(&session.id);
+        let mut seats = guest.map(Guest::seat_states).unwrap_or_default();
+        if !as_it_stands {
+            seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
+        }
+        SessionState { resumed: session.resumed, seats }.to_bytes()
+    }
+
+    /// A session is served here from now on. What its edge shows is newer than what this node may remember of it; what a socket
+    /// resumes has missed what happened meanwhile.
+    pub(in crate::node) fn guest_arrives(&mut self, now: Instant, arrival: &Arrival) {
+        let session = arrival.session;
+        if self.rooms.guests.get(&session).is_some_and(|guest| guest.born > arrival.born) {
+            // A closed socket of the session comes for its last frames: what its edge knows is old.
+            return;
+        }
+        if !arrival.newcomer {
+            let state = SessionState::read(&arrival.state).unwrap_or_default();
+            self.guest_comes(now, &arrival.client_id, session, arrival.born, &state.seats);
+        }
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        (guest.born, guest.lost) = (arrival.born, None);
+        let mut missed = Vec::new();
+        for (room, place) in &mut guest.places {
+            if arrival.newcomer {
+                place.told_line = None;
+            }
+            let known = self.rooms.here.get(room).map_or(UNTOLD, |here| here.follower.at());
+            let missed_some = arrival.newcomer || place.told == UNTOLD || is_behind(place.told, known);
+            missed.push((room.clone(), place.is_member() && missed_some));
+        }
+        for (room, missed) in missed {
+            self.rooms.is_unconfirmed(&room, session);
+            if missed {
+                self.rooms.is_uninformed(&room, session);
+            }
+        }
+    }
+
+    /// A session has these seats, by what the node says that had it.
+    fn guest_comes(&mut self, now: Instant, client: &ClientId, session: SessionId, born: u64, seats: &[Seat<'_>]) {
+        let places: BTreeMap<_, _> = seats.iter().filter_map(|seat| place(now, seat)).collect();
+        if places.is_empty() && !self.rooms.guests.contains_key(&session) {
+            return;
+        }
+        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::from_elsewhere(client.clone(), born));
+        for room in std::mem::replace(&mut guest.places, places.clone()).into_keys() {
+            self.rooms.is_out(&room, session);
+        }
+        for (room, place) in places {
+            self.rooms.is_in(&room, session, place.standing, place.told);
+        }
+        self.forget_idle_guest(session);
+    }
+
+    /// Takes a session's seats away from this node: another has it now, and what its socket has asked. What a former socket has
+    /// asked is still to be answered here.
+    pub(in crate::node) fn guest_goes(&mut self, (session, at): (SessionId, SessionKey)) {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let first = |guest: &Guest| guest.commands.front().map(|command| (command.at, command.seq));
+        let under_way = first(guest);
+        guest.commands.retain(|command| command.at != at);
+        let goes_on = first(guest) != under_way;
+        for room in std::mem::take(&mut guest.places).into_keys() {
+            self.rooms.is_out(&room, session);
+        }
+        if goes_on {
+            self.next_command(session);
+        }
+        self.forget_idle_guest(session);
+    }
+
+    /// The client has said goodbye.
+    pub(in crate::node) fn guest_leaves(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get(key) else { return };
+        // A newer socket may have gone on with the session since.
+        let Some(guest) = self.rooms.guests.get(&session.id).filter(|guest| guest.born <= session.born) else { return };
+        if guest.places.is_empty() && guest.commands.is_empty() {
+            return;
+        }
+        let farewell = Command { at: key, seq: 0, number: 0, id: None, room: None, ask: Ask::Farewell };
+        self.command(key, farewell);
+    }
+
+    /// The seats of a session without a socket, for the node that owns its client.
+    pub(in crate::node) fn lingering_seats(
+        &self,
+        client: &ClientId,
+        session: SessionId,
+        born: u64,
+    ) -> Option<Item<'_>> {
+        let guest = self.rooms.guests.get(&session).filter(|guest| !guest.places.is_empty())?;
+        let client_id = self.lingering.get_key_value(client)?.0.as_str();
+        Some(Item::Seats { client_id, session, born, seats: guest.seat_states() })
+    }
+
+    /// A peer serves a session that was here once: it may have resumed from an older state, with fewer seats.
+    pub(in crate::node) fn send_seats_along(
+        &mut self,
+        peer: PeerKey,
+        client: &ClientId,
+        (session, born): (SessionId, u64),
+    ) {
+        let is_older = |guest: &&Guest| guest.born < born && !guest.places.is_empty();
+        let Some(guest) = self.rooms.guests.get(&session).filter(is_older) else { return };
+        let Some(peer) = self.peers.get_mut(peer) else { return };
+        let item = Item::Seats { client_id: client.as_str(), session, born: guest.born, seats: guest.seat_states() };
+        self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note(&item));
+    }
+
+    /// Seats come behind the session without a socket that has them. It may have been resumed meanwhile, and this node may have
+    /// known an older state of it: each place is what the later command made of it, and the store knows which are over.
+    pub(in crate::node) fn lingering_seats_come(
+        &mut self,
+        now: Instant,
+        client: &ClientId,
+        (session, born): (SessionId, u64),
+        seats: &[Seat<'_>],
+    ) {
+        let resumed = self.holder(client).filter(|(_, holder)| holder.id == session).map(|(_, holder)| holder.born);
+        let lingers = self.lingering.get(client).is_some_and(|lingering| lingering.session == session);
+        if resumed.is_none() && !lingers {
+            return;
+        }
+        let born = resumed.unwrap_or(born);
+        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::from_elsewhere(client.clone(), born));
+        let mut news = Vec::new();
+        for (room, mut place) in seats.iter().filter_map(|seat| place(now, seat)) {
+            if guest.places.get(&room).is_some_and(|known| known.number >= place.number) {
+                continue;
+            }
+            if resumed.is_some() {
+                // Its new socket has not been told anything.
+                place.told_line = None;
+            }
+            news.push((room.clone(), place.clone()));
+            guest.places.insert(room, place);
+        }
+        for (room, place) in &news {
+            self.rooms.is_in(room, session, place.standing, place.told);
+            self.rooms.is_unconfirmed(room, session);
+            if resumed.is_some() && place.is_member() {
+                self.rooms.is_uninformed(room, session);
+            }
+        }
+        self.forget_idle_guest(session);
+        if resumed.is_some() && !news.is_empty() {
+            self.say_state(session);
+        }
+    }
+}

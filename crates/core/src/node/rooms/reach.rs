@@ -1,0 +1,108 @@
+//! How many members of rooms one client's broadcasts may reach.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::edge::{Bucket, Rate};
+
+/// How far one client's broadcasts have reached lately, as long as it has this socket here.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Reach {
+    /// None: it has sent none.
+    members: Option<Bucket>,
+    /// It was told to wait until then.
+    until: Option<Instant>,
+}
+
+impl Reach {
+    /// For how much longer a client has to wait that was told to.
+    pub(super) fn told_to_wait(&self, now: Instant) -> Option<Duration> {
+        let left = self.until?.saturating_duration_since(now);
+        Some(left).filter(|left| !left.is_zero())
+    }
+
+    /// How long it has to wait before it may reach so many; none: it may.
+    pub(super) fn wait(&mut self, now: Instant, rate: Rate, members: u64) -> Option<Duration> {
+        let wait = self.members?.wait(now, rate, amount(members))?;
+        self.until = Some(now + wait);
+        Some(wait)
+    }
+
+    /// It reaches so many.
+    pub(super) fn pay(&mut self, now: Instant, rate: Rate, members: u64) {
+        self.members.get_or_insert(Bucket::full(now)).pay(now, rate, amount(members));
+    }
+}
+
+/// Broadcasts that a reliable client may have sent and not have heard of: what the SDKs keep, and more than others need.
+const MOST_OPEN: usize = 128;
+
+/// A reliable client's broadcasts that were not refused. When it resumes, it says again those that it has no answer to; they may be
+/// on their way, so they are let through again, once on each socket.
+#[derive(Debug, Default)]
+pub(super) struct LetThrough {
+    /// The last ones: their numbers, and when the socket was accepted on which they were said last.
+    known: VecDeque<(u64, u64)>,
+    /// How many there may be besides, that another node has let through.
+    unknown: usize,
+}
+
+impl LetThrough {
+    /// Of a session that comes from another node.
+    pub(super) fn elsewhere() -> Self {
+        Self { known: VecDeque::new(), unknown: MOST_OPEN }
+    }
+
+    /// Whether a broadcast is said again that an earlier socket has said.
+    pub(super) fn again(&mut self, number: u64, born: u64) -> bool {
+        if let Some((_, said)) = self.known.iter_mut().find(|(known, _)| *known == number) {
+            return std::mem::replace(said, born) < born;
+        }
+        let is_unknown = self.unknown > 0;
+        self.unknown -= usize::from(is_unknown);
+        is_unknown
+    }
+
+    /// One was not refused.
+    pub(super) fn note(&mut self, number: u64, born: u64) {
+        self.known.retain(|&(known, _)| known != number);
+        if self.known.len() >= MOST_OPEN {
+            self.known.pop_front();
+        }
+        self.known.push_back((number, born));
+    }
+}
+
+fn amount(members: u64) -> u32 {
+    u32::try_from(members).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_let_through_is_so_once_more_on_each_later_socket() {
+        let mut let_through = LetThrough::default();
+        let_through.note(5, 1);
+        assert!(!let_through.again(5, 1), "on the same socket it is no repeat of a resumed session");
+        assert!(let_through.again(5, 2));
+        assert!(!let_through.again(5, 2));
+        assert!(let_through.again(5, 3));
+        assert!(!let_through.again(4, 3), "a lower number is not an earlier one");
+    }
+
+    #[test]
+    fn of_a_session_from_elsewhere_as_many_are_believed_as_it_may_have_open() {
+        let mut let_through = LetThrough::elsewhere();
+        assert_eq!((0..1_000).filter(|&number| let_through.again(number, 2)).count(), MOST_OPEN);
+    }
+
+    #[test]
+    fn only_the_last_are_known() {
+        let mut let_through = LetThrough::default();
+        (0..1_000).for_each(|number| let_through.note(number, 1));
+        assert_eq!((0..1_000).filter(|&number| let_through.again(number, 2)).count(), MOST_OPEN);
+        assert!(let_through.again(999, 3));
+    }
+}

@@ -1,0 +1,115 @@
+//! Whom the registry must hear of: clients that came and went, the last word of each.
+
+use std::collections::BTreeMap;
+
+use signaling_protocol::{ClientId, NodeId};
+use signaling_rendezvous::KeyHash;
+use signaling_rooms::Registration;
+use signaling_wire::SessionId;
+
+use super::super::NodeCore;
+use super::{RoomCounts, RoomFigures};
+
+/// Past this the registry is away for so long that everything is told anew when it is back.
+const MAX_WAITING: usize = 200_000;
+
+/// What the registry has not heard.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    wanted: bool,
+    last_word: BTreeMap<ClientId, (SessionId, bool)>,
+    /// Some have been forgotten.
+    overflowed: bool,
+}
+
+impl Arrivals {
+    pub(super) fn new(wanted: bool) -> Self {
+        Self { wanted, last_word: BTreeMap::new(), overflowed: false }
+    }
+
+    fn note(&mut self, client: &ClientId, session: SessionId, here: bool) {
+        if !self.wanted {
+            return;
+        }
+        let newer_is_here = |&(known, is_here): &(SessionId, bool)| is_here && known != session;
+        if !here && self.last_word.get(client).is_some_and(newer_is_here) {
+            return;
+        }
+        if self.last_word.len() >= MAX_WAITING && !self.last_word.contains_key(client) {
+            self.overflowed = true;
+            return;
+        }
+        self.last_word.insert(client.clone(), (session, here));
+    }
+}
+
+impl NodeCore {
+    pub(in crate::node) fn has_come(&mut self, client: &ClientId, session: SessionId) {
+        self.rooms.arrivals.note(client, session, true);
+    }
+
+    pub(in crate::node) fn has_gone(&mut self, client: &ClientId, session: SessionId) {
+        self.rooms.arrivals.note(client, session, false);
+    }
+
+    /// Takes what the registry must hear, `most` at a time.
+    pub fn take_registrations(&mut self, most: usize) -> Vec<Registration> {
+        let arrivals = &mut self.rooms.arrivals;
+        if std::mem::take(&mut arrivals.overflowed) {
+            self.register_all_again();
+        }
+        let arrivals = &mut self.rooms.arrivals;
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some((client, (session, here))) = arrivals.last_word.pop_first()
+        {
+            taken.push(Registration { client, session, here });
+        }
+        taken
+    }
+
+    /// The registry has not heard these: they wait again, behind what has happened since.
+    pub fn return_registrations(&mut self, registrations: Vec<Registration>) {
+        for Registration { client, session, here } in registrations {
+            self.rooms.arrivals.last_word.entry(client).or_insert((session, here));
+        }
+    }
+
+    /// The registry has lost everything: it hears of all that are here, and so does the store, which has its place beside it.
+    pub fn register_all_again(&mut self) {
+        self.rooms.refresh_at = self.settings.epoch.0;
+        let here = self.session_by_client.iter();
+        let here: Vec<_> =
+            here.filter_map(|(client, key)| Some((client.clone(), self.sessions.get(*key)?.id))).collect();
+        for (client, session) in here {
+            self.rooms.arrivals.last_word.insert(client, (session, true));
+        }
+    }
+
+    /// Whether the view has a node of this name.
+    #[must_use]
+    pub fn is_in_view(&self, node: &NodeId) -> bool {
+        self.view.get(node.as_str()).is_some()
+    }
+
+    /// Whether this node owns a name, whatever it names.
+    #[must_use]
+    pub fn owns_name(&self, name: &str) -> bool {
+        self.owner(KeyHash::of(name)).is_none()
+    }
+
+    /// How things stand in rooms.
+    #[must_use]
+    pub fn room_figures(&self) -> RoomFigures {
+        let here = self.rooms.here.values();
+        let (all, waiting) =
+            here.fold((0, 0), |(all, waiting), here| (all + here.sessions.len(), waiting + here.waiting.len()));
+        RoomFigures { rooms: self.rooms.here.len(), members: all - waiting, waiting }
+    }
+
+    /// What happened in rooms so far.
+    #[must_use]
+    pub fn room_counts(&self) -> RoomCounts {
+        self.rooms.counts
+    }
+}

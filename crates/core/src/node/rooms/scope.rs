@@ -1,0 +1,149 @@
+//! Clients that may signal only those who are in a room with them.
+//!
+//! The store knows who is in a room, so it is asked, one room of the sender's after the other, and its word is gone by for a while: as
+//! long as no change says that the recipient has left. The sender's other signals to anybody it has to be asked about wait their turn, so
+//! that they keep their order, behind a `join` too.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::{ClientId, ErrorCode, RoomName};
+use signaling_rooms::{Op, Outcome, Standing, StoreError};
+use signaling_wire::SessionId;
+use signaling_wire::grant::SignalScope;
+
+use super::super::outbox::Sent;
+use super::super::session::Session;
+use super::super::{NodeCore, SessionKey};
+use super::Rooms;
+use super::command::{Refusal, STORE_AWAY};
+use super::guest::{Ask, Command, Guest, Place};
+use super::here::RoomHere;
+use super::task::{RoomTask, Urgency};
+
+/// For how long the store's word is gone by. While it is away, for longer.
+const KNOWN_FOR: Duration = Duration::from_secs(30);
+
+/// The same whether there is such a client or not.
+const STRANGER: Refusal = Refusal {
+    code: ErrorCode::Forbidden,
+    message: "you may signal only those who are in a room with you",
+    retry_after_ms: None,
+};
+
+impl NodeCore {
+    /// Whether a session may signal only those in a room with it: by its token, or as it is with all here.
+    pub(in crate::node) fn is_confined(&self, session: &Session) -> bool {
+        let granted = session.grant.as_ref().and_then(|grant| grant.signal);
+        granted.unwrap_or(self.signal_scope) == SignalScope::Room
+    }
+
+    /// A confined session signals somebody.
+    pub(in crate::node) fn signal_in_rooms(
+        &mut self,
+        now: Instant,
+        key: SessionKey,
+        to: &str,
+        sent: Sent,
+        fresh: bool,
+    ) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let Ok(recipient) = ClientId::new(to) else { return };
+        let id = session.id;
+        let waits = self.rooms.guests.get(&id).is_some_and(Guest::has_signals);
+        let is_own = session.client_id == recipient;
+        let is_recent = |at| now.saturating_duration_since(at) < KNOWN_FOR;
+        if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
+            return self.signal(now, key, to, sent, fresh);
+        }
+        let Sent { seq, number, id, life, payload, .. } = sent;
+        let ask = Ask::Signal { to: recipient, payload, life, fresh };
+        self.command(key, Command { at: key, seq, number, id, room: None, ask });
+    }
+
+    /// Has the store asked about the next room in which the first command's recipient may be. Says whether there is one.
+    pub(super) fn ask_for_recipient(&mut self, session: SessionId) -> Result<(), Refusal> {
+        let Some(guest) = self.rooms.guests.get_mut(&session) else { return Err(STRANGER) };
+        let Some(Command { room, ask: Ask::Signal { to, .. }, .. }) = guest.commands.front_mut() else {
+            return Err(STRANGER);
+        };
+        let asked = room.take();
+        let is_next =
+            |&(name, place): &(&RoomName, &Place)| place.is_member() && asked.as_ref().is_none_or(|asked| name > asked);
+        let (next, _) = guest.places.iter().find(is_next).ok_or(STRANGER)?;
+        *room = Some(next.clone());
+        let (op, next) = (Op::Find { client: to.clone() }, next.clone());
+        let Some(command) = guest.commands.front() else { return Err(STRANGER) };
+        let task = RoomTask::new(command.purpose(session), next, op);
+        self.rooms.ask(Urgency::Urgent, task);
+        Ok(())
+    }
+
+    /// The store has said whether the recipient of the session's first command is in a room, or has not.
+    pub(super) fn recipient_answered(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        room: &RoomName,
+        to: &ClientId,
+        answer: Result<Outcome, StoreError>,
+    ) {
+        let may_be_lost = |outcome: &Outcome| {
+            let is_other = |here: &RoomHere| here.follower.is_other(outcome.incarnation);
+            let is_in = matches!(outcome.standings[..], [Standing::Member { .. }]);
+            !is_in && (outcome.settling || self.rooms.here.get(room).is_some_and(is_other))
+        };
+        let is_known = match answer {
+            Ok(outcome) if may_be_lost(&outcome) => {
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+                if !self.rooms.share_a_room(session, to, |_| true) {
+                    return self.finish(session, &[], Some(&STORE_AWAY));
+                }
+                true
+            }
+            Ok(outcome) => {
+                let is_in = matches!(outcome.standings[..], [Standing::Member { .. }]);
+                if let Some(here) = self.rooms.here.get_mut(room) {
+                    here.others.knows(now, to, is_in);
+                }
+                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+                is_in
+            }
+            Err(_) if self.rooms.share_a_room(session, to, |_| true) => true,
+            Err(_) => return self.finish(session, &[], Some(&STORE_AWAY)),
+        };
+        if is_known {
+            self.send_known(now, session);
+        }
+        self.next_command(session);
+    }
+
+    /// Sends the first signals of the queue whose recipients are known to be in a room with their sender.
+    fn send_known(&mut self, now: Instant, session: SessionId) {
+        while let Some(guest) = self.rooms.guests.get_mut(&session)
+            && let Some(Command { ask: Ask::Signal { to, .. }, .. }) = guest.commands.front()
+            && let to = to.clone()
+            && self.rooms.share_a_room(session, &to, |_| true)
+            && let Some(guest) = self.rooms.guests.get_mut(&session)
+            && let Some(command) = guest.commands.pop_front()
+            && let Command { at, seq, number, id, ask: Ask::Signal { payload, life, fresh, .. }, .. } = command
+        {
+            self.signal(now, at, to.as_str(), Sent::new(number, seq, id, life, payload, fresh), fresh);
+            self.command_done(at);
+        }
+    }
+}
+
+impl Rooms {
+    /// Whether both are known to be in one room, by a word of the store that is recent enough.
+    fn share_a_room(&self, session: SessionId, to: &ClientId, is_recent: impl Fn(Instant) -> bool) -> bool {
+        let Some(guest) = self.guests.get(&session) else { return false };
+        let mut rooms = guest.places.iter().filter(|(_, place)| place.is_member()).map(|(room, _)| room);
+        rooms.any(|room| self.here.get(room).is_some_and(|here| here.others.seen(to).is_some_and(&is_recent)))
+    }
+}
+
+impl Guest {
+    fn has_signals(&self) -> bool {
+        self.commands.iter().any(|command| matches!(command.ask, Ask::Signal { .. }))
+    }
+}

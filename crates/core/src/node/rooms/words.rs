@@ -1,0 +1,94 @@
+//! What is said of rooms, to clients and to other nodes.
+
+use serde_json::value::RawValue;
+use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
+use signaling_protocol::{ClientId, RoomName};
+use signaling_rooms::{Change, News, Outcome, Reason};
+use signaling_wire::seats::RoomChange;
+
+/// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB, unless a setting says otherwise.
+const PART_BYTES: usize = 48 * 1024;
+
+/// How many of these changes make one part.
+pub(super) fn part<'a>(changes: impl Iterator<Item = &'a Change>) -> usize {
+    let mut bytes = 0;
+    let fits = |change: &&Change| {
+        let fits = bytes == 0 || bytes < PART_BYTES;
+        bytes += match change {
+            Change::Joined(member) => member.client.as_str().len() + member.data.as_deref().map_or(0, str::len) + 40,
+            Change::Left { client, .. } => client.as_str().len() + 40,
+        };
+        fits
+    };
+    changes.take_while(fits).count()
+}
+
+pub(super) fn on_the_wire(change: &Change) -> RoomChange<'_> {
+    match change {
+        Change::Joined(member) => {
+            RoomChange::Joined { client_id: member.client.as_str(), data: member.data.as_deref() }
+        }
+        Change::Left { client, reason: Reason::Left } => RoomChange::Left { client_id: client.as_str() },
+        Change::Left { client, reason: Reason::Expired } => RoomChange::Expired { client_id: client.as_str() },
+    }
+}
+
+/// A change as another node tells it, unless it names nobody.
+pub(in crate::node) fn change(change: &RoomChange<'_>) -> Option<Change> {
+    let client = |name: &str| ClientId::new(name).ok();
+    Some(match *change {
+        RoomChange::Joined { client_id, data } => {
+            Change::Joined(signaling_rooms::Member { client: client(client_id)?, data: data.map(Box::from) })
+        }
+        RoomChange::Left { client_id } => Change::Left { client: client(client_id)?, reason: Reason::Left },
+        RoomChange::Expired { client_id } => Change::Left { client: client(client_id)?, reason: Reason::Expired },
+    })
+}
+
+fn member(member: &signaling_rooms::Member) -> Member<'_> {
+    // It was read as JSON when the client gave it.
+    let data = member.data.as_deref().and_then(|data| serde_json::from_str::<&RawValue>(data).ok());
+    Member { client_id: member.client.as_str(), data }
+}
+
+/// The state of a room, for one that is in it.
+pub(super) fn joined(room: &RoomName, outcome: &Outcome) -> Vec<u8> {
+    let members: Vec<_> = outcome.members.iter().map(member).collect();
+    let Outcome { version, capacity, count, more, .. } = *outcome;
+    RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more }.to_json()
+}
+
+/// The place in a line, for one that waits.
+pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8> {
+    RoomMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
+}
+
+/// What is new to a client that knows version `told`.
+pub(super) fn members_changed(room: &RoomName, news: &News, told: u64) -> Vec<Vec<u8>> {
+    let mut rest = &news.changes[news.changes.partition_point(|(version, _)| *version <= told)..];
+    let mut messages = Vec::new();
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at(part(rest.iter().map(|(_, change)| change)));
+        let version = match part.last() {
+            Some((version, _)) if !behind.is_empty() => *version,
+            _ => news.version,
+        };
+        let (mut joined, mut left) = (Vec::new(), Vec::new());
+        for (_, change) in part {
+            match change {
+                Change::Joined(who) => joined.push(member(who)),
+                Change::Left { client, reason } => {
+                    let reason = match reason {
+                        Reason::Left => LeftReason::Left,
+                        Reason::Expired => LeftReason::Expired,
+                    };
+                    left.push(Former { client_id: client.as_str(), reason });
+                }
+            }
+        }
+        messages
+            .push(RoomMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left }.to_json());
+        rest = behind;
+    }
+    messages
+}

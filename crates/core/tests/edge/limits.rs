@@ -1,0 +1,252 @@
+//! What the edge's core does with clients that send too much, and when memory is short.
+
+use std::time::{Duration, Instant};
+
+use signaling_core::edge::{
+    ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, MemoryLimits, Newcomer, PaceLimits, Proven, Rate, Reading,
+    Settings,
+};
+use signaling_core::rate_class::RateClass;
+use signaling_protocol::{ClientId, CloseCode};
+use signaling_wire::trunk::{Fate, ToEdge, ToNode};
+use signaling_wire::{RemainingTtl, SessionId};
+
+const RATE: Rate = Rate { per_second: 10, burst: 10 };
+
+struct Edge {
+    core: EdgeCore,
+    link: LinkKey,
+    now: Instant,
+    clients: u32,
+}
+
+impl Edge {
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let mut core = EdgeCore::new(settings);
+        let link = core.link_up();
+        Self { core, link, now: Instant::now(), clients: 0 }
+    }
+
+    fn paced(pace: PaceLimits) -> Self {
+        Self::with(|settings| settings.pace = pace)
+    }
+
+    /// A client that is in, in the slot of its number.
+    fn open(&mut self, reliable: bool) -> ClientKey {
+        let slot = self.clients;
+        self.clients += 1;
+        let mut session = [7; 16];
+        session[..4].copy_from_slice(&slot.to_be_bytes());
+        let newcomer = Newcomer {
+            client_id: ClientId::new(&format!("client-{slot}")).unwrap(),
+            session: SessionId(session),
+            born: 1,
+            reliable,
+            request: ConnectRequest::default(),
+        };
+        let client = self.core.connect(self.now, newcomer);
+        self.core.next_effect();
+        self.core.attach(self.now, client, self.link);
+        let hold = RemainingTtl::from_duration(Duration::from_secs(20));
+        let (session, seq) = (SessionId(session), 0);
+        self.hear(&ToEdge::Attached { slot, session, resumed: false, seq, hold, greeting: b"", state: b"s" });
+        assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
+        self.core.socket_opened(self.now, client);
+        self.ups();
+        client
+    }
+
+    fn hear(&mut self, frame: &ToEdge<'_>) {
+        let mut bytes = Vec::new();
+        frame.append(&mut bytes);
+        self.core.link_frames(self.now, self.link, &bytes).unwrap();
+    }
+
+    fn say(&mut self, client: ClientKey, text: &str) -> Reading {
+        self.core.client_text(self.now, client, text.as_bytes())
+    }
+
+    /// Messages on their way to the node since this was asked last.
+    fn ups(&mut self) -> usize {
+        let batch = self.core.take_batch(self.link);
+        let mut rest = &batch[..];
+        let mut ups = 0;
+        while !rest.is_empty() {
+            ups += usize::from(matches!(ToNode::take(&mut rest).unwrap(), ToNode::Up { .. }));
+        }
+        ups
+    }
+
+    /// What the client is told, as far as it is text; its socket takes it.
+    fn hears(&mut self, client: ClientKey) -> String {
+        let output = self.core.output(client);
+        let (text, count) = (String::from_utf8_lossy(output).into_owned(), output.len());
+        self.core.wrote(self.now, client, count);
+        text
+    }
+
+    fn fates(&mut self, slot: u32, first: u64, count: u32) {
+        self.hear(&ToEdge::Fates { slot, first, count, fate: Fate::Done, reply: b"" });
+    }
+
+    fn closed(&mut self) -> Option<CloseCode> {
+        std::iter::from_fn(|| self.core.next_effect()).find_map(|effect| match effect {
+            Effect::Close(_, code, _) => Some(code),
+            _ => None,
+        })
+    }
+}
+
+fn signal(id: u64) -> String {
+    format!(r#"{{"type":"signal","to":"bob","data":1,"id":{id}}}"#)
+}
+
+#[test]
+fn a_message_over_the_rate_is_refused_by_name_with_the_time_to_wait_and_not_kept() {
+    let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
+    let client = edge.open(false);
+    (1..=11).for_each(|id| assert_eq!(edge.say(client, &signal(id)), Reading::On));
+    assert_eq!(edge.ups(), 10);
+    let said = edge.hears(client);
+    for part in [r#""code":"rate_limited""#, r#""id":11"#, r#""to":"bob""#, r#""retry_after_ms":100"#] {
+        assert!(said.contains(part), "{said}");
+    }
+    edge.now += Duration::from_millis(100);
+    edge.say(client, &signal(12));
+    assert_eq!((edge.ups(), edge.hears(client).as_str(), edge.core.counts().over_message_rate), (1, "", 1));
+}
+
+#[test]
+fn who_sends_all_it_may_for_a_minute_gets_the_rate_and_stays_and_who_ignores_the_refusals_is_closed() {
+    let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
+    let client = edge.open(false);
+    let (mut passed, mut again_at) = (0, edge.now);
+    for _ in 0..60_000 {
+        edge.now += Duration::from_millis(1);
+        if edge.now < again_at {
+            continue;
+        }
+        edge.say(client, &signal(1));
+        let ups = edge.ups();
+        if ups == 0 {
+            let said = edge.hears(client);
+            let wait = said.split("\"retry_after_ms\":").nth(1).unwrap().trim_end_matches('}').parse().unwrap();
+            again_at = edge.now + Duration::from_millis(wait);
+        }
+        passed += ups as u64;
+        edge.fates(0, passed, u32::try_from(ups).unwrap());
+    }
+    assert!((588..=612).contains(&passed), "{passed} of 600");
+    assert_eq!(edge.closed(), None);
+
+    let start = edge.now;
+    while edge.now < start + Duration::from_secs(10) {
+        edge.now += Duration::from_millis(10);
+        edge.say(client, &signal(1));
+        edge.hears(client);
+        if let Some(code) = edge.closed() {
+            assert_eq!((code, edge.core.counts().rate_abuses), (CloseCode::RATE_ABUSE, 1));
+            let after = edge.now - start;
+            assert!((5_000..5_200).contains(&after.as_millis()), "{after:?}");
+            return;
+        }
+    }
+    panic!("it was never closed");
+}
+
+#[test]
+fn what_a_reliable_client_has_is_heard_even_when_it_says_too_much() {
+    let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
+    let client = edge.open(true);
+    for id in 1..=20 {
+        edge.say(client, &signal(id));
+    }
+    edge.hears(client);
+    assert_eq!(edge.say(client, r#"{"type":"received","n":99}"#), Reading::On);
+    assert!(edge.hears(client).contains("`received` names 99"));
+}
+
+#[test]
+fn who_pings_too_often_is_closed() {
+    let pace = PaceLimits { pings: Some(RATE), ..PaceLimits::default() };
+    for by_message in [true, false] {
+        let mut edge = Edge::paced(pace);
+        let client = edge.open(false);
+        let ping = |edge: &mut Edge| match by_message {
+            true => edge.say(client, r#"{"type":"ping"}"#),
+            false => edge.core.client_ping(edge.now, client, b"p"),
+        };
+        (0..10).for_each(|_| assert_eq!(ping(&mut edge), Reading::On));
+        edge.hears(client);
+        assert_eq!(ping(&mut edge), Reading::Paused);
+        assert_eq!(edge.closed(), Some(CloseCode::POLICY));
+    }
+}
+
+#[test]
+fn whoever_is_of_a_class_may_send_as_its_class_and_a_name_that_nobody_has_given_rates_means_the_usual_ones() {
+    let class = |name: &str| RateClass::new(name).unwrap();
+    let few = PaceLimits { messages: Some(Rate { per_second: 2, burst: 2 }), ..PaceLimits::default() };
+    let mut edge = Edge::with(|settings| {
+        settings.pace = PaceLimits { messages: Some(RATE), ..PaceLimits::default() };
+        settings.rate_classes = [(class("bots"), few)].into();
+    });
+    for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
+        let client = edge.open(false);
+        let proven = Proven { grant: [].into(), issued: 0, expires: None, rate_class: rate_class.map(class) };
+        edge.core.renewed(client, proven);
+        edge.ups();
+        for id in 0..20 {
+            edge.say(client, &signal(id));
+        }
+        assert_eq!(edge.ups(), passes, "{rate_class:?}");
+    }
+}
+
+#[test]
+fn while_memory_is_short_clients_are_read_less_and_as_usual_again_later() {
+    let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 100_000 });
+    let (greedy, modest) = (edge.open(false), edge.open(false));
+    let text = format!(r#"{{"type":"signal","to":"bob","data":"{}"}}"#, "x".repeat(5_000));
+    let mut greedy_said = 0;
+    while edge.say(greedy, &text) == Reading::On {
+        greedy_said += 1;
+    }
+    assert!((9..=10).contains(&greedy_said), "half of the memory: {greedy_said}");
+    (0..3).for_each(|_| assert_eq!(edge.say(modest, &text), Reading::On));
+    assert_eq!(edge.say(modest, &text), Reading::Paused, "16 KiB for each");
+
+    // The greedy one's messages have their fates: it is read again at once, the modest one once that is noticed.
+    edge.fates(0, 1, greedy_said + 1);
+    (0..2).for_each(|_| edge.core.sweep(edge.now));
+    let effects: Vec<_> = std::iter::from_fn(|| edge.core.next_effect()).collect();
+    assert_eq!(effects, [Effect::Read(greedy), Effect::Read(modest)]);
+    assert!(edge.core.kept() < 25_000, "{}", edge.core.kept());
+}
+
+#[test]
+fn when_memory_is_used_up_those_with_the_most_unread_lose_their_sockets() {
+    let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 300_000 });
+    let (deaf, slow, idle) = (edge.open(false), edge.open(false), edge.open(false));
+    let payload = vec![b'x'; 50_000];
+    for (slot, count) in [(0, 5), (1, 2)] {
+        for d in 1..=count {
+            let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload: &payload };
+            edge.hear(&down);
+        }
+    }
+    edge.core.sweep(edge.now);
+    let closed: Vec<_> = std::iter::from_fn(|| edge.core.next_effect())
+        .filter_map(|effect| match effect {
+            Effect::Close(client, code, _) => Some((client, code)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(closed, [(deaf, CloseCode::TOO_SLOW)]);
+    assert_eq!(edge.core.counts().evicted, 1);
+    edge.core.sweep(edge.now);
+    assert_eq!(edge.closed(), None);
+    assert!([slow, idle].iter().all(|client| edge.core.identity(*client).is_some()));
+}

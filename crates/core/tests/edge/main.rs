@@ -1,0 +1,6 @@
+//! The edge's core: custody, limits and slow links, each test as the shortest course of events.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod custody;
+mod limits;
+mod slow_links;

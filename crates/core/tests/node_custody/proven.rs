@@ -1,0 +1,48 @@
+//! Clients that have proven by a token who they are.
+
+use signaling_wire::grant::Grant;
+use signaling_wire::trunk::{Attach, ToNode};
+
+use crate::node::{Node, SECOND, newcomer};
+
+fn comes_proven(node: &mut Node, trunk: signaling_core::node::TrunkKey, attach: Attach<'_>) {
+    let grant = Grant::default().to_bytes();
+    node.tell(trunk, &ToNode::Attach(Attach { grant: Some(&grant), ..attach }));
+}
+
+#[test]
+fn the_newest_proven_connection_gets_the_id_at_once() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    comes_proven(&mut node, trunk, newcomer(0, "anna", 2));
+    assert_eq!(node.said(trunk).attached, [0]);
+    // Accepted by an edge whose clock is behind.
+    comes_proven(&mut node, trunk, newcomer(1, "anna", 1));
+    let said = node.said(trunk);
+    assert_eq!((said.attached, said.closed, said.rejected), (vec![1], vec![(0, 4410)], vec![]));
+    assert_eq!(node.core.sessions(), 1);
+}
+
+#[test]
+fn one_that_waits_to_see_whether_the_holder_answers_yields_to_a_proven_one() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
+    node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
+    comes_proven(&mut node, trunk, newcomer(2, "anna", 3));
+    let said = node.said(trunk);
+    assert_eq!((said.attached, said.closed, said.rejected), (vec![0, 2], vec![(0, 4410)], vec![(1, 409)]));
+    node.pass(3 * SECOND);
+    assert_eq!(node.core.sessions(), 1);
+}
+
+#[test]
+fn without_a_token_nobody_takes_the_id_of_one_who_has_proven_it() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    comes_proven(&mut node, trunk, newcomer(0, "anna", 1));
+    node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
+    node.tell(trunk, &ToNode::Alive { slot: 0 });
+    let said = node.said(trunk);
+    assert_eq!((said.attached, said.closed, said.rejected), (vec![0], vec![], vec![(1, 409)]));
+}

@@ -1,0 +1,117 @@
+//! Reliable clients, whose messages go by the ids that they gave them.
+
+use signaling_core::node::TrunkKey;
+use signaling_wire::RemainingTtl;
+use signaling_wire::trunk::{Attach, Fate, ToEdge, ToNode};
+
+use crate::node::{HOLD, Node, SECOND, newcomer};
+
+#[test]
+fn a_plain_clients_messages_go_by_their_frames_whatever_ids_it_gives_them() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "alice", 0);
+    node.attach(trunk, 1, "bob", 0);
+    say(&mut node, trunk, "bob", &[(1, 7), (2, 7), (3, 2)]);
+    assert_eq!(named(&mut node, trunk), [(1, 0), (2, 1), (3, 2)]);
+}
+
+#[test]
+fn a_reliable_clients_messages_go_by_its_own_ids() {
+    let (mut node, trunk) = alice_is_here();
+    node.attach(trunk, 1, "bob", 0);
+    say(&mut node, trunk, "bob", &[(1, 41), (2, 42)]);
+    assert_eq!(named(&mut node, trunk), [(41, 0), (42, 41)]);
+}
+
+#[test]
+fn what_a_reliable_client_repeats_before_its_fate_is_one_message_whose_fate_goes_to_the_latest_frame() {
+    let (mut node, trunk) = alice_is_here();
+    node.attach(trunk, 1, "bob", 0);
+    say(&mut node, trunk, "bob", &[(1, 1), (2, 2), (3, 1)]);
+    let said = node.said(trunk);
+    assert_eq!((said.downs, said.fates), (vec![1, 2], vec![(1, Fate::Done)]), "its first frame is done with");
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 2, exceptions: vec![] });
+    assert_eq!(node.said(trunk).fates, [(3, Fate::Done), (2, Fate::Done)]);
+}
+
+#[test]
+fn what_a_reliable_client_repeats_after_its_fate_is_asked_for_again_under_its_name() {
+    let (mut node, trunk) = alice_is_here();
+    node.attach(trunk, 1, "bob", 0);
+    say(&mut node, trunk, "bob", &[(1, 1), (2, 2)]);
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
+    node.said(trunk);
+    say(&mut node, trunk, "bob", &[(3, 1)]);
+    assert_eq!(named(&mut node, trunk), [(1, 0)]);
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 3, exceptions: vec![] });
+    assert_eq!(node.said(trunk).fates, [(2, Fate::Done), (3, Fate::Done)]);
+}
+
+#[test]
+fn a_request_of_a_reliable_client_without_an_id_is_refused() {
+    let (mut node, trunk) = alice_is_here();
+    let requests = [
+        r#"{"type":"signal","to":"bob","data":1}"#,
+        r#"{"type":"join","room":"r"}"#,
+        r#"{"type":"leave","room":"r"}"#,
+        r#"{"type":"broadcast","room":"r","data":1}"#,
+    ];
+    for (seq, text) in (1..).zip(requests) {
+        node.tell(
+            trunk,
+            &ToNode::Up { slot: 0, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+        );
+        let batch = node.core.take_trunk_batch(trunk);
+        assert!(String::from_utf8_lossy(&batch).contains("bad_message"), "{text}");
+    }
+    let text = br#"{"type":"ice_servers"}"#;
+    node.tell(trunk, &ToNode::Up { slot: 0, seq: 5, left: RemainingTtl::from_duration(HOLD), payload: text });
+    assert_eq!(node.said(trunk).fates, [(5, Fate::Done)], "what has no id needs none");
+}
+
+#[test]
+fn only_what_nobody_has_had_before_is_given_up_with_its_time() {
+    let (mut node, trunk) = alice_is_here();
+    say(&mut node, trunk, "bob", &[(1, 1)]);
+    node.pass(HOLD);
+    assert_eq!(node.said(trunk).fates, [(1, Fate::Unavailable)]);
+    say(&mut node, trunk, "bob", &[(2, 1)]);
+    node.pass(HOLD + 2 * SECOND);
+    assert_eq!(node.said(trunk).fates, [], "a copy of the first may still be delivered");
+    node.pass(2 * SECOND);
+    assert_eq!(node.said(trunk).fates, [(2, Fate::Unavailable)]);
+}
+
+/// A node with a reliable client, alice, in slot 0.
+fn alice_is_here() -> (Node, TrunkKey) {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    let alice = Attach { reliable: true, state: Some(b"admitted"), ..newcomer(0, "alice", 1) };
+    node.tell(trunk, &ToNode::Attach(alice));
+    (node, trunk)
+}
+
+/// Signals of the client in slot 0, each with the number of its frame and the client's own.
+fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
+    for (seq, id) in messages {
+        let text = format!(r#"{{"type":"signal","to":"{to}","data":1,"id":{id}}}"#);
+        node.tell(
+            trunk,
+            &ToNode::Up { slot: 0, seq: *seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+        );
+    }
+}
+
+/// The numbers and predecessors of what goes down.
+fn named(node: &mut Node, trunk: TrunkKey) -> Vec<(u64, u64)> {
+    let batch = node.core.take_trunk_batch(trunk);
+    let mut rest = &batch[..];
+    let mut names = Vec::new();
+    while !rest.is_empty() {
+        if let ToEdge::Down { origin: Some(origin), prev, .. } = ToEdge::take(&mut rest).unwrap() {
+            names.push((origin.number, prev));
+        }
+    }
+    names
+}

@@ -1,0 +1,58 @@
+//! Sessions that come, go and meet at one node.
+
+use signaling_core::node::Rules;
+use signaling_wire::trunk::{Attach, Fate, Gone, ToNode};
+
+use crate::node::{Node, SECOND, newcomer};
+
+#[test]
+fn a_newcomer_that_waits_for_a_contended_id_can_be_moved() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
+    node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
+    node.said(trunk);
+    node.tell(trunk, &ToNode::Release { slot: 1, to: "b" });
+    assert_eq!(node.said(trunk).released, [(1, vec![])]);
+    node.pass(3 * SECOND);
+    assert_eq!(node.core.sessions(), 1, "the holder of the id stays");
+}
+
+#[test]
+fn frames_that_cross_a_close_on_the_way_still_get_their_fates() {
+    let mut node = Node::new("a");
+    let (trunk, other) = (node.core.trunk_up(), node.core.trunk_up());
+    node.attach(trunk, 0, "bob", 0);
+    node.attach(trunk, 1, "anna", 0);
+    let newer = Attach { state: Some(b"admitted"), ..newcomer(0, "anna", 2) };
+    node.tell(other, &ToNode::Attach(newer));
+    node.up(trunk, 1, 1, "bob", 0);
+    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
+    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+}
+
+#[test]
+fn nothing_is_left_of_a_session_once_its_last_fate_is_told() {
+    let mut node = Node::new("a");
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "bob", 0);
+    let settling = Attach { gone: Some(Gone::Lost), ..newcomer(1, "anna", 1) };
+    node.tell(trunk, &ToNode::Attach(settling));
+    node.up(trunk, 1, 1, "bob", 0);
+    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Detach { slot: 0, gone: Gone::Left });
+    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+    node.tell(trunk, &ToNode::Detach { slot: 1, gone: Gone::Lost });
+    assert!(node.core.is_quiet());
+}
+
+#[test]
+fn sessions_past_the_lingering_limit_are_refused_and_counted() {
+    let mut node = Node::with_rules("a", Rules { max_lingering: 1, ..Rules::default() });
+    let trunk = node.core.trunk_up();
+    for (slot, client) in [(0, "anna"), (1, "bob")] {
+        node.attach(trunk, slot, client, 0);
+        node.tell(trunk, &ToNode::Detach { slot, gone: Gone::Lost });
+    }
+    assert_eq!((node.core.lingering(), node.core.counts().lingering_refused), (1, 1));
+}

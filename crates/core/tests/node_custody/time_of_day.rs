@@ -1,0 +1,73 @@
+//! The time of day follows the system clock, which may be set while a node runs.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::Value;
+use signaling_core::ice::{IceServers, Turn};
+use signaling_protocol::ClientId;
+use signaling_wire::trunk::{Attach, Gone, Request, Slot, ToEdge, ToNode};
+
+use crate::node::{Node, SECOND, newcomer};
+
+const START: u64 = 1_700_000_000;
+const DAY: u64 = 24 * 3600;
+
+/// A node whose system clock shows `START`.
+fn node() -> Node {
+    let mut node = Node::new("a");
+    set_clock(&mut node, START);
+    node
+}
+
+/// Sets the system clock of a node, in seconds since 1970.
+fn set_clock(node: &mut Node, seconds: u64) {
+    node.core.set_clock((node.now, UNIX_EPOCH + Duration::from_secs(seconds)));
+}
+
+/// Connects a client and returns its `welcome`. Its socket is lost then, so its session lingers.
+fn welcome(node: &mut Node, client: &str, born: u8, resume: Option<&str>) -> Value {
+    const SLOT: Slot = 0;
+    let trunk = node.core.trunk_up();
+    let request = Request { resume, ..Request::default() };
+    node.tell(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, born) }));
+    let batch = node.core.take_trunk_batch(trunk);
+    node.tell(trunk, &ToNode::Detach { slot: SLOT, gone: Gone::Lost });
+    let mut rest = &batch[..];
+    loop {
+        if let ToEdge::Attached { greeting, .. } = ToEdge::take(&mut rest).unwrap() {
+            return serde_json::from_slice(greeting).unwrap();
+        }
+    }
+}
+
+#[test]
+fn turn_credentials_follow_the_system_clock_when_it_is_set() {
+    let mut node = node();
+    let turn = Turn { urls: ["turn:t".to_owned()].into(), secret: (*b"secret").into(), life: 60 * SECOND };
+    node.core.set_ice_servers(IceServers { turn: Some(turn), ..IceServers::default() });
+    let username = |welcome: Value| welcome["ice_servers"][0]["username"].as_str().unwrap().to_owned();
+    assert_eq!(username(welcome(&mut node, "anna", 1, None)), format!("{}:anna", START + 60));
+    set_clock(&mut node, START + DAY);
+    node.now += 5 * SECOND;
+    assert_eq!(username(welcome(&mut node, "bert", 1, None)), format!("{}:bert", START + DAY + 65));
+}
+
+#[test]
+fn resume_token_expires_by_the_system_clock() {
+    for (days, resumed) in [(6, true), (8, false)] {
+        let mut node = node();
+        let token = welcome(&mut node, "anna", 1, None)["resume"].as_str().unwrap().to_owned();
+        set_clock(&mut node, START + days * DAY);
+        assert_eq!(welcome(&mut node, "anna", 2, Some(&token))["resumed"], resumed, "{days} days later");
+    }
+}
+
+#[test]
+fn kick_is_dated_by_the_system_clock() {
+    let (mut node, anna) = (node(), ClientId::new("anna").unwrap());
+    node.core.learn_kick(node.now, &anna, START + DAY);
+    assert_eq!(node.core.kicks().kicks.len(), 0, "a kick of tomorrow is not believed");
+    set_clock(&mut node, START + DAY);
+    node.core.learn_kick(node.now, &anna, START + DAY);
+    assert_eq!(node.core.kicks().kicks.len(), 1);
+}

@@ -1,0 +1,161 @@
+//! Settings of the ICE servers that clients get.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use signaling_server::{ConfigError, WatchedFile};
+
+use signaling_core::ice::{IceServers, Turn, is_turn, listed};
+
+/// ICE servers that clients get.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "ICE and TURN")]
+pub struct IceArgs {
+    /// File with ICE servers for clients, a JSON list as RTCPeerConnection takes it. Reloaded when it changes
+    #[arg(long, env = "SIGNALING_ICE_SERVERS_FILE", value_name = "PATH")]
+    pub ice_servers_file: Option<PathBuf>,
+
+    /// TURN servers for which each client gets its own credentials, separated by commas: turn:HOST:PORT
+    #[arg(long, env = "SIGNALING_TURN_URLS", value_name = "URL", value_delimiter = ',', requires = "turn_secret_file")]
+    pub turn_urls: Vec<String>,
+
+    /// File with the secret of the TURN servers (coturn: static-auth-secret). Reloaded when it changes
+    #[arg(long, env = "SIGNALING_TURN_SECRET_FILE", value_name = "PATH", requires = "turn_urls")]
+    pub turn_secret_file: Option<PathBuf>,
+
+    /// Lifetime of a client's TURN credentials in seconds, 1 to 604,800; a longer call needs new ones
+    #[arg(long, env = "SIGNALING_TURN_TTL_S", value_name = "SECONDS", default_value_t = 86_400,
+          value_parser = clap::value_parser!(u64).range(1..=604_800))]
+    pub turn_ttl_s: u64,
+}
+
+/// What ICE servers clients are told of, checked.
+#[derive(Clone, Default)]
+pub struct IceConfig {
+    servers: IceServers,
+    list_file: Option<WatchedFile>,
+    secret_file: Option<WatchedFile>,
+}
+
+impl std::fmt::Debug for IceConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IceConfig").field("turn", &self.servers.turn).finish_non_exhaustive()
+    }
+}
+
+/// Why a file has no secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must hold a secret in one line")]
+struct BadSecret;
+
+/// A secret as coturn has it in its configuration: a line without white space around it.
+fn secret(content: &[u8]) -> Result<Arc<[u8]>, BadSecret> {
+    let secret = content.trim_ascii();
+    if secret.is_empty() || secret.contains(&b'\n') { Err(BadSecret) } else { Ok(secret.into()) }
+}
+
+impl IceArgs {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Names the flag that does not serve.
+    pub fn check(self) -> Result<IceConfig, ConfigError> {
+        let open = |flag, path: Option<PathBuf>| path.map(|path| WatchedFile::open(flag, &path)).transpose();
+        let list_file = open("--ice-servers-file", self.ice_servers_file)?;
+        let secret_file = open("--turn-secret-file", self.turn_secret_file)?;
+        if let Some(url) = self.turn_urls.iter().find(|url| !is_turn(url)) {
+            let why = format!("{url:?} does not begin with turn: or turns:");
+            return Err(ConfigError::Invalid { flag: "--turn-urls", why });
+        }
+        let fixed = list_file.as_ref().map(|file| file.parsed(listed)).transpose()?.unwrap_or_default();
+        let (urls, life) = (Arc::from(self.turn_urls), Duration::from_secs(self.turn_ttl_s));
+        let secret = secret_file.as_ref().map(|file| file.parsed(secret)).transpose()?;
+        let turn = secret.map(|secret| Turn { urls, secret, life });
+        Ok(IceConfig { servers: IceServers { fixed, turn }, list_file, secret_file })
+    }
+}
+
+impl IceConfig {
+    /// What clients are told of at the start.
+    #[must_use]
+    pub fn servers(&self) -> IceServers {
+        self.servers.clone()
+    }
+
+    /// Gives `put` what clients are to be told of whenever a file has changed. Never ends; drop it.
+    pub async fn follow(self, put: impl Fn(IceServers)) {
+        let Self { servers, list_file, secret_file } = self;
+        let servers = std::cell::RefCell::new(servers);
+        let change = |change: &dyn Fn(&mut IceServers)| {
+            change(&mut servers.borrow_mut());
+            put(servers.borrow().clone());
+        };
+        let list = async {
+            match list_file {
+                Some(file) => file.follow(listed, |fixed| change(&|servers| servers.fixed = Arc::clone(&fixed))).await,
+                None => std::future::pending().await,
+            }
+        };
+        let turn = async {
+            let new_secret = |secret: Arc<[u8]>| {
+                change(&|servers| {
+                    if let Some(turn) = &mut servers.turn {
+                        turn.secret = Arc::clone(&secret);
+                    }
+                });
+            };
+            match secret_file {
+                Some(file) => file.follow(secret, new_secret).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(list, turn);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        ice: IceArgs,
+    }
+
+    fn check(flags: &[&str]) -> Result<IceConfig, String> {
+        let cli = Cli::try_parse_from([&["x"], flags].concat()).map_err(|error| error.to_string())?;
+        cli.ice.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn turn_needs_addresses_and_a_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        let path = path.to_str().unwrap();
+        std::fs::write(path, "north\n").unwrap();
+        let config = check(&["--turn-urls", "turn:a:3478,turns:b", "--turn-secret-file", path]).unwrap();
+        let turn = config.servers().turn.unwrap();
+        assert_eq!((turn.urls.len(), &turn.secret[..], turn.life.as_secs()), (2, &b"north"[..], 86_400));
+        assert!(
+            !format!("{:?}", check(&["--turn-urls", "turn:a", "--turn-secret-file", path]).unwrap()).contains("north")
+        );
+        assert!(check(&["--turn-urls", "turn:a"]).is_err());
+        assert!(check(&["--turn-secret-file", path]).is_err());
+        assert!(
+            check(&["--turn-urls", "http://a", "--turn-secret-file", path]).unwrap_err().starts_with("--turn-urls:")
+        );
+        std::fs::write(path, "\n").unwrap();
+        assert!(
+            check(&["--turn-urls", "turn:a", "--turn-secret-file", path])
+                .unwrap_err()
+                .starts_with("--turn-secret-file:")
+        );
+        assert!(check(&[]).unwrap().servers().fixed.is_empty());
+    }
+}
