@@ -19,7 +19,7 @@
 //! | `echo` | what a server says that gives back what it gets: for tests and benchmarks |
 //!
 //! ```
-//! use crate::ws::{Decoder, Event, Limits};
+//! use signaling_core::ws::{Decoder, Event, Limits};
 //!
 //! let mut decoder = Decoder::default();
 //! let mut scratch = *b"\x81\x82\x01\x02\x03\x04ik";
@@ -27,7 +27,7 @@
 //! while let Some(event) = input.next()? {
 //!     assert_eq!(event, Event::Text(b"hi"));
 //! }
-//! # Ok::<(), crate::ws::Violation>(())
+//! # Ok::<(), signaling_core::ws::Violation>(())
 //! ```
 
 mod close;
