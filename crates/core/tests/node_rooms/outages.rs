@@ -209,6 +209,26 @@ fn member_that_joins_again_behind_a_failover_stays_a_member() {
     assert_eq!(stage.members("r"), ["a", "b"]);
 }
 
+#[test]
+fn broadcast_waits_for_who_joined_between_two_losses() {
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    [("a", "n0"), ("b", "n1"), ("c", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
+    ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
+    stage.passes(2 * SECOND);
+    stage.store_is_emptied();
+    stage.passes(SECOND);
+    assert_eq!(stage.members("r"), ["a", "b"], "n0 asked before b was back, and asks again in 2 s");
+    let replica = stage.copy_of_store();
+    stage.joins("c", "r");
+    drop(stage.heard("a"));
+    stage.store_fails_over_to(replica);
+    stage.says("a", BROADCAST);
+    stage.passes(2 * SECOND);
+    let heard = stage.heard("a");
+    assert!(heard.contains(&r#"{"type":"ack","id":3,"delivered":2}"#.to_owned()), "{heard:?}");
+    assert!(stage.heard("c").contains(&HEARD.to_owned()));
+}
+
 const DELIVERED_TO_NOBODY: &str = r#"{"type":"ack","id":3,"delivered":0}"#;
 
 #[test]

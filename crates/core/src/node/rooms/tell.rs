@@ -68,10 +68,13 @@ impl NodeCore {
                 && let Some(here) = self.rooms.here.get_mut(room)
             {
                 here.others.lose(client);
-                if here.follower.at().incarnation != at.incarnation {
-                    // Nobody here is told so, and yet it need not come back.
-                    here.lists_change(change);
-                }
+            }
+            if let Some(here) = self.rooms.here.get_mut(room)
+                && here.follower.is_other(at.incarnation)
+            {
+                // Nobody here is told so. Yet who has joined must come back before the room is
+                // whole, and who has left need not.
+                here.lists_change(change);
             }
             if let Change::Joined(member) = change
                 && let Some(session) = self.session_of(&member.client)
