@@ -59,14 +59,33 @@ mod tests {
         assert_eq!(detector.beat(late), None);
     }
 
-    /// A test cannot suspend the machine. This one shows that the clock is read, and counts from the
-    /// machine's start.
+    /// A test cannot suspend the machine. In a time namespace the clocks differ as behind a
+    /// suspension. Where the system refuses one, this test shows nothing.
     #[cfg(target_os = "linux")]
     #[test]
     #[allow(clippy::unwrap_used)]
-    fn pause_clock_is_not_behind_the_monotonic_clock() {
+    fn pause_clock_runs_on_while_the_machine_is_suspended() {
+        use std::process::Command;
+
         use nix::time::{ClockId, clock_gettime};
+        const SUSPENDED: Duration = Duration::from_secs(1_000);
+        const INSIDE: &str = "SIGNALING_TEST_IN_TIME_NAMESPACE";
+        const THIS: &str = "pause_detector::tests::pause_clock_runs_on_while_the_machine_is_suspended";
         let monotonic = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap());
+        if std::env::var_os(INSIDE).is_some() {
+            assert!(since_boot() >= monotonic + SUSPENDED);
+            return;
+        }
         assert!(monotonic > Duration::ZERO && since_boot() >= monotonic);
+        let unshare = || {
+            let mut unshare = Command::new("unshare");
+            unshare.args(["--user", "--time", "--boottime"]).arg(SUSPENDED.as_secs().to_string());
+            unshare
+        };
+        if unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
+            let this = std::env::current_exe().unwrap();
+            let output = unshare().arg(this).args(["--exact", THIS]).env(INSIDE, "1").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
     }
 }
