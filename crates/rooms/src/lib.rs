@@ -20,8 +20,9 @@
 //! Cluster in one package, and without a second version of anything that the workspace has.
 //!
 //! ```
-//! use signaling_protocol::{ClientId, NodeId, RoomName, SessionId};
+//! use signaling_protocol::{ClientId, NodeId, RoomName};
 //! use signaling_rooms::{Op, Request, Rooms, Rules, Standing, Who};
+//! use signaling_wire::SessionId;
 //!
 //! let mut rooms = Rooms::new(Rules { capacity: Some(1), ..Rules::default() });
 //! let room = RoomName::new("standup").unwrap();
