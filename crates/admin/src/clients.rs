@@ -10,30 +10,20 @@ use crate::{Missing, Page};
 /// A client with a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRow {
-    /// Its id.
     pub client_id: String,
-    /// The node that serves it.
     pub node: String,
-    /// The balancer that has its socket; none: the node itself.
     pub edge: Option<String>,
-    /// Its session, in hexadecimal digits.
     pub session: String,
-    /// Since when it has this socket, milliseconds since 1970.
     pub since_ms: u64,
-    /// Of two sessions of one client the one with the higher number stays.
     pub generation: u64,
-    /// Whether it takes part in custody.
     pub reliable: bool,
 }
 
 /// `GET /admin/clients`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clients {
-    /// By id. Nodes answer at different moments: a client on its way from one to another stands here once, or is left out.
     pub clients: Vec<ClientRow>,
-    /// `after` of the next page; none: this is the last one.
     pub next: Option<String>,
-    /// Nodes whose clients are not among these.
     pub missing: Vec<Missing>,
 }
 
@@ -53,17 +43,12 @@ impl Clients {
 /// `GET /admin/clients/CLIENT`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// Its id.
     pub client_id: String,
-    /// Whether it has a socket, or may come back to what is left of its session.
     pub state: ClientState,
-    /// The node that owns it, by the view of the node that was asked; none: there is no node.
     pub owner: Option<String>,
     /// What the node has of it that serves it.
     pub at: ClientAt,
-    /// What the registry says, where nodes keep rooms in a Redis.
     pub registry: Option<Registered>,
-    /// Nodes that did not say whether they have it.
     pub missing: Vec<Missing>,
 }
 
@@ -80,23 +65,16 @@ pub enum ClientState {
 /// An entry of the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
-    /// The node that serves the client.
     pub node: String,
-    /// The session, in hexadecimal digits.
     pub session: String,
-    /// Since when, milliseconds since 1970.
     pub since_ms: u64,
 }
 
 /// `POST /admin/clients/CLIENT/kick`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kicked {
-    /// Whom.
     pub client_id: String,
-    /// Whether it was there: with a socket, or a session that waited for it.
     pub was_here: bool,
-    /// Nodes that did not hear of it. Where the client's socket is at such a node, or at a balancer that only that node
-    /// reaches, it is still open. Left out where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
 }
@@ -104,16 +82,13 @@ pub struct Kicked {
 /// `GET /admin/kicks`: the clients whose tokens of before are refused, as one node remembers them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kicks {
-    /// The longest ago first.
     pub kicks: Vec<Kick>,
 }
 
 /// A client that was put out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kick {
-    /// Whom.
     pub client_id: String,
-    /// When, in seconds since 1970.
     pub at: u64,
 }
 

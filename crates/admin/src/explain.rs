@@ -9,38 +9,25 @@ use crate::servers::ViewName;
 /// `GET /admin/explain/CLIENT` of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The client.
     pub client_id: String,
-    /// The node that was asked, by whose view and suspicions this is.
     pub asked: String,
     /// What it sees of the mesh.
     pub view: ViewName,
-    /// In a sentence.
     pub why: String,
-    /// The node that owns the client by the view; none: there is no node.
     pub owner: Option<String>,
-    /// The node that owns it as long as suspects are left out, if that is another.
     pub stand_in: Option<String>,
-    /// All nodes of the view, the highest score first.
     pub ranking: Vec<Candidate>,
-    /// What each node has of the client; those that have nothing are left out.
     pub nodes: Vec<ClientAt>,
-    /// Nodes that did not say what they have.
     pub missing: Vec<Missing>,
 }
 
 /// A node, and how strongly it claims a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its name.
     pub node: String,
-    /// The rendezvous hash's score, 16 hexadecimal digits. Of the eligible nodes the one with the highest score owns the client.
     pub score: String,
-    /// Whether it may own clients. Draining nodes may only if all nodes drain. For a balancer a trunk must lead to it as well.
     pub eligible: bool,
-    /// Whether it takes no more clients, by discovery or its own report.
     pub draining: bool,
-    /// Whether the server that was asked suspects it now.
     pub suspect: bool,
     /// Whether a trunk of the asked balancer leads to it; `None` if a node was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,90 +37,60 @@ pub struct Candidate {
 /// What one node has of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientAt {
-    /// The node.
     pub node: String,
-    /// Its session, with a socket.
     pub session: Option<SessionAt>,
-    /// Its session without a socket that waits for it.
     pub lingering: Option<LingeringAt>,
-    /// Messages that wait here for it.
     pub held: Option<Held>,
-    /// Where this node knows the client to be, if not where the hash says.
     pub located: Option<String>,
-    /// The rooms that it is in, or in line for.
     pub rooms: Vec<SeatAt>,
 }
 
 /// A session at a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionAt {
-    /// Its name, in hexadecimal digits.
     pub session: String,
-    /// Of two sessions of one client the one with the higher number stays.
     pub generation: u64,
-    /// Since when it has this socket, milliseconds since 1970.
     pub since_ms: u64,
-    /// Whether it takes part in custody.
     pub reliable: bool,
-    /// Whether it went on with what another socket began.
     pub resumed: bool,
-    /// The balancer that has its socket; none: the node itself.
     pub edge: Option<String>,
-    /// Its name on the trunk from there.
     pub slot: u64,
-    /// Messages to it that its edge has not confirmed.
     pub unconfirmed: Queue,
-    /// Whether more waits behind those than may be on its way at once.
     pub backlog: bool,
-    /// Messages of it whose fate is not known.
     pub unfated: usize,
-    /// To how many recipients.
     pub recipients: usize,
-    /// Requests about rooms that are not answered.
     pub commands: usize,
-    /// Messages to all in a room whose fates are not all known.
     pub broadcasts: usize,
-    /// Whether another socket wants its id, and waits to hear whether this one still answers.
     pub contended: bool,
 }
 
 /// What is left of a session without a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LingeringAt {
-    /// Its name, in hexadecimal digits.
     pub session: String,
-    /// For how much longer its client may come back to it, milliseconds.
     pub left_ms: u64,
 }
 
 /// Messages, and what they come to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// How many.
     pub messages: usize,
-    /// Bytes of their payloads.
     pub bytes: usize,
 }
 
 /// Messages that wait for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// How many.
     pub messages: usize,
-    /// Bytes, with what keeping them takes.
     pub bytes: usize,
-    /// When the first of them is given up, in milliseconds from now.
     pub first_expires_ms: u64,
 }
 
 /// A place in a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatAt {
-    /// The room.
     pub room: String,
-    /// In it, or in line.
     pub standing: Standing,
-    /// People in front, of one in line.
     pub ahead: Option<u64>,
 }
 

@@ -13,6 +13,8 @@
 //! Every answer that was put together from several nodes names those that did not contribute, in `missing`: the rest of it is
 //! still good.
 
+#![allow(missing_docs, reason = "`docs/admin-api.json` describes each field")]
+
 use serde::{Deserialize, Serialize};
 
 pub mod clients;
@@ -29,8 +31,6 @@ pub use page::{Page, PageQuery};
 /// A node that did not contribute to an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Which.
     pub node: String,
-    /// Why, for people.
     pub why: String,
 }

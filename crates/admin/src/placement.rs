@@ -8,44 +8,28 @@ use crate::servers::ViewName;
 /// `GET /admin/explain/CLIENT` of a balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalancerExplanation {
-    /// The client.
     pub client_id: String,
-    /// The balancer that was asked.
     pub asked: String,
     /// What it sees of the mesh.
     pub view: ViewName,
-    /// In a sentence.
     pub why: String,
-    /// Where it places the client now; none: no node takes clients.
     pub owner: Option<String>,
-    /// All nodes of the view, the highest score first.
     pub ranking: Vec<Candidate>,
-    /// The client's sessions here: one, for a moment more, or none.
     pub sessions: Vec<EdgeSession>,
 }
 
 /// A session at an edge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeSession {
-    /// Its name, in hexadecimal digits.
     pub session: String,
-    /// Of two sessions of one client the one with the higher number stays.
     pub generation: u64,
-    /// Since when it has this socket, milliseconds since 1970.
     pub since_ms: u64,
-    /// Whether it takes part in custody.
     pub reliable: bool,
-    /// Its socket.
     pub socket: SocketState,
-    /// Whether a node serves it.
     pub place: PlaceState,
-    /// The node at the other end of its trunk.
     pub node: Option<String>,
-    /// The node that it moves to, or will as soon as it is its turn.
     pub moving_to: Option<String>,
-    /// Messages of it whose fate is not known here.
     pub unfated: Queue,
-    /// Bytes that its socket has not taken.
     pub unwritten_bytes: usize,
 }
 

@@ -154,64 +154,43 @@ pub enum Kind {
 /// `GET /admin/preview`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
-    /// What would happen.
     pub change: Kind,
-    /// Of which node.
     pub node: String,
     /// The view that this is reckoned by.
     pub view: ViewName,
-    /// Clients with a socket.
     pub total: u64,
-    /// How many of them would get another owner.
     pub moving: u64,
-    /// How many would if each node owned the same share.
     pub ideal_moving: f64,
-    /// Clients of each node afterwards, if each owned the same share.
     pub ideal_share: f64,
-    /// Clients that are not at their owner now: they move, whatever happens.
     pub elsewhere: u64,
-    /// Each node's clients, by name.
     pub nodes: Vec<Share>,
-    /// How many would go where.
     pub flows: Vec<Flow>,
-    /// Who would move, by id, a page of them.
     pub clients: Vec<Move>,
-    /// `after` of the next page; none: this is the last one.
     pub next: Option<String>,
-    /// Nodes whose clients are not counted.
     pub missing: Vec<Missing>,
 }
 
 /// One node's clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// The node.
     pub node: String,
-    /// Clients that it owns now.
     pub before: u64,
-    /// Clients that it would own.
     pub after: u64,
 }
 
 /// Clients that go, or have gone, the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// From this node.
     pub from: String,
-    /// To this one.
     pub to: String,
-    /// How many.
     pub clients: u64,
 }
 
 /// A client that would move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Which.
     pub client_id: String,
-    /// Its owner now.
     pub from: String,
-    /// Its owner then.
     pub to: String,
 }
 

@@ -12,39 +12,27 @@ pub const MOST: usize = 200;
 /// Whom one node has in a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomAt {
-    /// The node.
     pub node: String,
-    /// Members.
     pub members: u64,
-    /// Clients in line.
     pub waiting: u64,
 }
 
 /// A room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomRow {
-    /// Its name.
     pub room: String,
-    /// Members: as the room store has them, or, if it does not answer, those that the nodes have.
     pub members: u64,
-    /// Clients in line, likewise.
     pub waiting: u64,
-    /// Most members; none: no limit, or not known because the room store was not asked or does not answer.
     pub capacity: Option<u32>,
-    /// Whether the room store has said so.
     pub from_store: bool,
-    /// Where they are.
     pub nodes: Vec<RoomAt>,
 }
 
 /// `GET /admin/rooms`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rooms {
-    /// By name.
     pub rooms: Vec<RoomRow>,
-    /// `after` of the next page; none: this is the last one.
     pub next: Option<String>,
-    /// Nodes whose rooms are not among these.
     pub missing: Vec<Missing>,
 }
 
@@ -83,28 +71,19 @@ impl Rooms {
 /// `GET /admin/rooms/ROOM`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Room {
-    /// Its name.
     pub room: String,
-    /// Rises with each change.
     pub version: u64,
-    /// Most members; none: no limit.
     pub capacity: Option<u32>,
-    /// How many members there are.
     pub count: u64,
-    /// How many wait.
     pub waiting: u64,
-    /// Members, the oldest first, a page of them.
     pub members: Vec<Member>,
-    /// Whether further ones follow behind the last of these.
     pub more: bool,
 }
 
 /// A member of a room.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Who.
     pub client_id: String,
-    /// What the others are shown.
     pub data: serde_json::Value,
 }
 
