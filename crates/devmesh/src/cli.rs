@@ -2,14 +2,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
-use signaling_devmesh::{Binaries, MeshOptions, ServerStatus};
+use signaling_devmesh::{Act, Binaries, MeshOptions, ServerStatus};
 
 /// Runs a local signaling mesh of the real binaries.
 #[derive(Debug, Parser)]
 #[command(name = "mesh-dev", version)]
 pub(crate) struct Cli {
+    /// The mesh's folder.
+    #[arg(long, global = true)]
+    pub(crate) dir: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -22,81 +25,8 @@ pub(crate) enum Command {
     Act(Act),
 }
 
-/// What can be done to a running mesh. Each returns when it is done.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Act {
-    /// Start or drain nodes until there are so many.
-    Scale {
-        /// How many nodes.
-        nodes: u32,
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Kill a server at once (SIGKILL).
-    Kill {
-        /// node-N, balancer-N or redis.
-        id: String,
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Stop a server in good order (SIGTERM).
-    Drain {
-        /// node-N, balancer-N or redis.
-        id: String,
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Drain a server and start it again under the same name and ports.
-    Restart {
-        /// node-N, balancer-N or redis.
-        id: String,
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Start a node in the place of another, which drains.
-    Replace {
-        /// node-N.
-        id: String,
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Stop a server where it stands (SIGSTOP).
-    Pause {
-        /// node-N, balancer-N or redis.
-        id: String,
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Let a paused server go on (SIGCONT).
-    Resume {
-        /// node-N, balancer-N or redis.
-        id: String,
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Show all servers.
-    Status {
-        #[command(flatten)]
-        mesh: Folder,
-    },
-    /// Stop the mesh.
-    Down {
-        #[command(flatten)]
-        mesh: Folder,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Folder {
-    /// The mesh's folder.
-    #[arg(long)]
-    dir: PathBuf,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    #[command(flatten)]
-    mesh: Folder,
     /// How many nodes.
     #[arg(long, default_value_t = 3)]
     nodes: u32,
@@ -123,24 +53,14 @@ pub(crate) struct Up {
     bin_dir: Option<PathBuf>,
 }
 
-impl Act {
-    pub(crate) fn dir(&self) -> &Path {
-        match self {
-            Self::Scale { mesh, .. }
-            | Self::Kill { mesh, .. }
-            | Self::Drain { mesh, .. }
-            | Self::Restart { mesh, .. }
-            | Self::Replace { mesh, .. }
-            | Self::Pause { mesh, .. }
-            | Self::Resume { mesh, .. }
-            | Self::Status { mesh }
-            | Self::Down { mesh } => &mesh.dir,
-        }
+impl Cli {
+    pub(crate) fn dir(&self) -> Result<&Path> {
+        self.dir.as_deref().context("--dir is missing: name the mesh's folder")
     }
 }
 
 impl Up {
-    pub(crate) fn into_mesh_options(self) -> Result<MeshOptions> {
+    pub(crate) fn into_mesh_options(self, dir: &Path) -> Result<MeshOptions> {
         let binaries = Binaries::locate(self.bin_dir.as_deref())?;
         Ok(MeshOptions {
             nodes: self.nodes,
@@ -150,7 +70,7 @@ impl Up {
             notice: Duration::from_millis(self.notice_ms),
             node_args: self.node_args,
             balancer_args: self.balancer_args,
-            ..MeshOptions::new(self.mesh.dir, binaries)
+            ..MeshOptions::new(dir, binaries)
         })
     }
 }
@@ -180,14 +100,8 @@ mod tests {
 
     #[test]
     fn flags_for_the_servers_may_begin_with_dashes_and_be_repeated() {
-        let cli = Cli::try_parse_from([
-            "mesh-dev",
-            "up",
-            "--dir=/tmp/x",
-            "--node-arg=--hold-ms=5000",
-            "--node-arg",
-            "--reveal-nodes",
-        ]);
+        let arguments = "mesh-dev up --dir=/tmp/x --node-arg=--hold-ms=5000 --node-arg --reveal-nodes";
+        let cli = Cli::try_parse_from(arguments.split(' '));
 
         let Command::Up(up) = cli.unwrap().command else { panic!("not up") };
         assert_eq!(up.node_args, ["--hold-ms=5000", "--reveal-nodes"]);
@@ -195,9 +109,10 @@ mod tests {
 
     #[test]
     fn every_action_needs_the_folder() {
-        assert!(Cli::try_parse_from(["mesh-dev", "kill", "node-1"]).is_err());
-        assert!(Cli::try_parse_from(["mesh-dev", "kill", "node-1", "--dir", "x"]).is_ok());
-        assert!(Cli::try_parse_from(["mesh-dev", "scale", "5", "--dir", "x"]).is_ok());
+        let dir = |arguments: &[&str]| Cli::try_parse_from(arguments).unwrap().dir().map(Path::to_owned);
+        assert!(dir(&["mesh-dev", "kill", "node-1"]).unwrap_err().to_string().contains("--dir"));
+        assert_eq!(dir(&["mesh-dev", "kill", "node-1", "--dir", "x"]).unwrap(), Path::new("x"));
+        assert_eq!(dir(&["mesh-dev", "--dir", "x", "scale", "5"]).unwrap(), Path::new("x"));
     }
 
     #[test]

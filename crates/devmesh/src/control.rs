@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -26,17 +27,48 @@ const ASK_WITHIN: Duration = Duration::from_secs(5);
 /// Requests that run at the same time; more wait to be accepted.
 const MAX_REQUESTS: usize = 64;
 
-#[derive(Debug, Serialize, Deserialize)]
+/// An operation on a running mesh, as on the command line and on the control socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(tag = "command", rename_all = "snake_case")]
-enum Request {
-    Scale { nodes: u32 },
-    Kill { id: String },
-    Drain { id: String },
-    Restart { id: String },
-    Replace { id: String },
-    Pause { id: String },
-    Resume { id: String },
+pub enum Act {
+    /// Start or drain nodes until there are so many.
+    Scale {
+        /// How many nodes.
+        nodes: u32,
+    },
+    /// Kill a server at once (SIGKILL).
+    Kill {
+        /// node-N, balancer-N or redis.
+        id: String,
+    },
+    /// Stop a server in good order (SIGTERM).
+    Drain {
+        /// node-N, balancer-N or redis.
+        id: String,
+    },
+    /// Drain a server and start it again under the same name and ports.
+    Restart {
+        /// node-N, balancer-N or redis.
+        id: String,
+    },
+    /// Start a node in the place of another, which drains.
+    Replace {
+        /// node-N.
+        id: String,
+    },
+    /// Stop a server where it stands (SIGSTOP).
+    Pause {
+        /// node-N, balancer-N or redis.
+        id: String,
+    },
+    /// Let a paused server go on (SIGCONT).
+    Resume {
+        /// node-N, balancer-N or redis.
+        id: String,
+    },
+    /// Show all servers.
     Status,
+    /// Stop the mesh.
     Down,
 }
 
@@ -48,7 +80,7 @@ enum Answer {
     Failed { message: String },
 }
 
-/// Acts on a mesh that runs in another process, as [`Mesh`]'s methods of the same names do.
+/// Acts on a mesh that runs in another process.
 #[derive(Clone, Debug)]
 pub struct Control {
     dir: PathBuf,
@@ -73,79 +105,17 @@ impl Control {
         MeshFile::read(&self.dir)
     }
 
-    /// See [`Mesh::status`].
+    /// Does what [`Mesh`]'s method of the same name does, and returns once it is done. Only [`Act::Status`] has servers
+    /// in its answer.
     ///
     /// # Errors
-    /// When the mesh has gone.
-    pub async fn status(&self) -> Result<Vec<ServerStatus>> {
-        match self.ask(&Request::Status).await? {
+    /// As there, or when the mesh has gone.
+    pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
+        match self.ask(act).await? {
             Answer::Status { servers } => Ok(servers),
-            _ => bail!("the mesh in {} gave another answer than was asked for", self.dir.display()),
+            Answer::Done => Ok(Vec::new()),
+            Answer::Failed { message } => bail!(message),
         }
-    }
-
-    /// See [`Mesh::scale`].
-    ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
-    pub async fn scale(&self, nodes: u32) -> Result<()> {
-        self.ask(&Request::Scale { nodes }).await.map(drop)
-    }
-
-    /// See [`Mesh::kill`].
-    ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
-    pub async fn kill(&self, id: &str) -> Result<()> {
-        self.ask(&Request::Kill { id: id.to_owned() }).await.map(drop)
-    }
-
-    /// See [`Mesh::drain`].
-    ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
-    pub async fn drain(&self, id: &str) -> Result<()> {
-        self.ask(&Request::Drain { id: id.to_owned() }).await.map(drop)
-    }
-
-    /// See [`Mesh::restart`].
-    ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
-    pub async fn restart(&self, id: &str) -> Result<()> {
-        self.ask(&Request::Restart { id: id.to_owned() }).await.map(drop)
-    }
-
-    /// See [`Mesh::replace`].
-    ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
-    pub async fn replace(&self, id: &str) -> Result<()> {
-        self.ask(&Request::Replace { id: id.to_owned() }).await.map(drop)
-    }
-
-    /// See [`Mesh::pause`].
-    ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
-    pub async fn pause(&self, id: &str) -> Result<()> {
-        self.ask(&Request::Pause { id: id.to_owned() }).await.map(drop)
-    }
-
-    /// See [`Mesh::resume`].
-    ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
-    pub async fn resume(&self, id: &str) -> Result<()> {
-        self.ask(&Request::Resume { id: id.to_owned() }).await.map(drop)
-    }
-
-    /// Stops the mesh; returns once its servers are gone.
-    ///
-    /// # Errors
-    /// When the mesh has gone already.
-    pub async fn down(&self) -> Result<()> {
-        self.ask(&Request::Down).await.map(drop)
     }
 
     async fn open(&self) -> Result<UnixStream> {
@@ -153,9 +123,9 @@ impl Control {
         UnixStream::connect(control_socket(&self.dir)).await.with_context(missing)
     }
 
-    async fn ask(&self, request: &Request) -> Result<Answer> {
+    async fn ask(&self, act: &Act) -> Result<Answer> {
         let mut socket = self.open().await?;
-        let mut line = serde_json::to_vec(request)?;
+        let mut line = serde_json::to_vec(act)?;
         line.push(b'\n');
         socket.write_all(&line).await.context("the mesh does not take requests")?;
         let mut answer = Vec::new();
@@ -166,10 +136,7 @@ impl Control {
         if answer.is_empty() {
             bail!("the mesh went away before it answered");
         }
-        match serde_json::from_slice(&answer).context("the mesh's answer is not understood")? {
-            Answer::Failed { message } => bail!(message),
-            answer => Ok(answer),
-        }
+        serde_json::from_slice(&answer).context("the mesh's answer is not understood")
     }
 }
 
@@ -208,13 +175,12 @@ async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>)
     if !matches!(timeout(ASK_WITHIN, reader.read_line(&mut line)).await, Ok(Ok(1..))) {
         return;
     }
-    let (answer, is_down) = match serde_json::from_str::<Request>(&line) {
-        Ok(request) => {
-            if !matches!(request, Request::Status) {
-                info!(?request, "asked");
+    let (answer, is_down) = match serde_json::from_str::<Act>(&line) {
+        Ok(act) => {
+            if act != Act::Status {
+                info!(?act, "asked");
             }
-            let is_down = matches!(request, Request::Down);
-            (perform(&mesh, request).await, is_down)
+            (perform(&mesh, &act).await, act == Act::Down)
         }
         Err(error) => (Answer::Failed { message: format!("not a request: {error}") }, false),
     };
@@ -228,17 +194,17 @@ async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>)
     }
 }
 
-async fn perform(mesh: &Mesh, request: Request) -> Answer {
-    let outcome = match request {
-        Request::Status => return Answer::Status { servers: mesh.status() },
-        Request::Scale { nodes } => mesh.scale(nodes).await,
-        Request::Kill { id } => mesh.kill(&id).await,
-        Request::Drain { id } => mesh.drain(&id).await,
-        Request::Restart { id } => mesh.restart(&id).await,
-        Request::Replace { id } => mesh.replace(&id).await,
-        Request::Pause { id } => mesh.pause(&id).await,
-        Request::Resume { id } => mesh.resume(&id).await,
-        Request::Down => mesh.down().await,
+async fn perform(mesh: &Mesh, act: &Act) -> Answer {
+    let outcome = match act {
+        Act::Status => return Answer::Status { servers: mesh.status() },
+        Act::Scale { nodes } => mesh.scale(*nodes).await,
+        Act::Kill { id } => mesh.kill(id).await,
+        Act::Drain { id } => mesh.drain(id).await,
+        Act::Restart { id } => mesh.restart(id).await,
+        Act::Replace { id } => mesh.replace(id).await,
+        Act::Pause { id } => mesh.pause(id).await,
+        Act::Resume { id } => mesh.resume(id).await,
+        Act::Down => mesh.down().await,
     };
     match outcome {
         Ok(()) => Answer::Done,

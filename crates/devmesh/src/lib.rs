@@ -50,7 +50,7 @@ mod spawner;
 mod supervisor;
 
 pub use binaries::{Binaries, find_in_path};
-pub use control::{Control, control_socket, serve_control};
+pub use control::{Act, Control, control_socket, serve_control};
 pub use files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry};
 pub use id::ServerId;
 pub use mesh::Mesh;

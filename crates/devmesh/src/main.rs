@@ -8,10 +8,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
-use signaling_devmesh::Control;
+use signaling_devmesh::{Act, Control};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Act, Cli, Command};
+use crate::cli::{Cli, Command};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -22,7 +22,7 @@ async fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
-    match run(Cli::parse().command).await {
+    match run(Cli::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("mesh-dev: {error:#}");
@@ -31,25 +31,16 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<()> {
-    match command {
-        Command::Up(options) => up::run(options.into_mesh_options()?).await,
+async fn run(cli: Cli) -> Result<()> {
+    let dir = cli.dir()?.to_owned();
+    match cli.command {
+        Command::Up(options) => up::run(options.into_mesh_options(&dir)?).await,
         Command::Act(act) => {
-            let control = Control::connect(act.dir()).await?;
-            match act {
-                Act::Scale { nodes, .. } => control.scale(nodes).await,
-                Act::Kill { id, .. } => control.kill(&id).await,
-                Act::Drain { id, .. } => control.drain(&id).await,
-                Act::Restart { id, .. } => control.restart(&id).await,
-                Act::Replace { id, .. } => control.replace(&id).await,
-                Act::Pause { id, .. } => control.pause(&id).await,
-                Act::Resume { id, .. } => control.resume(&id).await,
-                Act::Down { .. } => control.down().await,
-                Act::Status { .. } => {
-                    print!("{}", cli::status_table(&control.status().await?));
-                    Ok(())
-                }
+            let servers = Control::connect(&dir).await?.act(&act).await?;
+            if act == Act::Status {
+                print!("{}", cli::status_table(&servers));
             }
+            Ok(())
         }
     }
 }

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use signaling_devmesh::{Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, find_in_path, serve_control};
+use signaling_devmesh::{
+    Act, Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, find_in_path, serve_control,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -154,21 +156,27 @@ async fn a_running_mesh_is_controlled_through_its_socket() {
     let serving = tokio::spawn(serve_control(Arc::new(mesh)));
     eventually(|| dir.path().join("control.sock").exists()).await;
     let control = Control::connect(dir.path()).await.unwrap();
+    let act = async |command: &str| {
+        let (command, argument) = command.split_once(' ').unwrap_or((command, ""));
+        let act = match command {
+            "scale" => Act::Scale { nodes: argument.parse().unwrap() },
+            _ => serde_json::from_value(serde_json::json!({ "command": command, "id": argument })).unwrap(),
+        };
+        control.act(&act).await
+    };
 
-    control.scale(3).await.unwrap();
-    control.drain("node-0").await.unwrap();
-    control.kill("node-1").await.unwrap();
-    control.restart("node-0").await.unwrap();
-    control.pause("balancer-0").await.unwrap();
-    let refused = control.drain("balancer-0").await.unwrap_err().to_string();
-    let unknown = control.kill("node-9").await.unwrap_err().to_string();
+    for command in ["scale 3", "drain node-0", "kill node-1", "restart node-0", "pause balancer-0"] {
+        act(command).await.unwrap();
+    }
+    let refused = act("drain balancer-0").await.unwrap_err().to_string();
+    let unknown = act("kill node-9").await.unwrap_err().to_string();
 
     assert_eq!(ids(&control.state().unwrap()), ["balancer-0", "node-0", "node-2"]);
     assert_eq!(refused, "cannot drain balancer-0: it is paused");
     assert!(unknown.contains("there is no node-9; there are: balancer-0, node-0"), "{unknown}");
-    assert_eq!(control.status().await.unwrap()[0].phase, "paused");
+    assert_eq!(act("status").await.unwrap()[0].phase, "paused");
 
-    control.down().await.unwrap();
+    act("down").await.unwrap();
     serving.await.unwrap().unwrap();
     assert!(!dir.path().join("mesh.json").exists());
     assert!(Control::connect(dir.path()).await.is_err());

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use signaling_devmesh::Control;
+use serde_json::json;
+use signaling_devmesh::{Act, Control};
 
 use crate::clock::Clock;
 use crate::fleet::Fleet;
@@ -66,16 +67,12 @@ impl Action {
             return Ok(());
         }
         let control = control.context("only `cut` works without --dir of a running mesh-dev")?;
-        match self {
-            Self::Scale(nodes) => control.scale(*nodes).await,
-            Self::Server("kill", id) => control.kill(id).await,
-            Self::Server("pause", id) => control.pause(id).await,
-            Self::Server("resume", id) => control.resume(id).await,
-            Self::Server("drain", id) => control.drain(id).await,
-            Self::Server("replace", id) => control.replace(id).await,
-            Self::Server(_, id) => control.restart(id).await,
-            Self::Cut(_) => Ok(()),
-        }
+        let act = match self {
+            Self::Scale(nodes) => Act::Scale { nodes: *nodes },
+            Self::Server(what, id) => serde_json::from_value(json!({ "command": what, "id": id }))?,
+            Self::Cut(_) => return Ok(()),
+        };
+        control.act(&act).await.map(drop)
     }
 }
 
