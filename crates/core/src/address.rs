@@ -17,19 +17,15 @@ const MAX_HOST: usize = 253;
 #[serde(try_from = "String", into = "String")]
 pub struct Address(Arc<str>);
 
-/// Why a text is no address.
+/// Why a text is no address: what is wrong, and what to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// No colon, so no port.
-    #[error("has no port: write HOST:PORT")]
-    NoPort,
-    /// What stands before the last colon is no host.
-    #[error("has no valid host: write a name, an IPv4 address, or an IPv6 address in brackets, before :PORT")]
-    Host,
-    /// What stands after the last colon is no port.
-    #[error("has no valid port: it is a number from 1 to 65535")]
-    Port,
-}
+#[error("{0}")]
+pub struct AddressError(&'static str);
+
+const NO_PORT: AddressError = AddressError("has no port: write HOST:PORT");
+const BAD_HOST: AddressError =
+    AddressError("has no valid host: write a name, an IPv4 address, or an IPv6 address in brackets, before :PORT");
+const BAD_PORT: AddressError = AddressError("has no valid port: it is a number from 1 to 65535");
 
 impl Address {
     /// The address as text, `HOST:PORT`.
@@ -43,13 +39,13 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let (host, port) = text.rsplit_once(':').ok_or(AddressError::NoPort)?;
+        let (host, port) = text.rsplit_once(':').ok_or(NO_PORT)?;
         if !is_host(host) {
-            return Err(AddressError::Host);
+            return Err(BAD_HOST);
         }
         // `u16` would take a sign too.
         if !port.bytes().all(|byte| byte.is_ascii_digit()) || !port.parse::<u16>().is_ok_and(|port| port > 0) {
-            return Err(AddressError::Port);
+            return Err(BAD_PORT);
         }
         Ok(Self(text.into()))
     }
@@ -104,17 +100,17 @@ mod tests {
 
     #[test]
     fn an_address_without_port_or_with_a_bad_one_is_refused() {
-        assert_eq!("localhost".parse::<Address>(), Err(AddressError::NoPort));
+        assert_eq!("localhost".parse::<Address>(), Err(NO_PORT));
         for bad in ["a:", "a:0", "a:65536", "a:+80", "a:80 ", "a:x"] {
-            assert_eq!(bad.parse::<Address>(), Err(AddressError::Port), "{bad:?}");
+            assert_eq!(bad.parse::<Address>(), Err(BAD_PORT), "{bad:?}");
         }
     }
 
     #[test]
     fn a_host_that_would_change_a_url_is_refused() {
         for bad in [":80", "::1:80", "[::1:80", "[x]:80", "a/b:80", "user@a:80", "a b:80", "a?b:80", "a#b:80"] {
-            assert_eq!(bad.parse::<Address>(), Err(AddressError::Host), "{bad:?}");
+            assert_eq!(bad.parse::<Address>(), Err(BAD_HOST), "{bad:?}");
         }
-        assert_eq!(format!("{}:80", "a".repeat(254)).parse::<Address>(), Err(AddressError::Host));
+        assert_eq!(format!("{}:80", "a".repeat(254)).parse::<Address>(), Err(BAD_HOST));
     }
 }

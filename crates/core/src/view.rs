@@ -26,13 +26,10 @@ pub struct View {
     hash: u64,
 }
 
-/// Why members do not make a view.
+/// Two members have this id, so they do not make a view.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ViewError {
-    /// Two members have one id.
-    #[error("node id {0} appears twice")]
-    Duplicate(NodeId),
-}
+#[error("node id {0} appears twice")]
+pub struct ViewError(NodeId);
 
 /// What happened between an older and a newer view, each list sorted by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +51,7 @@ impl View {
         let mut members: Box<[Member]> = members.into_iter().collect();
         members.sort_unstable();
         match members.windows(2).find(|pair| pair[0].id == pair[1].id) {
-            Some(pair) => Err(ViewError::Duplicate(pair[0].id.clone())),
+            Some(pair) => Err(ViewError(pair[0].id.clone())),
             None => Ok(Self { hash: content_hash(&members), members }),
         }
     }
@@ -165,7 +162,7 @@ mod tests {
     #[test]
     fn a_duplicate_id_is_refused_even_with_another_address() {
         let refused = View::new([member("a", 1, false), member("b", 1, false), member("a", 2, false)]);
-        assert_eq!(refused, Err(ViewError::Duplicate(NodeId::new("a").unwrap())));
+        assert_eq!(refused, Err(ViewError(NodeId::new("a").unwrap())));
     }
 
     #[test]

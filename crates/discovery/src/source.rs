@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use signaling_protocol::{NameError, NodeId};
+use signaling_protocol::NodeId;
 
-use crate::dns::{DnsQuery, DnsQueryError};
-use crate::kubernetes::{ServicePort, ServicePortError};
+use crate::dns::DnsQuery;
+use crate::kubernetes::ServicePort;
 use crate::{Trouble, file};
-use signaling_core::{AddressError, Member, View, ViewError};
+use signaling_core::{AddressError, Member, View};
 
 /// Where views come from. As text:
 ///
@@ -34,52 +34,21 @@ pub enum Source {
     Kubernetes(ServicePort),
 }
 
-/// Why a text is no source.
+/// Why a text is no source: what is wrong, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SourceError {
-    /// Nothing before a first colon, or no colon.
-    #[error("names no scheme: write {FORMS}")]
-    NoScheme,
-    /// A scheme that does not exist.
-    #[error("there is no scheme {0:?}: write {FORMS}")]
-    UnknownScheme(String),
-    /// `file:` alone.
-    #[error("file: names no file: write file:PATH")]
-    NoPath,
-    /// `static:` alone.
-    #[error("static: names no node: write static:ID=HOST:PORT,...")]
-    NoNode,
-    /// An entry of the static list has no `=`.
-    #[error("entry {entry:?} has no node id: write ID=HOST:PORT")]
-    NoId {
-        /// The entry, as it stands.
-        entry: String,
-    },
-    /// An entry of the static list has a bad node id.
-    #[error("entry {entry:?}: the node id {reason}")]
-    Id {
-        /// The entry, as it stands.
-        entry: String,
-        /// What is wrong with its node id.
-        reason: NameError,
-    },
-    /// An entry of the static list has a bad address.
-    #[error("entry {entry:?}: the address {reason}")]
-    Address {
-        /// The entry, as it stands.
-        entry: String,
-        /// What is wrong with its address.
-        reason: AddressError,
-    },
-    /// The entries of the static list do not go together.
-    #[error(transparent)]
-    View(#[from] ViewError),
-    /// What stands behind `dns:` cannot be asked.
-    #[error(transparent)]
-    Dns(#[from] DnsQueryError),
-    /// What stands behind `kubernetes:` is no service.
-    #[error(transparent)]
-    Kubernetes(#[from] ServicePortError),
+#[error("{0}")]
+pub struct SourceError(String);
+
+impl SourceError {
+    pub(crate) fn new(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl From<&str> for SourceError {
+    fn from(message: &str) -> Self {
+        Self(message.into())
+    }
 }
 
 const FORMS: &str = "static:ID=HOST:PORT,... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
@@ -113,26 +82,28 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
         match text.split_once(':') {
-            Some(("static", "")) => Err(SourceError::NoNode),
+            Some(("static", "")) => Err("static: names no node: write static:ID=HOST:PORT,...".into()),
             Some(("static", list)) => {
                 let members: Vec<Member> = list.split(',').map(parse_entry).collect::<Result<_, _>>()?;
-                Ok(Self::Static(View::new(members)?))
+                View::new(members).map(Self::Static).map_err(|error| SourceError(error.to_string()))
             }
-            Some(("file", "")) => Err(SourceError::NoPath),
+            Some(("file", "")) => Err("file: names no file: write file:PATH".into()),
             Some(("file", path)) => Ok(Self::File(path.into())),
             Some(("dns", query)) => Ok(Self::Dns(query.parse()?)),
             Some(("kubernetes", service)) => Ok(Self::Kubernetes(service.parse()?)),
-            None | Some(("", _)) => Err(SourceError::NoScheme),
-            Some((scheme, _)) => Err(SourceError::UnknownScheme(scheme.into())),
+            None | Some(("", _)) => Err(SourceError(format!("names no scheme: write {FORMS}"))),
+            Some((scheme, _)) => Err(SourceError(format!("there is no scheme {scheme:?}: write {FORMS}"))),
         }
     }
 }
 
 fn parse_entry(entry: &str) -> Result<Member, SourceError> {
-    let (id, address) = entry.split_once('=').ok_or_else(|| SourceError::NoId { entry: entry.into() })?;
+    let wrong = |what: fmt::Arguments<'_>| SourceError(format!("entry {entry:?}{what}"));
+    let (id, address) =
+        entry.split_once('=').ok_or_else(|| wrong(format_args!(" has no node id: write ID=HOST:PORT")))?;
     Ok(Member {
-        id: NodeId::new(id).map_err(|reason| SourceError::Id { entry: entry.into(), reason })?,
-        address: address.parse().map_err(|reason| SourceError::Address { entry: entry.into(), reason })?,
+        id: NodeId::new(id).map_err(|reason| wrong(format_args!(": the node id {reason}")))?,
+        address: address.parse().map_err(|reason: AddressError| wrong(format_args!(": the address {reason}")))?,
         draining: false,
     })
 }

@@ -23,7 +23,7 @@ mod records;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use query::{DnsQuery, DnsQueryError};
+pub use query::DnsQuery;
 
 pub(crate) use poller::Poller;
 

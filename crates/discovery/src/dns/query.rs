@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use crate::SourceError;
+
 /// Longest name (RFC 1035).
 const MAX_NAME: usize = 253;
 
@@ -24,44 +26,32 @@ pub enum DnsQuery {
     },
 }
 
-/// Why a text is no question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DnsQueryError {
-    /// No port, and no service name.
-    #[error("dns: names no port: write dns:NAME:PORT, or dns:_SERVICE._tcp.NAME for SRV records")]
-    NoPort,
-    /// No name that DNS could know.
-    #[error("dns: names no valid name: it has 1 to 253 of A-Z a-z 0-9 . - _, and is no IP address")]
-    Name,
-    /// What stands behind the name is no port.
-    #[error("dns: names no valid port: it is a number from 1 to 65535")]
-    Port,
-    /// A service name with a port.
-    #[error("dns: names a port though SRV records have their own: write dns:_SERVICE._tcp.NAME")]
-    PortOfService,
-}
+const NO_PORT: &str = "dns: names no port: write dns:NAME:PORT, or dns:_SERVICE._tcp.NAME for SRV records";
+const BAD_NAME: &str = "dns: names no valid name: it has 1 to 253 of A-Z a-z 0-9 . - _, and is no IP address";
+const BAD_PORT: &str = "dns: names no valid port: it is a number from 1 to 65535";
+const PORT_OF_SERVICE: &str = "dns: names a port though SRV records have their own: write dns:_SERVICE._tcp.NAME";
 
 impl FromStr for DnsQuery {
-    type Err = DnsQueryError;
+    type Err = SourceError;
 
-    fn from_str(text: &str) -> Result<Self, DnsQueryError> {
+    fn from_str(text: &str) -> Result<Self, SourceError> {
         let (name, port) = text.rsplit_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
         if !is_name(name) {
-            return Err(DnsQueryError::Name);
+            return Err(BAD_NAME.into());
         }
         match (name.starts_with('_'), port) {
             (true, None) => Ok(Self::Services { name: name.into() }),
-            (true, Some(_)) => Err(DnsQueryError::PortOfService),
-            (false, None) => Err(DnsQueryError::NoPort),
+            (true, Some(_)) => Err(PORT_OF_SERVICE.into()),
+            (false, None) => Err(NO_PORT.into()),
             (false, Some(port)) => Ok(Self::Addresses { name: name.into(), port: parse_port(port)? }),
         }
     }
 }
 
-fn parse_port(text: &str) -> Result<u16, DnsQueryError> {
+fn parse_port(text: &str) -> Result<u16, SourceError> {
     // A sign would be read too.
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|&port: &u16| digits && port > 0).ok_or(DnsQueryError::Port)
+    text.parse().ok().filter(|&port: &u16| digits && port > 0).ok_or(BAD_PORT.into())
 }
 
 fn is_name(text: &str) -> bool {
@@ -94,22 +84,21 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_is_refused() {
-        use DnsQueryError::{Name, NoPort, Port, PortOfService};
         for (text, error) in [
-            ("", Name),
-            (":7900", Name),
-            ("10.0.0.1:7900", Name),
-            ("::1:7900", Name),
-            ("a b:7900", Name),
-            ("nodes", NoPort),
-            ("nodes:", Port),
-            ("nodes:0", Port),
-            ("nodes:+1", Port),
-            ("nodes:65536", Port),
-            ("_signaling._tcp.nodes:7900", PortOfService),
+            ("", BAD_NAME),
+            (":7900", BAD_NAME),
+            ("10.0.0.1:7900", BAD_NAME),
+            ("::1:7900", BAD_NAME),
+            ("a b:7900", BAD_NAME),
+            (&format!("{}:1", "a".repeat(254)), BAD_NAME),
+            ("nodes", NO_PORT),
+            ("nodes:", BAD_PORT),
+            ("nodes:0", BAD_PORT),
+            ("nodes:+1", BAD_PORT),
+            ("nodes:65536", BAD_PORT),
+            ("_signaling._tcp.nodes:7900", PORT_OF_SERVICE),
         ] {
-            assert_eq!(text.parse::<DnsQuery>(), Err(error), "{text:?}");
+            assert_eq!(text.parse::<DnsQuery>(), Err(error.into()), "{text:?}");
         }
-        assert_eq!(format!("{}:1", "a".repeat(254)).parse::<DnsQuery>(), Err(Name));
     }
 }

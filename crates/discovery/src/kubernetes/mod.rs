@@ -27,7 +27,7 @@ mod slice;
 mod watcher;
 
 pub use api::{KubernetesError, KubernetesSettings};
-pub use service::{ServicePort, ServicePortError};
+pub use service::ServicePort;
 
 #[cfg(doc)]
 use shelf::Shelf;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::SourceError;
+
 /// Longest name of a namespace, a service or a port (RFC 1123 label).
 const MAX_LABEL: usize = 63;
 
@@ -17,31 +19,18 @@ pub struct ServicePort {
     pub port: String,
 }
 
-/// Why a text names no service and port.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ServicePortError {
-    /// A part is missing.
-    #[error("kubernetes: names no service and port: write kubernetes:NAMESPACE/SERVICE:PORTNAME")]
-    Incomplete,
-    /// A part is no name.
-    #[error("kubernetes: {part} {name:?} is no name: it has 1 to 63 of a-z 0-9 -, and no - first or last")]
-    Name {
-        /// Which part.
-        part: &'static str,
-        /// What stands there.
-        name: String,
-    },
-}
+const INCOMPLETE: &str = "kubernetes: names no service and port: write kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
 impl FromStr for ServicePort {
-    type Err = ServicePortError;
+    type Err = SourceError;
 
-    fn from_str(text: &str) -> Result<Self, ServicePortError> {
-        let (namespace, rest) = text.split_once('/').ok_or(ServicePortError::Incomplete)?;
-        let (service, port) = rest.split_once(':').ok_or(ServicePortError::Incomplete)?;
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        let (namespace, rest) = text.split_once('/').ok_or(INCOMPLETE)?;
+        let (service, port) = rest.split_once(':').ok_or(INCOMPLETE)?;
         for (part, name) in [("the namespace", namespace), ("the service", service), ("the port", port)] {
             if !is_label(name) {
-                return Err(ServicePortError::Name { part, name: name.into() });
+                let rule = "it has 1 to 63 of a-z 0-9 -, and no - first or last";
+                return Err(SourceError::new(format!("kubernetes: {part} {name:?} is no name: {rule}")));
             }
         }
         Ok(Self { namespace: namespace.into(), service: service.into(), port: port.into() })
@@ -76,7 +65,7 @@ mod tests {
     #[test]
     fn what_is_missing_or_no_name_is_said() {
         for text in ["", "calls", "calls/nodes", "nodes:internal"] {
-            assert_eq!(text.parse::<ServicePort>(), Err(ServicePortError::Incomplete), "{text:?}");
+            assert_eq!(text.parse::<ServicePort>(), Err(INCOMPLETE.into()), "{text:?}");
         }
         let long = "x".repeat(64);
         for (text, wrong) in [
