@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use signaling_simulation::{Counters, DEMANDED, FaultKind, Mutant, Size, run};
+use signaling_simulation::{Counters, DEMANDED, Size, run};
 
 /// Simulates meshes on a simulated network and clock, and checks what clients are promised.
 #[derive(Debug, Parser)]
@@ -29,72 +29,14 @@ struct Args {
     /// Goes on after a violation, and sums them up at the end.
     #[arg(long)]
     keep_going: bool,
-    /// Nodes at the start.
-    #[arg(long, default_value_t = 3)]
-    nodes: usize,
-    /// Edges.
-    #[arg(long, default_value_t = 2)]
-    edges: usize,
-    /// Clients.
-    #[arg(long, default_value_t = 20)]
-    clients: usize,
-    /// Messages in all.
-    #[arg(long, default_value_t = 500)]
-    messages: usize,
-    /// Faults in all.
-    #[arg(long, default_value_t = 5)]
-    faults: usize,
-    /// Only faults of these kinds.
-    #[arg(long, value_name = "KIND,...", value_delimiter = ',', value_parser = kind)]
-    kinds: Vec<FaultKind>,
-    /// How many messages in a hundred may wait for a few seconds only.
-    #[arg(long, default_value_t = 5)]
-    hasty: u64,
-    /// Clients that are always there and read everything.
-    #[arg(long)]
-    steady: bool,
-    /// How many worlds in a hundred have rooms.
-    #[arg(long, default_value_t = 60)]
-    rooms: u64,
-    /// Has servers break a rule: a violation must come of it.
-    #[arg(long, value_name = "RULE", value_parser = mutant)]
-    mutant: Option<Mutant>,
+    #[command(flatten)]
+    size: Size,
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text.split_once("..").ok_or("write A..B")?;
     let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
     Ok(number(from)?..number(to)?)
-}
-
-fn kind(text: &str) -> Result<FaultKind, String> {
-    let names = || FaultKind::ALL.map(FaultKind::name).join(", ");
-    FaultKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| format!("one of {}", names()))
-}
-
-fn mutant(text: &str) -> Result<Mutant, String> {
-    let names = || Mutant::ALL.iter().map(|mutant| mutant.name()).collect::<Vec<_>>().join(", ");
-    Mutant::ALL.iter().copied().find(|mutant| mutant.name() == text).ok_or_else(|| format!("one of {}", names()))
-}
-
-impl Args {
-    fn size(&self) -> Size {
-        let kinds = if self.kinds.is_empty() { FaultKind::ALL.to_vec() } else { self.kinds.clone() };
-        let Self { nodes, edges, clients, messages, faults, .. } = *self;
-        Size {
-            nodes,
-            edges,
-            clients,
-            messages,
-            faults,
-            kinds,
-            hasty_percent: self.hasty,
-            restless_clients: !self.steady,
-            rooms_percent: self.rooms,
-            tight_edges: true,
-            mutant: self.mutant,
-        }
-    }
 }
 
 fn main() -> ExitCode {
@@ -108,14 +50,14 @@ fn main() -> ExitCode {
 }
 
 fn simulate(args: &Args) -> anyhow::Result<()> {
-    let size = args.size();
+    let size = &args.size;
     if let Some(seed) = args.seed {
-        let outcome = run(seed, &size, true);
+        let outcome = run(seed, size, true);
         outcome.trace.iter().for_each(|line| println!("{line}"));
         print!("{}", outcome.counters);
         return outcome.violation.map_or(Ok(()), |violation| Err(anyhow::anyhow!("seed {seed}: {violation}")));
     }
-    many(args, &size).context("simulation")
+    many(args, size).context("simulation")
 }
 
 fn many(args: &Args, size: &Size) -> anyhow::Result<()> {

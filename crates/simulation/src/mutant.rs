@@ -6,111 +6,91 @@ mod wire;
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use signaling_core::edge;
 use signaling_core::node::Rules;
 
 pub(crate) use self::wire::{Ordered, without_fates};
 
-macro_rules! mutants {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
-        /// A rule that servers break.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Mutant {
-            $($(#[doc = $doc])* $variant,)*
-        }
-
-        impl Mutant {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// The name in flags.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-mutants! {
+/// A rule that servers break. Its name in flags is that of the variant, in kebab case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mutant {
     /// Messages do not say which one is before them.
-    Prev = "prev",
+    Prev,
     /// Edges say of all that they got that it was written.
-    Written = "written",
+    Written,
     /// What comes too early is passed over for good.
-    Again = "again",
+    Again,
     /// Each server that gets a message starts its life anew.
-    Life = "life",
+    Life,
     /// What is over is not asked for.
-    Question = "question",
+    Question,
     /// A message's fate waits for those of all before it.
-    OneByOne = "one-by-one",
+    OneByOne,
     /// Fates do not find back through a node that passed the message on.
-    Path = "path",
+    Path,
     /// Fates come by themselves, not in answers.
-    Answers = "answers",
+    Answers,
     /// A fate that waits does not answer a repeat.
-    KeptFates = "kept-fates",
+    KeptFates,
     /// Nobody is told to forget.
-    Forget = "forget",
+    Forget,
     /// Nobody is told where clients are.
-    Located = "located",
+    Located,
     /// Nobody passes a message on.
-    PassingOn = "passing-on",
+    PassingOn,
     /// Messages do not say where they have been.
-    Via = "via",
+    Via,
     /// Nobody says that a message waits.
-    Held = "held",
+    Held,
     /// What went down to a former socket does not wait for that one's last word.
-    Takeover = "takeover",
+    Takeover,
     /// Later sessions do not say that they are later.
-    Born = "born",
+    Born,
     /// What is over is given up at once.
-    LastWord = "last-word",
+    LastWord,
     /// A server that was away for long goes on as if nothing were.
-    ClockJump = "clock-jump",
+    ClockJump,
     /// A stand-in keeps to itself what it holds.
-    Detour = "detour",
+    Detour,
     /// No node is ever suspect to another.
-    Suspects = "suspects",
+    Suspects,
     /// A restart is not seen.
-    Incarnation = "incarnation",
+    Incarnation,
     /// Batches are not numbered.
-    Number = "number",
+    Number,
     /// Edges do not send again what has no fate.
-    StoreRepeats = "store-repeats",
+    StoreRepeats,
     /// Nodes do not send again what has no fate.
-    Timer = "timer",
+    Timer,
     /// Sessions without a socket stay where they are.
-    Lingering = "lingering",
+    Lingering,
     /// Edges forget at once what they wrote.
-    Filter = "filter",
+    Filter,
     /// Edges forget recent senders when they remember many.
-    Eviction = "eviction",
+    Eviction,
     /// Any number of messages may wait for one that is absent.
-    Flood = "flood",
+    Flood,
     /// Edges keep any number of frames.
-    Store = "store",
+    Store,
     /// Edges do not wait for `received`.
-    Receipts = "receipts",
+    Receipts,
     /// Edges take any close frame for a goodbye.
-    Goodbye = "goodbye",
+    Goodbye,
     /// Sessions come to their next node without their places in rooms.
-    Seats = "seats",
+    Seats,
     /// The same of sessions without a socket.
-    LingeringSeats = "lingering-seats",
+    LingeringSeats,
     /// Nodes keep to themselves what has changed in a room.
-    RoomChanges = "room-changes",
+    RoomChanges,
     /// Nodes take every incarnation of a room for the one that they know.
-    RoomIncarnations = "room-incarnations",
+    RoomIncarnations,
     /// Nodes do not say again that their clients are still in their rooms.
-    Refresh = "refresh",
+    Refresh,
     /// A store that has lost everything is given nothing back.
-    Restore = "restore",
+    Restore,
     /// A node without a view takes trunks and batches.
-    View = "view",
+    View,
 }
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);

@@ -1,5 +1,6 @@
 //! What one run will be, drawn from its seed before anything happens.
 
+use clap::{Args, ValueEnum};
 use signaling_protocol::CloseCode;
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -7,54 +8,70 @@ use crate::event::{Act, ClientIx, Exit};
 use crate::mutant::Mutant;
 use crate::rng::Rng;
 
-/// How large the world is and what goes wrong in it.
-#[derive(Debug, Clone)]
+/// Size of a world and the faults in it.
+#[derive(Debug, Clone, Args)]
 pub struct Size {
     /// Nodes at the start.
+    #[arg(long, default_value_t = 3)]
     pub nodes: usize,
     /// Edges.
+    #[arg(long, default_value_t = 2)]
     pub edges: usize,
     /// Clients.
+    #[arg(long, default_value_t = 20)]
     pub clients: usize,
     /// Messages in all.
+    #[arg(long, default_value_t = 500)]
     pub messages: usize,
     /// Faults in all.
+    #[arg(long, default_value_t = 5)]
     pub faults: usize,
-    /// What kinds of faults.
+    /// Only faults of these kinds; all kinds if none is given.
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     pub kinds: Vec<FaultKind>,
-    /// How many messages in a hundred may wait for a few seconds only.
+    /// Percentage of messages that may be held for a few seconds only.
+    #[arg(long = "hasty", default_value_t = 5)]
     pub hasty_percent: u64,
-    /// Whether clients are late, absent, slow, or come and go.
-    pub restless_clients: bool,
-    /// How many worlds in a hundred have rooms.
+    /// Clients that are always there and read everything.
+    #[arg(long = "steady")]
+    pub steady_clients: bool,
+    /// Percentage of worlds with rooms.
+    #[arg(long = "rooms", default_value_t = 60)]
     pub rooms_percent: u64,
-    /// Whether edges of some worlds have little room for senders and output.
-    pub tight_edges: bool,
-    /// A rule that servers break.
+    /// Edges of all worlds have much room for senders and output.
+    #[arg(skip)]
+    pub roomy_edges: bool,
+    /// Has servers break a rule: a violation must come of it.
+    #[arg(long, value_name = "RULE")]
     pub mutant: Option<Mutant>,
+}
+
+impl Size {
+    pub(crate) fn kinds(&self) -> &[FaultKind] {
+        if self.kinds.is_empty() { FaultKind::value_variants() } else { &self.kinds }
+    }
 }
 
 impl Default for Size {
     fn default() -> Self {
-        let kinds = FaultKind::ALL.to_vec();
         Self {
             nodes: 3,
             edges: 2,
             clients: 20,
             messages: 500,
             faults: 5,
-            kinds,
+            kinds: Vec::new(),
             hasty_percent: 5,
-            restless_clients: true,
+            steady_clients: false,
             rooms_percent: 60,
-            tight_edges: true,
+            roomy_edges: false,
             mutant: None,
         }
     }
 }
 
 /// What goes wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FaultKind {
     /// A node is killed, and starts again under its name later.
     Crash,
@@ -83,22 +100,6 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::Crash,
-        Self::PauseNode,
-        Self::PauseEdge,
-        Self::CutTrunk,
-        Self::CutNodes,
-        Self::CutOneWay,
-        Self::Join,
-        Self::Drain,
-        Self::Flap,
-        Self::CrashEdge,
-        Self::DrainEdge,
-        Self::Silence,
-    ];
-
     /// The name in flags, traces and counters.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -210,7 +211,7 @@ impl Plan {
         }
         plan.sendings(rng, size);
         for _ in 0..size.faults {
-            let Some(kind) = rng.pick(&size.kinds) else { continue };
+            let Some(kind) = rng.pick(size.kinds()) else { continue };
             let at = rng.within(FAULTS_FROM, FAULTS_UNTIL);
             let least = if kind == FaultKind::Silence { SILENCE_LASTS } else { 0 };
             let lasts = least + rng.within(300 * MS, LONGEST_FAULT);
@@ -227,7 +228,7 @@ impl Plan {
             traits.reliable = rng.percent(RELIABLE_PERCENT);
         }
         // The first three are always there: what happens to the others must not be all there is to see.
-        let kind = if size.restless_clients && client >= 3 { rng.within(0, 100) } else { 0 };
+        let kind = if !size.steady_clients && client >= 3 { rng.within(0, 100) } else { 0 };
         match kind {
             0..=49 => self.acts.push((early, Act::Connect(client))),
             50..=59 => self.acts.push((rng.within(2 * SECOND, 16 * SECOND), Act::Connect(client))),

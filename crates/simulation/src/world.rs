@@ -104,7 +104,7 @@ impl World {
         let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
         let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
         let mut edge_settings = edge::Settings { store, ..edge::Settings::default() };
-        if size.tight_edges && seed % TIGHT_EVERY == TIGHT_AT {
+        if !size.roomy_edges && seed % TIGHT_EVERY == TIGHT_AT {
             edge_settings.filter.bytes = TIGHT_SENDERS * edge::SENDER_BYTES;
             edge_settings.max_output_bytes = TIGHT_OUTPUT_BYTES;
         }
@@ -337,7 +337,7 @@ impl World {
         for node in &self.nodes {
             crate::nodes::count(&mut self.counters, &node.core);
         }
-        for kind in &size.kinds {
+        for kind in size.kinds() {
             self.counters.add(kind.name(), 0);
         }
         self.counters.add("messages taken and acked", self.ledger.acks);

@@ -8,6 +8,7 @@ use std::iter;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use clap::ValueEnum as _;
 use signaling_simulation::{Counters, FaultKind, Mutant, Size, run};
 
 /// A promise that is broken is found within so many seeds.
@@ -41,7 +42,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let hurried = || Size { hasty_percent: 100, messages: 1_000, ..Size { kinds: cuts().kinds, ..stormy() } };
     let one_way = || Size { nodes: 2, faults: 4, kinds: vec![FaultKind::CutOneWay], ..all() };
     // Where the fates of messages that came are what is lost, and nobody else repeats anything.
-    let answers_lost = || Size { faults: 6, restless_clients: false, ..one_way() };
+    let answers_lost = || Size { faults: 6, steady_clients: true, ..one_way() };
     let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
     let hasty = || Size { hasty_percent: 60, ..all() };
@@ -77,7 +78,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Store => (all(), Promise(0)),
         Mutant::Receipts => (all(), Promise(11)),
         // Where messages are refused for want of room, they are retransmitted anyhow.
-        Mutant::Held => (Size { tight_edges: false, ..calm() }, More("nodes: resends", 180)),
+        Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: resends", 180)),
         Mutant::Goodbye => (calm(), Promise(0)),
         Mutant::Flood => (calm(), Less("messages given up early", 33)),
         Mutant::Question => (hurried(), More("unavailable though written", 150)),
@@ -124,10 +125,10 @@ fn each_rule_that_is_broken_on_purpose_is_noticed() {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut unnoticed = Vec::new();
-        while let Some(&mutant) = Mutant::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(&mutant) = Mutant::value_variants().get(next.fetch_add(1, Ordering::Relaxed)) {
             match shows(mutant) {
-                Some(seen) => println!("{}: {seen}", mutant.name()),
-                None => unnoticed.push(mutant.name()),
+                Some(seen) => println!("{mutant:?}: {seen}"),
+                None => unnoticed.push(mutant),
             }
         }
         unnoticed
