@@ -3,9 +3,6 @@
 use std::ffi::OsString;
 
 /// The command that runs one test of this program, by its full path (`file::function`), be it ignored or not.
-///
-/// # Panics
-/// If there is no such test: to run none of them would pass.
 pub(crate) fn again(test: &str) -> Vec<OsString> {
     let exe = std::env::current_exe().unwrap();
     let args = ["--exact", test, "--include-ignored"];

@@ -15,8 +15,6 @@ use crate::Peer;
 pub struct Babblers(JoinSet<()>);
 
 impl Babblers {
-    /// None yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,7 +45,6 @@ impl Babblers {
         });
     }
 
-    /// One that takes what it is sent.
     pub async fn listens(&mut self, url: &str, id: &str) {
         let mut peer = Peer::connect(url, id).await;
         self.0.spawn(async move { while let Some(Ok(_)) = peer.socket.next().await {} });

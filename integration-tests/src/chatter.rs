@@ -28,12 +28,10 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// The longest time.
     pub fn slowest(&self) -> Duration {
         self.times.iter().max().copied().unwrap_or_default()
     }
 
-    /// The time that 99 of 100 messages kept.
     pub fn p99(&self) -> Duration {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -42,12 +40,10 @@ impl Talk {
 }
 
 impl Chatter {
-    /// Connects two clients of different nodes and lets them talk.
     pub async fn start(mesh: &TestMesh) -> Self {
         Self::with(mesh, PACE).await
     }
 
-    /// The same with ten messages a second.
     pub async fn slow(mesh: &TestMesh) -> Self {
         Self::with(mesh, SLOW_PACE).await
     }
@@ -59,10 +55,6 @@ impl Chatter {
         Self { stop, task: tokio::spawn(talk(peers, recipient, pace, stopped)) }
     }
 
-    /// Ends the talk.
-    ///
-    /// # Panics
-    /// If a message was lost, doubled or swapped, or a socket closed.
     pub async fn stop(self) -> Talk {
         let _ = self.stop.send(());
         self.task.await.unwrap()

@@ -52,9 +52,6 @@ struct Process {
 
 impl Chromium {
     /// Starts one. `None` where no browser is installed; it is said then that the test is skipped.
-    ///
-    /// # Panics
-    /// If it does not start, and with `CI=true` if there is none.
     pub async fn start() -> Option<Self> {
         let Some(program) = in_path(&NAMES) else {
             missing("chromium", "chromium");

@@ -15,14 +15,12 @@ const TOLD_WITHIN: Duration = Duration::from_secs(20);
 
 /// Clients, each in one of some rooms.
 pub struct Crowd {
-    /// In the order of their numbers.
     pub guests: Vec<Guest>,
     rooms: usize,
     prefix: &'static str,
 }
 
 impl Crowd {
-    /// The same as [`Crowd::come_in`], and waits until each has heard of all others in its room.
     pub async fn gather(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let crowd = Self::come_in(mesh, prefix, rooms, clients).await;
         crowd.knows_all(clients / rooms).await;
@@ -44,7 +42,6 @@ impl Crowd {
         Self { guests: guests.buffered(AT_ONCE).collect().await, rooms, prefix }
     }
 
-    /// Waits until each client knows of so many members of its room.
     pub async fn knows_all(&self, members: usize) {
         let all = || async {
             let mut rooms = self.guests.iter().enumerate().map(|(number, guest)| guest.room(&self.room(number)));
@@ -53,12 +50,10 @@ impl Crowd {
         eventually(&format!("all to know of {members} members"), TOLD_WITHIN, all).await;
     }
 
-    /// The room of a client, by its number.
     pub fn room(&self, number: usize) -> String {
         room_of(self.prefix, number, self.rooms)
     }
 
-    /// All that were shown as leaving: to whom, and what.
     pub fn departures(&self) -> impl Iterator<Item = (&str, Departure)> {
         let guests = self.guests.iter().enumerate();
         guests.flat_map(|(number, guest)| {
@@ -67,9 +62,6 @@ impl Crowd {
     }
 
     /// Asserts that since a moment nobody was shown as leaving, was put out, or lost its socket.
-    ///
-    /// # Panics
-    /// If somebody was.
     pub fn assert_nobody_left_since(&self, begin: Instant) {
         let gone: Vec<_> = self.departures().filter(|(_, departure)| departure.at >= begin).collect();
         assert!(gone.is_empty(), "{} shown as leaving, the first: {:?}", gone.len(), gone[0]);
@@ -79,28 +71,16 @@ impl Crowd {
         }
     }
 
-    /// Lets so much time pass, and asserts that since a moment before it nobody left.
-    ///
-    /// # Panics
-    /// If somebody did.
     pub async fn nobody_leaves_for(&self, time: Duration, since: Instant) {
         go_on(time).await;
         self.assert_nobody_left_since(since);
     }
 
-    /// Asserts that nothing made no sense in what clients were told.
-    ///
-    /// # Panics
-    /// If something did.
     pub fn assert_no_faults(&self) {
         let faults: Vec<_> = self.guests.iter().flat_map(|guest| guest.seen().faults().collect::<Vec<_>>()).collect();
         assert!(faults.is_empty(), "{} faults, the first: {}", faults.len(), faults[0]);
     }
 
-    /// One of each room says something, and all others there get it.
-    ///
-    /// # Panics
-    /// If somebody does not.
     pub async fn assert_all_hear(&mut self, what: &str) {
         for number in 0..self.rooms {
             let (room, others) = (self.room(number), self.guests.len() / self.rooms - 1);

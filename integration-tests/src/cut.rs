@@ -34,7 +34,6 @@ pub struct Forwards {
 enum Cut {
     Nobodys,
     Everybodys,
-    /// Those of this process.
     Of(u32),
 }
 
@@ -67,9 +66,6 @@ impl Forwards {
     }
 
     /// Has signals sent from one node to the other until they come this way.
-    ///
-    /// # Panics
-    /// If they never do.
     pub async fn until_used(&self, mesh: &TestMesh, from_node: &str) {
         let (from, to) = (mesh.id_owned_by(from_node, "probe-from"), mesh.id_owned_by(&self.node, "probe-to"));
         let mut sender = Peer::connect(&mesh.url(), &from).await;
@@ -85,17 +81,14 @@ impl Forwards {
         recipient.close().await;
     }
 
-    /// From now on nothing that other nodes send arrives.
     pub fn cut(&self) {
         self.cut.send_replace(Cut::Everybodys);
     }
 
-    /// From now on nothing that this process sends arrives.
     pub fn cut_from(&self, pid: u32) {
         self.cut.send_replace(Cut::Of(pid));
     }
 
-    /// Lets it pass again.
     pub fn heal(&self) {
         self.cut.send_replace(Cut::Nobodys);
     }

@@ -10,21 +10,17 @@ pub struct Description(Value);
 
 /// One method of one path.
 pub struct Operation<'a> {
-    /// In capitals.
     pub method: String,
-    /// With its parameters in braces.
     pub path: &'a str,
     words: &'a Value,
 }
 
 impl Description {
-    /// Of a document that a server has given.
     pub fn new(document: Value) -> Self {
         assert_eq!(document["openapi"], "3.1.0");
         Self(document)
     }
 
-    /// What this kind of server answers.
     pub fn operations(&self, server: &str) -> Vec<Operation<'_>> {
         let by = |words: &Value| words["x-served-by"].as_array().unwrap().iter().any(|by| by == server);
         let paths = self.0["paths"].as_object().unwrap().iter();

@@ -34,12 +34,10 @@ pub struct Drill {
 #[must_use = "a drill proves something only by what is asked of its outcome"]
 pub struct Outcome {
     name: &'static str,
-    /// What was counted.
     pub figures: Figures,
 }
 
 impl Drill {
-    /// As the environment says.
     pub fn new(name: &'static str) -> Self {
         let drawn = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
         let load = Load {
@@ -53,16 +51,12 @@ impl Drill {
     }
 
     /// Clients come back when their balancer sends them away, resume, and send again what has no ack.
-    #[must_use]
     pub fn with_clients_that_come_back(mut self) -> Self {
         self.load.come_back = true;
         self
     }
 
     /// Does `fault` to the mesh at a drawn moment, and prints one line of figures.
-    ///
-    /// # Panics
-    /// If the load cannot be put on the mesh.
     pub async fn run(self, mesh: &mut TestMesh, fault: impl AsyncFnOnce(&TestMesh)) -> Outcome {
         raise_descriptor_limit().unwrap();
         println!("{}: DRILL_SEED={}, fault at {:?}", self.name, self.load.seed, self.load.fault_at());
@@ -80,9 +74,6 @@ impl Drill {
 impl Outcome {
     /// Asserts that no message was lost, doubled or swapped, that each that asked was answered truly, that the mesh
     /// closed no socket, and that in the end each session is at one node.
-    ///
-    /// # Panics
-    /// If that is not so: names all that is not.
     pub fn assert_nothing_lost(&self) -> &Self {
         let Figures { messages, acks, foreign, errors, closed, is_complete, .. } = &self.figures;
         let Totals { sent, delivered, lost, doubled, swapped, .. } = *messages;
@@ -106,19 +97,11 @@ impl Outcome {
         self
     }
 
-    /// Asserts that the fault moved sessions.
-    ///
-    /// # Panics
-    /// If it moved none.
     pub fn assert_moved(&self) -> &Self {
         assert!(self.figures.moved > 0, "{}: the fault moved no session; {}", self.name, self.figures);
         self
     }
 
-    /// Asserts that what was done to the mesh took no longer.
-    ///
-    /// # Panics
-    /// If it did.
     pub fn assert_done_within(&self, limit: Duration) -> &Self {
         let took = self.figures.fault;
         assert!(took < limit, "{}: it took {took:?}, more than {limit:?}; {}", self.name, self.figures);
@@ -126,9 +109,6 @@ impl Outcome {
     }
 
     /// Asserts that messages found another way, and none waited for the end of a fault that lasts so long.
-    ///
-    /// # Panics
-    /// If one did.
     pub fn assert_no_message_waited(&self, fault: Duration) -> &Self {
         let longest = self.figures.longest;
         assert!(
@@ -142,9 +122,6 @@ impl Outcome {
 
     /// Asserts that clients were sent away by `goodbye` and 1001, that all of them came back, and that each was told
     /// that its session went on.
-    ///
-    /// # Panics
-    /// If that is not so.
     pub fn assert_resumed(&self) -> &Self {
         let Figures { ref returns, ref received, .. } = self.figures;
         let (sent_away, returned, resumed) = (returns.sent_away, returns.returned, returns.resumed);
@@ -157,9 +134,6 @@ impl Outcome {
     }
 
     /// Asserts that the fault hit messages: some had to be sent again, or came again and were filtered.
-    ///
-    /// # Panics
-    /// If it hit none.
     pub fn assert_repeated(&self) -> &Self {
         let Figures { resends, filtered, .. } = self.figures;
         assert!(resends + filtered > 0, "{}: the fault hit no message; {}", self.name, self.figures);
@@ -173,9 +147,6 @@ pub async fn go_on(time: Duration) {
 }
 
 /// A number from the environment.
-///
-/// # Panics
-/// If it is none.
 pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     let Ok(text) = std::env::var(name) else { return default };
     text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number that fits"))

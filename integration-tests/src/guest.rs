@@ -23,11 +23,8 @@ const OUTBOX: usize = 1_000;
 
 /// A connected client. Dropped, it is gone without a word.
 pub struct Guest {
-    /// Its name.
     pub id: String,
-    /// The token to come back by.
     pub resume: String,
-    /// Whether its session goes on from an earlier socket.
     pub resumed: bool,
     seen: Arc<Mutex<Seen>>,
     outbox: mpsc::Sender<Message>,
@@ -36,12 +33,10 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Connects. `url` is `ws://HOST:PORT`.
     pub async fn connect(url: &str, id: &str) -> Self {
         Self::of(Peer::connect(url, id).await, id, 0)
     }
 
-    /// Connects again in the place of one that is gone.
     pub async fn come_back(url: &str, former: &Former) -> Self {
         let peer = Peer::resume(url, &former.id, &former.resume).await;
         Self::of(peer, &former.id, former.last_request)
@@ -54,28 +49,18 @@ impl Guest {
         Self { id: id.to_owned(), resume, resumed, seen, outbox, reading, last_request }
     }
 
-    /// What it was told so far.
-    ///
-    /// # Panics
-    /// Never: a panic elsewhere does not spoil it.
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it was told of a room so far.
     pub fn room(&self, room: &str) -> RoomSeen {
         self.seen().room(room)
     }
 
-    /// Sends a message as it is.
     pub async fn send(&self, message: &Value) {
         self.outbox.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    /// Waits until what it was told fits.
-    ///
-    /// # Panics
-    /// If it does not in time: names what was waited for, and what was told instead.
     pub async fn until(&self, what: &str, fits: impl Fn(&Seen) -> bool) {
         let start = Instant::now();
         while !fits(&self.seen()) {
@@ -84,7 +69,6 @@ impl Guest {
         }
     }
 
-    /// Sends a request, and returns the `ack` or the `error` that answers it.
     pub async fn ask(&mut self, mut request: Value) -> Value {
         self.last_request += 1;
         let id = self.last_request;
@@ -94,10 +78,6 @@ impl Guest {
         eventually(&format!("an answer to {request} of {}", self.id), PATIENCE, answer).await
     }
 
-    /// Joins a room, or its line, and returns where it stands then.
-    ///
-    /// # Panics
-    /// If that is refused.
     pub async fn join(&mut self, room: &str) -> Standing {
         let answer = self.ask(join(room, &self.id)).await;
         assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
@@ -105,25 +85,16 @@ impl Guest {
         self.room(room).standing
     }
 
-    /// Leaves a room, or its line.
-    ///
-    /// # Panics
-    /// If that is refused.
     pub async fn leave(&mut self, room: &str) {
         let answer = self.ask(json!({ "type": "leave", "room": room })).await;
         assert_eq!(answer["type"], "ack", "{} leaves {room}: {answer}", self.id);
     }
 
-    /// Says something to all others in a room, and returns how many got it.
-    ///
-    /// # Panics
-    /// If that is refused.
     pub async fn broadcast(&mut self, room: &str, data: Value) -> u64 {
         let answer = self.ask(json!({ "type": "broadcast", "room": room, "data": data })).await;
         answer["delivered"].as_u64().unwrap_or_else(|| panic!("{} tells {room}: {answer}", self.id))
     }
 
-    /// Asks for a page of a room's members, and returns the answer.
     pub async fn members(&mut self, room: &str, after: Option<&str>) -> Value {
         let before = self.seen().states.len();
         let mut request = json!({ "type": "members", "room": room });
@@ -162,9 +133,7 @@ impl Drop for Guest {
 
 /// One that was connected.
 pub struct Former {
-    /// Its name.
     pub id: String,
-    /// The token to come back by.
     pub resume: String,
     last_request: u64,
 }

@@ -22,13 +22,11 @@ pub struct Head {
 }
 
 impl Head {
-    /// A plain GET. `target` is path and query.
     pub fn get(target: &str) -> Self {
         let head = Self { method: "GET".into(), target: target.into(), version: "HTTP/1.1".into(), lines: Vec::new() };
         head.with("Host", "mesh.test")
     }
 
-    /// A faultless request for a WebSocket.
     pub fn upgrade(target: &str) -> Self {
         Self::get(target)
             .with("Upgrade", "websocket")
@@ -37,39 +35,28 @@ impl Head {
             .with("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
     }
 
-    /// A faultless request of this client.
     pub fn connect(client_id: &str) -> Self {
         Self::upgrade(&format!("/v1/connect?client_id={client_id}"))
     }
 
-    /// With another method.
-    #[must_use]
     pub fn method(self, method: &str) -> Self {
         Self { method: method.into(), ..self }
     }
 
-    /// With another version.
-    #[must_use]
     pub fn version(self, version: &str) -> Self {
         Self { version: version.into(), ..self }
     }
 
-    /// With a further line.
-    #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.lines.push((name.into(), value.into()));
         self
     }
 
-    /// Without any line of this name.
-    #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.lines.retain(|(other, _)| other != name);
         self
     }
 
-    /// With this line in place of those of its name.
-    #[must_use]
     pub fn replace(self, name: &str, value: &str) -> Self {
         self.without(name).with(name, value)
     }
@@ -84,24 +71,16 @@ impl Head {
 /// What a server answered.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// All header lines, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: String,
 }
 
 impl Answer {
-    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// The `error.code` of the body.
-    ///
-    /// # Panics
-    /// If the body is not `{"error":{"code","message"}}` and no more.
     pub fn error_code(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         let body: Value = serde_json::from_str(&self.body).unwrap();
@@ -113,9 +92,6 @@ impl Answer {
 }
 
 /// Sends `request` on a connection of its own. Unless it is answered by an upgrade, the server must end the connection.
-///
-/// # Panics
-/// If there is no answer in time, or the connection stays open after it.
 pub async fn ask(address: &str, request: impl AsRef<[u8]>) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_ref()).await.unwrap();
@@ -132,9 +108,6 @@ pub async fn get(internal: &str, path: &str) -> Answer {
 }
 
 /// Tells a server what an operator would, by `POST /admin/...`.
-///
-/// # Panics
-/// If it does not answer 200 and JSON.
 pub async fn admin(internal: &str, what: &str) -> Value {
     let mut head = Head::get(&format!("/admin/{what}")).method("POST");
     if let Some(token) = admin_token(internal) {
@@ -150,9 +123,6 @@ async fn ask_internal(internal: &str, head: Head) -> Answer {
 }
 
 /// The client and request of an operator who has the token of the mesh that was started here.
-///
-/// # Panics
-/// If the system gives no client.
 pub fn operator(internal: &str, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
     let request = http.request(method, format!("{internal}/admin/{path}"));
@@ -163,9 +133,6 @@ pub fn operator(internal: &str, method: reqwest::Method, path: &str) -> reqwest:
 }
 
 /// Reads one answer, and not a byte behind it.
-///
-/// # Panics
-/// If there is none in time.
 pub async fn read_answer(stream: &mut TcpStream) -> Answer {
     timeout(PATIENCE, read(stream)).await.expect("no answer in time")
 }

@@ -26,21 +26,17 @@ const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 
 /// A mesh, and the API server that its servers ask.
 pub struct KubernetesMesh {
-    /// The mesh.
     pub mesh: TestMesh,
-    /// The API server.
     pub api: Arc<ApiServer>,
     _controller: AbortOnDropHandle<()>,
     _programs: TempDir,
 }
 
 impl KubernetesMesh {
-    /// Three nodes and a balancer.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
-    /// The same with other options.
     pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let api = Arc::new(ApiServer::start().await);
         let programs = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! What the tests in `tests/promises` share: a mesh of real processes, and a plain WebSocket client. One promise per file there.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod again;
 pub mod babbler;

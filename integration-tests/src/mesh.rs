@@ -15,25 +15,23 @@ use crate::room_times::RoomTimes;
 use crate::wait::eventually;
 
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Folders of the meshes that this process has started.
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A running mesh.
 pub struct TestMesh {
-    /// What can be done to it.
     pub mesh: Arc<Mesh>,
     /// Its folder: logs, secret, discovery file.
     pub dir: TempDir,
 }
 
 impl TestMesh {
-    /// Three nodes and a balancer.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
-    /// The same with other options.
     pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
@@ -46,7 +44,6 @@ impl TestMesh {
         mesh
     }
 
-    /// So many nodes, and a balancer with these flags.
     pub async fn with_flags(nodes: u32, flags: &[&str]) -> Self {
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         Self::with(|options| (options.nodes, options.balancer_args) = (nodes, flags)).await
@@ -67,12 +64,14 @@ impl TestMesh {
         Some(Self::with(with_rooms).await)
     }
 
-    /// Listens to what the demo page's buttons ask, as `mesh-dev up` does, until the set is dropped. The balancers have to
-    /// be told where: see [`with_buttons`].
-    pub fn serve_control(&self) -> JoinSet<()> {
+    /// Serves the control socket, as `mesh-dev up` does, until the set is dropped. Returns once the socket is there. The
+    /// demo page's buttons need [`with_buttons`] too.
+    pub async fn serve_control(&self) -> JoinSet<()> {
         let mesh = Arc::clone(&self.mesh);
         let mut serving = JoinSet::new();
         serving.spawn(async move { serve_control(mesh).await.unwrap() });
+        let socket = control_socket(self.dir.path());
+        eventually("the control socket", CONTROL_TIMEOUT, || async { socket.exists().then_some(()) }).await;
         serving
     }
 
@@ -95,9 +94,6 @@ impl TestMesh {
     }
 
     /// Kills a server that discovery goes on to name. `MeshOptions::notice` must outlast the test.
-    ///
-    /// # Panics
-    /// If the server does not run, or discovery forgets it.
     pub async fn kill_unnoticed(&self, id: &str) {
         let is_down = || async {
             let servers = self.mesh.status();
@@ -111,22 +107,18 @@ impl TestMesh {
         }
     }
 
-    /// Where clients connect: the first balancer.
     pub fn url(&self) -> String {
         self.mesh.state().balancers[0].url.clone()
     }
 
-    /// The address of the first balancer's public listener, `HOST:PORT`.
     pub fn address(&self) -> String {
         self.url().trim_start_matches("ws://").to_owned()
     }
 
-    /// The mesh secret.
     pub fn secret(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
     }
 
-    /// The node that owns a client, now.
     pub fn owner(&self, client_id: &str) -> String {
         let state = self.mesh.state();
         let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
@@ -138,7 +130,6 @@ impl TestMesh {
         becomes(&self.mesh.state().balancers[0].internal, "signaling_handoffs_total", clients).await;
     }
 
-    /// A client id with this prefix that the node owns.
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
         (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
     }

@@ -21,9 +21,6 @@ pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
 }
 
 /// Waits until the sum of all samples of a metric is this.
-///
-/// # Panics
-/// If it is not in time.
 pub async fn becomes(internal: &str, name: &str, value: usize) {
     let reached = || async { (metric(internal, name, "").await == value as f64).then_some(()) };
     eventually(&format!("{name} at {internal} to become {value}"), SOON, reached).await;

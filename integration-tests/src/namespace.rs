@@ -66,23 +66,32 @@ pub fn parted_by_group(options: &mut MeshOptions) {
     options.binaries.node = script;
 }
 
-/// Two nodes that hear nothing of each other, for as long as this lives.
+/// Packets between two parties that the filter drops, for as long as this lives.
 pub struct Parting(());
 
 impl Parting {
-    /// Parts them.
+    /// Parts two nodes.
     pub fn of(one: &NodeEntry, other: &NodeEntry) -> Self {
         for (from, to) in [(one, other), (other, one)] {
             let port = to.internal.rsplit(':').next().unwrap();
-            let rule = ["meta", "skgid", &group(from).to_string(), "tcp", "dport", port, "counter", "drop"];
-            nft(&[&["add", "rule", "inet", "drill", "sent"], &rule[..]].concat());
+            drop_packets(&["meta", "skgid", &group(from).to_string(), "tcp", "dport", port]);
         }
         Self(())
     }
 
-    /// How many packets were dropped so far.
+    /// Parts clients from the public listeners of these balancers.
+    pub fn of_clients(balancers: &[BalancerEntry]) -> Self {
+        for port in balancers.iter().filter_map(|balancer| balancer.url.rsplit(':').next()) {
+            ["dport", "sport"].iter().for_each(|direction| drop_packets(&["tcp", direction, port]));
+        }
+        Self(())
+    }
+
+    /// Packets dropped so far.
     pub fn dropped(&self) -> u64 {
-        dropped()
+        let rules = nft(&["list", "chain", "inet", "drill", "sent"]);
+        let counts = rules.split("counter packets ").skip(1);
+        counts.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).sum()
     }
 }
 
@@ -92,36 +101,8 @@ impl Drop for Parting {
     }
 }
 
-/// Clients and balancers that hear nothing of each other, for as long as this lives.
-pub struct Silence(());
-
-impl Silence {
-    /// Cuts what clients and these balancers' public listeners say to each other.
-    pub fn of_clients(balancers: &[BalancerEntry]) -> Self {
-        for port in balancers.iter().filter_map(|balancer| balancer.url.rsplit(':').next()) {
-            for direction in ["dport", "sport"] {
-                nft(&["add", "rule", "inet", "drill", "sent", "tcp", direction, port, "counter", "drop"]);
-            }
-        }
-        Self(())
-    }
-
-    /// How many packets were dropped so far.
-    pub fn dropped(&self) -> u64 {
-        dropped()
-    }
-}
-
-impl Drop for Silence {
-    fn drop(&mut self) {
-        nft(&["flush", "chain", "inet", "drill", "sent"]);
-    }
-}
-
-fn dropped() -> u64 {
-    let rules = nft(&["list", "chain", "inet", "drill", "sent"]);
-    let counts = rules.split("counter packets ").skip(1);
-    counts.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).sum()
+fn drop_packets(rule: &[&str]) {
+    nft(&[&["add", "rule", "inet", "drill", "sent"], rule, &["counter", "drop"]].concat());
 }
 
 fn group(node: &NodeEntry) -> u32 {

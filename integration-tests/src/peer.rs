@@ -15,39 +15,31 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connected client.
 pub struct Peer {
-    /// Its socket.
     pub socket: WebSocketStream<TcpStream>,
-    /// The first message it got.
     pub welcome: Value,
 }
 
 impl Peer {
-    /// Connects and waits for the welcome. `url` is `ws://HOST:PORT`.
     pub async fn connect(url: &str, client_id: &str) -> Self {
         Self::try_connect(url, client_id).await.unwrap()
     }
 
-    /// The same, as a client that takes part in custody.
     pub async fn connect_reliable(url: &str, client_id: &str) -> Self {
         Self::open(url, &format!("client_id={client_id}&reliable=1")).await.unwrap()
     }
 
-    /// Comes back with the token of an earlier welcome.
     pub async fn resume(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, &format!("client_id={client_id}&resume={token}")).await.unwrap()
     }
 
-    /// The same, as a client that takes part in custody.
     pub async fn resume_reliable(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, &format!("client_id={client_id}&resume={token}&reliable=1")).await.unwrap()
     }
 
-    /// The same with a token in the query.
     pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, &format!("client_id={client_id}&token={token}")).await.unwrap()
     }
 
-    /// Connects, for those who expect a refusal.
     pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, tungstenite::Error> {
         Self::open(url, &format!("client_id={client_id}")).await
     }
@@ -62,17 +54,14 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Sends a message as it is.
     pub async fn send(&mut self, message: &Value) {
         self.send_text(&message.to_string()).await;
     }
 
-    /// Sends any text.
     pub async fn send_text(&mut self, text: &str) {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
-    /// Sends a signal, asking for an ack if there is an id.
     pub async fn signal(&mut self, to: &str, data: Value, id: Option<u64>) {
         let mut message = json!({ "type": "signal", "to": to, "data": data });
         if let Some(id) = id {
@@ -81,7 +70,6 @@ impl Peer {
         self.send(&message).await;
     }
 
-    /// Says that everything up to `n` has come.
     pub async fn received(&mut self, n: u64) {
         self.send(&json!({ "type": "received", "n": n })).await;
     }
@@ -92,10 +80,6 @@ impl Peer {
         self.recv().await["type"] == "pong"
     }
 
-    /// The next message.
-    ///
-    /// # Panics
-    /// If none comes in time, or the socket ends.
     pub async fn recv(&mut self) -> Value {
         loop {
             match timeout(PATIENCE, self.socket.next()).await.expect("no message in time") {
@@ -132,7 +116,6 @@ impl Peer {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
 
-    /// Ends its session by a close frame with 1000.
     pub async fn close(self) {
         self.close_with(Some(1000)).await;
     }

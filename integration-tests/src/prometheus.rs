@@ -31,8 +31,6 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Where it is installed; says that a test is skipped where it is not.
-    #[must_use]
     pub fn program() -> Option<PathBuf> {
         let program = in_path(&["prometheus"]);
         if program.is_none() {
@@ -43,9 +41,6 @@ impl Prometheus {
 
     /// Starts one that asks these servers, pairs of a name and an internal listener, twice a second, and evaluates as often. Its first
     /// question comes 5 s after its start.
-    ///
-    /// # Panics
-    /// If it does not come up.
     pub async fn start(program: &Path, servers: &[(String, String)]) -> Self {
         let target = |(instance, internal): &(String, String)| json!({ "targets": [internal.trim_start_matches("http://")], "labels": { "instance": instance } });
         let targets: Vec<_> = servers.iter().map(target).collect();
@@ -89,10 +84,6 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         firing.map(|alert| (text(&alert["labels"]["alertname"]), text(&alert["labels"]["instance"]))).collect()
     }
 
-    /// Waits until an alert fires, and says for which servers.
-    ///
-    /// # Panics
-    /// If it does not in time.
     pub async fn fires(&self, alert: &str, within: Duration) -> Vec<String> {
         let start = Instant::now();
         loop {
@@ -109,9 +100,6 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
     }
 
     /// Waits until none of these alerts has fired for as long as `calm`.
-    ///
-    /// # Panics
-    /// If one still fires after `within`.
     pub async fn are_over(&self, alerts: &[&str], calm: Duration, within: Duration) {
         let start = Instant::now();
         let mut since = None;
@@ -139,10 +127,6 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
 }
 
 /// The rules with all their durations divided by [`HASTE`]: those of `for:`, and those in brackets.
-///
-/// # Panics
-/// If one is no duration.
-#[must_use]
 pub fn hastened(rules: &str) -> String {
     let mut hastened = String::with_capacity(rules.len());
     for line in rules.lines() {

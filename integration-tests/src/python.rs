@@ -26,9 +26,6 @@ pub struct PythonClient {
 impl PythonClient {
     /// Starts it and waits until it is connected. `None` where Python or its module `websockets` is missing; it is
     /// said then that the test is skipped.
-    ///
-    /// # Panics
-    /// If it does not connect, and with `CI=true` if Python or the module is missing.
     pub async fn start(url: &str, client_id: &str, further: &[&str]) -> Option<Self> {
         let Some(python) = python().await else {
             missing("python3 with its module websockets", "python3-websockets");
@@ -51,22 +48,16 @@ impl PythonClient {
         Some(client)
     }
 
-    /// Tells it to send a signal.
     pub async fn signal(&mut self, to: &str, data: Value) {
         let line = json!({ "to": to, "data": data }).to_string() + "\n";
         self.orders.write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// The next message that it got.
-    ///
-    /// # Panics
-    /// If none comes in time, or it ends.
     pub async fn recv(&mut self) -> Value {
         let line = timeout(PATIENCE, self.received.next_line()).await.expect("no message in time");
         serde_json::from_str(&line.unwrap().expect("the client in Python has ended")).unwrap()
     }
 
-    /// Ends its input, and waits until it has ended.
     pub async fn finish(self) -> ExitStatus {
         let Self { mut process, orders, received: _received } = self;
         drop(orders);

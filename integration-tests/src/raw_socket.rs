@@ -25,21 +25,17 @@ pub const PONG: u8 = 0x8a;
 
 /// An upgraded connection.
 pub struct RawSocket {
-    /// The connection.
     pub stream: TcpStream,
-    /// The answer to the upgrade.
     pub answer: Answer,
 }
 
 impl RawSocket {
-    /// Connects and reads the welcome. `address` is `HOST:PORT`.
     pub async fn connect(address: &str, client_id: &str) -> Self {
         let mut socket = Self::open(address, &Head::connect(client_id)).await;
         assert_eq!(socket.message().await["type"], "welcome");
         socket
     }
 
-    /// Sends the head, which must be answered by an upgrade.
     pub async fn open(address: &str, head: &Head) -> Self {
         Self::open_with(address, head, b"").await
     }
@@ -53,7 +49,6 @@ impl RawSocket {
         Self { stream, answer }
     }
 
-    /// Sends bytes as they are.
     pub async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }
@@ -76,7 +71,6 @@ impl RawSocket {
         (first, payload)
     }
 
-    /// The next message; control frames are passed over.
     pub async fn message(&mut self) -> Value {
         loop {
             match self.frame().await {

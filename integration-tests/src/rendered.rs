@@ -16,22 +16,18 @@ const MESHES: [&str; 4] = [
 ];
 
 /// The repository.
-#[must_use]
 pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 /// All objects of one folder.
 pub struct Rendered {
-    /// The folder, relative to the repository.
     pub folder: &'static str,
-    /// The objects.
     pub objects: Vec<Value>,
 }
 
 impl Rendered {
     /// Renders all meshes, or nothing where `kubectl` is missing.
-    #[must_use]
     pub fn meshes() -> Vec<Self> {
         let run = Command::new(repository().join(".ci/tool")).arg("kubectl").output().unwrap();
         if !run.status.success() {
@@ -48,18 +44,11 @@ impl Rendered {
         Self { folder, objects: serde_saphyr::from_multiple(str::from_utf8(&run.stdout).unwrap()).unwrap() }
     }
 
-    /// Returns one object.
-    ///
-    /// # Panics
-    /// If it is missing.
-    #[must_use]
     pub fn object(&self, kind: &str, name: &str) -> &Value {
         let found = self.objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
         found.unwrap_or_else(|| panic!("{}: no {kind} {name}", self.folder))
     }
 
-    /// Returns the pods of a Deployment.
-    #[must_use]
     pub fn pod(&self, deployment: &str) -> Pod<'_> {
         Pod { owner: self.object("Deployment", deployment) }
     }
@@ -68,43 +57,32 @@ impl Rendered {
 /// A pod with its one container.
 #[derive(Clone, Copy)]
 pub struct Pod<'a> {
-    /// Its Deployment.
     pub owner: &'a Value,
 }
 
 impl<'a> Pod<'a> {
-    /// The name of its Deployment.
-    #[must_use]
     pub fn name(self) -> &'a str {
         self.owner["metadata"]["name"].as_str().unwrap()
     }
 
-    /// Its `spec`.
-    #[must_use]
     pub fn spec(self) -> &'a Value {
         &self.owner["spec"]["template"]["spec"]
     }
 
-    /// Its container.
-    #[must_use]
     pub fn container(self) -> &'a Value {
         &self.spec()["containers"][0]
     }
 
-    /// The words after the program.
-    #[must_use]
     pub fn arguments(self) -> Vec<&'a str> {
         list(&self.container()["args"]).iter().filter_map(Value::as_str).collect()
     }
 
-    /// The variables with the values that the manifest gives itself.
     pub fn variables(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
         list(&self.container()["env"]).iter().map(|entry| (entry["name"].as_str().unwrap(), entry["value"].as_str()))
     }
 }
 
 /// The elements of a list, or none if there is no list.
-#[must_use]
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

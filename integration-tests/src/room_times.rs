@@ -16,11 +16,9 @@ pub struct RoomTimes {
 }
 
 impl RoomTimes {
-    /// What can be waited for.
     pub const SHORT: Self =
         Self { presence: Duration::from_secs(1), grace: Duration::from_secs(2), resume: Duration::from_secs(2) };
 
-    /// As flags of a node.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--{name}-ms={}", time.as_millis());
         vec![flag("presence", self.presence), flag("grace", self.grace), flag("resume", self.resume)]
@@ -35,9 +33,6 @@ impl RoomTimes {
 
 /// Returns the bound that a node printed at its start: the seat of a client whose balancer died is free
 /// by then.
-///
-/// # Panics
-/// If the node's log does not have it.
 pub fn printed_bound(mesh: &TestMesh, node: &str) -> Duration {
     let log = std::fs::read_to_string(mesh.dir.path().join("logs").join(format!("{node}.log"))).unwrap();
     let (_, bound) = log.split_once("is out of rooms after ").expect("a node prints the bound at start");

@@ -9,13 +9,11 @@ use tokio::process::Command;
 use crate::rendered::repository;
 
 /// The rule file.
-#[must_use]
 pub fn rules_text() -> String {
     fs::read_to_string(repository().join("deploy/observability/rules.yaml")).unwrap()
 }
 
 /// The names of all alerts of the rule file.
-#[must_use]
 pub fn alerts() -> BTreeSet<String> {
     let text = rules_text();
     text.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
@@ -24,18 +22,11 @@ pub fn alerts() -> BTreeSet<String> {
 /// One entry of the runbook.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The alert that it is about.
     pub alert: String,
-    /// The command that it ends with.
     pub command: String,
 }
 
 impl Entry {
-    /// Returns the entry of an alert.
-    ///
-    /// # Panics
-    /// If it is missing, or does not end with a command.
-    #[must_use]
     pub fn of(alert: &str) -> Self {
         let page = fs::read_to_string(repository().join("docs/RUNBOOK.md")).unwrap();
         let heading = format!("\n## {alert}\n");
@@ -47,9 +38,6 @@ impl Entry {
     }
 
     /// Runs its command as it stands there, with these variables and a folder in front of the path.
-    ///
-    /// # Panics
-    /// If it fails.
     pub async fn run(&self, path: &str, variables: &[(&str, String)]) {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &self.command]).env("PATH", path).stdin(Stdio::null()).kill_on_drop(true);

@@ -11,21 +11,15 @@ use crate::TestMesh;
 pub struct Store(MultiplexedConnection);
 
 impl Store {
-    /// That of a mesh.
-    ///
-    /// # Panics
-    /// If the mesh has none.
     pub async fn of(mesh: &TestMesh) -> Self {
         let url = mesh.mesh.state().redis.expect("the mesh has a Redis");
         Self(Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap())
     }
 
-    /// What it answers to a command.
     pub async fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
         cmd(words[0]).arg(&words[1..]).query_async(&mut self.0).await.unwrap()
     }
 
-    /// All keys of a pattern.
     pub async fn keys(&mut self, pattern: &str) -> BTreeSet<String> {
         self.ask(&["KEYS", pattern]).await
     }

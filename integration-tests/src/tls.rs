@@ -17,25 +17,16 @@ use crate::TestMesh;
 
 /// The files of a certificate for `localhost` that nobody but itself has signed.
 pub struct Certificate {
-    /// The certificate, PEM.
     pub path: PathBuf,
-    /// Its key, PEM.
     pub key: PathBuf,
 }
 
 impl Certificate {
-    /// Makes one in `folder`.
-    ///
-    /// # Panics
-    /// If there is no openssl.
     pub fn new(folder: &Path, name: &str) -> Self {
         Self::lasting(folder, name, 2)
     }
 
     /// The same for one that ends in so many days.
-    ///
-    /// # Panics
-    /// If there is no openssl.
     pub fn lasting(folder: &Path, name: &str, days: u32) -> Self {
         let (path, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
         let made = Command::new("openssl")
@@ -52,7 +43,6 @@ impl Certificate {
         Self { path, key }
     }
 
-    /// Flags for a server that is to show it.
     pub fn flags(&self) -> Vec<String> {
         vec![format!("--tls-cert={}", self.path.display()), format!("--tls-key={}", self.key.display())]
     }
@@ -63,7 +53,6 @@ impl Certificate {
         std::fs::copy(&other.path, &self.path).unwrap();
     }
 
-    /// What a client goes by that trusts nothing but this.
     pub fn trusted(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(&self.path).unwrap()).unwrap();
@@ -91,19 +80,12 @@ impl Certificate {
 
 /// A mesh whose balancer shows a certificate.
 pub struct SecureMesh {
-    /// The mesh.
     pub mesh: TestMesh,
-    /// What is shown.
     pub certificate: Certificate,
-    /// Where its files are, and further ones may be.
     pub folder: TempDir,
 }
 
 impl SecureMesh {
-    /// Starts one with so many nodes, and a certificate that ends in so many days.
-    ///
-    /// # Panics
-    /// If it does not start.
     pub async fn start(nodes: u32, days: u32, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certificate = Certificate::lasting(folder.path(), "first", days);

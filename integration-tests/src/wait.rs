@@ -8,9 +8,6 @@ use tokio::time::{Instant, sleep};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Looks until `look` finds something, and returns that.
-///
-/// # Panics
-/// If nothing is found within `limit`: names what was waited for.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     limit: Duration,
@@ -27,9 +24,6 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
 }
 
 /// Looks for all of `time` whether something stays as it is.
-///
-/// # Panics
-/// If it does not: names what should have stayed.
 pub async fn stays<F: Future<Output = bool>>(what: &str, time: Duration, mut look: impl FnMut() -> F) {
     let start = Instant::now();
     while start.elapsed() < time {

@@ -54,9 +54,6 @@ impl Asked {
 }
 
 /// All rights that the Roles among these objects give.
-///
-/// # Panics
-/// If there is no Role, if there is a ClusterRole, or if a rule has more to it than groups, resources and verbs.
 pub fn rights(objects: &[Value]) -> BTreeSet<String> {
     let roles: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Role").collect();
     assert!(!roles.is_empty(), "no Role");

@@ -144,9 +144,6 @@ impl ApiServer {
     }
 
     /// Deletes a slice.
-    ///
-    /// # Panics
-    /// If there is none.
     pub fn delete(&self, namespace: &str, name: &str) {
         self.shared.change(|state| state.store.delete(namespace, name));
     }

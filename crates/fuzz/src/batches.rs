@@ -9,9 +9,6 @@ use signaling_wire::Incarnation;
 use signaling_wire::forward::{self, Item};
 
 /// Any bytes, as the body of a forward.
-///
-/// # Panics
-/// If an item that was read is written longer than it came, or the node does not survive it.
 pub fn batches(data: &[u8]) {
     let mut bytes = data;
     if forward::open(&mut bytes).is_ok() {

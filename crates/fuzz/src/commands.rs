@@ -38,9 +38,6 @@ const SAID: [&str; 11] = [
 ];
 
 /// Lines: the first byte says which of three clients says the rest; `~` lets a quarter of a second pass.
-///
-/// # Panics
-/// If a frame has no fate in the end, or two; a client is told what is no message of ours; or a room has more members than it may.
 pub fn commands(data: &[u8]) {
     let Some(mut stage) = Stage::new() else { return };
     for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {

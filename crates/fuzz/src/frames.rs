@@ -5,9 +5,6 @@ use signaling_core::ws::{Decoder, Event, Limits, Violation};
 const LIMITS: Limits = Limits { max_message_bytes: 1024, max_fragments: 8, binary: true };
 
 /// The first byte says how the rest is cut. All ways of cutting it must be read as the same events and the same violation.
-///
-/// # Panics
-/// If they are not, or a message is over its limit.
 pub fn frames(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let whole = read(bytes, bytes.len().max(1));

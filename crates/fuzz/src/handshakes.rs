@@ -6,9 +6,6 @@ use signaling_edge::shell::fuzzing;
 use signaling_protocol::limits;
 
 /// Lines: the first is the query, the others are headers. As a parser of HTTP would hand them on. Or a PROXY header of version 2.
-///
-/// # Panics
-/// If what is let in is not what RFC 6455 asks for.
 pub fn handshakes(data: &[u8]) {
     if let Some((client, length)) = fuzzing::proxy_header(data) {
         assert_eq!(client.ip(), client.ip().to_canonical());

@@ -5,9 +5,6 @@ use signaling_protocol::client::{self, ClientMessage, EdgeMessage};
 use signaling_protocol::server::write_signal;
 
 /// Any text.
-///
-/// # Panics
-/// If edge and node read it differently, or what is passed on is not the JSON that was sent.
 pub fn messages(text: &[u8]) {
     let parsed = client::parse(text);
     let names = client::names(text);

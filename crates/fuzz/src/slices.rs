@@ -7,9 +7,6 @@ use signaling_discovery::kubernetes::fuzzing::Listener;
 const MAX_LINES: usize = 100;
 
 /// Lines: a list of slices, or an event of a watch, each as JSON; an empty line lets a second pass.
-///
-/// # Panics
-/// If a server is shown twice, the same line again changes anything, or somebody is a member whom no slice has shown there.
 pub fn slices(data: &[u8]) {
     let (mut listener, mut seen) = (Listener::default(), Vec::new());
     for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {

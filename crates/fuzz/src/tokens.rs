@@ -19,9 +19,6 @@ const ALGORITHMS: [TokenAlgorithm; 4] =
     [TokenAlgorithm::Hs256, TokenAlgorithm::EdDsa, TokenAlgorithm::Es256, TokenAlgorithm::Rs256];
 
 /// The first line is a token's header and the second its claims, which are signed by whoever may; what follows is a file of keys.
-///
-/// # Panics
-/// If a token is taken that nobody has signed, or that does not say what it must.
 pub fn tokens(data: &[u8]) {
     let (Ok(alice), Ok(tokens)) = (ClientId::new("alice"), Tokens::new(&rules(TokenAlgorithm::Hs256), SECRET)) else {
         return;

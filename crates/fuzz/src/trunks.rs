@@ -5,9 +5,6 @@ use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{ToEdge, ToNode};
 
 /// The first byte says which end reads the rest; 2: it is a grant alone.
-///
-/// # Panics
-/// If a frame that was read is written and read as another, or takes no bytes.
 pub fn trunks(data: &[u8]) {
     match data.split_first() {
         Some((0, bytes)) => run(bytes, ToNode::take, ToNode::append),

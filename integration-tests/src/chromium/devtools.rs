@@ -34,16 +34,12 @@ impl Devtools {
     }
 
     /// Gives a command to the browser, or to the page of a session, and returns the answer.
-    ///
-    /// # Panics
-    /// If the browser refuses it, or does not answer.
     pub(super) async fn call(&self, session: Option<&str>, method: &str, params: Value) -> Value {
         let mut link = self.0.lock().await;
         let answer = timeout(ANSWER_WITHIN, link.call(session, method, params)).await;
         answer.unwrap_or_else(|_| panic!("Chromium does not answer {method}"))
     }
 
-    /// The errors that the session's page has met so far.
     pub(super) async fn complaints(&self, session: &str) -> Vec<String> {
         let link = self.0.lock().await;
         link.complaints.iter().filter(|it| it.session == session).map(|it| it.text.clone()).collect()

@@ -61,10 +61,6 @@ impl<'a> Page<'a> {
         page
     }
 
-    /// What a JavaScript expression comes to.
-    ///
-    /// # Panics
-    /// If it throws.
     pub async fn evaluate(&self, expression: &str) -> Value {
         // Without a gesture of its user a page opens no other.
         let params =
@@ -80,10 +76,6 @@ impl<'a> Page<'a> {
         self.evaluate(&last).await.as_str().map(str::to_owned)
     }
 
-    /// Waits until the last element that matches has this text.
-    ///
-    /// # Panics
-    /// If it does not come to that within `limit`; a picture of the page is kept then.
     pub async fn shows(&self, selector: &str, text: &str, limit: Duration) {
         let look = || async { (self.text(selector).await.as_deref() == Some(text)).then_some(()) };
         let what = format!("{} to show {text:?} as {selector}", self.name);
@@ -94,10 +86,6 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Waits until a JavaScript expression is true of the page.
-    ///
-    /// # Panics
-    /// If it does not come to that within `limit`; a picture of the page is kept then.
     pub async fn comes_to(&self, expression: &str, limit: Duration) {
         let look = || async { (self.evaluate(expression).await == json!(true)).then_some(()) };
         let what = format!("{} to come to {expression}", self.name);
@@ -107,18 +95,15 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// How many of its data channels have ended so far.
     pub async fn ended_channels(&self) -> u64 {
         self.evaluate("window.endedChannels").await.as_u64().unwrap()
     }
 
-    /// The messages of this type that its sockets have received since it was loaded.
     pub async fn received(&self, kind: &str) -> Vec<Value> {
         let all = self.evaluate("window.receivedMessages").await;
         all.as_array().unwrap().iter().filter(|message| message["type"] == kind).cloned().collect()
     }
 
-    /// Loads it anew, as its user would.
     pub async fn reload(&self) {
         self.call("Page.reload", json!({})).await;
         // Of the page before, nothing is to be taken for the new one.
@@ -127,16 +112,12 @@ impl<'a> Page<'a> {
         self.comes_to(is_new, RELOADED_WITHIN).await;
     }
 
-    /// Closes it, as its user would.
     pub async fn close(self) {
         self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target })).await;
     }
 
     /// Presses and releases the mouse over an element, and sees that it has been clicked: it may move away under the mouse, and its
     /// user would try again.
-    ///
-    /// # Panics
-    /// If there is none, or something else is where it ought to be.
     pub async fn click(&self, selector: &str) {
         for _ in 0..CLICKS {
             let at = self.where_it_rests(selector).await;
@@ -180,13 +161,11 @@ impl<'a> Page<'a> {
         at
     }
 
-    /// Clicks into a field and types.
     pub async fn type_into(&self, selector: &str, text: &str) {
         self.click(selector).await;
         self.call("Input.insertText", json!({ "text": text })).await;
     }
 
-    /// The errors in the page's console so far.
     pub async fn complaints(&self) -> Vec<String> {
         // Events come before the answer to a later command.
         self.evaluate("0").await;

@@ -12,32 +12,22 @@ pub struct Seen {
     room_by_name: BTreeMap<String, RoomSeen>,
     /// The `ack` or `error` to each request, by its `id`.
     pub answer_by_request: BTreeMap<u64, Value>,
-    /// All `joined`, in order.
     pub states: Vec<Value>,
-    /// All `broadcast`, in order.
     pub broadcasts: Vec<Value>,
-    /// All `signal`, in order.
     pub signals: Vec<Value>,
-    /// How its socket ended.
     pub closed: Option<String>,
 }
 
 /// What it was told of one room.
 #[derive(Clone, Debug, Default)]
 pub struct RoomSeen {
-    /// Where it stands itself.
     pub standing: Standing,
-    /// Who is in the room, with what each shows.
     pub members: BTreeMap<String, Value>,
-    /// The room's version.
     pub version: u64,
     /// Who was shown as leaving, or was no longer there when the whole state came.
     pub departures: Vec<Departure>,
-    /// Who was shown as joining after this client, by the name.
     pub arrivals: Vec<(Instant, String)>,
-    /// Each `waiting`, in order.
     pub waits: Vec<(Instant, Standing)>,
-    /// Each own `left`, by reason.
     pub put_out: Vec<String>,
     /// What makes no sense: somebody comes who is there, or goes who is not; a version falls.
     pub faults: Vec<String>,
@@ -46,40 +36,29 @@ pub struct RoomSeen {
 /// Where a client stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// Neither in the room nor in line.
     #[default]
     Out,
-    /// In the line.
     Waiting {
-        /// How many are in front.
         ahead: u64,
-        /// How many stand in line.
         queue_length: u64,
     },
-    /// In the room.
     Member,
 }
 
 /// Somebody left a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When this was heard.
     pub at: Instant,
-    /// Who.
     pub who: String,
     /// `left`, `expired`, or `unlisted` where the whole state came without this member.
     pub reason: String,
 }
 
 impl Seen {
-    /// By a client of this name.
-    #[must_use]
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
 
-    /// What it was told of a room.
-    #[must_use]
     pub fn room(&self, room: &str) -> RoomSeen {
         self.room_by_name.get(room).cloned().unwrap_or_default()
     }
@@ -90,7 +69,6 @@ impl Seen {
         faults.map(|(room, fault)| format!("{} in {room}: {fault}", self.id))
     }
 
-    /// A message has come.
     pub fn heard(&mut self, at: Instant, message: Value) {
         let kind = message["type"].as_str().unwrap_or_default();
         if let (Some(request), "ack" | "error") = (message["id"].as_u64(), kind) {

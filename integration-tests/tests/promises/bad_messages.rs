@@ -50,40 +50,24 @@ fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
     vec![
         (String::new(), None, "no JSON object"),
         ("hello".into(), None, "no JSON object"),
-        ("[1]".into(), None, "no JSON object"),
-        ("null".into(), None, "no JSON object"),
         (r#"["signal","bob",null,null,null,1]"#.into(), None, "no JSON object"),
         ("{".into(), None, "EOF"),
         (r#"{"type":"ping"} {}"#.into(), None, "trailing"),
-        (r#"{"type":"ping",}"#.into(), None, "not a message"),
         ("{}".into(), None, "type"),
         (r#"{"type":5}"#.into(), None, "string"),
-        (r#"{"type":null}"#.into(), None, "string"),
         (r#"{"type":"nonsense","id":7}"#.into(), Some(7), "nonsense"),
-        (r#"{"type":"SIGNAL","to":"bob","data":1}"#.into(), None, "SIGNAL"),
         (format!(r#"{{"type":"{}"}}"#, "x".repeat(10_000)), None, "unknown"),
         (signal(r#""to":"bob","id":8"#), Some(8), "`data`"),
         (signal(r#""data":1,"id":9"#), Some(9), "`to`"),
-        (signal(r#""to":null,"data":1,"id":9"#), Some(9), "`to`"),
         (signal(r#""to":7,"data":1"#), None, "string"),
-        (signal(r#""to":["bob"],"data":1"#), None, "string"),
         (signal(r#""to":"bob","to":"eve","data":1"#), None, "duplicate"),
-        (r#"{"type":"signal","type":"ping","to":"bob","data":1}"#.into(), None, "duplicate"),
-        (signal(r#""to":"bob","data":1,"data":2"#), None, "duplicate"),
         (id("0"), None, "`id`"),
         (id("9007199254740992"), None, "`id`"),
-        (id("18446744073709551616"), None, "not a message"),
-        (id("-1"), None, "not a message"),
-        (id("1.5"), None, "not a message"),
         (id(r#""7""#), None, "not a message"),
         (to(""), Some(11), "`to`"),
-        (to("a b"), Some(11), "`to`"),
         (to("böb"), Some(11), "`to`"),
-        (to(r"b\u0000b"), Some(11), "`to`"),
         (to(r"\ud800"), None, "not a message"),
-        (to(&"a".repeat(129)), Some(11), "`to`"),
         (signal(r#""to":"bob","data":1,"ttl_ms":-1"#), None, "not a message"),
-        (signal(r#""to":"bob","data":1,"ttl_ms":"1""#), None, "not a message"),
         (signal(&format!(r#""to":"bob","data":{}"#, "[".repeat(20_000))), None, "not a message"),
         (r#"{"type":"join","id":3}"#.into(), Some(3), "`room`"),
         (r#"{"type":"received"}"#.into(), None, "`n`"),
@@ -167,65 +151,24 @@ async fn a_broken_frame_closes_the_socket_with_its_code_is_counted_and_disturbs_
 }
 
 fn broken_frames() -> Vec<(&'static str, Vec<u8>, u16)> {
-    let join = |frames: &[Vec<u8>]| frames.concat();
     let unmasked = |first: u8, payload: &[u8]| [&[first, u8::try_from(payload.len()).unwrap()], payload].concat();
     let close = |code: u16| frame(CLOSE, &code.to_be_bytes());
     let too_big = u64::try_from(MAX_MESSAGE_BYTES).unwrap() + 1;
-    let long_form = [&[TEXT, 0x80 | 126, 0, 5][..], b"\0\0\0\0hello"].concat();
     let mut fragments = vec![frame(OPENING, b"x")];
     fragments.extend((1..=64).map(|_| frame(CONTINUATION, b"x")));
     vec![
         ("a binary message", frame(BINARY, b"{}"), 1003),
-        ("the header alone of a binary message", header(BINARY, 5), 1003),
         ("the header alone of a message one byte too long", header(TEXT, too_big), 1009),
-        ("the header alone of a message of 2^62 bytes", header(TEXT, 1 << 62), 1009),
         ("the header alone of a message of 2^64 - 1 bytes", header(TEXT, u64::MAX), 1009),
-        (
-            "fragments that are too long together, the last by its header alone",
-            join(&[frame(OPENING, &[b'x'; MAX_MESSAGE_BYTES]), header(LAST_CONTINUATION, 1)]),
-            1009,
-        ),
         ("a text that is not UTF-8", frame(TEXT, b"{\"\xff\"}"), 1007),
-        ("a text cut inside a character", frame(TEXT, b"\xc3"), 1007),
-        ("a fragment that is not UTF-8", frame(OPENING, b"\xff"), 1007),
         ("a close reason that is not UTF-8", frame(CLOSE, b"\x03\xe8\xff"), 1007),
         ("an unmasked text", unmasked(TEXT, b"{}"), 1002),
-        ("an unmasked ping", unmasked(PING, b""), 1002),
         ("a compressed text", frame(TEXT | 0x40, b"{}"), 1002),
-        ("the second reserved bit", frame(TEXT | 0x20, b"{}"), 1002),
-        ("the third reserved bit", frame(PING | 0x10, b""), 1002),
-        ("opcode 3", frame(0x83, b""), 1002),
-        ("opcode 11", frame(0x8b, b""), 1002),
-        ("a ping of 126 bytes", frame(PING, &[b'x'; 126]), 1002),
         ("a fragmented ping", frame(PING & 0x0f, b"x"), 1002),
         ("a continuation of nothing", frame(LAST_CONTINUATION, b"x"), 1002),
-        ("a message inside another", join(&[frame(OPENING, b"x"), frame(TEXT, b"{}")]), 1002),
-        ("a length not in its shortest form", long_form, 1002),
-        ("a close body of one byte", frame(CLOSE, b"\x03"), 1002),
-        ("close code 999", close(999), 1002),
         ("close code 1005", close(1005), 1002),
-        ("close code 1006", close(1006), 1002),
-        ("close code 2999", close(2999), 1002),
-        ("close code 5000", close(5000), 1002),
-        ("65 fragments", join(&fragments), 1008),
+        ("65 fragments", fragments.concat(), 1008),
     ]
-}
-
-#[tokio::test]
-async fn a_message_of_the_longest_length_in_as_many_fragments_as_allowed_arrives() {
-    let mesh = small_messages().await;
-    let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
-    let (front, back) = (r#"{"type":"signal","to":"alice","id":1,"data":""#, r#""}"#);
-    let text = format!("{front}{}{back}", "x".repeat(MAX_MESSAGE_BYTES - front.len() - back.len()));
-    let pieces: Vec<_> = text.as_bytes().chunks(MAX_MESSAGE_BYTES / 64).collect();
-    assert_eq!(pieces.len(), 64);
-    for (n, piece) in pieces.iter().enumerate() {
-        let first = if n == 0 { OPENING } else { CONTINUATION } | if n == 63 { 0x80 } else { 0 };
-        alice.send(&frame(first, piece)).await;
-        alice.send(&frame(PING, b"between")).await;
-    }
-    assert_eq!(alice.message().await["data"].as_str().unwrap().len(), MAX_MESSAGE_BYTES - front.len() - back.len());
-    assert_eq!(alice.message().await, json!({ "type": "ack", "id": 1 }));
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ async fn two_browsers_find_each_other_only_while_their_nodes_do() {
 #[tokio::test]
 async fn a_call_goes_on_while_its_balancer_and_a_node_are_killed_and_who_comes_later_meets_both() {
     let Some((browser, mesh)) = start(|_| {}).await else { return };
-    let _control = mesh.serve_control();
+    let _control = mesh.serve_control().await;
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let ada_page = enter(&browser, &mesh, &ada).await;
     let bob_page = enter(&browser, &mesh, &bob).await;

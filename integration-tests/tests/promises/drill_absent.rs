@@ -148,7 +148,8 @@ async fn who_never_comes_is_reported_after_a_hold_time_that_was_set() {
 
     let error = next_of(&mut sender, "error").await;
 
-    assert_eq!((&error["code"], &error["id"]), (&json!("recipient_unavailable"), &json!(1)));
+    let unavailable = (&json!("recipient_unavailable"), &json!(1), &json!("nobody"));
+    assert_eq!((&error["code"], &error["id"], &error["to"]), unavailable);
     assert!(sent.elapsed() >= Duration::from_millis(1_500), "too early: {:?}", sent.elapsed());
     assert!(sent.elapsed() < Duration::from_millis(6_500), "too late: {:?}", sent.elapsed());
 }

@@ -37,8 +37,7 @@ async fn every_alert_fires_on_its_fault_and_its_runbook_ends_it() {
     let servers = [servers(&main, ""), servers(&second.mesh, "second-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
     let (ward, outskirts) = (Desk::new(&prometheus, &main), Desk::new(&prometheus, &second.mesh));
-    let _control = main.serve_control();
-    ward.can_act().await;
+    let _control = main.serve_control().await;
 
     tokio::join!(
         async {
@@ -128,11 +127,6 @@ impl<'a> Desk<'a> {
 }
 
 impl Desk<'_> {
-    async fn can_act(&self) {
-        let socket = self.mesh.dir.path().join("control.sock");
-        eventually("the control socket", SEEN_WITHIN, || async { socket.exists().then_some(()) }).await;
-    }
-
     fn internal(&self, id: &str) -> String {
         let servers = servers(self.mesh, "");
         servers.into_iter().find(|(server, _)| server == id).map(|(_, internal)| internal).unwrap()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use signaling_client::{Client, Event, Events, Options, SavedSession};
 use signaling_integration_tests::drill::go_on;
 use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::namespace::{Place, Silence, enter};
+use signaling_integration_tests::namespace::{Parting, Place, enter};
 use signaling_integration_tests::{TestMesh, eventually};
 use signaling_load::raise_descriptor_limit;
 use tokio::sync::watch;
@@ -60,7 +60,7 @@ async fn drill(has_namespace: bool) {
     all_are_connected(&mesh).await;
 
     if has_namespace {
-        let silence = Silence::of_clients(&mesh.mesh.state().balancers);
+        let silence = Parting::of_clients(&mesh.mesh.state().balancers);
         go_on(CUT).await;
         assert!(silence.dropped() > 0, "no packet was dropped");
         drop(silence);

@@ -96,15 +96,3 @@ async fn what_finds_no_room_to_wait_is_said_again_until_its_recipient_comes() {
         }
     }
 }
-
-#[tokio::test]
-async fn who_never_comes_is_reported_after_the_hold_time() {
-    let mesh = TestMesh::with(|options| options.node_args = vec!["--hold-ms=300".to_owned()]).await;
-    let mut alice = Peer::connect(&mesh.url(), "alice").await;
-    alice.signal("nobody", json!(1), Some(5)).await;
-    let error = alice.recv().await;
-    assert_eq!(
-        (&error["code"], &error["id"], &error["to"]),
-        (&json!("recipient_unavailable"), &json!(5), &json!("nobody"))
-    );
-}

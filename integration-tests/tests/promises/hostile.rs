@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::iter;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
@@ -27,26 +28,11 @@ async fn refused(mesh: &TestMesh, reason: &str) -> f64 {
 fn odd_targets() -> Vec<(String, u16, &'static str)> {
     let target = |target: &str| Head::upgrade(target).text();
     let line = |line: &str| format!("{line}\r\n{}", Head::upgrade("/").text().split_once("\r\n").unwrap().1);
-    let absent = [
-        "//v1/connect?client_id=a",
-        "/v1//connect?client_id=a",
-        "/v1/../v1/connect?client_id=a",
-        "/./v1/connect?client_id=a",
-        "/v1/connect/?client_id=a",
-        "/v1/connect/..?client_id=a",
-        "/v1/connect%2f?client_id=a",
-        "/v1%2fconnect?client_id=a",
-        "/%76%31/connect?client_id=a",
-        "/V1/CONNECT?client_id=a",
-        "/v1/connect;x?client_id=a",
-        "/v1/connect%00?client_id=a",
-        "/v1\\connect?client_id=a",
-        "/internal/v1/trunk",
-        "/v1/connect/../../internal/v1/trunk",
-        "/..%2finternal%2fv1%2ftrunk",
-        "/../../../../etc/passwd",
-    ];
-    let mut odd: Vec<_> = absent.iter().map(|path| (target(path), 404, "not_found")).collect();
+    let absent = "//v1/connect? /v1//connect? /v1/../v1/connect? /./v1/connect? /v1/connect/? /v1/connect/..? \
+        /v1/connect%2f? /v1%2fconnect? /%76%31/connect? /V1/CONNECT? /v1/connect;x? /v1/connect%00? /v1\\connect? \
+        /internal/v1/trunk? /v1/connect/../../internal/v1/trunk? /..%2finternal%2fv1%2ftrunk? /../../../../etc/passwd?";
+    let absent = absent.split(' ').map(|path| target(&format!("{path}client_id=a")));
+    let mut odd: Vec<_> = absent.map(|request| (request, 404, "not_found")).collect();
     odd.extend([
         (line("OPTIONS * HTTP/1.1"), 404, "not_found"),
         (line("CONNECT 127.0.0.1:6379 HTTP/1.1"), 404, "not_found"),
@@ -90,94 +76,24 @@ async fn odd_targets_lead_nowhere_and_are_counted() {
     );
 }
 
-/// What an outsider may look for.
-const NAMES: &[&str] = &[
-    "",
-    "admin",
-    "admin/drain",
-    "admin/rooms",
-    "admin/undrain",
-    "api",
-    "app.js",
-    "buttons",
-    "camera.js",
-    "client.js",
-    "config",
-    "connect",
-    "control",
-    "debug",
-    "debug/pprof",
-    "demo",
-    "demo/kill",
-    "demo/mesh",
-    "demo/scale",
-    "env",
-    "explain.js",
-    "favicon.ico",
-    "graphql",
-    "health",
-    "healthz",
-    "icon.svg",
-    "identity.js",
-    "index.html",
-    "internal",
-    "internal/v1",
-    "internal/v1/forward",
-    "internal/v1/trunk",
-    "livez",
-    "login",
-    "mesh",
-    "mesh.js",
-    "mesh.json",
-    "mesh.secret",
-    "metrics",
-    "nodes",
-    "pattern.js",
-    "peer.js",
-    "ping",
-    "readyz",
-    "robots.txt",
-    "room.js",
-    "rooms",
-    "server-status",
-    "state",
-    "static",
-    "status",
-    "style.css",
-    "tiles.js",
-    "trunk",
-    "v1",
-    "v1/connect",
-    "v1/rooms",
-    "v2/connect",
-    "version",
-    "view.js",
-    "ws",
-    ".env",
-    ".git/config",
-    ".well-known/security.txt",
-];
+/// What an outsider may look for beside the root.
+const NAMES: &str = "\
+    admin admin/drain admin/rooms admin/undrain api app.js buttons camera.js client.js config \
+    connect control debug debug/pprof demo demo/kill demo/mesh demo/scale env explain.js \
+    favicon.ico graphql health healthz icon.svg identity.js index.html internal internal/v1 \
+    internal/v1/forward internal/v1/trunk livez login mesh mesh.js mesh.json mesh.secret \
+    metrics nodes pattern.js peer.js ping readyz robots.txt room.js rooms server-status state \
+    static status style.css tiles.js trunk v1 v1/connect v1/rooms v2/connect version view.js \
+    ws .env .git/config .well-known/security.txt";
 
-/// What pages of the demo are made of.
-const DEMO: [&str; 11] = [
-    "",
-    "app.js",
-    "camera.js",
-    "explain.js",
-    "icon.svg",
-    "identity.js",
-    "mesh.js",
-    "pattern.js",
-    "style.css",
-    "tiles.js",
-    "view.js",
-];
+/// What pages of the demo are made of, beside the root.
+const DEMO: &str = "app.js camera.js explain.js icon.svg identity.js mesh.js pattern.js style.css tiles.js view.js";
 
 /// Looks for each of them by each method: there are these files alone, and the address of buttons where there are any. Returns how many
 /// requests were refused.
 async fn look_round(address: &str, files: &[&str], has_buttons: bool) -> usize {
     let mut refused = 0;
-    for &name in NAMES {
+    for name in iter::once("").chain(NAMES.split(' ')) {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"] {
             let request = Head::get(&format!("/{name}")).method(method).with("Content-Length", "0");
             let request = request.with("Connection", "close").text();
@@ -219,7 +135,8 @@ async fn an_outsider_finds_the_documented_endpoints_alone() {
 #[tokio::test]
 async fn with_the_demo_an_outsider_finds_its_page_too_and_buttons_that_refuse_strangers() {
     let mesh = TestMesh::with_flags(1, &["--demo"]).await;
-    let refused = look_round(&mesh.address(), &[&SDK[..], &DEMO[..]].concat(), true).await;
+    let files: Vec<_> = iter::once("").chain(SDK).chain(DEMO.split(' ')).collect();
+    let refused = look_round(&mesh.address(), &files, true).await;
     becomes(&mesh.mesh.state().balancers[0].internal, "signaling_refused_connects_total", refused).await;
     // A page of another origin would have to be allowed to ask, and is not believed.
     let foreign = |method: &str| Head::get("/demo/mesh").method(method).with("Origin", "https://evil.example");

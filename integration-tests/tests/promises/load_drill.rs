@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use serde_json::json;
-use signaling_integration_tests::load::{ControlledMesh, mesh_load};
+use signaling_integration_tests::TestMesh;
+use signaling_integration_tests::load::mesh_load;
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn clients_come_back_to_a_balancer_that_was_away() {
-    let mesh = ControlledMesh::start().await;
+    let (mesh, _control) = controlled_mesh().await;
     let (page, script) = (mesh.dir.path().join("drill.html"), mesh.dir.path().join("script.json"));
     std::fs::write(&script, r#"[{"at": 1, "action": "kill balancer-0"}]"#).unwrap();
     let (html, script) = (format!("--html={}", page.display()), format!("--script={}", script.display()));
@@ -25,7 +29,7 @@ async fn clients_come_back_to_a_balancer_that_was_away() {
 
 #[tokio::test]
 async fn a_thousand_clients_cut_at_once_spread_their_returns() {
-    let mesh = ControlledMesh::start().await;
+    let (mesh, _control) = controlled_mesh().await;
     let load = ["drill", "--clients=1000", "--rate=100", "--warmup=0", "--seconds=6", "--act=1 cut 100%"];
 
     let run = mesh_load(&mesh.dir, &load).await;
@@ -39,7 +43,7 @@ async fn a_thousand_clients_cut_at_once_spread_their_returns() {
 
 #[tokio::test]
 async fn sockets_stay_open_while_nodes_join_and_leave() {
-    let mesh = ControlledMesh::start().await;
+    let (mesh, _control) = controlled_mesh().await;
     let load = ["drill", "--clients=100", "--rate=500", "--warmup=0", "--seconds=7"];
 
     let run = mesh_load(&mesh.dir, &[&load[..], &["--act=1 scale 4", "--act=3 kill node-1"]].concat()).await;
@@ -48,4 +52,11 @@ async fn sockets_stay_open_while_nodes_join_and_leave() {
     let acts = &run.report["acts"];
     assert!(acts[0]["handoffs"].as_u64() > Some(0) && acts[1]["moved"].as_u64() > Some(0), "{acts}");
     assert_eq!(run.report["closed"], json!({}));
+}
+
+/// A mesh with a control socket. Discovery soon forgets a killed server, so that its restart is not late.
+async fn controlled_mesh() -> (TestMesh, JoinSet<()>) {
+    let mesh = TestMesh::with(|options| options.notice = Duration::from_millis(200)).await;
+    let control = mesh.serve_control().await;
+    (mesh, control)
 }
