@@ -19,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{Span, debug, info, info_span, warn};
 
 use crate::carrier::{Carrier, Told};
-use crate::metrics::{self, BalancerMetrics};
+use crate::metrics::{self, METRICS, OpenFailure};
 use crate::trunks::Trunks;
 
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -95,7 +95,6 @@ impl Follower {
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
         let mut openers = Openers::default();
-        let metrics = BalancerMetrics::new();
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -116,7 +115,7 @@ impl Follower {
                             this.rearranged();
                         }
                         this.edge.with_core(|core| this.trunks.look(Instant::now(), core));
-                        this.trunks.with(|state| metrics.publish(state));
+                        this.trunks.with(|state| metrics::publish(state));
                     }
                 }
             }
@@ -153,7 +152,7 @@ impl Follower {
                     }
                 }
                 Ok(Err(error)) => {
-                    metrics::open_failed(true);
+                    METRICS.open_failures.of(OpenFailure::Refused).inc();
                     if backoff == FIRST_BACKOFF {
                         warn!(parent: &span, %error, "cannot open a trunk");
                     } else {
@@ -161,7 +160,7 @@ impl Follower {
                     }
                 }
                 Err(_) => {
-                    metrics::open_failed(false);
+                    METRICS.open_failures.of(OpenFailure::Timeout).inc();
                     debug!(parent: &span, "opening a trunk took too long");
                 }
             }

@@ -13,7 +13,7 @@ use signaling_server::http::{HttpLimits, from_router, not_found, serve_connectio
 use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, dashboard, health, limits};
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tracing::info;
 
@@ -32,12 +32,12 @@ const MAX_ANSWER_BYTES: usize = 512 * 1024;
 ///
 /// # Errors
 /// If it cannot start: an address is taken, or the system refuses something it needs.
-pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     // As a task of its own it is not looked at each time that any other has something to do.
-    LocalSet::new().run_until(async { spawn_local(serve(config, telemetry, shutdown)).await? }).await
+    LocalSet::new().run_until(async { spawn_local(serve(config, shutdown)).await? }).await
 }
 
-async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal).context("--internal")?;
@@ -75,7 +75,7 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let between_servers = operator::between_servers().on(desk.clone());
     let operators = operator::routes().on(desk).and(switch.routes());
     let own_hosts = config.common.own_hosts(internal.local_addr());
-    let router = health::router(health.clone(), telemetry.clone())
+    let router = health::router(health.clone())
         .merge(load_report.router(secrets.clone()))
         .merge(admin::between_servers(between_servers, secrets))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
@@ -84,7 +84,7 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let mut tasks = JoinSet::new();
     let internal_port = internal.local_addr().port();
     tasks.spawn_local(serve_internal(internal, router));
-    tasks.spawn_local(telemetry.watch_event_loop());
+    tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
     tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone(), status }));
     tasks.spawn_local(config.edge.identity.clone().follow());

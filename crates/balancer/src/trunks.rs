@@ -12,7 +12,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tracing::info;
 
 use crate::carrier::Carrier;
-use crate::metrics;
 use signaling_core::balancer::moves::{Moves, Rearranged};
 use signaling_core::balancer::placement::Placement;
 
@@ -127,7 +126,6 @@ impl Trunks {
                     self.with(|State { placement, moves, .. }| moves.turn(Instant::now(), placement, core))
                 });
                 if let Some(Rearranged { clients, took }) = over {
-                    metrics::rearranged(took);
                     info!(clients, ms = took.as_millis(), "clients were handed off to their new owners");
                 }
             }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use signaling_metrics::Publish;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::metrics::Metrics;
+use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::trouble::Troubles;
 use crate::verdict::{Verdict, judge};
 use crate::{Subject, Trouble};
@@ -27,23 +28,24 @@ pub(crate) struct Publisher {
     views: watch::Sender<Arc<View>>,
     heard: watch::Sender<bool>,
     freshness: Freshness,
-    metrics: Metrics,
+    /// `None` unless the source names nodes.
+    metrics: Option<&'static DiscoveryMetrics>,
     /// What has been wrong since all was well, so that each kind is logged once: two may take turns for ever.
     troubles: Troubles,
 }
 
 impl Publisher {
     pub(crate) fn new(source: String, subject: Subject) -> Self {
-        let metrics = Metrics::register(subject);
-        metrics.published(&View::default());
-        Self {
+        let publisher = Self {
             source,
             views: watch::Sender::new(Arc::default()),
             heard: watch::Sender::new(false),
             freshness: Freshness::start(),
-            metrics,
+            metrics: (subject == Subject::Nodes).then(|| &*METRICS),
             troubles: Troubles::default(),
-        }
+        };
+        publisher.count(0);
+        publisher
     }
 
     pub(crate) fn views(&self) -> watch::Sender<Arc<View>> {
@@ -83,7 +85,7 @@ impl Publisher {
             hash = format!("{:016x}", view.hash()),
             "the view has changed"
         );
-        self.metrics.published(&view);
+        self.count(view.len());
         self.views.send_replace(Arc::new(view));
     }
 
@@ -107,7 +109,9 @@ impl Publisher {
 
     /// The source could not be read, which may be over at once.
     pub(crate) fn missed(&self) {
-        self.metrics.failed();
+        if let Some(metrics) = self.metrics {
+            metrics.failures.inc();
+        }
     }
 
     /// The source cannot be read, or not be believed.
@@ -126,7 +130,16 @@ impl Publisher {
 
     /// Shows the age of the view.
     pub(crate) fn aged(&self) {
-        self.metrics.aged(self.freshness.age());
+        if let Some(metrics) = self.metrics {
+            metrics.age.set(self.freshness.age().as_secs_f64());
+        }
+    }
+
+    fn count(&self, nodes: usize) {
+        if let Some(metrics) = self.metrics {
+            metrics.nodes.publish(nodes as u64);
+            metrics.changes.inc();
+        }
     }
 }
 

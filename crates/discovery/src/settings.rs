@@ -12,7 +12,7 @@ pub enum Subject {
     /// The nodes of the mesh: one that is not ready does not serve.
     #[default]
     Nodes,
-    /// Servers that ask each other how they are, ready or not. Their metrics have `peer` in their names.
+    /// Servers that ask each other how they are, ready or not. They have no metrics.
     Peers,
 }
 

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use metrics_exporter_prometheus::PrometheusBuilder;
 use signaling_discovery::{Discovery, Source, watch};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
@@ -74,23 +73,20 @@ async fn a_source_that_reads_well_stays_young_without_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_say_how_large_the_view_is_and_how_often_reading_failed() {
-    let recorder = PrometheusBuilder::new().build_recorder();
-    let metrics = recorder.handle();
-    let _guard = metrics::set_default_local_recorder(&recorder);
     let mesh = Mesh::with(&["a", "b"]);
     let discovery = mesh.watch().await;
-    assert_eq!(value(&metrics.render(), "signaling_view_nodes"), Some(2.0));
+    assert_eq!(value(&signaling_metrics::encode(), "signaling_view_nodes"), Some(2.0));
 
     fs::remove_file(&mesh.path).unwrap();
     sleep(A_WHILE).await;
-    let text = metrics.render();
+    let text = signaling_metrics::encode();
     assert_eq!(value(&text, "signaling_view_nodes"), Some(2.0));
     assert!(value(&text, "signaling_discovery_failures_total") >= Some(5.0), "{text}");
     assert!(value(&text, "signaling_discovery_age_seconds") >= Some(0.5), "{text}");
 
     mesh.replace(&list(&["a"]));
     next_is(&discovery, &["a"]).await;
-    assert_eq!(value(&metrics.render(), "signaling_view_nodes"), Some(1.0));
+    assert_eq!(value(&signaling_metrics::encode(), "signaling_view_nodes"), Some(1.0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,41 @@
-//! How servers describe what they count. Each crate has a list of [`Metric`]s: their names, kinds, labels and what they mean stand there
-//! and nowhere else. What is served is registered by them, and `docs/METRICS.md` is written from them.
+//! Declarations of metrics over `prometheus-client`, and the `/metrics` page of this process.
 //!
-//! What this crate is not: it serves nothing and keeps no values, but for [`Spread`], in which a pure core counts times until its shell
-//! publishes them.
+//! Each crate declares its metrics once, by [`metrics!`](macro@metrics). Its `METRICS` join the page
+//! when they are first used, every series at 0. Pure cores do not depend on this crate: their shells
+//! copy plain integers by [`Publish`].
 
-mod metric;
-mod spread;
-mod table;
+mod by;
+mod declare;
+mod histogram;
 
-pub use metric::{Kind, Label, Metric};
-pub use spread::{BOUNDS, Spread};
-pub use table::{Section, write_tables};
+pub use by::{By, Label};
+pub use declare::{encode, in_process, page, register};
+pub use histogram::HistogramBuckets;
+pub use prometheus_client::metrics::counter::Counter;
+pub use prometheus_client::metrics::gauge::Gauge;
+pub use prometheus_client::registry::Registry;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter of seconds.
+pub type FloatCounter = Counter<f64, AtomicU64>;
+/// A gauge of seconds.
+pub type FloatGauge = Gauge<f64, AtomicU64>;
+
+/// A metric whose value is counted elsewhere.
+pub trait Publish {
+    /// Replaces the value.
+    fn publish(&self, value: u64);
+}
+
+impl Publish for Counter {
+    fn publish(&self, value: u64) {
+        self.inner().store(value, Ordering::Relaxed);
+    }
+}
+
+impl Publish for Gauge {
+    fn publish(&self, value: u64) {
+        self.set(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+}

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn start(config: Config) -> anyhow::Result<()> {
-    let telemetry = telemetry::start(&config.common.log)?;
+    telemetry::start(&config.common.log)?;
     let runtime = runtime(Gather::new(Instant::now(), config.gather, BUSY))?;
-    runtime.block_on(async { run(config, telemetry, Shutdown::install()?).await })
+    runtime.block_on(async { run(config, Shutdown::install()?).await })
 }

@@ -14,7 +14,7 @@ use signaling_server::http::not_found;
 use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, Telemetry, admin, dashboard, health, limits};
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
 use signaling_wire::Incarnation;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
@@ -38,12 +38,12 @@ const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If it cannot start: an address is taken, or the system refuses something it needs.
-pub async fn run(config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     // As a task of its own it is not looked at each time that any other has something to do.
-    LocalSet::new().run_until(async { spawn_local(serve(config, telemetry, shutdown)).await? }).await
+    LocalSet::new().run_until(async { spawn_local(serve(config, shutdown)).await? }).await
 }
 
-async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> anyhow::Result<()> {
+async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal).context("--internal")?;
@@ -97,7 +97,7 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     });
     let load_report = LoadReportServer::new(config.common.id.as_str());
     let own_hosts = config.common.own_hosts(internal.local_addr());
-    let router = health::router(health.clone(), telemetry.clone())
+    let router = health::router(health.clone())
         .merge(load_report.router(secrets.clone()))
         .merge(admin::between_servers(operators.clone(), secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
@@ -112,7 +112,7 @@ async fn serve(mut config: Config, telemetry: Telemetry, shutdown: Shutdown) -> 
     let refusals = Rc::new(RefCell::default());
     let served = Internal { node: node.clone(), secrets: secrets.clone(), router, refusals };
     tasks.spawn_local(shell::serve(served, internal));
-    tasks.spawn_local(telemetry.watch_event_loop());
+    tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
     let told = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| told.with_core(|core| core.set_ice_servers(ice))));

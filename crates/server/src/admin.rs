@@ -13,7 +13,7 @@ use axum::routing::{MethodFilter, on};
 
 use crate::auth::{authorized, require_mesh_secret};
 use crate::http::{not_found, refusal};
-use crate::metrics::{InternalRefusal, refused_internal};
+use crate::metrics::{InternalRefusal, METRICS};
 use crate::{Secret, Secrets};
 
 pub use self::foreign::OwnHosts;
@@ -129,7 +129,7 @@ async fn check(State(token): State<Secret>, request: Request, next: Next) -> Res
     if authorized(request.headers(), &token) {
         next.run(request).await
     } else {
-        refused_internal(InternalRefusal::AdminToken);
+        METRICS.internal_refusals.of(InternalRefusal::AdminToken).inc();
         refusal(StatusCode::UNAUTHORIZED, "unauthorized", "send the admin token as Authorization: Bearer", None)
     }
 }
@@ -138,7 +138,7 @@ async fn refuse_foreign(State(hosts): State<OwnHosts>, request: Request, next: N
     match hosts.check(request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(foreign) => {
-            refused_internal(InternalRefusal::ForeignPage);
+            METRICS.internal_refusals.of(InternalRefusal::ForeignPage).inc();
             refusal(StatusCode::FORBIDDEN, "foreign_page", &foreign.to_string(), None)
         }
     }

@@ -11,7 +11,7 @@ use axum::response::Response;
 use tracing::warn;
 
 use crate::http::refusal;
-use crate::metrics::{InternalRefusal, refused_internal};
+use crate::metrics::{InternalRefusal, METRICS};
 use crate::{Secret, Secrets};
 
 /// How many refused sources are remembered, so that a flood of them costs no memory.
@@ -33,7 +33,7 @@ pub(crate) async fn require_mesh_secret(State(secrets): State<Secrets>, request:
     if secrets.authorize(request.headers()) {
         return next.run(request).await;
     }
-    refused_internal(InternalRefusal::Secret);
+    METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
     refusal(StatusCode::UNAUTHORIZED, "unauthorized", "this needs the mesh secret as bearer token", None)
 }
 
@@ -55,7 +55,7 @@ enum Sighting {
 impl RefusalLog {
     /// A request from this source did not show the mesh secret.
     pub fn refused(&mut self, source: IpAddr) {
-        refused_internal(InternalRefusal::Secret);
+        METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
         match self.see(source) {
             Sighting::First => {
                 warn!(%source, "refused a request without the mesh secret; is --mesh-secret-file the same?");

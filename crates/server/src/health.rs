@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::sync::watch;
 
-use crate::{Telemetry, metrics};
+use crate::{metrics, telemetry};
 
 /// Whether this server can take work. A cheap clone shares it; it starts as not ready.
 #[derive(Clone)]
@@ -107,13 +107,13 @@ impl Default for Health {
 
 /// `/livez` answers as long as the event loop turns, `/readyz` whether work can be taken, `/readyz/clients` whether new clients
 /// should come, `/metrics` with the metrics.
-pub fn router(health: Health, telemetry: Telemetry) -> Router {
+pub fn router(health: Health) -> Router {
     let of_mesh = health.clone();
     Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(async move || readiness(of_mesh.objection(false))))
         .route("/readyz/clients", get(async move || readiness(health.objection(true))))
-        .route("/metrics", get(async move || page(&telemetry)))
+        .route("/metrics", get(page))
 }
 
 fn readiness(objection: Option<Cow<'static, str>>) -> impl IntoResponse + use<> {
@@ -123,8 +123,8 @@ fn readiness(objection: Option<Cow<'static, str>>) -> impl IntoResponse + use<> 
     }
 }
 
-fn page(telemetry: &Telemetry) -> impl IntoResponse + use<> {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], telemetry.render())
+async fn page() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], telemetry::page())
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     #[tokio::test]
     async fn readiness_follows_the_state_and_says_why_not() {
         let health = Health::new();
-        let router = router(health.clone(), Telemetry::detached());
+        let router = router(health.clone());
         assert_eq!(ask(&router, "/readyz").await, (503, "starting\n".into()));
         health.set_ready(true, "");
         assert_eq!(ask(&router, "/readyz").await, (200, "ready\n".into()));
@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn a_draining_server_never_becomes_ready_again_but_lives() {
         let health = Health::new();
-        let router = router(health.clone(), Telemetry::detached());
+        let router = router(health.clone());
         health.draining();
         health.set_ready(true, "");
         assert_eq!(ask(&router, "/readyz").await, (503, "draining\n".into()));
@@ -172,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn who_sends_clients_elsewhere_is_not_ready_for_them_and_only_where_nobody_else_relies_on_it_not_at_all() {
         for (health, relied_on) in [(Health::new(), true), (Health::for_clients(), false)] {
-            let router = router(health.clone(), Telemetry::detached());
+            let router = router(health.clone());
             health.set_ready(true, "");
             assert_eq!(ask(&router, "/readyz/clients").await, (200, "ready\n".into()));
             health.send_elsewhere(Some("has enough".into()));
@@ -186,7 +186,7 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_are_served() {
-        let (status, page) = ask(&router(Health::new(), Telemetry::detached()), "/metrics").await;
+        let (status, page) = ask(&router(Health::new()), "/metrics").await;
         assert_eq!(status, 200);
         assert!(page.contains("process_cpu_seconds_total"), "{page}");
     }

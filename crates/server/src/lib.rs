@@ -10,7 +10,7 @@
 //! | [`secret`] | secrets: read from files, compared in constant time, never printed |
 //! | [`secrets`] | the mesh's secrets, and how they are changed while it runs |
 //! | [`telemetry`] | logs, and the page of metrics |
-//! | [`metrics`] | what both servers count |
+//! | [`metrics`] | metrics of every server |
 //! | [`process`] | what the operating system says of this process |
 //! | [`health`] | `/livez`, `/readyz`, `/metrics` |
 //! | [`load_readiness`] | unready while it has far more clients than its peers |
@@ -44,7 +44,6 @@ pub mod config_file;
 pub mod dashboard;
 pub mod gather;
 pub mod health;
-mod histograms;
 pub mod http;
 pub mod limits;
 pub mod listener;
@@ -75,7 +74,6 @@ pub use secrets::Secrets;
 pub use shutdown::{Phase, Shutdown};
 pub use since_1970::since_1970;
 pub use switch::DrainSwitch;
-pub use telemetry::Telemetry;
 pub use wake::Wake;
 pub use watched::Watched;
 pub use watched_file::WatchedFile;

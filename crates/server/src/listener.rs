@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::metrics;
+use crate::metrics::METRICS;
 
 /// Connections that the kernel keeps until they are accepted; it may cap this (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
@@ -64,9 +64,11 @@ impl Listener {
                     }
                     return (stream, peer);
                 }
-                Err(error) if is_of_the_peer(&error) => metrics::accept_error(),
                 Err(error) => {
-                    metrics::accept_error();
+                    METRICS.accept_errors.inc();
+                    if is_of_the_peer(&error) {
+                        continue;
+                    }
                     if !self.pause.is_on() {
                         warn!(local = %self.local, %error, "cannot accept connections");
                     }

@@ -1,39 +1,29 @@
-//! What the operating system says of this process, for the page of metrics. What it does not say is left out.
+//! Figures of this process from the operating system, for `/metrics` and the mesh status.
 
-use std::fmt::Write;
 use std::fs;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;
-use signaling_metrics::Metric;
+use signaling_metrics::{FloatCounter, Gauge, Publish, metrics};
 
-/// Names and meaning are those that all programs share which Prometheus asks.
-pub const METRICS: &[Metric] = &[CPU, RESIDENT, OPEN_FDS, MAX_FDS, STARTED];
-
-const CPU: Metric = Metric::counter("process_cpu_seconds_total", "User and system CPU time.");
-const RESIDENT: Metric = Metric::gauge("process_resident_memory_bytes", "Resident memory.");
-const OPEN_FDS: Metric = Metric::gauge("process_open_fds", "Open file descriptors.");
-const MAX_FDS: Metric = Metric::gauge("process_max_fds", "How many there may be.");
-const STARTED: Metric =
-    Metric::gauge("process_start_time_seconds", "When the process was started, in seconds since 1970.");
-
-/// Appends what this process uses. `started` is the time since 1970.
-pub fn render(page: &mut String, started: Duration) {
-    let values = [
-        (CPU, cpu().map(|time| time.as_secs_f64())),
-        (RESIDENT, resident_bytes().map(|bytes| bytes as f64)),
-        (OPEN_FDS, open_descriptors().map(|count| count as f64)),
-        (MAX_FDS, getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(limit, _)| limit as f64)),
-        (STARTED, Some(started.as_secs_f64())),
-    ];
-    for (Metric { name, kind, help, .. }, value) in values {
-        if let Some(value) = value {
-            let kind = kind.as_str();
-            // Writing to a string cannot fail.
-            let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
-        }
+metrics! {
+    /// Metrics under the names that all programs for Prometheus share.
+    pub struct ProcessMetrics {
+        cpu: FloatCounter = "process_cpu_seconds_total", "User and system CPU time of this process";
+        resident: Gauge = "process_resident_memory_bytes", "Resident memory of this process";
+        open_fds: Gauge = "process_open_fds", "Open file descriptors of this process";
+        max_fds: Gauge = "process_max_fds", "Maximum open file descriptors of this process";
     }
+}
+
+/// Publishes the figures of this process. A figure that the system does not report stays 0.
+pub(crate) fn publish() {
+    METRICS.cpu.inner().store(cpu().unwrap_or_default().as_secs_f64().to_bits(), Ordering::Relaxed);
+    METRICS.resident.publish(resident_bytes().unwrap_or_default());
+    METRICS.open_fds.publish(open_descriptors().unwrap_or_default());
+    METRICS.max_fds.publish(getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(limit, _)| limit));
 }
 
 /// User and system CPU time that this process has used.
@@ -84,13 +74,9 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_page_tells_of_this_process() {
-        let (before, memory) = (open_descriptors().unwrap(), resident_bytes().unwrap());
-        assert!(before >= 3 && memory > 100_000, "{before} {memory}");
-        let mut page = String::new();
-        render(&mut page, Duration::from_secs(1));
-        for Metric { name, .. } in METRICS {
-            assert!(page.contains(&format!("\n{name} ")), "{page}");
-        }
+    fn page_has_the_figures_of_this_process() {
+        publish();
+        assert!(METRICS.open_fds.get() >= 3 && METRICS.resident.get() > 100_000, "{METRICS:?}");
+        assert!(signaling_metrics::encode().contains("\nprocess_cpu_seconds_total "));
     }
 }

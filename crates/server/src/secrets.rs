@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::config::{self, ConfigError};
+use crate::metrics::SecretLoad;
 use crate::secret::SecretError;
 use crate::{Secret, Watched, auth, metrics};
 
@@ -69,11 +70,11 @@ impl Secrets {
                     let (accepted, is_another) = (secrets.len(), !secrets[0].matches(self.shown().as_bytes()));
                     changed(&secrets);
                     self.current.send_replace(secrets);
-                    metrics::mesh_secrets(accepted, Some(true));
+                    metrics::mesh_secrets(accepted, Some(SecretLoad::Used));
                     info!(accepted, is_another, "has read the mesh secret again");
                 }
                 Err(error) => {
-                    metrics::mesh_secrets(self.accepted().len(), Some(false));
+                    metrics::mesh_secrets(self.accepted().len(), Some(SecretLoad::Unusable));
                     warn!(%error, "cannot use the changed mesh secret; the one before stays");
                 }
             }

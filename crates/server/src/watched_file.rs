@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tracing::{info, warn};
 
+use crate::Watched;
 use crate::config::ConfigError;
-use crate::{Watched, metrics};
+use crate::metrics::{FileReload, METRICS};
 
 /// Longest file that is read: a set of some hundred keys.
 const MAX_FILE: u64 = 256 * 1024;
@@ -62,7 +63,7 @@ impl WatchedFile {
             Ok(content) => content,
             Err(error) => {
                 warn!(flag, %path, %error, "a file cannot be read any more: what it held before counts");
-                metrics::file_read(flag, false);
+                METRICS.file_reloads.of(FileReload::Failed).inc();
                 return;
             }
         };
@@ -70,11 +71,11 @@ impl WatchedFile {
             Ok(value) => {
                 put(value);
                 info!(flag, %path, "a file has changed and was read again");
-                metrics::file_read(flag, true);
+                METRICS.file_reloads.of(FileReload::Ok).inc();
             }
             Err(error) => {
                 warn!(flag, %path, %error, "a file has changed and makes no sense: what it held before counts");
-                metrics::file_read(flag, false);
+                METRICS.file_reloads.of(FileReload::Failed).inc();
             }
         }
         self.content = content;

@@ -216,7 +216,7 @@ async fn past_what_all_may_have_begun_together_who_adds_to_it_is_closed_and_anot
     .await;
     let balancer = balancer(&mesh);
     let begun = async |bytes: f64| {
-        let kept = || async { (metric(&balancer, "signaling_unfinished_bytes", "").await >= bytes).then_some(()) };
+        let kept = || async { (metric(&balancer, "signaling_partial_message_bytes", "").await >= bytes).then_some(()) };
         eventually(&format!("{bytes} bytes of messages to have begun"), Duration::from_secs(5), kept).await;
     };
     let message = frame(TEXT, " ".repeat(900_000).as_bytes());
@@ -237,7 +237,7 @@ async fn past_what_all_may_have_begun_together_who_adds_to_it_is_closed_and_anot
 
     early.send(end).await;
     assert_eq!(early.message().await["code"], "bad_message", "it is read, and it says nothing");
-    becomes(&balancer, "signaling_unfinished_bytes", 0).await;
+    becomes(&balancer, "signaling_partial_message_bytes", 0).await;
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ async fn who_also_writes_to_an_absent_client_is_not_slowed_and_its_socket_is_nev
     let worst = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
     let worst_pong = pings.iter().zip(&pongs).map(|(ping, pong)| *pong - *ping).max().unwrap();
     let balancer = &mesh.mesh.state().balancers[0].internal;
-    let full = metric(balancer, "signaling_full_stores_total", "").await;
+    let full = metric(balancer, "signaling_client_read_pauses_total", "").await;
     println!(
         "one absent, {LIVE} live peers: {MESSAGES} sent in {SENDING:?}, {} arrived, {} acked; worst arrival {:?}, worst ack \
          {:?}, worst pong {worst_pong:?}, left unread {full} times",
@@ -265,7 +265,7 @@ impl Sample {
             let held = metric(&node.internal, "signaling_held_bytes", "").await;
             sample.held = sample.held.max(held as u64);
             sample.rss = sample.rss.max(rss_bytes(node.pid));
-            sample.resends += metric(&node.internal, "signaling_resends_total", "").await;
+            sample.resends += metric(&node.internal, "signaling_node_retransmissions_total", "").await;
         }
         sample
     }

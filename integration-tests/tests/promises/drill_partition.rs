@@ -62,7 +62,7 @@ async fn parted_by_relays() {
 /// All arrived, and did not wait for the two to hear each other again: the third node carried it.
 async fn assert_detour(mesh: &TestMesh, outcome: &Outcome) {
     let third = &mesh.mesh.state().nodes[2].internal;
-    let passed_on = metric(third, "signaling_passed_on_total", "").await;
+    let passed_on = metric(third, "signaling_relayed_envelopes_total", "").await;
     println!("partition of two nodes: {passed_on} messages took the way through the third node");
     outcome.assert_nothing_lost().assert_repeated().assert_no_message_waited(PARTED);
     assert!(passed_on > 0.0, "no message took the way through the third node");

@@ -114,7 +114,7 @@ async fn settled(mesh: &TestMesh, nodes: usize) {
     assert_eq!(state.nodes.len(), nodes);
     let balancer = &state.balancers[0].internal;
     becomes(balancer, "signaling_misplaced_sessions", 0).await;
-    becomes(balancer, "signaling_moving_sessions", 0).await;
+    becomes(balancer, "signaling_unattached_sessions", 0).await;
     let sum = async || {
         let mut sum = 0.0;
         for node in &state.nodes {

@@ -30,7 +30,7 @@ async fn only_listed_origins_may_connect_and_no_look_alike() {
         assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
         let mut socket = RawSocket::open(&mesh.address(), &head.with("Sec-WebSocket-Protocol", "signaling.v1")).await;
         assert_eq!(socket.closed().await.0, 4403, "{origin}");
-        let counted = metric(&internal, "signaling_refused_identities_total", "reason=\"origin\"").await;
+        let counted = metric(&internal, "signaling_auth_failures_total", "reason=\"origin\"").await;
         assert_eq!(counted, f64::from(count * 2));
     }
     let twice = Head::connect("alice").with("Origin", LISTED).with("Origin", LISTED);

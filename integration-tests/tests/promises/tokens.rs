@@ -80,7 +80,7 @@ async fn every_token_that_is_not_good_is_refused_by_what_is_wrong_with_it_and_co
         for Case { what, token, status, code, reason } in refusals(&signer) {
             let counts = async || {
                 let reason = format!("reason=\"{reason}\"");
-                let by_reason = metric(&internal, "signaling_refused_identities_total", &reason).await;
+                let by_reason = metric(&internal, "signaling_auth_failures_total", &reason).await;
                 let status = format!("reason=\"{status}\"");
                 (by_reason, metric(&internal, "signaling_refused_connects_total", &status).await)
             };
@@ -130,7 +130,7 @@ async fn a_resume_token_lets_nobody_in_by_itself_and_gives_nobody_the_session_of
     let signer = Signer::hs256();
     let mesh = mesh_of(&signer, 1).await;
     for (Door { address, internal }, name) in doors(&mesh).into_iter().zip(["bob", "bert"]) {
-        let missing = async || metric(&internal, "signaling_refused_identities_total", "reason=\"missing\"").await;
+        let missing = async || metric(&internal, "signaling_auth_failures_total", "reason=\"missing\"").await;
         let bearer = |client: &str| format!("Bearer {}", signer.token(&claims(client)));
         let mut bob = Peer::connect_with(&format!("ws://{address}"), name, &signer.token(&claims(name))).await;
         let resume = bob.welcome["resume"].as_str().unwrap().to_owned();
@@ -266,7 +266,7 @@ async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
             let answer = ask(&address, head.text()).await;
             assert_eq!((answer.status, answer.error_code().as_str()), (401, "bad_token"), "{answer:?}");
         }
-        assert_eq!(metric(&internal, "signaling_refused_identities_total", "reason=\"kicked\"").await, 2.0);
+        assert_eq!(metric(&internal, "signaling_auth_failures_total", "reason=\"kicked\"").await, 2.0);
         assert_eq!(metric(&internal, "signaling_clients_kicked_total", "").await, 1.0);
         let later = signer.token(&claims_with(name, &json!({ "iat": now() + 2 })));
         let head = Head::connect(name).with("Authorization", &format!("Bearer {later}"));

@@ -10,13 +10,13 @@ const STEPS: usize = 8;
 const DOUBLINGS: usize = 20;
 const SIZES: usize = STEPS * (DOUBLINGS + 1);
 
-/// Delays so far, counted by size.
+/// LatencyHistogram so far, counted by size.
 #[derive(Debug)]
-pub struct Delays {
+pub struct LatencyHistogram {
     count_by_size: Box<[u64; SIZES]>,
 }
 
-impl Delays {
+impl LatencyHistogram {
     /// Counts one.
     pub fn count(&mut self, delay: Duration) {
         self.count_by_size[size(delay)] += 1;
@@ -30,7 +30,7 @@ impl Delays {
     }
 }
 
-impl Default for Delays {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self { count_by_size: Box::new([0; SIZES]) }
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_longer_than_all_sizes_counts_among_the_longest() {
-        let mut delays = Delays::default();
+        let mut delays = LatencyHistogram::default();
         delays.count(Duration::from_secs(3_600));
         delays.count(Duration::MAX);
         delays.count(Duration::ZERO);

@@ -47,7 +47,7 @@ use self::session::{Session, Socket};
 use crate::rate_class::RateClass;
 
 pub use self::bucket::{Bucket, Rate, whole_ms};
-pub use self::delays::Delays;
+pub use self::delays::LatencyHistogram;
 pub use self::filter::{Filter, FilterBounds, FilterLimits, Verdict};
 pub use self::inputs::FromNode;
 pub use self::kicking::Kick;
@@ -226,7 +226,7 @@ pub struct EdgeCore {
     memory: Memory,
     counts: Counts,
     figures: Figures,
-    delays: Delays,
+    delays: LatencyHistogram,
     kicks: Kicks,
 }
 
@@ -244,7 +244,7 @@ impl EdgeCore {
             memory: Memory::default(),
             counts: Counts::default(),
             figures: Figures::default(),
-            delays: Delays::default(),
+            delays: LatencyHistogram::default(),
             kicks: Kicks::default(),
         }
     }
@@ -370,7 +370,7 @@ impl EdgeCore {
 
     /// How long it took from reading each message until it was known to be done.
     #[must_use]
-    pub fn delays(&self) -> &Delays {
+    pub fn delays(&self) -> &LatencyHistogram {
         &self.delays
     }
 }

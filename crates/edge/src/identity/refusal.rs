@@ -2,6 +2,8 @@
 
 use http::StatusCode;
 
+use crate::shell::metrics::AuthFailure;
+
 /// What is wrong with a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRefusal {
@@ -66,22 +68,20 @@ impl TokenRefusal {
         }
     }
 
-    /// What metrics call it.
-    #[must_use]
-    pub const fn as_label(&self) -> &'static str {
+    pub(crate) const fn label(&self) -> AuthFailure {
         match self {
-            Self::Missing => "missing",
-            Self::Malformed => "malformed",
-            Self::Algorithm => "algorithm",
-            Self::Key => "key",
-            Self::Signature => "signature",
-            Self::Expired => "expired",
-            Self::NotYet => "not_yet",
-            Self::Audience => "audience",
-            Self::Issuer => "issuer",
-            Self::Kicked => "kicked",
-            Self::Subject => "subject",
-            Self::Claim(_) => "claim",
+            Self::Missing => AuthFailure::Missing,
+            Self::Malformed => AuthFailure::Malformed,
+            Self::Algorithm => AuthFailure::Algorithm,
+            Self::Key => AuthFailure::Key,
+            Self::Signature => AuthFailure::Signature,
+            Self::Expired => AuthFailure::Expired,
+            Self::NotYet => AuthFailure::NotYet,
+            Self::Audience => AuthFailure::Audience,
+            Self::Issuer => AuthFailure::Issuer,
+            Self::Kicked => AuthFailure::Kicked,
+            Self::Subject => AuthFailure::Subject,
+            Self::Claim(_) => AuthFailure::Claim,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use super::metrics::RefusalReason;
 use signaling_core::edge::{Bucket, Rate};
 
 /// Most addresses whose rates are known at a time: past that no further one may ask in this second.
@@ -50,12 +51,12 @@ impl TooMany {
         }
     }
 
-    pub(super) fn as_label(self) -> &'static str {
+    pub(super) fn label(self) -> RefusalReason {
         match self {
-            Self::Sockets => "sockets",
-            Self::OfAddress => "address",
-            Self::Rate => "rate",
-            Self::RateOfAddress => "address_rate",
+            Self::Sockets => RefusalReason::Sockets,
+            Self::OfAddress => RefusalReason::Address,
+            Self::Rate => RefusalReason::Rate,
+            Self::RateOfAddress => RefusalReason::AddressRate,
         }
     }
 }

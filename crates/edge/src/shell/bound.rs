@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use signaling_metrics::Publish;
 use tracing::info;
 
 use super::EdgeConfig;
-use super::metrics::MEMORY_BOUND;
+use super::metrics::METRICS;
 
 /// The process before the first client, with buffers that all clients share.
 const FIXED: usize = 32 * MIB;
@@ -51,10 +52,9 @@ impl MemoryBound {
     }
 
     /// Says it in the log, and shows it among the metrics, beside what the process has. `whose`: which clients they are.
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     pub fn announce(&self, whose: &str) {
         info!("memory for {whose} is at most {self}");
-        MEMORY_BOUND.gauge_of(&[]).set(self.total() as f64);
+        METRICS.memory_bound.publish(self.total() as u64);
     }
 
     /// All of it.

@@ -17,6 +17,7 @@ use signaling_wire::trunk::Gone;
 use tracing::{debug, info_span};
 
 use super::admission::{Place, TooMany};
+use super::metrics::{AuthFailure, METRICS};
 use super::query::Query;
 use super::{Edge, Handshake, cors, metrics, wire};
 use crate::handshake::{self, Accept, Refused};
@@ -61,7 +62,7 @@ async fn decide(
         }
     };
     if !origins.admit(request.headers()) {
-        metrics::refused_identity("origin");
+        metrics::auth_failed(AuthFailure::Origin);
         let message = "pages of this origin may not connect here: the operator lists those that may";
         let refused = refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None);
         metrics::refused_status(refused.status);
@@ -71,7 +72,7 @@ async fn decide(
     let asked = Instant::now();
     match admit(handshake, peer, &request, &accept).await {
         Ok(client) => {
-            edge.with_quietly(|state| state.metrics.let_in(asked.elapsed()));
+            METRICS.connect.observe(asked.elapsed());
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(open(edge.clone(), client.into_key(), upgrade));
             switching(&accept)
@@ -132,7 +133,7 @@ async fn admit(
         }
         let now = Instant::now();
         let too_many = |limit: TooMany| {
-            metrics::refused_limit(limit);
+            metrics::refused(limit.label());
             refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
         };
         state.admission.borrow_mut().knock(now, peer.ip()).map_err(too_many)?;

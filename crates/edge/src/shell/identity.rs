@@ -4,7 +4,7 @@ use signaling_protocol::ClientId;
 use signaling_server::since_1970;
 use tracing::{info, warn};
 
-use super::metrics;
+use super::metrics::{METRICS, auth_failed};
 use super::state::State;
 use crate::identity::TokenRefusal;
 use signaling_core::edge::{ClientKey, Kick, Kicks, Proven, ShownToken};
@@ -23,7 +23,7 @@ impl State {
         let session = self.session_of(client);
         let was_here = self.core.kick(client, told.min(latest), kick.at_once);
         if was_here {
-            metrics::kicked();
+            METRICS.kicked.inc();
             info!(%client, session = session.map(display), "an operator has put a client out");
         }
         was_here
@@ -38,7 +38,7 @@ impl State {
             false => Ok(proven),
         });
         if let Err(refusal) = &proven {
-            metrics::refused_identity(refusal.as_label());
+            auth_failed(refusal.label());
         }
         proven.map(Some)
     }
@@ -48,7 +48,7 @@ impl State {
         let Some((client, _)) = self.core.identity(key) else { return };
         match self.prove(client, Some(&token.0)) {
             Ok(Some(proven)) => {
-                metrics::token_renewed();
+                METRICS.tokens_renewed.inc();
                 self.core.renewed(key, proven);
             }
             // The core asks only where tokens are.

@@ -52,6 +52,7 @@ use tracing::{debug, error};
 
 use self::admission::Place;
 use self::handshakes::HandshakeKey;
+use self::metrics::RefusalReason;
 use self::sockets::Sockets;
 use self::state::State;
 use crate::identity::IdentityConfig;
@@ -233,7 +234,7 @@ impl Edge {
             let (stream, peer) = listener.accept().await;
             let (key, evicted) = self.with_quietly(State::handshake_begins);
             if let Some(evicted) = evicted {
-                metrics::refused("handshakes");
+                metrics::refused(RefusalReason::Handshakes);
                 evicted.abort();
                 // The aborted task drops its connection before the next one is accepted.
                 yield_now().await;
@@ -304,7 +305,7 @@ impl Handshake {
     /// Counts it for its client's address.
     fn comes_from(&self, address: IpAddr) {
         if let Some(evicted) = self.edge.with_quietly(|state| state.handshake_comes_from(self.key, address)) {
-            metrics::refused("address");
+            metrics::refused(RefusalReason::Address);
             evicted.abort();
         }
     }
@@ -331,9 +332,9 @@ async fn shake_hands(handshake: Handshake, mut stream: TcpStream, peer: SocketAd
         Ok(Ok(peer)) => peer,
         Ok(Err(error)) => {
             debug!(%peer, %error, "a connection is refused");
-            return metrics::refused("proxy_header");
+            return metrics::refused(RefusalReason::ProxyHeader);
         }
-        Err(_) => return metrics::refused("timeout"),
+        Err(_) => return metrics::refused(RefusalReason::Timeout),
     };
     if !door.addresses.is_shared(peer.ip()) {
         handshake.comes_from(peer.ip());
@@ -345,9 +346,9 @@ async fn shake_hands(handshake: Handshake, mut stream: TcpStream, peer: SocketAd
             Ok(Ok(stream)) => serve_connection(stream, peer, door.http, service).await,
             Ok(Err(error)) => {
                 debug!(%peer, %error, "a TLS handshake failed");
-                return metrics::refused("tls");
+                return metrics::refused(RefusalReason::Tls);
             }
-            Err(_) => return metrics::refused("timeout"),
+            Err(_) => return metrics::refused(RefusalReason::Timeout),
         },
     };
     if let Some(bad) = bad {

@@ -7,7 +7,7 @@ use mio::event::Event;
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::Gone;
 
-use super::metrics;
+use super::metrics::{self, EvictionLabel, METRICS};
 use super::sockets::AT_ONCE;
 use super::state::State;
 use super::wire::{Taken, Wire};
@@ -148,7 +148,7 @@ impl State {
         socket.unfinished_bytes = held;
         socket.decoder = decoder;
         if held > 0 && self.unfinished_bytes > self.max_unfinished_bytes {
-            metrics::evicted_unfinished();
+            METRICS.evicted.of(EvictionLabel::Unfinished).inc();
             self.core.close(key, CloseCode::TRY_AGAIN, "memory is short: finish a message once it is begun");
         }
     }

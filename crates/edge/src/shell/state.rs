@@ -22,7 +22,7 @@ use tracing::{debug, trace, warn};
 
 use super::admission::{Admission, Place, network};
 use super::handshakes::{HandshakeKey, Handshakes};
-use super::metrics::{self, EdgeMetrics, ShellCounts};
+use super::metrics::{self, ShellCounts};
 use super::reading::Socket;
 use super::sockets::{Sockets, token_of, token_of_link};
 use super::wire::LoneWire;
@@ -57,7 +57,6 @@ pub(super) struct State {
     /// Public connections that there may be in all.
     connections: usize,
     pub(super) ws_limits: Limits,
-    pub(super) metrics: EdgeMetrics,
     pub(super) identity: Rc<IdentityConfig>,
     pub(super) draining: bool,
     /// Beats at every event: at least every sweep, except during pauses.
@@ -86,6 +85,7 @@ impl State {
         sockets: &Sockets,
     ) -> io::Result<Self> {
         let now = Instant::now();
+        metrics::publish_limits(config);
         Ok(Self {
             core,
             backend,
@@ -93,7 +93,6 @@ impl State {
             handshakes: Handshakes::new(config.handshakes),
             connections: config.connections,
             ws_limits: ws_limits(config.max_message_bytes),
-            metrics: EdgeMetrics::new(config),
             identity: Rc::new(config.identity.clone()),
             draining: false,
             pauses: PauseDetector::new(since_boot()),
@@ -150,7 +149,7 @@ impl State {
         };
         debug!(client = %client.id, session = %client.session, address = %client.address, "a client is in");
         client.socket = Some(Socket::new(wire, early));
-        self.metrics.opened();
+        metrics::opened();
         self.core.socket_opened(now, key);
         self.read_later(key);
     }
@@ -269,7 +268,7 @@ impl State {
                 {
                     debug!(client = %client.id, session = %client.session, code = code.0, "closes a client's socket");
                     self.unfinished_bytes -= socket.unfinished_bytes;
-                    self.metrics.closed();
+                    metrics::closed();
                     let place = Rc::clone(&client.place);
                     match socket.wire.leave(&self.registry) {
                         Ok(wire) => drop(tokio::task::spawn_local(async move {
@@ -362,7 +361,7 @@ impl State {
             read_bytes: self.read_bytes,
             written_bytes: self.written_bytes,
         };
-        self.metrics.publish(&self.core, counts);
+        metrics::publish(&self.core, counts);
     }
 
     /// Forgets the client and its socket. Its place is free once its connection is closed. Returns
@@ -372,7 +371,7 @@ impl State {
         if let Some(socket) = client.socket {
             self.unfinished_bytes -= socket.unfinished_bytes;
             debug!(client = %client.id, session = %client.session, "a client's socket has ended");
-            self.metrics.closed();
+            metrics::closed();
         }
         true
     }

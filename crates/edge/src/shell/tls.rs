@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
-use super::metrics;
+use super::metrics::{self, CertificateLoad, METRICS};
 use super::not_after::not_after;
 
 /// Browsers speak WebSocket over HTTP/1.1.
@@ -132,11 +132,11 @@ impl Tls {
             match self.files.read() {
                 Ok(key) => {
                     self.show(key);
-                    metrics::certificate_renewed(true);
+                    METRICS.certificate_loads.of(CertificateLoad::Shown).inc();
                     info!("shows a new certificate");
                 }
                 Err(error) => {
-                    metrics::certificate_renewed(false);
+                    METRICS.certificate_loads.of(CertificateLoad::Unusable).inc();
                     warn!(%error, "cannot show the new certificate yet; the old one stays");
                 }
             }

@@ -85,8 +85,9 @@ impl Sample {
         let counts = Counts {
             handoffs: sum(page, "signaling_handoffs_total"),
             attached: sum(page, "signaling_sessions_attached_total"),
-            resends: sum(page, "signaling_resends_total") + sum(page, "signaling_edge_resends_total"),
-            filtered: sum(page, "signaling_filtered_repeats_total"),
+            resends: sum(page, "signaling_node_retransmissions_total")
+                + sum(page, "signaling_edge_retransmissions_total"),
+            filtered: sum(page, "signaling_duplicates_dropped_total"),
         };
         Self { at_us, counts, sessions: sum(page, "signaling_sessions") }
     }
@@ -191,8 +192,8 @@ mod tests {
     #[test]
     fn pages_are_read_by_whole_names_and_labels_are_added_up() {
         let text = "signaling_sessions 34\nsignaling_sessions_attached_total 40\n\
-                    signaling_resends_total{to=\"a\"} 2\nsignaling_resends_total{to=\"b\"} 3\n\
-                    signaling_edge_resends_total 7\nsignaling_handoffs_total 8\nsignaling_filtered_repeats_total 1\n";
+                    signaling_node_retransmissions_total{to=\"a\"} 2\nsignaling_node_retransmissions_total{to=\"b\"} 3\n\
+                    signaling_edge_retransmissions_total 7\nsignaling_handoffs_total 8\nsignaling_duplicates_dropped_total 1\n";
 
         let counts = Counts { handoffs: 8, attached: 40, resends: 12, filtered: 1 };
         assert_eq!(Sample::read(text, 5), Sample { at_us: 5, counts, sessions: 34 });

@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_millis(250);
 /// What an edge says its clients can cost at most.
 const BOUND: &str = "signaling_client_memory_bound_bytes";
 /// Those that have highest values.
-const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "signaling_buffered_bytes"];
+const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "signaling_client_buffered_bytes"];
 /// What is done to a crowd.
 const COUNTERS: [&str; 3] =
     ["signaling_refused_connects_total", "signaling_client_sockets_closed_total", "signaling_evicted_clients_total"];

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{Span, debug, info_span, warn};
 
-use super::metrics::ANSWERED;
+use super::metrics::{ForwardResult, METRICS};
 use super::{Lanes, Node};
 use signaling_core::node::PeerKey;
 
@@ -123,12 +123,12 @@ enum Failure {
 
 impl Failure {
     /// What became of a batch, for metrics.
-    fn label_of(answered: &Result<Bytes, Self>) -> &'static str {
+    fn label_of(answered: &Result<Bytes, Self>) -> ForwardResult {
         match answered {
-            Ok(_) => ANSWERED,
-            Err(Self::Refused(_)) => "refused",
-            Err(Self::Again(_)) => "again",
-            Err(Self::Never(_)) => "never",
+            Ok(_) => ForwardResult::Answered,
+            Err(Self::Refused(_)) => ForwardResult::Refused,
+            Err(Self::Again(_)) => ForwardResult::Retry,
+            Err(Self::Never(_)) => ForwardResult::Rejected,
         }
     }
 }
@@ -152,7 +152,8 @@ impl Carrier {
             let bytes = batch.len();
             let asked = Instant::now();
             let answered = self.post(batch).await;
-            self.node.0.borrow().metrics.forwarded(bytes, asked.elapsed(), Failure::label_of(&answered));
+            METRICS.forward.observe(asked.elapsed());
+            METRICS.forward_batches.of(Failure::label_of(&answered)).inc();
             match answered {
                 Ok(answer) => {
                     if pause > FIRST_PAUSE {

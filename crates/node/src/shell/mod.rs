@@ -26,7 +26,6 @@ use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
-use self::metrics::NodeMetrics;
 use self::report::EdgeName;
 use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
 
@@ -69,7 +68,6 @@ struct State {
     /// Announce what the room store is to be asked.
     urgent: Rc<Wake>,
     background: Rc<Wake>,
-    metrics: NodeMetrics,
 }
 
 /// Who carries a peer's lanes.
@@ -84,7 +82,7 @@ impl Node {
     /// A node around its core.
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
-        let metrics = NodeMetrics::new(core.limits());
+        metrics::publish_limits(core.limits());
         Self(Rc::new(RefCell::new(State {
             core,
             pauses: PauseDetector::new(since_boot()),
@@ -96,7 +94,6 @@ impl Node {
             lanes: SecondaryMap::new(),
             urgent: Rc::default(),
             background: Rc::default(),
-            metrics,
         })))
     }
 
@@ -134,7 +131,7 @@ impl Node {
                 core.sweep(now);
             });
             let mut state = self.0.borrow_mut();
-            state.metrics.publish(&state.core);
+            metrics::publish(&state.core);
             state.tell_suspects();
             state.tell_writers_to_nobody(Instant::now());
         }

@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use signaling_metrics::Publish;
 use signaling_protocol::NodeId;
 use signaling_rooms::{RedisRegistry, Registry as _, Sweep};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
 use super::Node;
+use super::metrics::METRICS;
 use signaling_core::node::NodeCore;
 
 /// How long arrivals gather.
@@ -62,8 +64,8 @@ async fn beat(node: &Node, own: &NodeId, registry: &RedisRegistry) {
     loop {
         ticks.tick().await;
         let beat = registry.beat(own).await;
-        node.store_is_up(beat.is_ok());
-        node.store_connections_lost(registry.lost_connections());
+        METRICS.store_up.set(beat.is_ok().into());
+        METRICS.store_connections_lost.publish(registry.lost_connections());
         match beat {
             Ok(true) => renewal.step(own, registry).await,
             Ok(false) => node.with_core(NodeCore::register_all_again),
@@ -101,32 +103,21 @@ async fn clean(node: &Node, own: &NodeId, registry: &RedisRegistry) {
         for dead in registry.silent_nodes(SILENT).await.unwrap_or_default() {
             let (known, owned) = node.with_core(|core| (core.is_in_view(&dead), core.owns_name(dead.as_str())));
             if owned && dead != *own {
-                clean_up(node, registry, &dead, if known { SILENT_IN_VIEW } else { SILENT }).await;
+                clean_up(registry, &dead, if known { SILENT_IN_VIEW } else { SILENT }).await;
             }
         }
     }
 }
 
-async fn clean_up(node: &Node, registry: &RedisRegistry, dead: &NodeId, silent: Duration) {
+async fn clean_up(registry: &RedisRegistry, dead: &NodeId, silent: Duration) {
     let start = Instant::now();
     match registry.clean(dead, silent).await {
         Ok(Some(cleaned)) => {
-            node.cleaned(cleaned.removed);
             info!(%dead, removed = cleaned.removed, elsewhere = cleaned.kept, took = ?start.elapsed(),
                   "the registry is rid of a dead node");
         }
         // It has come back, or somebody else is at it.
         Ok(None) => {}
         Err(error) => warn!(%dead, %error, "cannot clean up behind a dead node now"),
-    }
-}
-
-impl Node {
-    fn cleaned(&self, entries: u64) {
-        self.0.borrow().metrics.cleaned(entries);
-    }
-
-    fn store_connections_lost(&self, count: u64) {
-        self.0.borrow().metrics.store_connections_lost(count);
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::Node;
+use super::metrics::METRICS;
 use signaling_core::node::{RoomTask, Urgency};
 
 /// What an operator has the store do: answered once the core knows of it.
@@ -30,8 +31,8 @@ pub async fn carry_tasks(node: Node, store: Store, urgency: Urgency) {
         }
         let asked = Instant::now();
         let answers = store.apply(tasks.iter().map(|task| task.request().clone()).collect()).await;
-        node.store_answered(asked.elapsed());
-        node.store_is_up(answers.iter().all(Result::is_ok));
+        METRICS.store.observe(asked.elapsed());
+        METRICS.store_up.set(answers.iter().all(Result::is_ok).into());
         report(&mut away, &answers);
         node.with_core(|core| answer(core, tasks, answers));
     }
@@ -79,14 +80,5 @@ impl Node {
             Urgency::Urgent => &state.urgent,
             Urgency::Background => &state.background,
         })
-    }
-
-    fn store_answered(&self, after: std::time::Duration) {
-        self.0.borrow().metrics.store_answered(after);
-    }
-
-    /// What the last that was asked of the store says of it.
-    pub(super) fn store_is_up(&self, is_up: bool) {
-        self.0.borrow().metrics.store_is_up(is_up);
     }
 }

@@ -11,7 +11,7 @@ mod report;
 pub mod rule;
 
 pub use self::args::LoadReadinessArgs;
-pub use self::metrics::METRICS;
+pub use self::metrics::LoadReadinessMetrics;
 pub use self::poll::LoadReadinessTask;
 pub use self::report::{LoadReport, LoadReportServer, PATH};
 pub use self::rule::{MAX_UNREADY, Settings};

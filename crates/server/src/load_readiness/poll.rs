@@ -1,7 +1,7 @@
 //! Polls the peers' client counts and sets this server's readiness.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use ::http::Method;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-use super::metrics::LoadReadinessMetrics;
+use super::metrics::METRICS;
 use super::report::{LoadReport, LoadReportServer, PATH};
 use super::rule::{Decision, Load, LoadReadiness, POLL_INTERVAL, Peer, ReadinessState, Settings};
 use crate::server_client::ServerClient;
@@ -50,8 +50,10 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
         let client = ServerClient::new(self.secrets.clone(), ANSWER_TIMEOUT, MAX_REPORT_BYTES)?;
         Ok(async move {
             let mut rule = self.settings.map(|settings| LoadReadiness::new(self.id.as_str(), settings));
-            let mut log =
-                Log { metrics: rule.as_ref().map(|_| LoadReadinessMetrics::new()), is_unready: false, is_lost: false };
+            if rule.is_some() {
+                LazyLock::force(&METRICS);
+            }
+            let mut log = Log { is_unready: false, is_lost: false };
             let mut reports = Reports::new();
             let mut ticks = interval(POLL_INTERVAL);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -115,7 +117,6 @@ fn peers<'a>(own: &str, view: &'a View, reports: &'a Reports, now: Instant) -> V
 
 /// Logs changes only.
 struct Log {
-    metrics: Option<LoadReadinessMetrics>,
     is_unready: bool,
     is_lost: bool,
 }
@@ -123,9 +124,8 @@ struct Log {
 impl Log {
     fn write(&mut self, clients: u64, peers: usize, decision: &Decision) {
         let is_unready = decision.state == ReadinessState::Unready;
-        if let Some(metrics) = &self.metrics {
-            metrics.publish(decision, is_unready && !self.is_unready);
-        }
+        METRICS.unready.set(is_unready.into());
+        METRICS.became_unready.inc_by(u64::from(is_unready && !self.is_unready));
         let (mean, servers, reporting) = (decision.mean.round(), decision.servers, decision.reporting_peers);
         match (self.is_unready, is_unready) {
             (false, true) => info!(clients, mean, servers, "unready because of its load"),

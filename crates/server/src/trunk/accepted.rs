@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::signs::{Look, Signs};
 use super::{TrunkEnd, config};
 use crate::Wake;
-use crate::metrics::TrunkMetrics;
+use crate::metrics;
 
 /// How often silence is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -46,7 +46,6 @@ pub async fn carry(socket: WebSocketStream<TcpStream>, wake: &Wake, terminal: &i
     let trunk = Carried {
         wake,
         terminal,
-        metrics: TrunkMetrics::opened(),
         signs: RefCell::new(Signs::new(Instant::now())),
         writes_since: Cell::new(None),
         asks: Cell::new(false),
@@ -55,14 +54,13 @@ pub async fn carry(socket: WebSocketStream<TcpStream>, wake: &Wake, terminal: &i
     let parts: [LocalBoxFuture<'_, TrunkEnd>; 3] =
         [Box::pin(trunk.read(stream)), Box::pin(trunk.write(sink)), Box::pin(trunk.look())];
     let end = parts.into_iter().collect::<FuturesUnordered<_>>().next().await.unwrap_or(TrunkEnd::Given);
-    trunk.metrics.ended(&end);
+    metrics::trunk_ended(&end);
     end
 }
 
 struct Carried<'a, T> {
     wake: &'a Wake,
     terminal: &'a T,
-    metrics: TrunkMetrics,
     signs: RefCell<Signs>,
     /// Since when a write has been under way, if one is.
     writes_since: Cell<Option<Instant>>,
@@ -76,7 +74,7 @@ impl<T: Terminal> Carried<'_, T> {
             self.signs.borrow_mut().heard(Instant::now());
             match message {
                 Ok(Message::Binary(frames)) => {
-                    self.metrics.read(frames.len());
+                    metrics::trunk_read(frames.len());
                     if let Err(error) = self.terminal.take_in(&frames) {
                         return TrunkEnd::Nonsense(error);
                     }
@@ -110,7 +108,7 @@ impl<T: Terminal> Carried<'_, T> {
                 if let Err(error) = sink.send(Message::Binary(batch.into())).await {
                     return error.into();
                 }
-                self.metrics.wrote(bytes, begun.elapsed());
+                metrics::trunk_wrote(bytes, begun.elapsed());
             }
             self.writes_since.set(None);
         }

@@ -10,6 +10,8 @@ use signaling_wire::limits;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
+use crate::metrics::TrunkEndReason;
+
 pub use self::accepted::{Terminal, accepted, carry};
 pub use self::open::open;
 pub use self::opened::Opened;
@@ -40,13 +42,13 @@ pub enum TrunkEnd {
 }
 
 impl TrunkEnd {
-    pub(crate) fn as_label(&self) -> &'static str {
+    pub(crate) fn label(&self) -> TrunkEndReason {
         match self {
-            Self::Closed => "closed",
-            Self::Silent => "silent",
-            Self::Failed(_) => "failed",
-            Self::Nonsense(_) => "nonsense",
-            Self::Given => "given",
+            Self::Closed => TrunkEndReason::Closed,
+            Self::Silent => TrunkEndReason::Silent,
+            Self::Failed(_) => TrunkEndReason::Failed,
+            Self::Nonsense(_) => TrunkEndReason::ProtocolError,
+            Self::Given => TrunkEndReason::Local,
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
 use super::signs::{Look, Signs};
 use super::{TrunkEnd, config};
-use crate::metrics::TrunkMetrics;
+use crate::metrics;
 
 /// What is taken in before others have their turn.
 const AT_ONCE: usize = 64;
@@ -22,7 +22,6 @@ pub struct Opened {
     /// Since when the kernel takes no more, and of how many bytes.
     blocked: Option<(Instant, usize)>,
     signs: Signs,
-    metrics: TrunkMetrics,
 }
 
 impl Opened {
@@ -34,7 +33,6 @@ impl Opened {
             socket: WebSocket::from_partially_read(stream, early.to_vec(), Role::Client, Some(config())),
             blocked: None,
             signs: Signs::new(now),
-            metrics: TrunkMetrics::opened(),
         }
     }
 
@@ -74,7 +72,7 @@ impl Opened {
         for _ in 0..AT_ONCE {
             match self.socket.read() {
                 Ok(Message::Binary(frames)) => {
-                    self.metrics.read(frames.len());
+                    metrics::trunk_read(frames.len());
                     take_in(&frames).map_err(TrunkEnd::Nonsense)?;
                 }
                 Ok(Message::Close(_)) => return Err(TrunkEnd::Closed),
@@ -132,7 +130,7 @@ impl Opened {
 
     /// Counts how it ended.
     pub fn ended(&self, end: &TrunkEnd) {
-        self.metrics.ended(end);
+        metrics::trunk_ended(end);
     }
 
     fn written(&mut self, written: tungstenite::Result<()>) -> Result<(), TrunkEnd> {
@@ -141,7 +139,7 @@ impl Opened {
                 if let Some((since, bytes)) = self.blocked.take()
                     && bytes > 0
                 {
-                    self.metrics.wrote(bytes, since.elapsed());
+                    metrics::trunk_wrote(bytes, since.elapsed());
                 }
                 Ok(())
             }

@@ -1,0 +1,129 @@
+//! Metrics with one label of listed values.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::{MetricType, TypedMetric};
+
+/// A label, as the type of its values.
+pub trait Label: Copy + 'static {
+    /// Name of the label.
+    const NAME: &'static str;
+    /// Returns all values, in the order of the page.
+    fn values() -> Vec<&'static str>;
+    /// Returns the position of this value in [`values`](Self::values).
+    fn index(&self) -> usize;
+}
+
+/// Declares a [`Label`]: an enum with a text per variant, or a code that is `other` unless it is listed.
+#[macro_export]
+macro_rules! label {
+    ($(#[$doc:meta])* $vis:vis enum $name:ident = $label:literal { $($variant:ident = $value:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $vis enum $name { $(#[doc = $value] $variant),* }
+
+        impl $crate::Label for $name {
+            const NAME: &'static str = $label;
+            fn values() -> Vec<&'static str> {
+                vec![$($value),*]
+            }
+            fn index(&self) -> usize {
+                *self as usize
+            }
+        }
+    };
+    ($(#[$doc:meta])* $vis:vis struct $name:ident = $label:literal [$($code:literal),* $(,)?]) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        $vis struct $name($vis u16);
+
+        impl $crate::Label for $name {
+            const NAME: &'static str = $label;
+            fn values() -> Vec<&'static str> {
+                vec![$(stringify!($code),)* "other"]
+            }
+            fn index(&self) -> usize {
+                let codes = [$($code),*];
+                codes.iter().position(|code| *code == self.0).unwrap_or(codes.len())
+            }
+        }
+    };
+}
+
+/// One metric for each value of a label. A clone shares them.
+pub struct By<L, M = Counter> {
+    series: Arc<[(&'static str, M)]>,
+    label: PhantomData<fn(L)>,
+}
+
+impl<L: Label, M> By<L, M> {
+    /// Returns the metric of a value.
+    #[must_use]
+    pub fn of(&self, value: L) -> &M {
+        &self.series[value.index()].1
+    }
+
+    /// Returns the metrics of all values, in their order.
+    pub fn all(&self) -> impl Iterator<Item = &M> {
+        self.series.iter().map(|(_, metric)| metric)
+    }
+}
+
+impl<L: Label, M: Default> Default for By<L, M> {
+    fn default() -> Self {
+        Self { series: L::values().into_iter().map(|value| (value, M::default())).collect(), label: PhantomData }
+    }
+}
+
+impl<L, M> Clone for By<L, M> {
+    fn clone(&self) -> Self {
+        Self { series: Arc::clone(&self.series), label: PhantomData }
+    }
+}
+
+impl<L, M: fmt::Debug> fmt::Debug for By<L, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&*self.series).finish()
+    }
+}
+
+impl<L: Label, M: EncodeMetric + TypedMetric> EncodeMetric for By<L, M> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.series.iter().try_for_each(|(value, metric)| metric.encode(encoder.encode_family(&[(L::NAME, *value)])?))
+    }
+
+    fn metric_type(&self) -> MetricType {
+        M::TYPE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Registry, page, register};
+
+    label! { enum Direction = "direction" { In = "in", Out = "out" } }
+    label! { struct Code = "code" [1002, 1009] }
+
+    #[test]
+    fn every_label_value_is_on_the_page_at_0_from_the_start() {
+        let mut registry = Registry::default();
+        let bytes: By<Direction> = register(&mut registry, "bytes_total", "Bytes");
+        let closes: By<Code> = register(&mut registry, "closes_total", "Closes");
+        assert!(page(&registry).starts_with(
+            "# HELP bytes_total Bytes.\n# TYPE bytes_total counter\n\
+             bytes_total{direction=\"in\"} 0\nbytes_total{direction=\"out\"} 0\n"
+        ));
+        bytes.of(Direction::In).inc_by(3);
+        bytes.of(Direction::Out).inc();
+        closes.of(Code(1009)).inc();
+        closes.of(Code(7)).inc_by(2);
+        assert_eq!(bytes.all().map(Counter::get).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(closes.all().map(Counter::get).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(page(&registry).contains("\ncloses_total{code=\"other\"} 2\n"));
+    }
+}

@@ -1,0 +1,60 @@
+//! The declaration of a crate's metrics, and the registry of this process.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::encoding::prometheus_text::encode as encode_registry;
+use prometheus_client::registry::{Metric, Registry};
+
+static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
+
+/// Declares a struct of metrics, each with its type, name and help, and the static `METRICS`.
+#[macro_export]
+macro_rules! metrics {
+    ($(#[$doc:meta])* pub struct $name:ident { $($field:ident: $type:ty = $metric:literal, $help:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name { $(pub(crate) $field: $type,)* }
+
+        impl $name {
+            /// Adds the metrics to a registry, each at 0.
+            #[must_use]
+            pub fn register(registry: &mut $crate::Registry) -> Self {
+                Self { $($field: $crate::register(registry, $metric, $help),)* }
+            }
+        }
+
+        pub(crate) static METRICS: std::sync::LazyLock<$name> =
+            std::sync::LazyLock::new(|| $crate::in_process($name::register));
+    };
+}
+
+/// Adds a metric to a registry. The library appends the `_total` of counters and the final period.
+pub fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name.trim_end_matches("_total"), help, metric.clone());
+    metric
+}
+
+/// Calls `register` with the registry of this process.
+pub fn in_process<T>(register: impl FnOnce(&mut Registry) -> T) -> T {
+    register(own().get_or_insert_default())
+}
+
+/// Returns the page of this process in Prometheus' text format.
+#[must_use]
+pub fn encode() -> String {
+    own().as_ref().map(page).unwrap_or_default()
+}
+
+/// Returns the page of a registry in Prometheus' text format.
+#[must_use]
+pub fn page(registry: &Registry) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail, and `Publish` keeps gauges within the range of `i64`.
+    let _ = encode_registry(&mut page, registry);
+    page
+}
+
+fn own() -> MutexGuard<'static, Option<Registry>> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
