@@ -110,7 +110,7 @@ fuzz: deps-fuzz ## Mutate what strangers send to each reader of it (TARGET=frame
 
 bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
-	target/release/mesh-load compare --json $(BENCH_REPORT).json --markdown $(BENCH_REPORT).md $(BENCH)
+	target/release/mesh-load compare --json $(BENCH_REPORT).json $(BENCH) >$(BENCH_REPORT).md && cat $(BENCH_REPORT).md
 
 bench-micro: deps-run ## Micro-benchmarks of the owner's lookup and the frame codec
 	cargo bench -p signaling-rendezvous -p signaling-core --bench '*'

@@ -85,25 +85,12 @@ pub(crate) fn read(watched: &[Watched]) -> Reading {
 }
 
 impl Reading {
-    /// The names of all that were read.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.usages.iter().map(|(process, _)| process.name.as_str())
-    }
-
-    /// The processes of a name.
-    pub(crate) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (u32, Usage)> + 'a {
-        self.usages
-            .iter()
-            .filter(move |(process, _)| process.name == name)
-            .map(|(process, usage)| (process.pid, *usage))
-    }
-
     /// One of name, group, number, CPU seconds and KiB.
     #[cfg(test)]
     pub(crate) fn of_test(at: Instant, usages: &[(&str, Group, u32, f64, u64)]) -> Self {
         let usages = usages.iter().map(|(name, group, pid, cpu_seconds, rss_kib)| {
             let watched = Watched { name: (*name).to_owned(), group: *group, pid: *pid };
-            (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib, ..Usage::default() })
+            (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib })
         });
         Self { at, cores: CoreTicks::default(), usages: usages.collect() }
     }

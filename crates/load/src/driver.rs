@@ -1,6 +1,5 @@
 //! The loop that follows a schedule, and the end of a run.
 
-use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -15,8 +14,6 @@ use crate::ticker::Ticker;
 
 /// Things begun before the readers have their turn, when many are overdue.
 const MAX_BATCH: u64 = 100;
-/// A turn that comes so much after its tick shows that the whole harness stood still.
-const STALL_US: u64 = 3_000;
 /// After the last message, how long a duplicate of one may take to show.
 const QUIET: Duration = Duration::from_millis(300);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(1);
@@ -29,7 +26,6 @@ pub(crate) struct Driver {
     pub(crate) start_us: u64,
     ticker: Ticker,
     next: u64,
-    turn_us: u64,
     bar: ProgressBar,
 }
 
@@ -40,7 +36,7 @@ impl Driver {
         // Before the ticker starts, so that at a tick what is due at that tick is due.
         let start_us = clock.now_us();
         let ticker = Ticker::every(Duration::from_micros(TICK_US))?;
-        Ok(Self { schedule, clock, start_us, ticker, next: 0, turn_us: 0, bar })
+        Ok(Self { schedule, clock, start_us, ticker, next: 0, bar })
     }
 
     /// Things begun so far.
@@ -48,13 +44,13 @@ impl Driver {
         self.next
     }
 
-    /// Runs until a moment of the schedule. Calls `begin` with the number and the time of what is due, and `turn` at each
-    /// tick, with the time in which there was none.
+    /// Runs until a moment of the schedule. Calls `begin` with the number and time of each due thing, and `turn` at
+    /// each tick.
     pub(crate) async fn until(
         &mut self,
         end_us: u64,
         mut begin: impl FnMut(u64, u64),
-        mut turn: impl FnMut(Option<Range<u64>>),
+        mut turn: impl FnMut(),
     ) -> Result<()> {
         loop {
             let now_us = self.clock.now_us() - self.start_us;
@@ -66,9 +62,7 @@ impl Driver {
                     yield_now().await;
                 }
             }
-            let is_stalled = now_us > self.turn_us + TICK_US + STALL_US;
-            turn(is_stalled.then(|| self.start_us + self.turn_us..self.start_us + now_us));
-            self.turn_us = now_us;
+            turn();
             if now_us >= end_us {
                 return Ok(());
             }
@@ -93,7 +87,7 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
     sleep(QUIET).await;
 }
 
-/// Tells a run's messages from those of an earlier one that were held for clients of the same names.
+/// Returns a mark that tells a run's messages from those of an earlier run, held for clients of the same names.
 pub(crate) fn run_mark() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
 }
@@ -113,7 +107,7 @@ mod tests {
             assert!(clock.now_us() >= at_us);
             begun.push(number);
         };
-        driver.until(20_000, begin, |_| {}).await.unwrap();
+        driver.until(20_000, begin, || {}).await.unwrap();
 
         assert_eq!(begun, (0..200).collect::<Vec<_>>());
     }

@@ -58,7 +58,7 @@ pub(crate) trait Workload: 'static {
     /// Plans the messages of one thing of the schedule, which is due now.
     fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, record: &mut Record);
     /// A message has arrived, for the first time.
-    fn arrived(&mut self, arrived: &Arrived, plan: &mut Plan, record: &mut Record);
+    fn arrived(&mut self, _arrived: &Arrived, _plan: &mut Plan, _record: &mut Record) {}
     /// Things that have begun and are not done.
     fn open(&self) -> u64 {
         0
@@ -70,8 +70,6 @@ pub(crate) struct Arrived {
     pub(crate) receiver: usize,
     /// What the workload gave it.
     pub(crate) tag: u64,
-    /// When it was to be sent.
-    pub(crate) at_us: u64,
     pub(crate) now_us: u64,
 }
 
@@ -198,7 +196,7 @@ impl<W: Workload> Exchange<W> {
             ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
             acks: RefCell::default(),
             random: RefCell::new(StdRng::seed_from_u64(settings.run.seed.wrapping_add(2))),
-            record: RefCell::new(Record::lasting(settings.run.warmup + settings.run.seconds)),
+            record: RefCell::default(),
             recording: RefCell::new(recording),
             come_back: fleet.come_back,
             returns: Cell::default(),
@@ -225,19 +223,15 @@ impl<W: Workload> Exchange<W> {
         let mut driver = Driver::start(schedule, self.clock, "sending")?;
         let (start_us, end_us) = (driver.start_us, driver.start_us + schedule.duration_us);
         self.end_us.set(end_us);
-        self.record.borrow_mut().begin(start_us, start_us + warmup_us..end_us);
+        self.record.borrow_mut().measure(start_us + warmup_us..end_us);
         let begin = |number, at_us| {
             self.work.borrow_mut().begin(number, at_us, &mut self.plan.borrow_mut(), &mut self.record.borrow_mut());
             self.send_due();
         };
-        let turn = |stall: Option<_>| {
-            self.send_due();
-            self.recording.borrow_mut().stalls.extend(stall);
-        };
         let sending = async {
-            driver.until(warmup_us, begin, turn).await?;
+            driver.until(warmup_us, begin, || self.send_due()).await?;
             let (before, own_before, arrived_before) = (costs::read(watched), own_cpu_seconds(), self.arrived.get());
-            driver.until(schedule.duration_us, begin, turn).await?;
+            driver.until(schedule.duration_us, begin, || self.send_due()).await?;
             let in_time = self.arrived.get() - arrived_before;
             let own_us = (own_cpu_seconds() - own_before) * 1e6;
             let mut record = self.record.borrow_mut();
@@ -359,8 +353,8 @@ impl<W: Workload> Exchange<W> {
         let id = asks.then(|| acks.next_id());
         let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
         match client.send(text, id, &mut TaskContext::from_waker(Waker::noop())) {
-            Sent::Not => return record.add("generator", "unsent", 1),
-            Sent::Waits => {
+            Sent::Refused => return record.add("generator", "unsent", 1),
+            Sent::Buffered => {
                 self.stalled.borrow_mut().insert(from);
             }
             Sent::Written => {}
@@ -392,7 +386,6 @@ impl<W: Workload> Exchange<W> {
                 }
                 record.add("received", &code, 1);
                 record.add("errors", "errors", 1);
-                record.failed(now_us);
                 id
             }
             Answer::Other(kind) => {
@@ -427,7 +420,7 @@ impl<W: Workload> Listener for Exchange<W> {
         if self.settings.is_recorded {
             self.recording.borrow_mut().arrivals.push(Arrival::new(now_us, latency_us));
         }
-        let arrived = Arrived { receiver: client, tag: arrival.tag, at_us: arrival.time_us, now_us };
+        let arrived = Arrived { receiver: client, tag: arrival.tag, now_us };
         let is_planned = {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());
             record.time("latency", arrival.time_us, latency_us);

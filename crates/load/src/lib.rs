@@ -1,21 +1,20 @@
-//! The load generator: many clients that speak only the public protocol, and a count of what became of every message.
+//! The load generator: many clients of the public protocol, and a count of the fate of every message.
 //!
-//! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time whether or
-//! not the sender was late. A process runs on one thread, since it shares the machine with what it measures.
+//! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time even if
+//! the sender was late. A process runs on one thread, since it shares the machine with the servers it measures.
 //!
 //! | module | content |
 //! |---|---|
-//! | `scenarios` | the command line; one file per scenario, which returns a [`report::Report`] |
-//! | `exchange` | numbered messages between pairs of clients, by a workload; judges their delivery |
-//! | `drill` | such an exchange while something is done to the mesh |
-//! | `hostile`, `rooms`, `compare` | a crowd of harmful clients; room clients; the balancer beside other proxies |
-//! | `record`, `report` | what one process found; text, JSON and page of it |
-//! | `crew` | one load put on by several processes |
+//! | `scenarios` | command line; one file per scenario, which returns a [`report::Report`] |
+//! | `exchange` | numbered messages between pairs of clients; judges their delivery |
+//! | `drill` | an exchange during faults of the mesh |
+//! | `hostile`, `rooms`, `compare` | harmful clients; room clients; the balancer beside other proxies |
+//! | `record`, `report` | findings of one process; their text and JSON |
+//! | `workers` | one load of several processes |
 //! | `driver`, `schedule`, `ticker`, `clock` | the loop that sends by a schedule |
-//! | `client`, `fleet`, `wire`, `route`, `backoff`, `message` | one socket; many of them; TCP or TLS; URLs; texts |
-//! | `latency`, `timeline` | percentiles; the same second by second |
-//! | `watch`, `costs`, `leftovers`, `procfs`, `metrics` | CPU and memory of the servers; their metrics pages |
-//! | `own_mesh`, `report_page`, `progress` | a mesh of its own; the HTML page; the progress bar |
+//! | `client`, `fleet`, `backoff`, `message` | one socket; many; waits before a reconnect; texts |
+//! | `latency`, `costs`, `procfs`, `metrics` | percentiles; CPU and memory of servers; metrics pages |
+//! | `progress` | the progress bar |
 
 pub mod compare;
 pub mod drill;
@@ -26,29 +25,31 @@ mod backoff;
 mod client;
 mod clock;
 mod costs;
-mod crew;
 mod driver;
 mod exchange;
 mod fleet;
 mod hostile;
 mod latency;
-mod leftovers;
-mod limits;
 mod message;
 mod metrics;
-mod own_mesh;
 mod procfs;
 mod progress;
 mod record;
-mod report_page;
 mod rooms;
-mod route;
 mod schedule;
 #[cfg(test)]
 mod testing;
 mod ticker;
-mod timeline;
-mod watch;
-mod wire;
+mod workers;
 
-pub use limits::raise_descriptor_limit;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Raises the limit of open descriptors to the highest unprivileged value, and returns it.
+///
+/// # Errors
+/// When the system refuses.
+pub fn raise_descriptor_limit() -> nix::Result<u64> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(hard)
+}

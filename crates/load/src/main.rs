@@ -23,20 +23,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns what speaks against the mesh, or against the measurement.
+/// Returns the failures of the mesh or of the measurement.
 fn run(scenario: &Scenario) -> Result<Vec<String>> {
     let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
     if scenario.sockets() + 50 > limit {
         anyhow::bail!(
-            "{} sockets are more than the {limit} open files that a process may have here: take more --processes, where the \
-             scenario can",
+            "{} sockets exceed the limit of {limit} open files per process: raise `ulimit -n`, or use more --processes",
             scenario.sockets()
         );
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, scenario.run())?;
-    // In a process of a crew, the first process reports.
+    // A worker leaves the report to the first process.
     let Some(report) = report else { return Ok(Vec::new()) };
-    report.publish(scenario.json(), scenario.html())?;
+    report.publish(scenario.json())?;
     Ok(report.failures)
 }

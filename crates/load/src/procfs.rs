@@ -10,18 +10,13 @@ pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
     /// Memory in RAM, in KiB.
     pub(crate) rss_kib: u64,
-    pub(crate) threads: u64,
 }
 
 /// Reads what a process has used so far; `None` when there is no such process.
 pub(crate) fn usage(pid: u32) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    Some(Usage {
-        cpu_seconds: cpu_seconds(&stat)?,
-        rss_kib: number(&status, "VmRSS:")?,
-        threads: number(&status, "Threads:")?,
-    })
+    Some(Usage { cpu_seconds: cpu_seconds(&stat)?, rss_kib: number(&status, "VmRSS:")? })
 }
 
 /// User and system time that this process has used so far, in seconds.
@@ -55,11 +50,6 @@ impl CoreTicks {
         let (all, stolen) = (self.all.saturating_sub(before.all), self.stolen.saturating_sub(before.stolen));
         if all == 0 { 0.0 } else { stolen as f64 * 100.0 / all as f64 }
     }
-}
-
-/// How many descriptors a process has open; `None` where that may not be looked at. It takes a while where they are many.
-pub(crate) fn descriptors(pid: u32) -> Option<u64> {
-    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
 }
 
 /// A process and all that descend from it.
@@ -113,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_threads_are_read_from_the_status() {
-        let status = "Name:\tx\nVmPeak:\t  9 kB\nVmRSS:\t   5120 kB\nThreads:\t4\n";
+    fn memory_is_read_from_the_status() {
+        let status = "Name:\tx\nVmPeak:\t  9 kB\nVmRSS:\t   5120 kB\n";
 
-        assert_eq!((number(status, "VmRSS:"), number(status, "Threads:")), (Some(5_120), Some(4)));
+        assert_eq!(number(status, "VmRSS:"), Some(5_120));
     }
 
     #[test]
@@ -133,7 +123,7 @@ mod tests {
     #[test]
     fn our_own_process_uses_something_and_one_that_is_not_there_has_nothing() {
         let own = usage(std::process::id()).unwrap();
-        assert!(own.rss_kib > 0 && own.threads > 0 && descriptors(std::process::id()) > Some(0));
+        assert!(own.rss_kib > 0);
         assert_eq!(usage(u32::MAX), None);
     }
 

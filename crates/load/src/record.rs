@@ -1,4 +1,4 @@
-//! What the clients of one process did and received, in any scenario. The first process adds up those of all.
+//! Counts and times of the clients of one process, in any scenario. The first process adds up those of all.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::costs::Costs;
 use crate::latency::{Latencies, Percentiles};
 use crate::report::Report;
-use crate::timeline::Timeline;
 
 /// The smallest share of the schedule that a valid measurement has sent.
 const MIN_SENT: f64 = 0.99;
-/// Group and names of counts that are 0 where nothing is wrong, with what they say in a failure.
+/// Group, name and failure text of counts that have to be 0.
 const FAULTS: [(&str, &str, &str); 9] = [
     ("messages", "lost", "messages lost"),
     ("messages", "doubled", "messages doubled"),
@@ -30,25 +29,17 @@ const FAULTS: [(&str, &str, &str); 9] = [
 pub(crate) struct Record {
     counts: BTreeMap<String, BTreeMap<String, u64>>,
     times: BTreeMap<String, Latencies>,
-    timeline: Timeline,
-    /// Of the process that reads the servers' costs.
+    /// Costs of the servers; `None` in a process that does not read them.
     pub(crate) costs: Option<Costs>,
-    #[serde(skip)]
-    start_us: u64,
-    /// The times at which what is measured begins.
+    /// Begin times that are measured.
     #[serde(skip)]
     measured_us: Range<u64>,
 }
 
 impl Record {
-    /// For a run of this many seconds.
-    pub(crate) fn lasting(seconds: u64) -> Self {
-        Self { timeline: Timeline::lasting(seconds), ..Self::default() }
-    }
-
-    /// The schedule begins at `start_us`; what begins within `measured_us` is measured.
-    pub(crate) fn begin(&mut self, start_us: u64, measured_us: Range<u64>) {
-        (self.start_us, self.measured_us) = (start_us, measured_us);
+    /// Measures only the times of what begins within `measured_us`.
+    pub(crate) fn measure(&mut self, measured_us: Range<u64>) {
+        self.measured_us = measured_us;
     }
 
     pub(crate) fn count(&self, group: &str, name: &str) -> u64 {
@@ -63,7 +54,7 @@ impl Record {
         }
     }
 
-    /// Enters all counts of a structure whose fields are counts.
+    /// Adds all fields of a structure of counts.
     pub(crate) fn add_all(&mut self, group: &str, counts: &impl Serialize) {
         let fields = serde_json::to_value(counts).ok();
         for (name, count) in fields.iter().filter_map(|fields| fields.as_object()).flatten() {
@@ -75,22 +66,7 @@ impl Record {
         self.counts.get(group).cloned().unwrap_or_default()
     }
 
-    /// Something of the timeline begins.
-    pub(crate) fn begun(&mut self, at_us: u64) {
-        self.timeline.begun(at_us.saturating_sub(self.start_us));
-    }
-
-    /// Something of the timeline is done.
-    pub(crate) fn done(&mut self, now_us: u64, took_us: u64) {
-        self.timeline.done(now_us.saturating_sub(self.start_us), took_us);
-    }
-
-    /// Something of the timeline failed.
-    pub(crate) fn failed(&mut self, now_us: u64) {
-        self.timeline.failed(now_us.saturating_sub(self.start_us));
-    }
-
-    /// Enters a time of something that was to begin at `at_us`, if that is measured.
+    /// Adds the duration of something due at `at_us`, if that time is measured.
     pub(crate) fn time(&mut self, name: &str, at_us: u64, took_us: u64) {
         if !self.measured_us.contains(&at_us) {
             return;
@@ -110,7 +86,7 @@ impl Record {
         self.times.get(name).map(Latencies::percentiles).unwrap_or_default()
     }
 
-    /// Adds what another process has found of the same run.
+    /// Adds the record of another process of the same run.
     pub(crate) fn absorb(&mut self, other: Self) {
         for (group, counts) in &other.counts {
             counts.iter().for_each(|(name, count)| self.add(group, name, *count));
@@ -118,11 +94,10 @@ impl Record {
         for (name, times) in &other.times {
             self.times.entry(name.clone()).or_default().absorb(times);
         }
-        self.timeline.absorb(&other.timeline);
         self.costs = self.costs.take().or(other.costs);
     }
 
-    /// The share of the schedule that was begun and sent.
+    /// Returns the share of the schedule that was begun and sent.
     pub(crate) fn sent_share(&self) -> f64 {
         let of = |name| self.count("generator", name) as f64;
         let (sent, unsent) = (self.count("messages", "sent") as f64, of("unsent"));
@@ -130,7 +105,7 @@ impl Record {
         of("begun") / of("planned").max(1.0) * taken
     }
 
-    /// Describes itself.
+    /// Adds all counts, times and costs.
     pub(crate) fn describe(&self, report: &mut Report) {
         for (group, counts) in &self.counts {
             report.set_name(group, counts);
@@ -146,11 +121,9 @@ impl Record {
         let in_time = self.count("generator", "in_time");
         let costs = self.costs.clone();
         report.set("costs", costs.map(|costs| if in_time > 0 { costs.for_messages(in_time) } else { costs }));
-        report.set("timeline", self.timeline.rows());
     }
 
-    /// Says what speaks against the servers, or against the measurement. With `may_break`, sockets may break or be closed
-    /// with 1001.
+    /// Adds the failures of the servers and of the measurement. With `may_break`, sockets may break or close with 1001.
     pub(crate) fn judge(&self, report: &mut Report, may_break: bool) {
         for (group, name, what) in FAULTS {
             report.fail_if(self.count(group, name), what);
@@ -177,8 +150,8 @@ mod tests {
     use super::*;
 
     fn record(lost: u64, closed: &str) -> Record {
-        let mut record = Record::lasting(1);
-        record.begin(0, 0..1_000);
+        let mut record = Record::default();
+        record.measure(0..1_000);
         record.add("messages", "lost", lost);
         record.add("closed", closed, 1);
         record.time("latency", 500, 70);
@@ -210,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_schedule_that_was_not_sent_is_a_failure() {
-        let mut late = Record::lasting(1);
+        let mut late = Record::default();
         late.add("generator", "planned", 100);
         late.add("generator", "begun", 100);
         late.add("messages", "sent", 90);

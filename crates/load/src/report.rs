@@ -1,4 +1,4 @@
-//! The report of a scenario. Text, JSON and HTML page derive from one list of named values.
+//! The report of a scenario. Text and JSON derive from one list of named values.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,18 +8,14 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
 use crate::latency::Percentiles;
-use crate::report_page;
-
-/// Values that the page plots, and that the text leaves out.
-const PLOTTED: [&str; 3] = ["timeline", "usage", "marks"];
 
 /// What a scenario found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     values: Vec<(String, Value)>,
-    /// What speaks against the servers, or against the measurement; empty when all is well.
+    /// Failures of the servers or of the measurement.
     pub failures: Vec<String>,
-    /// Replaces the text that derives from the values, where a scenario has its own table.
+    /// Text of a scenario with its own table; `None` derives the text from the values.
     pub(crate) table: Option<String>,
 }
 
@@ -80,18 +76,15 @@ impl Report {
         text
     }
 
-    /// Prints the text, and writes the JSON and the HTML page to these files; `-` prints the JSON instead of the text.
+    /// Prints the text and writes the JSON to this file; `-` prints the JSON instead of the text.
     ///
     /// # Errors
-    /// When a file cannot be written.
-    pub fn publish(&self, json: Option<&Path>, html: Option<&Path>) -> Result<()> {
-        if let Some(path) = html {
-            write_file(path, &report_page::render(&self.text(), &self.failures, &self.json()?))?;
-        }
+    /// When the file cannot be written.
+    pub fn publish(&self, json: Option<&Path>) -> Result<()> {
         match json {
             Some(path) if path == Path::new("-") => print!("{}", self.json()?),
             Some(path) => {
-                write_file(path, &self.json()?)?;
+                std::fs::write(path, self.json()?).with_context(|| format!("cannot write {}", path.display()))?;
                 print!("{}", self.text());
             }
             None => print!("{}", self.text()),
@@ -110,14 +103,8 @@ impl Serialize for Report {
     }
 }
 
-fn write_file(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
 fn write_value(text: &mut String, name: &str, value: &Value) {
-    let label = name.rsplit('.').next().unwrap_or(name);
     let line = match value {
-        _ if PLOTTED.contains(&label) => return,
         Value::Array(items) => return items.iter().for_each(|item| write_value(text, name, item)),
         Value::Object(fields) => match serde_json::from_value::<Percentiles>(value.clone()) {
             Ok(times) => times.line(),
@@ -163,7 +150,6 @@ mod tests {
         report.set("messages", json!({ "lost": 0, "sent": 7, "more": { "share": 0.5 } }));
         report.set("acts", json!([{ "act": "kill node-1" }, { "act": "scale 3" }]));
         report.set("costs", None::<u32>);
-        report.set("timeline", json!([1, 2]));
 
         let text = report.text();
 
@@ -178,7 +164,7 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         let json: Value = serde_json::from_str(&report.json().unwrap()).unwrap();
-        assert_eq!((&json["messages"]["sent"], json["timeline"].as_array().unwrap().len()), (&json!(7), 2));
+        assert_eq!(json["messages"]["sent"], 7);
     }
 
     #[test]

@@ -38,8 +38,6 @@ async fn several_load_processes_put_on_the_load_of_one_and_report_it_as_one() {
     let all_arrived = json!({ "sent": 3_000, "delivered": 3_000, "lost": 0, "doubled": 0, "swapped": 0 });
     assert_eq!(run.report["messages"], all_arrived);
     assert_eq!(run.report["latency_us"]["count"], 2_000, "of all three");
-    let seconds = run.report["timeline"].as_array().unwrap();
-    assert_eq!(seconds.iter().map(|second| second["begun"].as_u64().unwrap()).sum::<u64>(), 3_000);
     assert_eq!(run.report["costs"]["processes"].as_array().unwrap().len(), 4, "three nodes and a balancer");
 }
 

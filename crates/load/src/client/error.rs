@@ -7,9 +7,9 @@ use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::http::HeaderMap;
 use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
 
-use super::WELCOME_WITHIN;
+use super::WELCOME_TIMEOUT;
 
-/// Why a client could not connect.
+/// Failure to connect.
 #[derive(Debug, Error)]
 pub(crate) enum ConnectError {
     #[error("{0}")]
@@ -18,8 +18,6 @@ pub(crate) enum ConnectError {
     NoHost(#[source] std::io::Error),
     #[error("cannot connect to {address}")]
     Network { address: SocketAddr, source: std::io::Error },
-    #[error("the TLS handshake failed")]
-    Tls(#[source] std::io::Error),
     #[error("refused with {status}")]
     Refused { status: u16, retry_after: Option<Duration> },
     #[error("the upgrade failed")]
@@ -30,12 +28,12 @@ pub(crate) enum ConnectError {
     Lost,
     #[error("its welcome is not understood")]
     Welcome(#[source] serde_json::Error),
-    #[error("no welcome within {WELCOME_WITHIN:?}")]
+    #[error("no welcome within {WELCOME_TIMEOUT:?}")]
     Silent,
 }
 
 impl ConnectError {
-    /// How long the server asks to wait.
+    /// Returns the wait that the server asked for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } | Self::Closed { retry_after, .. } => *retry_after,
@@ -44,12 +42,12 @@ impl ConnectError {
     }
 }
 
-/// How long a refusal asks its client to wait.
+/// Returns the `Retry-After` of a refusal.
 pub(super) fn asked_for(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
 }
 
-/// How long a `goodbye` asks its client to wait.
+/// Returns the wait that a `goodbye` asks for.
 pub(crate) fn retry_after_of(text: &str) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Goodbye {
@@ -60,7 +58,7 @@ pub(crate) fn retry_after_of(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(goodbye.retry_after_ms))
 }
 
-/// A few words for a table of reasons: the kinds of errors, without what differs from one to the next.
+/// Returns the kind of an error, as a key to count by.
 pub(super) fn short(error: &tungstenite::Error) -> String {
     match error {
         tungstenite::Error::Io(error) => error.kind().to_string(),
@@ -74,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_goodbye_says_how_long_to_wait_and_nothing_else_does() {
+    fn only_a_goodbye_has_a_retry_after() {
         let goodbye = r#"{"type":"goodbye","reason":"drains","retry_after_ms":750}"#;
 
         assert_eq!(retry_after_of(goodbye), Some(Duration::from_millis(750)));

@@ -1,10 +1,8 @@
-//! What nginx and HAProxy are told: each takes a client to the node that the `node` parameter names, with nothing
-//! switched on that costs and is not needed. The texts are in `nginx.conf` and `haproxy.cfg`.
+//! Configurations of nginx and HAProxy, which route a client to the node that the `node` parameter names. Nothing
+//! else is switched on. The templates are `nginx.conf` and `haproxy.cfg`.
 
 use std::net::SocketAddr;
 use std::path::Path;
-
-use super::certificate::Certificate;
 
 /// A node's name and public listener.
 pub(super) type Backend = (String, SocketAddr);
@@ -12,28 +10,20 @@ pub(super) type Backend = (String, SocketAddr);
 const NGINX: &str = include_str!("nginx.conf");
 const HAPROXY: &str = include_str!("haproxy.cfg");
 
-/// `nginx.conf` for a proxy that stays in the foreground and keeps all its files in `dir`.
-pub(super) fn nginx(listen: SocketAddr, backends: &[Backend], dir: &Path, tls: Option<&Certificate>) -> String {
-    let certificate = |tls: &Certificate| {
-        let (path, key) = (tls.path.display(), tls.key.display());
-        format!("        ssl_certificate {path};\n        ssl_certificate_key {key};\n        ssl_protocols TLSv1.3;\n")
-    };
+/// Returns `nginx.conf` for a proxy that stays in the foreground and keeps all its files in `dir`.
+pub(super) fn nginx(listen: SocketAddr, backends: &[Backend], dir: &Path) -> String {
     let owner = |(node, address): &Backend| format!("        {node} {address};\n");
     NGINX
         .replace("@LISTEN@", &listen.to_string())
-        .replace("@SSL@", if tls.is_some() { "ssl " } else { "" })
-        .replace("@CERTIFICATE@", &tls.map(certificate).unwrap_or_default())
         .replace("@OWNERS@", &backends.iter().map(owner).collect::<String>())
         .replace("@DIR@", &dir.display().to_string())
 }
 
-/// `haproxy.cfg` for a proxy that logs nothing.
-pub(super) fn haproxy(listen: SocketAddr, backends: &[Backend], tls: Option<&Certificate>) -> String {
-    let ssl = |tls: &Certificate| format!("ssl crt {} alpn http/1.1 ssl-min-ver TLSv1.3 ", tls.both.display());
+/// Returns `haproxy.cfg` for a proxy that logs nothing.
+pub(super) fn haproxy(listen: SocketAddr, backends: &[Backend]) -> String {
     let backend = |(node, address): &Backend| format!("backend {node}\n    server {node} {address}\n");
     HAPROXY
         .replace("@LISTEN@", &listen.to_string())
-        .replace("@SSL@", &tls.map(ssl).unwrap_or_default())
         .replace("@BACKENDS@\n", &backends.iter().map(backend).collect::<String>())
 }
 
@@ -53,7 +43,7 @@ mod tests {
 
     #[test]
     fn nginx_routes_by_node_and_writes_only_into_its_folder() {
-        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"), None);
+        let config = nginx(address(8_000), &backends(), Path::new("/tmp/here"));
 
         for line in [
             "map $arg_node $owner {\n        node-0 127.0.0.1:9000;\n        node-1 127.0.0.1:9001;\n",
@@ -74,27 +64,9 @@ mod tests {
     }
 
     #[test]
-    fn both_speak_tls_by_the_same_certificate_where_they_are_to() {
-        let path = |name: &str| Path::new("/tmp/here").join(name);
-        let certificate = Certificate { path: path("c.pem"), key: path("k.pem"), both: path("both.pem") };
-
-        let nginx = nginx(address(8_000), &backends(), Path::new("/tmp/here"), Some(&certificate));
-        let haproxy = haproxy(address(8_000), &backends(), Some(&certificate));
-
-        assert!(nginx.contains("listen 127.0.0.1:8000 ssl backlog"));
-        assert!(nginx.contains("ssl_certificate /tmp/here/c.pem;\n        ssl_certificate_key /tmp/here/k.pem;\n"));
-        assert!(nginx.contains("ssl_protocols TLSv1.3;"));
-        assert!(
-            haproxy
-                .contains("bind 127.0.0.1:8000 ssl crt /tmp/here/both.pem alpn http/1.1 ssl-min-ver TLSv1.3 backlog")
-        );
-        assert!(!nginx.contains('@') && !haproxy.contains('@'));
-    }
-
-    #[test]
     fn haproxy_has_two_threads_and_a_backend_for_each_node() {
         assert_eq!(
-            haproxy(address(8_000), &backends(), None),
+            haproxy(address(8_000), &backends()),
             "global\n    nbthread 2\n    maxconn 20000\n    no strict-limits\n\
              defaults\n    mode http\n    timeout connect 10s\n    timeout client 1h\n    timeout server 1h\n    timeout tunnel 1h\n\
              frontend clients\n    bind 127.0.0.1:8000 backlog 4096\n    use_backend %[url_param(node)]\n\

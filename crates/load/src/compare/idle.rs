@@ -1,5 +1,6 @@
-//! Clients that only connect: how fast, and what memory each of them costs.
+//! Clients that only connect: connection rate, and memory per client.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,32 +12,33 @@ use super::options::Options;
 use super::stage::Target;
 use super::steady::fleet_of;
 use crate::costs::{self, Cost, Costs};
-use crate::fleet::{Endings, Fleet};
+use crate::fleet::Fleet;
+use crate::record::Record;
 
-/// More than the harness can begin in a second.
-const AT_ONCE: u32 = 1_000_000;
-/// Connections begun a second when it is their memory that counts.
+/// Higher than the generator can reach in a second.
+const UNLIMITED_RATE: u32 = 1_000_000;
+/// Connections begun per second for the memory measurement.
 const CONNECT_RATE: u32 = 2_000;
 
-/// Lets clients connect as fast as they are let in.
+/// Measures how fast clients connect.
 pub(super) async fn connects(target: &Target, clients: u32) -> Result<Vec<Figure>> {
-    let endings = Rc::new(Endings::default());
-    let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, AT_ONCE)?, &endings).await?;
+    let record = Rc::new(RefCell::new(Record::default()));
+    let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, UNLIMITED_RATE)?, &record).await?;
     let per_second = f64::from(clients) / fleet.connect_seconds;
-    check(&endings)?;
+    check_open(&record.borrow())?;
     fleet.close();
     Ok(vec![Figure::new(format!("clients connected, {clients} at once"), Unit::PerSecond, per_second)])
 }
 
-/// Lets clients connect to servers that have had none, and holds them: memory that was used once tells nothing.
+/// Measures the memory of idle clients on new servers.
 pub(super) async fn memory(target: &Target, options: &Options) -> Result<Vec<Figure>> {
     let clients = options.idle_clients;
-    let endings = Rc::new(Endings::default());
+    let record = Rc::new(RefCell::new(Record::default()));
     let before = costs::read(&target.watched);
-    let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, CONNECT_RATE)?, &endings).await?;
+    let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, CONNECT_RATE)?, &record).await?;
     sleep(Duration::from_secs(options.hold)).await;
     let costs = Costs::between(&before, &costs::read(&target.watched), 0);
-    check(&endings)?;
+    check_open(&record.borrow())?;
     fleet.close();
     let each = |cost: &Cost| cost.rss_growth_kib as f64 * 1_024.0 / f64::from(clients);
     let figure = |of: &str, bytes| {
@@ -47,9 +49,8 @@ pub(super) async fn memory(target: &Target, options: &Options) -> Result<Vec<Fig
     Ok([figure("front", front)].into_iter().chain(nodes).collect())
 }
 
-/// Sockets that ended before we closed them speak against the figures.
-fn check(endings: &Endings) -> Result<()> {
-    let closed = endings.take();
+fn check_open(record: &Record) -> Result<()> {
+    let closed = record.group("closed");
     ensure!(closed.is_empty(), "sockets closed: {closed:?}");
     Ok(())
 }

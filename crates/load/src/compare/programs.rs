@@ -7,18 +7,18 @@ use tokio::process::Command;
 
 use super::contestant::Contestant;
 
-/// The programs that take part, found before anything is started.
+/// Programs of the contestants, found before anything is started.
 pub(super) struct Programs {
-    /// Of the mesh, where somebody needs one.
+    /// Programs of the mesh; `None` if no contestant needs them.
     pub(super) mesh: Option<Binaries>,
     by_contestant: BTreeMap<Contestant, PathBuf>,
 }
 
-/// Where systems keep programs that are not for everybody.
-const BEYOND_PATH: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+/// System directories outside the usual PATH.
+const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 impl Programs {
-    /// Looks for our own in `bin_dir` or beside the running program, and for the others in the system.
+    /// Looks for the project's programs in `bin_dir` or beside this program, and for the others in the system.
     pub(super) fn find(contestants: &[Contestant], bin_dir: Option<&Path>) -> Result<Self> {
         let has_nodes = contestants.iter().any(|contestant| contestant.has_nodes());
         let mut by_contestant = BTreeMap::new();
@@ -34,16 +34,16 @@ impl Programs {
         Ok(Self { mesh: has_nodes.then(|| Binaries::locate(bin_dir)).transpose()?, by_contestant })
     }
 
-    /// The program of one that is no part of the mesh.
+    /// Returns the program of a contestant outside the mesh.
     pub(super) fn of(&self, contestant: Contestant) -> Result<&Path> {
         let program = self.by_contestant.get(&contestant);
         Ok(program.with_context(|| format!("{} has no program of its own here", contestant.name()))?)
     }
 
-    /// What those that are not ours say when they are asked for their versions.
+    /// Returns the version lines of the other projects' programs.
     pub(super) async fn versions(&self) -> Result<BTreeMap<Contestant, String>> {
         let mut versions = BTreeMap::new();
-        for (contestant, program) in self.by_contestant.iter().filter(|(who, _)| !who.is_floor()) {
+        for (contestant, program) in self.by_contestant.iter().filter(|(contestant, _)| contestant.has_nodes()) {
             let said = Command::new(program).arg("-v").output().await;
             let said = said.with_context(|| format!("cannot start {}", program.display()))?;
             let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
@@ -55,7 +55,7 @@ impl Programs {
 }
 
 fn installed(name: &str) -> Result<PathBuf> {
-    let beyond = || BEYOND_PATH.iter().map(|dir| Path::new(dir).join(name)).find(|file| file.is_file());
+    let beyond = || SYSTEM_DIRS.iter().map(|dir| Path::new(dir).join(name)).find(|file| file.is_file());
     let found = find_in_path(name).or_else(beyond);
     found.with_context(|| format!("there is no {name}: install it (`make deps-bench`), or name the others with --only"))
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_missing_is_named_with_the_way_out() {
+    fn missing_program_error_names_it_and_the_remedy() {
         let error = installed("no-such-proxy").unwrap_err().to_string();
 
         assert!(error.contains("no-such-proxy") && error.contains("make deps-bench"), "{error}");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_programs_are_looked_for_in_one_folder_only() {
+    fn echo_is_looked_for_in_the_bin_dir_only() {
         let dir = tempfile::tempdir().unwrap();
 
         let error = Programs::find(&[Contestant::Echo], Some(dir.path())).err().unwrap().to_string();

@@ -1,5 +1,7 @@
 //! How the rows are written: a Markdown table whose columns are aligned, so that it is readable as it stands.
 
+use indicatif::HumanCount;
+
 use super::contestant::Contestant;
 use super::figures::{Row, Unit};
 
@@ -29,7 +31,7 @@ impl Unit {
             Self::Microseconds => short(value) + " µs",
             Self::Milliseconds => short(value) + " ms",
             Self::Percent => short(value) + " %",
-            Self::PerSecond => thousands(value) + "/s",
+            Self::PerSecond => format!("{}/s", HumanCount(value.round() as u64)),
             Self::Bytes => format!("{:.1} KB", value / 1_000.0),
         }
     }
@@ -42,18 +44,6 @@ fn short(value: f64) -> String {
         ..99.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
-}
-
-fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Lines of equally many cells, the first of which is the head.

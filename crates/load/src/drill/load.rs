@@ -13,7 +13,7 @@ use super::figures::Figures;
 use super::servers::{Sample, Sampler};
 use crate::clock::Clock;
 use crate::exchange::{AckTotals, Exchange, Pairs, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
-use crate::fleet::{Fleet, FleetOptions, Via};
+use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
 use crate::record::Record;
 
@@ -71,16 +71,12 @@ impl Load {
             clients: self.clients,
             urls: Vec::new(),
             dir: Some(PathBuf::from(dir)),
-            via: Via::Balancers,
-            target_template: None,
             also: Vec::new(),
-            sources: Vec::new(),
             connect_rate: 1_000,
             prefix: "drill".to_owned(),
             come_back: self.come_back,
             first: 0,
             json: None,
-            html: None,
         }
     }
 

@@ -3,8 +3,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
-use serde_json::json;
 use signaling_devmesh::{Act, Control};
 
 use crate::clock::Clock;
@@ -26,19 +24,12 @@ pub enum Action {
 const SERVER_ACTIONS: [&str; 6] = ["kill", "pause", "resume", "drain", "replace", "restart"];
 
 /// One act of a script.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "WrittenStep")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// Seconds from the begin of the measured time.
     pub at: f64,
     /// What is done.
     pub action: Action,
-}
-
-#[derive(Deserialize)]
-struct WrittenStep {
-    at: f64,
-    action: String,
 }
 
 /// What was done. Times are those of the run's clock.
@@ -104,14 +95,6 @@ impl FromStr for Action {
     }
 }
 
-impl TryFrom<WrittenStep> for Step {
-    type Error = String;
-
-    fn try_from(WrittenStep { at, action }: WrittenStep) -> Result<Self, String> {
-        Ok(Self { at, action: action.parse()? })
-    }
-}
-
 impl FromStr for Step {
     type Err = String;
 
@@ -157,12 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_read_from_flags_and_from_json() {
-        let flag: Step = "2.5 kill node-1".parse().unwrap();
-        let json: Vec<Step> = serde_json::from_str(r#"[{"at": 2.5, "action": "kill node-1"}]"#).unwrap();
+    fn step_is_read_from_its_flag() {
+        let step: Step = "2.5 kill node-1".parse().unwrap();
 
-        assert_eq!(json, [flag]);
-        assert!(serde_json::from_str::<Step>(r#"{"at": 1, "action": "kill"}"#).is_err());
+        assert_eq!((step.at, step.action.to_string()), (2.5, "kill node-1".to_owned()));
         assert!("soon kill node-1".parse::<Step>().is_err());
     }
 

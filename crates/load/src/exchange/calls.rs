@@ -5,8 +5,8 @@ use clap::Args;
 
 use super::shape::{Shape, Side, call_and_part, tag_of};
 use super::{Arrived, Plan, RunOptions, Workload, partners, turns};
-use crate::crew::Share;
 use crate::record::Record;
+use crate::workers::Share;
 
 /// Calls a second: more than the harness can begin.
 pub(crate) const MAX_RATE: u64 = 100_000;
@@ -83,7 +83,6 @@ impl Workload for Calls {
         let missing = shape.caller.parts() + shape.callee.parts();
         self.open_by_number.insert(number, Call { caller, begin_us: at_us, shape, missing });
         self.plan(number, shape.caller, caller, at_us, plan);
-        record.begun(at_us);
         record.add("calls", "begun", 1);
     }
 
@@ -106,7 +105,6 @@ impl Workload for Calls {
             self.open_by_number.remove(&number);
             record.add("calls", "set_up", 1);
             record.time("set_up", begin_us, set_up_us);
-            record.done(now_us, set_up_us);
         }
     }
 
@@ -126,15 +124,15 @@ mod tests {
     /// One call between two clients, whose messages each take so long; those of the plan that `arrives` lets through.
     fn play(latency_us: u64, arrives: impl Fn(usize) -> bool) -> (Calls, Record) {
         let mut calls = Calls::new(2, &options(&["--gather-ms=100"]).unwrap());
-        let (mut plan, mut record) = (Plan::default(), Record::lasting(1));
-        record.begin(0, 0..u64::MAX);
+        let (mut plan, mut record) = (Plan::default(), Record::default());
+        record.measure(0..u64::MAX);
         calls.begin(0, BEGIN_US, &mut plan, &mut record);
         let mut sent = 0;
         while let Some(message) = plan.next(u64::MAX) {
             if arrives(sent) {
                 let now_us = message.at_us + latency_us;
                 let receiver = calls.partner_of[message.from];
-                let arrived = Arrived { receiver, tag: message.tag, at_us: message.at_us, now_us };
+                let arrived = Arrived { receiver, tag: message.tag, now_us };
                 calls.arrived(&arrived, &mut plan, &mut record);
             }
             sent += 1;

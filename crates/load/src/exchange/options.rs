@@ -1,9 +1,9 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::crew::Share;
 use crate::message::Size;
 use crate::schedule::Schedule;
+use crate::workers::Share;
 
 /// How long a load lasts, and what it draws.
 #[derive(Clone, Debug, Args)]

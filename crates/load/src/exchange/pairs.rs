@@ -2,7 +2,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 
-use super::{Arrived, Plan, TrafficOptions, Workload};
+use super::{Plan, TrafficOptions, Workload};
 use crate::message::Size;
 use crate::record::Record;
 
@@ -20,14 +20,9 @@ impl Pairs {
 }
 
 impl Workload for Pairs {
-    fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, record: &mut Record) {
+    fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, _record: &mut Record) {
         let turn = usize::try_from(number % self.turns.len() as u64).unwrap_or(0);
         plan.add(at_us, self.turns[turn], 0, self.size.body(number));
-        record.begun(at_us);
-    }
-
-    fn arrived(&mut self, arrived: &Arrived, _plan: &mut Plan, record: &mut Record) {
-        record.done(arrived.now_us, arrived.now_us.saturating_sub(arrived.at_us));
     }
 }
 

@@ -1,5 +1,3 @@
-use std::ops::Range;
-
 /// What happened when, for drills. Times are those of the run's clock, in microseconds and in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recording {
@@ -9,8 +7,6 @@ pub(crate) struct Recording {
     pub(crate) closed_us: Vec<u64>,
     /// Clients that came back.
     pub(crate) returned_us: Vec<u64>,
-    /// When the harness itself stood still: no fault of the servers.
-    pub(crate) stalls: Vec<Range<u64>>,
 }
 
 /// A message that has arrived.

@@ -1,66 +1,43 @@
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use signaling_devmesh::MeshFile;
 
 use super::FleetPlan;
 use crate::costs::{Watched, watched};
-use crate::crew::Share;
-use crate::route::{Owners, Route};
+use crate::workers::Share;
 
-/// Where the clients connect, and what is measured beside them.
+/// Clients, and the servers that they connect to.
 #[derive(Clone, Debug, Args)]
 pub struct FleetOptions {
-    /// How many clients.
+    /// Number of clients.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: u32,
-    /// Where to connect, ws://HOST:PORT; clients take several in turn [default: the balancers of --dir].
+    /// Server URL, ws://HOST:PORT; clients take several in turn [default: the balancers of --dir].
     #[arg(long = "url")]
     pub urls: Vec<String>,
-    /// The folder of a running mesh-dev: where to connect, and whose CPU time and memory to read.
+    /// Directory of a running mesh-dev, to connect to its balancers and read CPU time and memory of its servers.
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Which of the mesh's servers to connect to.
-    #[arg(long, value_enum, default_value_t = Via::Balancers)]
-    pub via: Via,
-    /// A whole URL with {client_id} and {node} (its owner) filled in, for a proxy in front of the nodes of --dir.
-    #[arg(long, conflicts_with = "urls")]
-    pub target_template: Option<String>,
-    /// Further processes to measure, with their children: NAME=PID.
+    /// Further process to measure, with its children: NAME=PID; may be repeated.
     #[arg(long, value_parser = named_process)]
     pub also: Vec<(String, u32)>,
-    /// Source addresses, used in turn: one has about 28,000 ports.
-    #[arg(long = "source", value_delimiter = ',')]
-    pub sources: Vec<IpAddr>,
-    /// Connections begun a second.
+    /// Connections begun per second.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connect_rate: u32,
-    /// The clients are called PREFIX-0, PREFIX-1, ...; runs at the same time need different ones.
+    /// Prefix of client ids (PREFIX-0, PREFIX-1, ...); concurrent runs need different ones.
     #[arg(long, default_value = "load", value_parser = prefix)]
     pub prefix: String,
-    /// Clients whose socket ends come back with their resume token, and send again what asked for an ack and has none.
+    /// Clients resume their session when the socket ends, and send unacknowledged messages again.
     #[arg(skip)]
     pub(crate) come_back: bool,
-    /// The number of the first client; other processes have those before it.
+    /// Number of the first client in this process.
     #[arg(skip)]
     pub(crate) first: u32,
-    /// Write the report as JSON to this file, - for the standard output.
+    /// File for the report as JSON; - prints it to standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the report as a page with plots to this file.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-}
-
-/// Which servers of a mesh clients connect to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Via {
-    /// The balancers, in turn.
-    Balancers,
-    /// The owner's own public listener.
-    Nodes,
 }
 
 impl FleetOptions {
@@ -68,7 +45,7 @@ impl FleetOptions {
         format!("{}-{}", self.prefix, self.first as usize + number)
     }
 
-    /// Whether these clients are pairs, of which each process has one.
+    /// Checks that the clients are pairs, and at least one for each process.
     pub(crate) fn check_pairs(&self, processes: u32) -> Result<()> {
         if !self.clients.is_multiple_of(2) {
             bail!("--clients is odd: clients come in pairs");
@@ -79,54 +56,42 @@ impl FleetOptions {
         Ok(())
     }
 
-    /// The part of the clients, and of the rate at which they connect, that a process has.
+    /// Returns a process's part of the clients and of the rate at which they connect.
     pub(crate) fn of_share(&self, share: Share) -> Self {
         let clients = share.of_clients(self.clients);
         let rate = share.of(self.connect_rate.into());
         let connect_rate = u32::try_from(rate.end - rate.start).unwrap_or(self.connect_rate).max(1);
-        Self { first: clients.start, clients: clients.end - clients.start, connect_rate, ..self.clone() }
+        let also = if share.is_first() { self.also.clone() } else { Vec::new() };
+        Self { first: clients.start, clients: clients.end - clients.start, connect_rate, also, ..self.clone() }
     }
 
-    /// Finds the URL of each client and the processes to measure.
+    /// Returns the URLs of all clients, and the processes to measure, which only the first share has.
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
         let mesh = self.mesh()?;
-        let urls = self.urls(mesh.as_ref())?;
-        let urls = (0..usize::try_from(self.clients)?).map(urls).collect::<Result<_>>()?;
-        let plan = FleetPlan {
-            urls,
-            sources: self.sources.clone(),
-            trust: None,
-            rate: self.connect_rate,
-            come_back: self.come_back,
+        let balancers = mesh.iter().flat_map(|mesh| &mesh.balancers).map(|balancer| &balancer.url);
+        let bases: Vec<&String> = if self.urls.is_empty() { balancers.collect() } else { self.urls.iter().collect() };
+        if bases.is_empty() {
+            bail!("say where to connect: --url ws://HOST:PORT, or --dir of a running mesh-dev");
+        }
+        let urls_of = |number: usize| {
+            let first = self.first as usize + number;
+            let bases = (first..first + bases.len()).map(|turn| bases[turn % bases.len()]);
+            bases.map(|base| connect_url(base, &self.client_id(number))).collect()
         };
-        Ok((plan, watched(mesh.as_ref(), &self.also)))
+        let urls = (0..usize::try_from(self.clients)?).map(urls_of).collect();
+        let mesh = mesh.filter(|_| self.first == 0);
+        Ok((FleetPlan { urls, rate: self.connect_rate, come_back: self.come_back }, watched(mesh.as_ref(), &self.also)))
     }
 
-    /// The mesh of --dir, where there is one.
+    /// Reads the mesh of --dir, if given.
     pub(crate) fn mesh(&self) -> Result<Option<MeshFile>> {
         self.dir.as_ref().map(MeshFile::read).transpose()
     }
+}
 
-    /// What finds the URLs of a client, by its number.
-    pub(crate) fn urls(&self, mesh: Option<&MeshFile>) -> Result<impl Fn(usize) -> Result<Vec<String>> + '_> {
-        let route = self.route(mesh)?;
-        Ok(move |number| route.urls(self.first as usize + number, &self.client_id(number)))
-    }
-
-    fn route(&self, mesh: Option<&MeshFile>) -> Result<Route> {
-        if let Some(template) = &self.target_template {
-            return Ok(Route::Template(template.clone(), mesh.map(Owners::of)));
-        }
-        match (self.via, mesh) {
-            (Via::Nodes, Some(mesh)) => Ok(Route::Owner(Owners::of(mesh))),
-            (Via::Nodes, None) => bail!("--via nodes needs --dir, to know the nodes"),
-            (Via::Balancers, _) if !self.urls.is_empty() => Ok(Route::Any(self.urls.clone())),
-            (Via::Balancers, Some(mesh)) => Ok(Route::Any(mesh.balancers.iter().map(|it| it.url.clone()).collect())),
-            (Via::Balancers, None) => {
-                bail!("say where to connect: --url ws://HOST:PORT, or --dir of a running mesh-dev")
-            }
-        }
-    }
+/// Returns the URL at which a client connects to a server.
+pub(crate) fn connect_url(base: &str, client_id: &str) -> String {
+    format!("{}/v1/connect?client_id={client_id}", base.trim_end_matches('/'))
 }
 
 fn named_process(text: &str) -> Result<(String, u32)> {
@@ -135,8 +100,8 @@ fn named_process(text: &str) -> Result<(String, u32)> {
 }
 
 fn prefix(text: &str) -> Result<String, &'static str> {
-    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._~:@-".contains(&byte);
-    if text.is_empty() || text.len() > 100 || !text.bytes().all(is_fine) {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._~:@-".contains(&byte);
+    if text.is_empty() || text.len() > 100 || !text.bytes().all(is_valid) {
         return Err("use 1 to 100 characters of A-Z a-z 0-9 . _ ~ : @ -");
     }
     Ok(text.to_owned())
@@ -153,35 +118,25 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_enough_to_connect() {
-        let (plan, watched) =
-            fleet(&["--clients=3", "--url=ws://127.0.0.1:1", "--url=ws://127.0.0.1:2"]).plan().unwrap();
-
-        assert_eq!(plan.urls[2][0], "ws://127.0.0.1:1/v1/connect?client_id=load-2");
-        assert!(watched.is_empty());
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
+    fn plan_without_a_server_names_the_missing_flag() {
         let error = |arguments: &[&str]| fleet(arguments).plan().err().unwrap().to_string();
 
         assert!(error(&[]).contains("--url"));
-        assert!(error(&["--via=nodes"]).contains("needs --dir"));
         assert!(error(&["--dir=/no/such/folder"]).contains("mesh-dev up"));
     }
 
     #[test]
-    fn further_processes_have_a_name_and_a_number() {
+    fn wrong_processes_and_prefixes_are_refused() {
         let own = std::process::id();
         let options = fleet(&["--url=ws://127.0.0.1:1", &format!("--also=nginx={own}")]);
 
-        assert_eq!(options.also, [("nginx".to_owned(), own)]);
         assert!(!options.plan().unwrap().1.is_empty());
         assert!(parse(&["--also=nginx"]).is_err());
+        assert!(parse(&["--prefix=a b"]).is_err());
     }
 
     #[test]
-    fn the_clients_of_all_processes_together_are_those_of_one() {
+    fn shares_have_each_client_and_its_urls_once() {
         let whole = fleet(&["--clients=10", "--url=ws://127.0.0.1:1", "--url=ws://127.0.0.1:2"]);
         let urls = |options: &FleetOptions| options.plan().unwrap().0.urls;
         let shares = ["0/3", "1/3", "2/3"].map(|share| share.parse().unwrap());
@@ -189,10 +144,6 @@ mod tests {
         let parts: Vec<_> = shares.into_iter().flat_map(|share| urls(&whole.of_share(share))).collect();
 
         assert_eq!(parts, urls(&whole));
-    }
-
-    #[test]
-    fn a_prefix_that_makes_no_client_id_is_refused() {
-        assert!(parse(&["--prefix=a b"]).is_err());
+        assert_eq!(parts[2][0], "ws://127.0.0.1:1/v1/connect?client_id=load-2");
     }
 }

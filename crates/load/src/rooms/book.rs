@@ -133,43 +133,35 @@ impl Book {
     }
 
     /// The state of its room has come to somebody, with its members if they are all there.
-    pub(super) fn joined(&mut self, client: usize, members: Option<&Members>, now_us: u64) -> Option<u64> {
+    pub(super) fn joined(&mut self, client: usize, members: Option<&Members>, now_us: u64) {
         match self.stand_by_client[client] {
             Stand::Joining(number) => {
                 self.stand_by_client[client] = Stand::In;
-                self.answered(number, now_us)
+                self.answered(number, now_us);
             }
-            Stand::In => {
-                self.healed(client, members);
-                None
-            }
-            Stand::Out | Stand::Leaving(_) => None,
+            Stand::In => self.healed(client, members),
+            Stand::Out | Stand::Leaving(_) => {}
         }
     }
 
     /// A request was carried out: that of a join says less than the state that comes with it.
-    pub(super) fn acked(&mut self, number: u64, now_us: u64) -> Option<u64> {
-        let client = self.open_by_number.get(&number)?.client;
-        if self.stand_by_client[client] != Stand::Leaving(number) {
-            return None;
+    pub(super) fn acked(&mut self, number: u64, now_us: u64) {
+        let Some(client) = self.open_by_number.get(&number).map(|change| change.client) else { return };
+        if self.stand_by_client[client] == Stand::Leaving(number) {
+            self.stand_by_client[client] = Stand::Out;
+            self.answered(number, now_us);
         }
-        self.stand_by_client[client] = Stand::Out;
-        self.answered(number, now_us)
     }
 
-    fn answered(&mut self, number: u64, now_us: u64) -> Option<u64> {
-        let change = self.open_by_number.get_mut(&number)?;
+    fn answered(&mut self, number: u64, now_us: u64) {
+        let Some(change) = self.open_by_number.get_mut(&number) else { return };
         change.is_answered = true;
         self.counts.answered += 1;
-        let (begun_us, took_us) = (change.begun_us, now_us.saturating_sub(change.begun_us));
-        if begun_us >= self.measured_from_us {
-            match change.act {
-                Act::Join => self.joins.record_us(took_us),
-                Act::Leave => self.leaves.record_us(took_us),
-            }
+        if change.begun_us >= self.measured_from_us {
+            let times = if change.act == Act::Join { &mut self.joins } else { &mut self.leaves };
+            times.record_us(now_us.saturating_sub(change.begun_us));
         }
         self.close_if_done(number);
-        Some(took_us)
     }
 
     /// A request was refused: things are as before.

@@ -7,61 +7,48 @@ use signaling_devmesh::MeshFile;
 use tokio::time::{Instant, sleep};
 
 use super::store::{self, StoreCosts};
-use crate::costs::{Costs, Reading};
-use crate::leftovers::{Leftover, Stock};
-use crate::watch::Watch;
+use crate::costs::{self, Costs, Watched};
 
-/// How often to look whether servers have put things away.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which growth is compared with its limit.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Takes readings of the servers' processes and of their store, as far as there are any to be read.
+/// Reads the servers' processes and their store.
 pub(super) struct Gauge {
-    watch: Watch,
+    watched: Vec<Watched>,
+    /// `None` if the mesh has no Redis, or is not known.
     redis: Option<MultiplexedConnection>,
 }
 
-/// How things are at one moment.
+/// State of processes and store at one moment.
 pub(super) struct Mark {
-    processes: Reading,
-    stock: Stock,
+    processes: costs::Reading,
     store: Option<store::Reading>,
     /// Changes that were answered so far.
     answered: u64,
 }
 
 impl Gauge {
-    pub(super) async fn new(watch: &Watch, mesh: Option<&MeshFile>) -> Result<Self> {
+    pub(super) async fn new(watched: Vec<Watched>, mesh: Option<&MeshFile>) -> Result<Self> {
         let redis = match mesh.and_then(|mesh| mesh.redis.as_deref()) {
             Some(url) => Some(connect(url).await.with_context(|| format!("cannot connect to the Redis at {url}"))?),
             None => None,
         };
-        Ok(Self { watch: watch.clone(), redis })
+        Ok(Self { watched, redis })
     }
 
     pub(super) async fn mark(&mut self, answered: u64) -> Result<Mark> {
-        let stock = Stock::take(&self.watch);
-        Ok(Mark { processes: self.watch.read(), stock, store: self.read_store().await?, answered })
+        Ok(Mark { processes: costs::read(&self.watched), store: self.read_store().await?, answered })
     }
 
-    /// What processes and the store have, compared with before. Where there is a limit, servers get so much time to be within it.
-    pub(super) async fn leftovers(
-        &mut self,
-        before: &Mark,
-        within: Duration,
-        limit: Option<f64>,
-    ) -> Result<Vec<Leftover>> {
-        let give_up = Instant::now() + within;
+    /// Returns growth above `limit`, in percent, that is still there after `timeout`: garbage is collected in time.
+    pub(super) async fn growth(&mut self, before: &Mark, timeout: Duration, limit: f64) -> Result<Vec<String>> {
+        let give_up = Instant::now() + timeout;
         loop {
-            let after = self.mark(0).await?;
-            let mut leftovers = after.stock.compared_with(&before.stock);
-            if let Some((before, after)) = before.store.as_ref().zip(after.store) {
-                leftovers.push(Leftover::new("redis", "keys", before.keys, after.keys));
+            let growth = self.mark(0).await?.growth_since(before, limit);
+            if growth.is_empty() || Instant::now() >= give_up {
+                return Ok(growth);
             }
-            let is_back = limit.is_none_or(|limit| leftovers.iter().all(|leftover| !leftover.is_above(limit)));
-            if is_back || Instant::now() >= give_up {
-                return Ok(leftovers);
-            }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -75,16 +62,31 @@ impl Gauge {
 }
 
 impl Mark {
-    /// What the store was asked until another moment.
+    /// Returns the costs of the store until another moment.
     pub(super) fn store_costs(&self, until: &Self) -> Option<StoreCosts> {
         let (before, after) = self.store.as_ref().zip(until.store.as_ref())?;
         Some(StoreCosts::between(before, after, until.answered - self.answered))
     }
 
-    /// What the servers' processes used until another moment.
+    /// Returns the costs of the servers until another moment.
     pub(super) fn costs(&self, until: &Self) -> Option<Costs> {
         let costs = Costs::between(&self.processes, &until.processes, until.answered - self.answered);
         Some(costs).filter(|costs| !costs.processes.is_empty())
+    }
+
+    fn growth_since(&self, before: &Self, limit: f64) -> Vec<String> {
+        let costs = Costs::between(&before.processes, &self.processes, 0);
+        let memory = costs.processes.iter().map(|cost| {
+            let before_kib = cost.rss_kib.saturating_add_signed(-cost.rss_growth_kib);
+            (format!("{}: KiB of memory", cost.name), before_kib, cost.rss_kib)
+        });
+        let stores = before.store.as_ref().zip(self.store.as_ref());
+        let keys = stores.map(|(before, after)| ("redis: keys".to_owned(), before.keys, after.keys));
+        let has_grown = |before: u64, after: u64| after as f64 > before as f64 * (1.0 + limit / 100.0);
+        let grown = memory.chain(keys).filter(|(_, before, after)| has_grown(*before, *after));
+        grown
+            .map(|(what, before, after)| format!("{what} grew from {before} to {after}, by more than {limit}%"))
+            .collect()
     }
 }
 

@@ -25,7 +25,6 @@ pub(super) struct House {
     pub(super) book: RefCell<Book>,
     pub(super) line: RefCell<Line>,
     pub(super) record: RefCell<Record>,
-    pub(super) largest_bytes: Cell<usize>,
     is_over: Cell<bool>,
     rooms: Vec<String>,
     pub(super) line_room: String,
@@ -45,8 +44,7 @@ impl House {
             clock: Clock::start(),
             book: RefCell::new(Book::new(seating.clone())),
             line: RefCell::new(Line::new(line)),
-            record: RefCell::new(Record::lasting(options.run.warmup + options.run.seconds)),
-            largest_bytes: Cell::new(0),
+            record: RefCell::default(),
             is_over: Cell::new(false),
             rooms: (0..options.rooms).map(|room| format!("{}-room-{room}", fleet.prefix)).collect(),
             line_room: format!("{}-line", fleet.prefix),
@@ -58,11 +56,11 @@ impl House {
         })
     }
 
-    /// The schedule begins; what begins within `measured_us` is measured.
-    pub(super) fn begin(&self, start_us: u64, measured_us: Range<u64>) {
+    /// Measures what begins within this time.
+    pub(super) fn measure(&self, measured_us: Range<u64>) {
         self.book.borrow_mut().measure_from(measured_us.start);
         self.line.borrow_mut().measure_from(measured_us.start);
-        self.record.borrow_mut().begin(start_us, measured_us);
+        self.record.borrow_mut().measure(measured_us);
     }
 
     /// Changes that were answered so far, and seats that were given on.
@@ -97,7 +95,6 @@ impl House {
     pub(super) fn turn(&self, client: usize, at_us: u64) {
         let turn = self.book.borrow_mut().turn(client, at_us);
         let Some((number, act)) = turn else { return };
-        self.record.borrow_mut().begun(at_us);
         let room = self.room_of(client);
         self.say(
             client,
@@ -136,9 +133,9 @@ impl House {
         let sent = self.clients.borrow()[client].send(text, None, &mut context);
         match sent {
             Sent::Written => {}
-            Sent::Waits => self.stalled.borrow_mut().push(client),
+            Sent::Buffered => self.stalled.borrow_mut().push(client),
             // It stays without an answer, which shows.
-            Sent::Not => self.count("not taken by the client's own socket"),
+            Sent::Refused => self.count("not taken by the client's own socket"),
         }
     }
 
@@ -150,35 +147,29 @@ impl House {
         self.record.borrow_mut().add("received", what, 1);
     }
 
-    fn done(&self, took_us: Option<u64>, now_us: u64) {
-        if let Some(took_us) = took_us {
-            self.record.borrow_mut().done(now_us, took_us);
-        }
-    }
-
     fn heard_by_one_of_the_line(&self, number: usize, heard: &Heard<'_>, now_us: u64) {
         match heard {
             Heard::Joined { .. } => self.line.borrow_mut().joined(number, now_us),
-            Heard::Waiting { .. } => self.line.borrow_mut().waiting(number, now_us),
+            Heard::Waiting => self.line.borrow_mut().waiting(number, now_us),
             Heard::Error { code, .. } | Heard::Other(code) => self.count(code),
-            Heard::Changed { .. } | Heard::Left { .. } | Heard::Ack { .. } => {}
+            Heard::Changed { .. } | Heard::Left | Heard::Ack { .. } => {}
         }
     }
 
     fn heard(&self, client: usize, heard: &Heard<'_>, now_us: u64) {
         let mut book = self.book.borrow_mut();
         match heard {
-            Heard::Joined { members, .. } => {
+            Heard::Joined { members } => {
                 let number = |name: &str| self.number_by_name.get(name).copied();
                 let members = members.as_ref().map(|members| {
                     members.iter().filter_map(|(name, change)| Some((number(name)?, *change))).collect()
                 });
-                let took_us = book.joined(client, members.as_ref(), now_us);
-                self.done(took_us, now_us);
+                book.joined(client, members.as_ref(), now_us);
             }
             Heard::Ack { id } => {
-                let took_us = number_of(*id).and_then(|number| book.acked(number, now_us));
-                self.done(took_us, now_us);
+                if let Some(number) = number_of(*id) {
+                    book.acked(number, now_us);
+                }
             }
             Heard::Changed { joined, left } => {
                 for number in joined.iter().filter_map(|(_, change)| *change) {
@@ -188,14 +179,14 @@ impl House {
                     book.heard_leave(client, *who, now_us);
                 }
             }
-            Heard::Left { .. } => book.left(client),
+            Heard::Left => book.left(client),
             Heard::Error { code, id } => {
                 if let Some(number) = id.and_then(number_of) {
                     book.refused(number);
                 }
                 self.count(code);
             }
-            Heard::Waiting { .. } => self.count("waiting, in a room without a line"),
+            Heard::Waiting => self.count("waiting, in a room without a line"),
             Heard::Other(kind) => self.count(kind),
         }
     }
@@ -204,7 +195,6 @@ impl House {
 impl Listener for House {
     fn text(&self, client: usize, text: &str) -> Option<u64> {
         let now_us = self.clock.now_us();
-        self.largest_bytes.set(self.largest_bytes.get().max(text.len()));
         match words::read(text) {
             None => self.count("not JSON"),
             Some(heard) => match client.checked_sub(self.first_of_line) {

@@ -38,7 +38,7 @@ pub struct RoomOptions {
     /// Fail when the 99th percentile of the time until others hear of a change is above this.
     #[arg(long)]
     pub max_event_p99_ms: Option<f64>,
-    /// Fail when a process, or the store's keys, have grown over the measured time by more than this.
+    /// Fail when the memory of a process or the keys of the store grow by more than this during the run, in percent.
     #[arg(long, value_name = "PERCENT")]
     pub max_growth: Option<f64>,
 }

@@ -3,24 +3,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use signaling_devmesh::MeshFile;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::RoomOptions;
-use super::book::Counts;
 use super::gauge::{Gauge, Mark};
 use super::house::House;
-use super::line::LineFindings;
 use super::seating::Seating;
-use super::store::StoreCosts;
 use crate::driver::{Driver, settle};
 use crate::fleet::{Fleet, FleetOptions};
-use crate::leftovers::{Leftover, complaints};
 use crate::metrics::http;
 use crate::progress::progress;
-use crate::record::Record;
 use crate::report::Report;
-use crate::watch::Watch;
 
 /// Joins under way at the same time before the run.
 const AT_ONCE: usize = 64;
@@ -29,121 +22,83 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// How often to look for one.
 const LOOK_FOR_ANSWERS_EVERY: Duration = Duration::from_millis(1);
 
-/// What came of a run.
-pub(crate) struct Play {
-    record: Record,
-    counts: Counts,
-    unanswered: usize,
-    unheard: u64,
-    line: Option<LineFindings>,
-    store: Option<StoreCosts>,
-    leftovers: Vec<Leftover>,
-    visitors: usize,
-    largest_room: usize,
-    largest_bytes: usize,
-}
-
-/// The measured time, and how many left the room with the line in all.
+/// Marks around the measured time, and leaves of the queue's room in all.
 struct Course {
     begin: Mark,
     end: Mark,
     left: usize,
 }
 
-/// Connects all clients, brings everybody in, says that it begins, lets visitors come and go by the schedule, and waits until all
-/// is heard.
-pub(crate) async fn play(
-    fleet: &FleetOptions,
-    options: &RoomOptions,
-    watch: &Watch,
-    begins: oneshot::Sender<()>,
-) -> Result<Play> {
+/// Connects all clients, lets everybody join, runs the schedule, waits until every change was received, and judges.
+pub(crate) async fn play(fleet: &FleetOptions, options: &RoomOptions) -> Result<Report> {
     let seating = Seating::new(usize::try_from(fleet.clients)?, options);
     options.check(fleet, seating.visitors.len())?;
     let (members, visitors, largest_room) = (seating.clients(), seating.visitors.clone(), seating.largest());
-    let mesh = fleet.mesh()?;
-    let mut gauge = Gauge::new(watch, mesh.as_ref()).await?;
-    let house = Rc::new(House::new(fleet, options, seating)?);
     let everybody = FleetOptions { clients: fleet.clients + options.line, ..fleet.clone() };
-    let fleet = Fleet::connect(everybody.plan()?.0, &house).await?;
-    house.are_there(&fleet.clients);
+    let (plan, watched) = everybody.plan()?;
+    let mesh = fleet.mesh()?;
+    let mut gauge = Gauge::new(watched, mesh.as_ref()).await?;
+    let house = Rc::new(House::new(fleet, options, seating)?);
+    let connected = Fleet::connect(plan, &house).await?;
+    house.are_there(&connected.clients);
     enter(&house, members).await?;
     if options.line > 0 {
         set_capacity(mesh.as_ref(), &house.line_room, options.seats).await?;
         line_up(&house, options.line as usize).await?;
     }
 
-    // Nobody may care.
-    let _ = begins.send(());
     let Course { begin, end, left } = run(&house, options, &visitors, &mut gauge).await?;
-    let settle_within = Duration::from_millis(options.run.settle_ms);
-    settle(settle_within, || house.is_settled()).await;
-    let leftovers = gauge.leftovers(&begin, settle_within, options.max_growth).await?;
+    let settle_timeout = Duration::from_millis(options.run.settle_ms);
+    settle(settle_timeout, || house.is_settled()).await;
+    let growth = match options.max_growth {
+        Some(limit) => gauge.growth(&begin, settle_timeout, limit).await?,
+        None => Vec::new(),
+    };
     let (book, line) = (house.book.borrow(), house.line.borrow());
+    let (counts, unanswered, unheard) = (book.counts(), book.unanswered(), book.unheard());
     let mut record = house.record.take();
     record.add("generator", "planned", options.schedule().total());
-    record.add("generator", "begun", book.counts().begun);
-    record.set_times("connect", &fleet.connect);
+    record.add("generator", "begun", counts.begun);
+    record.set_times("connect", &connected.connect);
     for (name, times) in [("join", &book.joins), ("leave", &book.leaves), ("event", &book.events)] {
         record.set_times(name, times);
     }
     record.costs = begin.costs(&end);
     house.ends();
-    fleet.close();
-    Ok(Play {
-        record,
-        counts: book.counts(),
-        unanswered: book.unanswered(),
-        unheard: book.unheard(),
-        line: (options.line > 0).then(|| line.findings(options.seats, left)),
-        store: begin.store_costs(&end),
-        leftovers,
-        visitors: visitors.len(),
-        largest_room,
-        largest_bytes: house.largest_bytes.get(),
-    })
-}
+    connected.close();
 
-impl Play {
-    /// Says what became of the rooms, and what speaks against the servers.
-    pub(crate) fn report(&self, fleet: &FleetOptions, options: &RoomOptions) -> Report {
-        let Self { record, counts, unanswered, unheard, line, .. } = self;
-        let mut report = Report::new("rooms");
-        report.set("clients", fleet.clients + options.line);
-        report.set("rooms", options.rooms);
-        report.set("largest_room", self.largest_room);
-        report.set("visitors", self.visitors);
-        report.set("rate", options.rate);
-        report.set("seconds", options.run.seconds);
-        report.set("warmup", options.run.warmup);
-        report.set("seed", options.run.seed);
-        report.set("changes", counts);
-        report.set("unanswered", unanswered);
-        report.set("unheard", unheard);
-        report.set("largest_message_bytes", self.largest_bytes);
-        report.set("line", line);
-        record.describe(&mut report);
-        report.set("store", &self.store);
-        report.set("leftovers", &self.leftovers);
+    let line = (options.line > 0).then(|| line.findings(options.seats, left));
+    let mut report = Report::new("rooms");
+    report.set("clients", everybody.clients);
+    report.set("rooms", options.rooms);
+    report.set("largest_room", largest_room);
+    report.set("visitors", visitors.len());
+    report.set("rate", options.rate);
+    report.set("seconds", options.run.seconds);
+    report.set("warmup", options.run.warmup);
+    report.set("seed", options.run.seed);
+    report.set("changes", counts);
+    report.set("unanswered", unanswered);
+    report.set("unheard", unheard);
+    report.set("line", &line);
+    record.describe(&mut report);
+    report.set("store", begin.store_costs(&end));
 
-        record.judge(&mut report, false);
-        report.fail_if(counts.refused, "changes were refused");
-        report.fail_if(*unanswered as u64, "changes have no answer");
-        report.fail_if(counts.put_out, "clients were put out of a room");
-        report.fail_if(counts.doubled, "times a change was heard again");
-        report.fail_if(*unheard, "times a change was not heard");
-        if let Some(line) = line {
-            report.fail_if(line.overtook as u64, "clients of the line were let in before one in front of them");
-            report.fail_if(line.left.saturating_sub(line.admitted) as u64, "free seats were given to nobody");
-            report.fail_if(line.above_capacity.into(), "room had more members than seats");
-        }
-        report.fail_above("time of a join", record.percentiles("join"), options.max_join_p99_ms);
-        report.fail_above("time until others hear of a change", record.percentiles("event"), options.max_event_p99_ms);
-        if let Some(limit) = options.max_growth {
-            complaints(&self.leftovers, limit).for_each(|complaint| report.fail(complaint));
-        }
-        report
+    record.judge(&mut report, false);
+    report.fail_if(counts.refused, "changes were refused");
+    report.fail_if(unanswered as u64, "changes have no answer");
+    report.fail_if(counts.put_out, "clients were put out of a room");
+    report.fail_if(counts.doubled, "times a change was heard again");
+    report.fail_if(unheard, "times a change was not heard");
+    if let Some(line) = line {
+        report.fail_if(line.overtook as u64, "clients of the line were let in before one in front of them");
+        report.fail_if(line.left.saturating_sub(line.admitted) as u64, "free seats were given to nobody");
+        report.fail_if(line.above_capacity.into(), "room had more members than seats");
     }
+    report.fail_above("time of a join", record.percentiles("join"), options.max_join_p99_ms);
+    report.fail_above("time until others hear of a change", record.percentiles("event"), options.max_event_p99_ms);
+    growth.into_iter().for_each(|growth| report.fail(growth));
+    Ok(report)
 }
 
 /// Brings everybody into the rooms, some at a time.
@@ -209,13 +164,13 @@ async fn run(house: &House, options: &RoomOptions, visitors: &[usize], gauge: &m
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
     let mut driver = Driver::start(changes, house.clock, "changing")?;
     let start_us = driver.start_us;
-    house.begin(start_us, start_us + warmup_us..start_us + duration_us);
+    house.measure(start_us + warmup_us..start_us + duration_us);
     let begin = |number: u64, at_us| {
         let turn = usize::try_from(number % visitors.len() as u64).unwrap_or(0);
         house.turn(visitors[turn], at_us);
     };
     let (mut next_leaver, mut left) = (0, 0);
-    let mut turn = |_stall: Option<_>| {
+    let mut turn = || {
         let now_us = (house.clock.now_us() - start_us).min(duration_us);
         while options.line > 0 && next_leaver < leavers.due(now_us) {
             left += usize::from(house.line_moves(start_us + leavers.time_us(next_leaver)));

@@ -19,13 +19,13 @@ pub(super) type Joiner<'a> = (Cow<'a, str>, Option<u64>);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard<'a> {
     /// It is in this room, with these, each with the change of the run by which it joined; `None` if there are further pages.
-    Joined { room: Cow<'a, str>, members: Option<Vec<Joiner<'a>>> },
+    Joined { members: Option<Vec<Joiner<'a>>> },
     /// It waits for this room.
-    Waiting { room: Cow<'a, str>, ahead: u64 },
+    Waiting,
     /// Others came, with the change of the run that it is, or went.
     Changed { joined: Vec<Joiner<'a>>, left: Vec<Cow<'a, str>> },
     /// It is out of this room.
-    Left { room: Cow<'a, str>, reason: Cow<'a, str> },
+    Left,
     /// A request was carried out.
     Ack { id: u64 },
     /// A request was not carried out.
@@ -39,13 +39,8 @@ struct Message<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(default, borrow)]
-    room: Cow<'a, str>,
-    #[serde(default, borrow)]
-    reason: Cow<'a, str>,
-    #[serde(default, borrow)]
     code: Cow<'a, str>,
     id: Option<u64>,
-    ahead: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -83,16 +78,16 @@ struct Shown {
 
 /// What a text says; `None` if it is nothing that servers say.
 pub(super) fn read(text: &str) -> Option<Heard<'_>> {
-    let Message { kind, room, reason, code, id, ahead } = serde_json::from_str(text).ok()?;
-    Some(match (&*kind, id, ahead) {
+    let Message { kind, code, id } = serde_json::from_str(text).ok()?;
+    Some(match (&*kind, id) {
         ("joined", ..) => {
             let State { members, more } = serde_json::from_str(text).ok()?;
-            Heard::Joined { room, members: (!more).then(|| joiners(members)) }
+            Heard::Joined { members: (!more).then(|| joiners(members)) }
         }
-        ("waiting", _, Some(ahead)) => Heard::Waiting { room, ahead },
-        ("left", ..) => Heard::Left { room, reason },
-        ("ack", Some(id), _) => Heard::Ack { id },
-        ("error", id, _) => Heard::Error { code, id },
+        ("waiting", _) => Heard::Waiting,
+        ("left", _) => Heard::Left,
+        ("ack", Some(id)) => Heard::Ack { id },
+        ("error", id) => Heard::Error { code, id },
         ("members_changed", ..) => {
             let Changes { joined, left } = serde_json::from_str(text).ok()?;
             Heard::Changed { joined: joiners(joined), left: left.into_iter().map(|it| it.client_id).collect() }
@@ -122,11 +117,11 @@ mod tests {
     fn what_servers_say_of_rooms_is_read() {
         let joined = r#"{"type":"joined","room":"r","version":4,"capacity":null,"count":1,"members":[{"client_id":"a","data":null}],"more":false}"#;
         let members = Some(vec![("a".into(), None)]);
-        assert_eq!(read(joined), Some(Heard::Joined { room: "r".into(), members }));
+        assert_eq!(read(joined), Some(Heard::Joined { members }));
         let page = joined.replace(r#""more":false"#, r#""more":true"#);
-        assert_eq!(read(&page), Some(Heard::Joined { room: "r".into(), members: None }));
+        assert_eq!(read(&page), Some(Heard::Joined { members: None }));
         let waiting = r#"{"type":"waiting","room":"r","ahead":0,"queue_length":3}"#;
-        assert_eq!(read(waiting), Some(Heard::Waiting { room: "r".into(), ahead: 0 }));
+        assert_eq!(read(waiting), Some(Heard::Waiting));
         let changed = r#"{"type":"members_changed","room":"r","version":5,"joined":[{"client_id":"b","data":{"change":9}},{"client_id":"c","data":null}],"left":[{"client_id":"d","reason":"left"}]}"#;
         let joined = vec![("b".into(), Some(9)), ("c".into(), None)];
         assert_eq!(read(changed), Some(Heard::Changed { joined, left: vec!["d".into()] }));

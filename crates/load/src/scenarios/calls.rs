@@ -1,15 +1,14 @@
-//! Calls are set up at a fixed rate: how long that takes, and at which rate it takes twice as long.
+//! Calls at a fixed rate: their set-up time, and the rate at which it doubles.
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::crew::{CrewOptions, Gate, Share, Work};
 use crate::exchange::{CallOptions, Calls, Exchange, MAX_RATE, Settings};
 use crate::fleet::FleetOptions;
 use crate::record::Record;
 use crate::report::Report;
-use crate::watch::{UsageLine, Watch};
+use crate::workers::{Gate, Share, WorkerOptions};
 
 /// Rates that are tried at most.
 const MAX_STEPS: usize = 30;
@@ -17,15 +16,15 @@ const MAX_STEPS: usize = 30;
 /// Options of `mesh-load calls`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Where the clients connect.
+    /// Clients and servers.
     #[command(flatten)]
     pub fleet: FleetOptions,
-    /// What calls they make.
+    /// Calls.
     #[command(flatten)]
     pub calls: CallOptions,
-    /// How many processes they are in.
+    /// Processes.
     #[command(flatten)]
-    pub crew: CrewOptions,
+    pub workers: WorkerOptions,
     /// Raise the rate by a quarter until the 99th percentile of the set-up time has doubled.
     #[arg(long)]
     pub until_doubled: bool,
@@ -45,17 +44,17 @@ struct Step {
 /// # Errors
 /// When the options do not fit together, or the clients cannot connect.
 pub async fn run(options: &Options) -> Result<Option<Report>> {
-    options.fleet.check_pairs(options.crew.processes)?;
-    let Some((record, usage)) = at_rate(options, options.calls.rate).await? else { return Ok(None) };
-    let mut report = report(options, &record, usage);
-    if options.until_doubled && options.crew.share.is_none() {
+    options.fleet.check_pairs(options.workers.processes)?;
+    let Some(record) = at_rate(options, options.calls.rate).await? else { return Ok(None) };
+    let mut report = report(options, &record);
+    if options.until_doubled && options.workers.share.is_none() {
         let mut steps = vec![step(options.calls.rate, &record)];
         while !has_doubled(&steps) && steps.len() < MAX_STEPS && steps[steps.len() - 1].rate < MAX_RATE {
             let rate = next_rate(steps[steps.len() - 1].rate);
             match at_rate(options, rate).await {
-                Ok(found) => steps.extend(found.map(|(record, _)| step(rate, &record))),
+                Ok(found) => steps.extend(found.map(|record| step(rate, &record))),
                 Err(error) => {
-                    // The steps so far are a finding too.
+                    // The steps so far are worth reporting.
                     report.fail(format!("{rate} calls per second could not be tried: {error:#}"));
                     break;
                 }
@@ -66,28 +65,23 @@ pub async fn run(options: &Options) -> Result<Option<Report>> {
     Ok(Some(report))
 }
 
-/// `None` in a process that has given its findings to the one that reports.
-async fn at_rate(options: &Options, rate: u64) -> Result<Option<(Record, Vec<UsageLine>)>> {
+/// Returns `None` in a worker.
+async fn at_rate(options: &Options, rate: u64) -> Result<Option<Record>> {
     let calls = CallOptions { rate, ..options.calls.clone() };
-    let watch = Watch::new(&options.fleet);
     let part = async |share, gate| part(&options.fleet, &calls, share, gate).await;
-    let work = options.crew.work(&[format!("--rate={rate}")], part, |over| watch.run(over)).await?;
-    Ok(work.map(|Work { record, beside }| (record, beside.lines())))
+    options.workers.work(&[format!("--rate={rate}")], part).await
 }
 
 async fn part(fleet: &FleetOptions, calls: &CallOptions, share: Share, gate: Gate) -> Result<Record> {
     let (fleet, calls) = (fleet.of_share(share), calls.of_share(share)?);
-    let (plan, mut watched) = fleet.plan()?;
-    if !share.is_first() {
-        watched.clear();
-    }
+    let (plan, watched) = fleet.plan()?;
     let settings = Settings::new(&calls.run, calls.rate);
     Exchange::new(&fleet, settings, Calls::new(fleet.clients, &calls))?.play(plan, &watched, gate.pass()).await
 }
 
-fn report(Options { fleet, calls, crew, .. }: &Options, record: &Record, usage: Vec<UsageLine>) -> Report {
+fn report(Options { fleet, calls, workers, .. }: &Options, record: &Record) -> Report {
     let mut report = Report::new("calls");
-    report.set("processes", crew.processes);
+    report.set("processes", workers.processes);
     report.set("clients", fleet.clients);
     report.set("rate", calls.rate);
     report.set("seconds", calls.run.seconds);
@@ -95,7 +89,6 @@ fn report(Options { fleet, calls, crew, .. }: &Options, record: &Record, usage: 
     report.set("seed", calls.run.seed);
     report.set("gather_ms", calls.gather_ms);
     record.describe(&mut report);
-    report.set("usage", usage);
     let unfinished = record.count("calls", "begun").saturating_sub(record.count("calls", "set_up"));
     record.judge(&mut report, false);
     report.fail_if(unfinished, "calls never set up");

@@ -1,5 +1,6 @@
-//! Clients that only hold their sockets: how long it takes to connect, and what memory each of them costs.
+//! Clients that only hold their sockets: time to connect, and memory per client.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -7,30 +8,29 @@ use anyhow::Result;
 use clap::Args;
 use tokio::time::sleep;
 
-use crate::costs::Costs;
-use crate::crew::{CrewOptions, Gate, Share, Work};
-use crate::fleet::{Endings, Fleet, FleetOptions};
+use crate::costs::{self, Costs};
+use crate::fleet::{Fleet, FleetOptions};
 use crate::progress::wait;
 use crate::record::Record;
 use crate::report::Report;
-use crate::watch::Watch;
+use crate::workers::{Gate, Share, WorkerOptions};
 
-/// The sockets stay open a little longer, so that the last reading of what they cost sees them all.
-const LONGER: Duration = Duration::from_millis(200);
+/// Time for which sockets stay open after the reading of the servers, for the slowest worker.
+const CLOSE_DELAY: Duration = Duration::from_millis(200);
 
-/// What `mesh-load idle` takes.
+/// Options of `mesh-load idle`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Where the clients connect.
+    /// Clients and servers.
     #[command(flatten)]
     pub fleet: FleetOptions,
-    /// How many processes they are in.
+    /// Processes.
     #[command(flatten)]
-    pub crew: CrewOptions,
-    /// How long to hold the sockets.
+    pub workers: WorkerOptions,
+    /// Time for which the sockets stay open, in seconds.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
-    /// Fail when the mesh has more memory for each client than this, all of its processes together.
+    /// Fail when all processes of the mesh together use more memory per client than this, in bytes.
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<f64>,
 }
@@ -40,20 +40,15 @@ pub struct Options {
 /// # Errors
 /// When the clients cannot connect.
 pub async fn run(options: &Options) -> Result<Option<Report>> {
-    let watch = Watch::new(&options.fleet);
-    let before = watch.read();
-    let work = options.crew.work(&[], |share, gate| part(options, share, gate), |over| watch.run(over)).await?;
-    let Some(Work { record, beside }) = work else { return Ok(None) };
-    let held = beside.before(options.seconds as f64 + LONGER.as_secs_f64());
-    let costs = held.map(|held| Costs::between(&before, held, 0));
-    let bytes = costs.as_ref().map(|costs| costs.growth_bytes() / f64::from(options.fleet.clients));
+    let Some(record) = options.workers.work(&[], |share, gate| part(options, share, gate)).await? else {
+        return Ok(None);
+    };
+    let bytes = record.costs.as_ref().map(|costs| costs.growth_bytes() / f64::from(options.fleet.clients));
     let mut report = Report::new("idle");
     report.set("clients", options.fleet.clients);
     report.set("seconds", options.seconds);
     record.describe(&mut report);
-    report.set("costs", &costs);
     report.set("bytes_per_client", bytes);
-    report.set("usage", beside.lines());
     record.judge(&mut report, false);
     if let (Some(bytes), Some(limit)) = (bytes, options.max_bytes)
         && bytes > limit
@@ -64,14 +59,17 @@ pub async fn run(options: &Options) -> Result<Option<Report>> {
 }
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let endings = Rc::new(Endings::default());
-    let fleet = Fleet::connect(options.fleet.of_share(share).plan()?.0, &endings).await?;
+    let record = Rc::new(RefCell::new(Record::default()));
+    let (plan, watched) = options.fleet.of_share(share).plan()?;
+    let before = costs::read(&watched);
+    let fleet = Fleet::connect(plan, &record).await?;
     gate.pass().await?;
     wait(options.seconds, "holding").await;
-    sleep(LONGER).await;
-    let mut record = Record::default();
+    let costs = Costs::between(&before, &costs::read(&watched), 0);
+    sleep(CLOSE_DELAY).await;
+    let mut record = record.take();
+    record.costs = (!watched.is_empty()).then_some(costs);
     record.set_times("connect", &fleet.connect);
-    endings.take().iter().for_each(|(reason, count)| record.add("closed", reason, *count));
     fleet.close();
     Ok(record)
 }

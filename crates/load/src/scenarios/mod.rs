@@ -45,19 +45,13 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Where the report goes as JSON.
+    /// Returns the file for the report as JSON.
     #[must_use]
     pub fn json(&self) -> Option<&Path> {
         match self {
             Self::Compare(options) => options.json.as_deref(),
             other => other.fleet()?.json.as_deref(),
         }
-    }
-
-    /// Where the report goes as a page with plots.
-    #[must_use]
-    pub fn html(&self) -> Option<&Path> {
-        self.fleet()?.html.as_deref()
     }
 
     fn fleet(&self) -> Option<&FleetOptions> {
@@ -72,14 +66,14 @@ impl Scenario {
         }
     }
 
-    /// How many sockets one process opens for it.
+    /// Returns the number of sockets that one process opens.
     #[must_use]
     pub fn sockets(&self) -> u64 {
         let clients = self.fleet().map_or(0, |fleet| fleet.clients);
         let of_one = match self {
-            Self::Steady(options) => options.crew.clients_of_one(clients),
-            Self::Calls(options) => options.crew.clients_of_one(clients),
-            Self::Idle(options) => options.crew.clients_of_one(clients),
+            Self::Steady(options) => options.workers.clients_of_one(clients),
+            Self::Calls(options) => options.workers.clients_of_one(clients),
+            Self::Idle(options) => options.workers.clients_of_one(clients),
             Self::Drill(_) => clients,
             Self::Hostile(options) => clients + options.crowd.sockets(),
             Self::Rooms(options) => clients + options.rooms.line,
@@ -88,8 +82,7 @@ impl Scenario {
         of_one.into()
     }
 
-    /// Runs it, on one thread: it has to be called within a [`tokio::task::LocalSet`]. `None` in a process that has
-    /// given its findings to the one that reports.
+    /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
     ///
     /// # Errors
     /// When the options do not fit together, the clients cannot connect, or the mesh cannot be acted on.

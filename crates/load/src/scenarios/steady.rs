@@ -3,25 +3,24 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::crew::{CrewOptions, Gate, Share, Work};
 use crate::exchange::{Exchange, Pairs, Settings, TrafficOptions};
 use crate::fleet::FleetOptions;
 use crate::record::Record;
 use crate::report::Report;
-use crate::watch::Watch;
+use crate::workers::{Gate, Share, WorkerOptions};
 
 /// Options of `mesh-load steady`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Where the clients connect.
+    /// Clients and servers.
     #[command(flatten)]
     pub fleet: FleetOptions,
-    /// What they send.
+    /// Messages.
     #[command(flatten)]
     pub traffic: TrafficOptions,
-    /// How many processes they are in.
+    /// Processes.
     #[command(flatten)]
-    pub crew: CrewOptions,
+    pub workers: WorkerOptions,
     /// Resume each session whose socket breaks or is closed with 1001, as when balancers are
     /// replaced. Every message then asks for an ack and is sent again without one. Without this
     /// flag each closed socket is a failure.
@@ -37,21 +36,18 @@ pub struct Options {
 /// # Errors
 /// When the clients cannot connect.
 pub async fn run(options: &Options) -> Result<Option<Report>> {
-    let Options { fleet, traffic, crew, resume, max_p99_ms } = options;
-    fleet.check_pairs(crew.processes)?;
-    let watch = Watch::new(fleet);
-    let work = crew.work(&[], |share, gate| part(options, share, gate), |over| watch.run(over)).await?;
-    let Some(Work { record, beside }) = work else { return Ok(None) };
+    let Options { fleet, traffic, workers, resume, max_p99_ms } = options;
+    fleet.check_pairs(workers.processes)?;
+    let Some(record) = workers.work(&[], |share, gate| part(options, share, gate)).await? else { return Ok(None) };
     let mut report = Report::new("steady");
-    report.set("processes", crew.processes);
+    report.set("processes", workers.processes);
     describe(&mut report, fleet, traffic, &record);
-    report.set("usage", beside.lines());
     record.judge(&mut report, *resume);
     report.fail_above("latency", record.percentiles("latency"), *max_p99_ms);
     Ok(Some(report))
 }
 
-/// Says what the load was and what became of it.
+/// Adds the load and its record.
 pub(super) fn describe(report: &mut Report, fleet: &FleetOptions, traffic: &TrafficOptions, record: &Record) {
     report.set("clients", fleet.clients);
     report.set("rate", traffic.rate);
@@ -65,10 +61,7 @@ pub(super) fn describe(report: &mut Report, fleet: &FleetOptions, traffic: &Traf
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
     let (mut fleet, traffic) = (options.fleet.of_share(share), options.traffic.of_share(share)?);
     fleet.come_back = options.resume;
-    let (plan, mut watched) = fleet.plan()?;
-    if !share.is_first() {
-        watched.clear();
-    }
+    let (plan, watched) = fleet.plan()?;
     let ack_share = if options.resume { 1.0 } else { 0.0 };
     let settings = Settings { ack_share, ..Settings::new(&traffic.run, traffic.rate) };
     let exchange = Exchange::new(&fleet, settings, Pairs::new(fleet.clients, &traffic))?;
