@@ -23,20 +23,3 @@ impl Clock {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn moments_that_have_passed_take_no_time() {
-        let clock = Clock::start();
-        clock.until_us(1_000).await;
-        assert!(clock.now_us() >= 1_000);
-        let begin = Instant::now();
-        for moment_us in 0..1_000 {
-            clock.until_us(moment_us).await;
-        }
-        assert!(begin.elapsed() < Duration::from_millis(500), "{:?}, a tick each", begin.elapsed());
-    }
-}

@@ -40,7 +40,7 @@ use crate::message::{Answer, Body, Format, read_answer};
 use crate::procfs::own_cpu_seconds;
 use crate::record::{Record, is_break};
 use crate::schedule::Schedule;
-use acks::{Acks, Question, Told};
+use acks::{AckResult, Acks, Question};
 use ledger::Ledger;
 
 pub use acks::AckTotals;
@@ -374,7 +374,7 @@ impl<W: Workload> Exchange<W> {
         let mut record = self.record.borrow_mut();
         match answer {
             Answer::Ack(id) => {
-                acks.told(client, id, Told::Delivered, now_us);
+                acks.answered(client, id, AckResult::Delivered, now_us);
                 if let Some(question) = acks.question(id) {
                     self.ledgers.borrow_mut()[question.receiver].acked(question.number);
                 }
@@ -382,7 +382,7 @@ impl<W: Workload> Exchange<W> {
             }
             Answer::Error { code, id } => {
                 if let Some(id) = id {
-                    acks.told(client, id, Told::Failed, now_us);
+                    acks.answered(client, id, AckResult::Failed, now_us);
                 }
                 record.add("received", &code, 1);
                 record.add("errors", "errors", 1);

@@ -39,23 +39,3 @@ impl Ticker {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::time::Instant;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn it_ticks_no_sooner_than_it_should() {
-        let begin = Instant::now();
-        let mut ticker = Ticker::every(Duration::from_millis(2)).unwrap();
-
-        for _ in 0..5 {
-            ticker.tick().await.unwrap();
-        }
-
-        assert!(begin.elapsed() >= Duration::from_millis(10));
-    }
-}

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::latency::Latencies;
 
-/// The messages whose senders asked for an `ack`, by the id they gave it, and what they were told.
+/// Messages whose senders asked for an `ack`, by id, with the result.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     asked_by_id: HashMap<u64, Asked>,
@@ -14,16 +14,16 @@ pub(crate) struct Acks {
     stray: u64,
 }
 
-/// A message of which the sender wants to know what became.
+/// A message that asked for an `ack`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
-    /// Who asked.
+    /// Number of the sending client.
     pub(crate) sender: usize,
-    /// Whom the message is for.
+    /// Number of the receiving client.
     pub(crate) receiver: usize,
-    /// Its number in their pair.
+    /// Number of the message in its pair.
     pub(crate) number: u64,
-    /// When it was to be sent.
+    /// Time at which it was due, in microseconds.
     pub(crate) time_us: u64,
 }
 
@@ -35,16 +35,16 @@ struct Asked {
 
 #[derive(Clone, Copy, Debug)]
 struct Answer {
-    told: Told,
+    result: AckResult,
     after_us: u32,
 }
 
-/// What a sender was told of a message.
+/// Answer to a message that asked for an `ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// `ack`: it was delivered.
+pub(crate) enum AckResult {
+    /// `ack`: delivered.
     Delivered,
-    /// `error`: it was not, as far as is known.
+    /// `error`: not delivered, as far as is known.
     Failed,
 }
 
@@ -57,13 +57,13 @@ pub struct AckTotals {
     pub acked: u64,
     /// Answered by an `error`.
     pub failed: u64,
-    /// Not answered. This one and the next three ought to be 0.
+    /// Not answered. This field and the next three have to be 0.
     pub unanswered: u64,
     /// Answered by an `ack` though they never arrived.
     pub untrue: u64,
     /// Further answers to a message that had one.
     pub repeated: u64,
-    /// Answers to what nobody asked, or somebody else did.
+    /// Answers to no message of this client.
     pub stray: u64,
 }
 
@@ -80,20 +80,20 @@ impl Acks {
         self.open += 1;
     }
 
-    /// `sender` was told what became of the message of this id.
-    pub(crate) fn told(&mut self, sender: usize, id: u64, told: Told, now_us: u64) {
+    /// Adds the answer that `sender` received for this id.
+    pub(crate) fn answered(&mut self, sender: usize, id: u64, result: AckResult, now_us: u64) {
         match self.asked_by_id.get_mut(&id).filter(|asked| asked.question.sender == sender) {
             None => self.stray += 1,
             Some(Asked { answer: Some(_), .. }) => self.repeated += 1,
             Some(asked) => {
                 let after_us = now_us.saturating_sub(asked.question.time_us);
-                asked.answer = Some(Answer { told, after_us: u32::try_from(after_us).unwrap_or(u32::MAX) });
+                asked.answer = Some(Answer { result, after_us: u32::try_from(after_us).unwrap_or(u32::MAX) });
                 self.open -= 1;
             }
         }
     }
 
-    /// What this id was given to.
+    /// Returns the message of this id.
     pub(crate) fn question(&self, id: u64) -> Option<Question> {
         self.asked_by_id.get(&id).map(|asked| asked.question)
     }
@@ -111,7 +111,7 @@ impl Acks {
         times
     }
 
-    /// Compares what was told with what has arrived.
+    /// Compares the answers with the arrivals.
     pub(crate) fn totals(&self, has_arrived: impl Fn(&Question) -> bool) -> AckTotals {
         let mut totals = AckTotals {
             asked: self.asked_by_id.len() as u64,
@@ -121,12 +121,12 @@ impl Acks {
             ..AckTotals::default()
         };
         for asked in self.asked_by_id.values() {
-            match asked.answer.map(|answer| answer.told) {
-                Some(Told::Delivered) => {
+            match asked.answer.map(|answer| answer.result) {
+                Some(AckResult::Delivered) => {
                     totals.acked += 1;
                     totals.untrue += u64::from(!has_arrived(&asked.question));
                 }
-                Some(Told::Failed) => totals.failed += 1,
+                Some(AckResult::Failed) => totals.failed += 1,
                 None => {}
             }
         }
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn each_question_wants_one_answer_and_its_time_is_taken() {
         let mut acks = asked(&[1, 2, 3]);
-        acks.told(0, 1, Told::Delivered, 1_500);
-        acks.told(0, 2, Told::Failed, 9_000);
+        acks.answered(0, 1, AckResult::Delivered, 1_500);
+        acks.answered(0, 2, AckResult::Failed, 9_000);
 
         let (totals, times) = (acks.totals(|_| true), acks.times().percentiles());
 
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn an_ack_for_what_never_arrived_is_untrue_and_an_error_for_it_is_not() {
         let mut acks = asked(&[1, 2]);
-        acks.told(0, 1, Told::Delivered, 1_500);
-        acks.told(0, 2, Told::Failed, 9_000);
+        acks.answered(0, 1, AckResult::Delivered, 1_500);
+        acks.answered(0, 2, AckResult::Failed, 9_000);
 
         assert_eq!(acks.totals(|_| false).untrue, 1);
         assert_eq!(acks.totals(|question| question.number == 1).untrue, 0);
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn a_second_answer_is_a_repeat_and_the_first_one_counts() {
         let mut acks = asked(&[1]);
-        acks.told(0, 1, Told::Delivered, 1_500);
-        acks.told(0, 1, Told::Failed, 9_000);
+        acks.answered(0, 1, AckResult::Delivered, 1_500);
+        acks.answered(0, 1, AckResult::Failed, 9_000);
 
         let totals = acks.totals(|_| true);
 
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn an_answer_to_nobodys_question_or_to_somebody_elses_is_stray() {
         let mut acks = asked(&[1]);
-        acks.told(0, 9, Told::Delivered, 1_500);
-        acks.told(1, 1, Told::Delivered, 1_500);
+        acks.answered(0, 9, AckResult::Delivered, 1_500);
+        acks.answered(1, 1, AckResult::Delivered, 1_500);
 
         assert_eq!(acks.totals(|_| true), AckTotals { asked: 1, unanswered: 1, stray: 2, ..AckTotals::default() });
     }
