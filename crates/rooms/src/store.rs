@@ -11,6 +11,7 @@ use crate::{MemoryStore, Outcome, Request};
 #[error("the room store is unavailable: {0}")]
 pub struct StoreError(pub Box<str>);
 
+#[cfg(feature = "redis")]
 impl StoreError {
     pub(crate) fn new(why: impl std::fmt::Display) -> Self {
         Self(why.to_string().into())

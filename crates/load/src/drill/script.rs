@@ -3,6 +3,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::json;
 use signaling_devmesh::{Act, Control};
 
 use crate::clock::Clock;
