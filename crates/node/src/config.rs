@@ -196,7 +196,7 @@ impl Args {
                 store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
                 prefix: self.room_store_prefix,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
-                grace: Duration::from_millis(self.grace_ms.unwrap_or_default().max(self.resume_ms)),
+                grace: seat_grace(self.grace_ms, self.resume_ms)?,
                 presence: Duration::from_millis(self.presence_ms),
                 reach: (self.broadcast_rate > 0).then(|| Rate {
                     per_second: self.broadcast_rate,
@@ -213,11 +213,46 @@ impl Args {
     }
 }
 
+/// Returns the time that a room keeps a seat, by default the resume time.
+///
+/// # Errors
+/// If it is shorter than the resume time: a resumed session keeps its seats.
+fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigError> {
+    let grace_ms = grace_ms.unwrap_or(resume_ms);
+    if grace_ms < resume_ms {
+        let why = format!(
+            "{grace_ms} ms is less than --resume-ms ({resume_ms} ms), and a resumed session keeps its seats; raise it, or \
+             lower --resume-ms"
+        );
+        return Err(ConfigError::Invalid { flag: "--grace-ms", why });
+    }
+    Ok(Duration::from_millis(grace_ms))
+}
+
 fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<RoomStoreAt, ConfigError> {
     const FLAG: &str = "--room-store-password-file";
     let store = text.parse().map_err(|why| ConfigError::Invalid { flag: "--room-store", why })?;
     match password_file {
         None => Ok(store),
         Some(path) => WatchedFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seat_grace_is_the_resume_time_or_longer() {
+        let seconds = |grace_ms, resume_ms| seat_grace(grace_ms, resume_ms).ok().map(|grace| grace.as_secs());
+        assert_eq!(seconds(None, 30_000), Some(30));
+        assert_eq!(seconds(Some(30_000), 30_000), Some(30));
+        assert_eq!(seconds(Some(40_000), 30_000), Some(40));
+    }
+
+    #[test]
+    fn seat_grace_below_the_resume_time_is_refused() {
+        let why = seat_grace(Some(29_999), 30_000).map_err(|error| error.to_string());
+        assert!(why.as_ref().is_err_and(|why| why.contains("--grace-ms") && why.contains("--resume-ms")), "{why:?}");
     }
 }

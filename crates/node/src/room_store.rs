@@ -57,7 +57,7 @@ impl RoomConfig {
         }
     }
 
-    /// By what numbers the store goes.
+    /// Returns the rules of rooms that the store applies.
     #[must_use]
     pub fn rules(&self) -> Rules {
         let stale = Rules::stale_after(self.presence);
