@@ -238,16 +238,18 @@ fn value_of(arg: &Arg, matches: &ArgMatches) -> Option<Value> {
     if arg.get_value_delimiter().is_some() { Some(Value::Array(values.collect())) } else { values.next() }
 }
 
-/// Hides user and password of a URL, and its query.
+/// Hides user and password of a URL, and its query. Of a URL whose parts are unclear, because a `?`
+/// stands before an `@`, it shows the scheme alone.
 fn masked(url: &str) -> String {
-    let (address, query) = url.split_once('?').map_or((url, ""), |(address, _)| (address, "?***"));
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    let shown = match (rest.rsplit_once('@'), scheme) {
-        (None, _) => address.to_owned(),
-        (Some((_, host)), "") => format!("***@{host}"),
-        (Some((_, host)), scheme) => format!("{scheme}://***@{host}"),
-    };
-    shown + query
+    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    let hidden = if query.is_some() { "?***" } else { "" };
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}***@{host}{hidden}"),
+        None if query.is_some_and(|query| query.contains('@')) => format!("{scheme}***"),
+        None => format!("{scheme}{rest}{hidden}"),
+    }
 }
 
 #[cfg(test)]

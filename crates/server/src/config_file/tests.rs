@@ -131,6 +131,8 @@ fn passwords_are_masked_when_printed() {
         ("redis://host:1/2", "redis://host:1/2"),
         ("redis://user:p@ss@host:1/2", "redis://***@host:1/2"),
         ("redis-sentinel://:p@a,b/m?sentinelPassword=q", "redis-sentinel://***@a,b/m?***"),
+        ("redis-sentinel://a,b/m?sentinelPassword=p@q", "redis-sentinel://***"),
+        ("redis://user:p?ss@host", "redis://***"),
     ] {
         let text = printed(&Cli::command(), &matches(&format!("id = 'a'\nstore = '{url}'"), &[]).unwrap());
         assert!(text.contains(&format!("store = \"{shown}\"\n")), "{text}");
