@@ -29,7 +29,7 @@ pub struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// Returns the largest part of these clients that one process has.
+    /// Returns the number of clients of the worker that has the most.
     pub(crate) fn clients_of_one(&self, clients: u32) -> u32 {
         clients.div_ceil(self.processes)
     }

@@ -135,7 +135,7 @@ fn cut_clients_come_back_and_failed_acts_are_failures() {
     let outcome = run(&[&arguments[..], &["--act=1 cut 50%", "--act=2 kill node-1", "--url", &url]].concat()).unwrap();
 
     let report = json(&outcome);
-    // The relay also ends those that write to a client that has gone.
+    // The relay also closes clients that write to a client that has gone.
     assert!(report["acts"][0]["sockets_lost"].as_u64() >= Some(10), "{report}");
     assert!(report["returns"]["returned"].as_u64() >= Some(10), "{report}");
     assert_eq!(report["returns"]["away"], 0);

@@ -26,7 +26,7 @@ pub struct Size {
     /// Faults in all.
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
-    /// Only faults of these kinds; all kinds if none is given.
+    /// Restricts faults to the given kinds; all kinds if none is given.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     pub kinds: Vec<FaultKind>,
     /// Percentage of messages that may be held for a few seconds only.

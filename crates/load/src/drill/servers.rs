@@ -99,7 +99,7 @@ impl Tally {
         self.counts = self.counts.with(page.counts.since(earlier.unwrap_or_default()), |sum, more| sum + more);
     }
 
-    /// Returns `true` once all of these servers have answered, and so many sessions are at them.
+    /// Returns `true` once all servers have answered and together report at least this number of sessions.
     fn is_complete(&self, servers: &[ServerRun], sessions: u64) -> bool {
         let pages = servers.iter().map(|server| self.last_by_run.get(server));
         pages.map(|page| Some(page?.sessions)).sum::<Option<u64>>() >= Some(sessions)

@@ -92,7 +92,7 @@ pub(crate) async fn play(fleet: &FleetOptions, options: &RoomOptions) -> Result<
     report.fail_if(unheard, "times a change was not heard");
     if let Some(line) = line {
         report.fail_if(line.overtook as u64, "clients of the line were let in before one in front of them");
-        report.fail_if(line.left.saturating_sub(line.admitted) as u64, "free seats were given to nobody");
+        report.fail_if(line.left.saturating_sub(line.admitted) as u64, "free seats were given to no waiting client");
         report.fail_if(line.above_capacity.into(), "room had more members than seats");
     }
     report.fail_above("time of a join", record.percentiles("join"), options.max_join_p99_ms);

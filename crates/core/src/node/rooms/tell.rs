@@ -72,8 +72,8 @@ impl NodeCore {
             if let Some(here) = self.rooms.here.get_mut(room)
                 && here.follower.is_other(at.incarnation)
             {
-                // Nobody here is told so. Yet who has joined must come back before the room is
-                // whole, and who has left need not.
+                // Clients here do not receive it. A joined member still has to return before the room
+                // is complete; a member that left does not.
                 here.lists_change(change);
             }
             if let Change::Joined(member) = change
