@@ -205,6 +205,12 @@ impl Follower {
         self.pending.iter().map(|(_, change)| change)
     }
 
+    /// Returns `true` while changes have arrived behind one that has not.
+    #[must_use]
+    pub fn misses_changes(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// Takes what is to be told now.
     pub fn take_due(&mut self, now: Instant) -> Option<News> {
         if self.pending.is_empty() || self.told.is_some_and(|told| now.saturating_duration_since(told) < TELL_EVERY) {

@@ -85,9 +85,10 @@ impl RoomHere {
         }
     }
 
-    /// Whether all members that are known here are among these. Not, if it is not known who is one.
+    /// Returns `true` if `members` contains every member that this node knows of. Returns `false` if
+    /// the node does not know all members: there are too many, or changes are missing.
     pub(super) fn knows_none_but(&self, members: &[Member]) -> bool {
-        let Some(mut known) = self.listed.clone() else { return false };
+        let Some(mut known) = self.listed.clone().filter(|_| !self.follower.misses_changes()) else { return false };
         for change in self.follower.pending() {
             match change {
                 Change::Joined(member) => known.insert(member.client.clone()),
@@ -177,5 +178,21 @@ impl Rooms {
             here.unconfirmed.insert(session);
             self.active.insert(room.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_not_whole_while_changes_are_missing() {
+        let member = |name: &str| Member { client: ClientId::new(name).unwrap(), data: None };
+        let at = |version| Stamp { incarnation: 1, version };
+        let mut here = RoomHere::new(at(1));
+        here.lists(&[member("a")], false);
+        assert!(here.knows_none_but(&[member("a")]));
+        here.follower.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);
+        assert!(!here.knows_none_but(&[member("a")]), "c is known, and a change before it is not");
     }
 }
