@@ -12,9 +12,9 @@ use crate::Peer;
 
 /// Clients that go on until they are closed, or this is dropped.
 #[derive(Default)]
-pub struct Babblers(JoinSet<()>);
+pub struct PacedSenders(JoinSet<()>);
 
-impl Babblers {
+impl PacedSenders {
     pub fn new() -> Self {
         Self::default()
     }

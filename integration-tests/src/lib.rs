@@ -32,7 +32,7 @@ pub mod tls;
 pub mod token_mesh;
 pub mod wait;
 
-pub use babbler::Babblers;
+pub use babbler::PacedSenders;
 pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;

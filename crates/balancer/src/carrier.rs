@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mio::net::TcpStream;
-use signaling_core::edge::{EdgeCore, FromNode, LinkKey, Wants};
-use signaling_server::trunk::{Opened, TrunkEnd};
+use signaling_core::edge::{EdgeCore, FlushUrgency, FromNode, LinkKey};
+use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
 use signaling_server::wake::COMPANY;
 use tokio::sync::Notify;
 
@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 const LAST_READS: usize = 16;
 
 /// Carries a link over its trunk's socket.
-pub(crate) struct Carrier {
-    socket: Opened,
-    told: Rc<Told>,
+pub(crate) struct TrunkConnection {
+    socket: OutboundTrunk,
+    told: Rc<TrunkEvents>,
     wait: Wait,
     /// What it carried has gone elsewhere: it ends once its last word has left.
     is_given_up: bool,
@@ -31,27 +31,27 @@ struct Wait {
 
 impl Wait {
     /// Whether the link must be carried now. Confirms wait for company, for 2 ms at most.
-    fn is_over(&mut self, now: Instant, wants: Wants) -> bool {
-        if wants == Wants::Nothing {
+    fn is_over(&mut self, now: Instant, wants: FlushUrgency) -> bool {
+        if wants == FlushUrgency::Idle {
             self.since = None;
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        wants == Wants::Now || now.saturating_duration_since(since) >= COMPANY
+        wants == FlushUrgency::Immediate || now.saturating_duration_since(since) >= COMPANY
     }
 }
 
 /// What has become of a trunk, for the task that keeps it open.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct TrunkEvents {
     said: Cell<FromNode>,
-    end: RefCell<Option<TrunkEnd>>,
+    end: RefCell<Option<TrunkCloseReason>>,
     news: Notify,
 }
 
-impl Told {
+impl TrunkEvents {
     /// Returns what the node has said of itself since this was asked last; or how the trunk has ended. Safe to cancel.
-    pub(crate) async fn news(&self) -> Result<FromNode, TrunkEnd> {
+    pub(crate) async fn news(&self) -> Result<FromNode, TrunkCloseReason> {
         loop {
             let said = self.said.take();
             if said != FromNode::default() {
@@ -65,14 +65,14 @@ impl Told {
     }
 }
 
-impl Carrier {
-    pub(crate) fn new(socket: Opened, told: Rc<Told>) -> Self {
+impl TrunkConnection {
+    pub(crate) fn new(socket: OutboundTrunk, told: Rc<TrunkEvents>) -> Self {
         Self { socket, told, wait: Wait::default(), is_given_up: false, is_over: false }
     }
 
     /// Whether the link must be carried now. If it is not yet, it is noted that it waits.
     pub(crate) fn is_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
-        let wants = if self.is_over || self.is_given_up { Wants::Nothing } else { core.wants(link) };
+        let wants = if self.is_over || self.is_given_up { FlushUrgency::Idle } else { core.wants(link) };
         self.wait.is_over(now, wants) && self.socket.is_free()
     }
 
@@ -94,7 +94,7 @@ impl Carrier {
     /// Writes what the link wants to be carried, as much as the socket takes.
     pub(crate) fn carry(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey) {
         self.wait = Wait::default();
-        while self.socket.is_free() && core.wants(link) != Wants::Nothing {
+        while self.socket.is_free() && core.wants(link) != FlushUrgency::Idle {
             let batch = core.take_batch(link);
             if batch.is_empty() {
                 return;
@@ -116,7 +116,7 @@ impl Carrier {
             return false;
         }
         if self.is_given_up && self.socket.is_free() {
-            self.end(TrunkEnd::Given);
+            self.end(TrunkCloseReason::Given);
             return false;
         }
         self.read(now, core, link).unwrap_or_else(|end| {
@@ -125,7 +125,7 @@ impl Carrier {
         })
     }
 
-    fn read(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey) -> Result<bool, TrunkEnd> {
+    fn read(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey) -> Result<bool, TrunkCloseReason> {
         let told = &self.told;
         self.socket.read(now, |frames| {
             // Of one that was given up nobody wants to hear.
@@ -141,13 +141,13 @@ impl Carrier {
     }
 
     /// It cannot be written any more; what the node has said before that counts, and how it has said it ends.
-    fn broke(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, end: TrunkEnd) {
+    fn broke(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, end: TrunkCloseReason) {
         self.socket.ready(true);
         let verdict = (0..LAST_READS).find_map(|_| self.read(now, core, link).err());
         self.end(verdict.unwrap_or(end));
     }
 
-    /// Looks for silence: see [`Opened::look`].
+    /// Looks for silence: see [`OutboundTrunk::look`].
     pub(crate) fn look(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey) {
         // What has come and was not read yet is no silence.
         self.ready(now, core, link, false);
@@ -165,13 +165,13 @@ impl Carrier {
         }
         match self.socket.close() {
             Ok(()) if !self.socket.is_free() => {}
-            Ok(()) => self.end(TrunkEnd::Given),
+            Ok(()) => self.end(TrunkCloseReason::Given),
             Err(end) => self.end(end),
         }
     }
 
     /// It ends so.
-    pub(crate) fn end(&mut self, end: TrunkEnd) {
+    pub(crate) fn end(&mut self, end: TrunkCloseReason) {
         self.is_over = true;
         self.socket.ended(&end);
         self.told.end.replace(Some(end));
@@ -195,18 +195,18 @@ pub(crate) mod tests {
     const CLOSE: [u8; 2] = [0x88, 0];
 
     /// A trunk that is up, and the node's socket.
-    fn trunk() -> (Carrier, EdgeCore, LinkKey, Other) {
+    fn trunk() -> (TrunkConnection, EdgeCore, LinkKey, Other) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = Other::connect(listener.local_addr().unwrap()).unwrap();
         own.set_nonblocking(true).unwrap();
-        let carrier = Carrier::new(Opened::new(TcpStream::from_std(own), b""), Rc::default());
+        let carrier = TrunkConnection::new(OutboundTrunk::new(TcpStream::from_std(own), b""), Rc::default());
         let mut core = EdgeCore::new(Settings::default());
         let link = core.link_up();
         (carrier, core, link, listener.accept().unwrap().0)
     }
 
     /// Writes to a node that does not read until no more is taken. Says how many bytes.
-    pub(crate) fn block(carrier: &mut Carrier) -> usize {
+    pub(crate) fn block(carrier: &mut TrunkConnection) -> usize {
         let batch = vec![7; 256 * 1024];
         let mut bytes = 0;
         while carrier.is_free() {
@@ -222,7 +222,7 @@ pub(crate) mod tests {
         [&[0x82, u8::try_from(word.len()).unwrap()], &word[..]].concat()
     }
 
-    fn end_of(carrier: &Carrier) -> Option<TrunkEnd> {
+    fn end_of(carrier: &TrunkConnection) -> Option<TrunkCloseReason> {
         carrier.told.end.take()
     }
 
@@ -241,7 +241,7 @@ pub(crate) mod tests {
         while !carrier.is_over {
             carrier.ready(Instant::now(), &mut core, link, false);
         }
-        assert!(matches!(end_of(&carrier), Some(TrunkEnd::Given)));
+        assert!(matches!(end_of(&carrier), Some(TrunkCloseReason::Given)));
         let all = reader.join().unwrap();
         assert_eq!(all.get(bytes..bytes + 2), Some(&[0x88, 0x80][..]), "a close frame behind all that was begun");
     }
@@ -252,7 +252,7 @@ pub(crate) mod tests {
         block(&mut carrier);
         carrier.give_up();
         carrier.look(Instant::now() + SUSPECT_AFTER, &mut core, link);
-        assert!(matches!(end_of(&carrier), Some(TrunkEnd::Silent)));
+        assert!(matches!(end_of(&carrier), Some(TrunkCloseReason::Silent)));
     }
 
     #[test]
@@ -264,7 +264,7 @@ pub(crate) mod tests {
         drop(node);
         carrier.ready(Instant::now(), &mut core, link, true);
         assert!(carrier.told.said.get().draining, "what it said");
-        assert!(matches!(end_of(&carrier), Some(TrunkEnd::Closed)), "and that it ends in good order");
+        assert!(matches!(end_of(&carrier), Some(TrunkCloseReason::Closed)), "and that it ends in good order");
     }
 
     #[test]
@@ -275,23 +275,25 @@ pub(crate) mod tests {
         carrier.look(late, &mut core, link);
         assert!(!carrier.is_over && carrier.told.said.get().draining);
         carrier.look(late + SUSPECT_AFTER, &mut core, link);
-        assert!(matches!(end_of(&carrier), Some(TrunkEnd::Silent)));
+        assert!(matches!(end_of(&carrier), Some(TrunkCloseReason::Silent)));
     }
 
     #[test]
     fn what_must_not_wait_does_not_and_all_else_waits_for_two_milliseconds() {
         let (start, mut wait) = (Instant::now(), Wait::default());
-        assert!(Wait::default().is_over(start, Wants::Now));
-        assert!(!wait.is_over(start, Wants::Soon) && !wait.is_over(start + COMPANY / 2, Wants::Soon));
-        assert!(wait.is_over(start + COMPANY, Wants::Soon));
+        assert!(Wait::default().is_over(start, FlushUrgency::Immediate));
+        assert!(
+            !wait.is_over(start, FlushUrgency::Delayed) && !wait.is_over(start + COMPANY / 2, FlushUrgency::Delayed)
+        );
+        assert!(wait.is_over(start + COMPANY, FlushUrgency::Delayed));
     }
 
     #[test]
     fn a_wait_begins_when_something_is_wanted_after_nothing_was() {
         let (start, mut wait) = (Instant::now(), Wait::default());
-        assert!(!wait.is_over(start, Wants::Soon));
-        assert!(!wait.is_over(start + COMPANY, Wants::Nothing) && wait.since.is_none());
-        assert!(!wait.is_over(start + COMPANY, Wants::Soon));
-        assert!(wait.is_over(start + COMPANY, Wants::Now), "company has come");
+        assert!(!wait.is_over(start, FlushUrgency::Delayed));
+        assert!(!wait.is_over(start + COMPANY, FlushUrgency::Idle) && wait.since.is_none());
+        assert!(!wait.is_over(start + COMPANY, FlushUrgency::Delayed));
+        assert!(wait.is_over(start + COMPANY, FlushUrgency::Immediate), "company has come");
     }
 }

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
 use signaling_core::View;
-use signaling_core::edge::{EdgeCore, FromNode, LinkKey, Wants};
+use signaling_core::edge::{EdgeCore, FlushUrgency, FromNode, LinkKey};
 use signaling_edge::shell::Edge;
 use signaling_protocol::NodeId;
-use signaling_server::trunk::{self, Opened, TrunkEnd};
+use signaling_server::trunk::{self, OutboundTrunk, TrunkCloseReason};
 use signaling_server::{Health, Secrets};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{Span, debug, info, info_span, warn};
 
-use crate::carrier::{Carrier, Told};
+use crate::carrier::{TrunkConnection, TrunkEvents};
 use crate::metrics::{self, METRICS, OpenFailure};
-use crate::trunks::Trunks;
+use crate::trunks::BalancerBackend;
 
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
@@ -38,11 +38,11 @@ const RETIRE_WITHIN: Duration = Duration::from_secs(10);
 const RETIRE_LOOK: Duration = Duration::from_millis(50);
 
 /// Keeps a trunk to each node of each view that comes. Ends when dropped, or when views end, and all trunks with it.
-pub struct Follower {
+pub struct TrunkManager {
     /// The edge that the trunks serve.
     pub edge: Edge,
     /// The trunks.
-    pub trunks: Trunks,
+    pub trunks: BalancerBackend,
     /// The mesh's secrets.
     pub secrets: Secrets,
     /// This balancer's name.
@@ -71,7 +71,7 @@ struct Opener {
 
 impl Openers {
     /// Asks for a trunk to each member, and for no other.
-    fn follow(&mut self, follower: &Rc<Follower>, view: &View) {
+    fn follow(&mut self, follower: &Rc<TrunkManager>, view: &View) {
         while self.tasks.try_join_next().is_some() {}
         self.opener_by_target.retain(|(node, address), opener| {
             let names = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
@@ -90,7 +90,7 @@ impl Openers {
     }
 }
 
-impl Follower {
+impl TrunkManager {
     /// Follows the views.
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
@@ -147,7 +147,9 @@ impl Follower {
                         }
                     };
                     match end {
-                        TrunkEnd::Closed | TrunkEnd::Given => info!(parent: &span, %end, "a trunk has ended"),
+                        TrunkCloseReason::Closed | TrunkCloseReason::Given => {
+                            info!(parent: &span, %end, "a trunk has ended")
+                        }
                         _ => warn!(parent: &span, %end, "a trunk has ended"),
                     }
                 }
@@ -204,9 +206,9 @@ impl Follower {
         loop {
             looks.tick().await;
             let is_used = self.trunks.with(|state| state.placement.uses(link));
-            let has_left = self.trunks.with(|state| state.carriers.get(link).is_none_or(Carrier::is_free));
+            let has_left = self.trunks.with(|state| state.carriers.get(link).is_none_or(TrunkConnection::is_free));
             let is_busy = !has_left
-                || self.edge.with_core(|core| core.sessions_on(link) > 0 || core.wants(link) != Wants::Nothing);
+                || self.edge.with_core(|core| core.sessions_on(link) > 0 || core.wants(link) != FlushUrgency::Idle);
             if !is_used && !is_busy {
                 return;
             }
@@ -228,20 +230,20 @@ async fn unwanted(wanted: &mut watch::Receiver<bool>) {
 
 /// A trunk that is up. Its end, however it comes, frees its clients for other nodes.
 struct LinkGuard<'a> {
-    follower: &'a Follower,
+    follower: &'a TrunkManager,
     span: &'a Span,
     node: NodeId,
     link: LinkKey,
-    told: Rc<Told>,
+    told: Rc<TrunkEvents>,
 }
 
 impl<'a> LinkGuard<'a> {
-    fn new(follower: &'a Follower, span: &'a Span, node: &NodeId, socket: Opened) -> Self {
+    fn new(follower: &'a TrunkManager, span: &'a Span, node: &NodeId, socket: OutboundTrunk) -> Self {
         let link = follower.edge.with_core(EdgeCore::link_up);
-        let told = Rc::new(Told::default());
-        let mut carrier = Carrier::new(socket, Rc::clone(&told));
+        let told = Rc::new(TrunkEvents::default());
+        let mut carrier = TrunkConnection::new(socket, Rc::clone(&told));
         if let Err(error) = follower.edge.watch(link, carrier.source()) {
-            carrier.end(TrunkEnd::Failed(error.into()));
+            carrier.end(TrunkCloseReason::Failed(error.into()));
         }
         follower.trunks.with(|state| state.carriers.insert(link, carrier));
         let guard = Self { follower, span, node: node.clone(), link, told };
@@ -250,7 +252,7 @@ impl<'a> LinkGuard<'a> {
     }
 
     /// Heeds what the node says of itself, until the trunk has ended. Says why it did.
-    async fn ended(&self) -> TrunkEnd {
+    async fn ended(&self) -> TrunkCloseReason {
         loop {
             match self.told.news().await {
                 Ok(said) => self.heed(said),
@@ -277,7 +279,7 @@ impl<'a> LinkGuard<'a> {
         // A view that names the node again must not place clients on a link that is closing.
         self.follower.trunks.with(|state| state.placement.link_down(&self.node, self.link));
         self.follower.edge.with_core(|core| core.link_down(self.link));
-        self.follower.trunks.with(|state| state.carriers.get_mut(self.link).map(Carrier::give_up));
+        self.follower.trunks.with(|state| state.carriers.get_mut(self.link).map(TrunkConnection::give_up));
     }
 
     /// This is the trunk to the node from now on.

@@ -16,18 +16,18 @@ use signaling_core::View;
 use signaling_edge::shell::Edge;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_server::admin::{Method, Routes};
-use signaling_server::ask::Asker;
+use signaling_server::ask::LocalCaller;
 use signaling_server::http::Refused;
 use signaling_server::mesh_status::{NodesQuery, ServerStatus, ask_all};
 use signaling_server::server_client::ServerClient;
 use tokio::sync::watch;
 
-use crate::trunks::Trunks;
+use crate::trunks::BalancerBackend;
 
 /// What stays on the balancer's own thread.
 pub(crate) struct Floor {
     pub(crate) edge: Edge,
-    pub(crate) trunks: Trunks,
+    pub(crate) trunks: BalancerBackend,
     pub(crate) status: ServerStatus,
 }
 
@@ -58,15 +58,15 @@ impl Floor {
 
 /// What operators' routes work with.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct OperatorApi {
     pub(crate) id: NodeId,
-    pub(crate) floor: Asker<Floor>,
+    pub(crate) floor: LocalCaller<Floor>,
     pub(crate) client: ServerClient,
     pub(crate) views: watch::Receiver<Arc<View>>,
 }
 
 /// A balancer's routes for operators, but for those that drain it.
-pub(crate) fn routes() -> Routes<Desk> {
+pub(crate) fn routes() -> Routes<OperatorApi> {
     Routes::new()
         .with(Method::Get, "/openapi.json", document)
         .with(Method::Get, "/server", server)
@@ -76,7 +76,7 @@ pub(crate) fn routes() -> Routes<Desk> {
 }
 
 /// The routes that other servers ask.
-pub(crate) fn between_servers() -> Routes<Desk> {
+pub(crate) fn between_servers() -> Routes<OperatorApi> {
     Routes::new().with(Method::Get, "/server", server)
 }
 
@@ -84,12 +84,12 @@ async fn document() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
 }
 
-async fn server(State(desk): State<Desk>) -> Result<Json<Server>, Refused> {
+async fn server(State(desk): State<OperatorApi>) -> Result<Json<Server>, Refused> {
     Ok(Json(desk.floor.ask(Floor::report).await?))
 }
 
 async fn nodes(
-    State(desk): State<Desk>,
+    State(desk): State<OperatorApi>,
     query: Result<Query<NodesQuery>, QueryRejection>,
 ) -> Result<Json<Nodes>, Refused> {
     let bad = |rejection: QueryRejection| Refused::new(StatusCode::BAD_REQUEST, "bad_request", rejection.body_text());
@@ -99,7 +99,10 @@ async fn nodes(
     Ok(Json(ask_all(&client, &view, own).await))
 }
 
-async fn explain(State(desk): State<Desk>, Path(name): Path<String>) -> Result<Json<BalancerExplanation>, Refused> {
+async fn explain(
+    State(desk): State<OperatorApi>,
+    Path(name): Path<String>,
+) -> Result<Json<BalancerExplanation>, Refused> {
     let (client, id) = (client(&name)?, desk.id);
     let explain = move |floor: &Floor| {
         let sessions = floor.edge.with_core(|core| core.sessions_of(&client));
@@ -108,7 +111,7 @@ async fn explain(State(desk): State<Desk>, Path(name): Path<String>) -> Result<J
     Ok(Json(desk.floor.ask(explain).await?))
 }
 
-async fn kick(State(desk): State<Desk>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {
+async fn kick(State(desk): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {
     let (client, client_id) = (client(&name)?, name);
     let was_here = desk.floor.ask(move |floor| floor.edge.put_out(&client)).await?;
     Ok(Json(Kicked { client_id, was_here, missing: Vec::new() }))

@@ -20,10 +20,10 @@ use tracing::info;
 use crate::buttons;
 use crate::config::Config;
 use crate::drain::{GOING_AWAY, obey};
-use crate::follower::Follower;
-use crate::operator::{self, Desk, Floor};
+use crate::follower::TrunkManager;
+use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
-use crate::trunks::Trunks;
+use crate::trunks::BalancerBackend;
 
 /// Above the report of a node that 1,000 balancers have trunks to.
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
@@ -57,7 +57,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     config.edge.identity.warn_if_open(public.local_addr());
     MemoryBound::of(&config.edge).announce("clients");
 
-    let trunks = Trunks::new(config.common.hash_seed.get());
+    let trunks = BalancerBackend::new(config.common.hash_seed.get());
     let hang_up = trunks.clone();
     let edge = Edge::new(&config.edge, Box::new(trunks.clone())).context("cannot watch sockets")?;
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
@@ -66,7 +66,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let (floor, questions) = questions();
     let secrets = config.common.mesh_secrets.clone();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
-    let desk = Desk {
+    let desk = OperatorApi {
         id: config.common.id.clone(),
         floor,
         client: client.context("cannot create the client for requests to other servers")?,
@@ -90,7 +90,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
     tasks.spawn_local(trunks.clone().carry_what_waits(edge.clone()));
-    let follower = Follower {
+    let follower = TrunkManager {
         edge: edge.clone(),
         trunks,
         secrets: config.common.mesh_secrets.clone(),

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tracing::info;
 
-use crate::carrier::Carrier;
-use signaling_core::balancer::moves::{Moves, Rearranged};
+use crate::carrier::TrunkConnection;
+use signaling_core::balancer::moves::{HandoffScheduler, RebalanceSummary};
 use signaling_core::balancer::placement::Placement;
 
 /// Clients released in one turn. With [`TURN`] that is 20,000 a second: ten thousand move within a second, and what one turn
@@ -31,7 +31,7 @@ const HANG_UP_LOOK: Duration = Duration::from_millis(5);
 
 /// Where clients go, and who carries for them. A cheap clone shares it.
 #[derive(Clone)]
-pub struct Trunks(Rc<Shared>);
+pub struct BalancerBackend(Rc<Shared>);
 
 struct Shared {
     state: RefCell<State>,
@@ -43,22 +43,22 @@ struct Shared {
 
 pub(crate) struct State {
     pub(crate) placement: Placement,
-    pub(crate) carriers: SecondaryMap<LinkKey, Carrier>,
+    pub(crate) carriers: SecondaryMap<LinkKey, TrunkConnection>,
     /// Somebody looks after what waits.
     is_waited_for: bool,
     /// This balancer ends: no trunk is opened any more.
     pub(crate) ends: bool,
-    pub(crate) moves: Moves,
+    pub(crate) moves: HandoffScheduler,
 }
 
 impl State {
     /// When something that waits must be carried at the latest.
     fn waits_until(&self) -> Option<Instant> {
-        self.carriers.values().filter_map(Carrier::waits_until).min()
+        self.carriers.values().filter_map(TrunkConnection::waits_until).min()
     }
 }
 
-impl Trunks {
+impl BalancerBackend {
     /// No trunk yet. The seed is the same on all servers.
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
@@ -67,7 +67,7 @@ impl Trunks {
             carriers: SecondaryMap::new(),
             is_waited_for: false,
             ends: false,
-            moves: Moves::new(PER_TURN),
+            moves: HandoffScheduler::new(PER_TURN),
         };
         Self(Rc::new(Shared { state: RefCell::new(state), planned: Notify::new(), waiting: Notify::new() }))
     }
@@ -125,7 +125,7 @@ impl Trunks {
                 let over = edge.with_core(|core| {
                     self.with(|State { placement, moves, .. }| moves.turn(Instant::now(), placement, core))
                 });
-                if let Some(Rearranged { clients, took }) = over {
+                if let Some(RebalanceSummary { clients, took }) = over {
                     info!(clients, ms = took.as_millis(), "clients were handed off to their new owners");
                 }
             }
@@ -182,7 +182,7 @@ fn no_node() -> Refusal {
     }
 }
 
-impl Backend for Trunks {
+impl Backend for BalancerBackend {
     fn place(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
         self.find_place(now, core, client);
     }
@@ -193,7 +193,7 @@ impl Backend for Trunks {
 
     fn wake(&mut self, now: Instant, core: &EdgeCore) -> bool {
         let due = self.with(|state| {
-            let due = |(link, carrier): (LinkKey, &mut Carrier)| carrier.is_due(now, core, link);
+            let due = |(link, carrier): (LinkKey, &mut TrunkConnection)| carrier.is_due(now, core, link);
             state.carriers.iter_mut().map(due).fold(false, |any, due| any | due)
         });
         self.wait_for_what_waits();

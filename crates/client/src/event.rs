@@ -39,7 +39,7 @@ pub enum Event {
         /// Who came.
         joined: Vec<Member>,
         /// Who left.
-        left: Vec<Gone>,
+        left: Vec<DepartedMember>,
     },
     /// The client is out of a room, by `leave` or not; after a lost session also because it could not join again.
     Left {
@@ -171,7 +171,7 @@ pub struct Member {
 
 /// Somebody who has left a room.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Gone {
+pub struct DepartedMember {
     /// Who.
     pub client_id: String,
     /// `left`, `kicked` or `expired`.

@@ -44,7 +44,7 @@ mod socket;
 pub use client::{Client, Events};
 pub use dial::{Dial, Tcp};
 pub use ending::{Ending, Fault};
-pub use event::{Broadcast, Event, Gone, IceServer, Joined, Member, Signal, State, Welcome};
+pub use event::{Broadcast, DepartedMember, Event, IceServer, Joined, Member, Signal, State, Welcome};
 pub use options::{Options, OptionsError, Token, TokenError};
 pub use outcome::{Delivered, Refusal, RequestError, SendError};
 pub use receipt::Receipt;

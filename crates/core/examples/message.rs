@@ -103,11 +103,12 @@ impl Mesh {
     }
 
     fn connect(&mut self, client_id: ClientId, node: usize) -> Result<ClientKey> {
-        let born = 1 + self.edge.len() as u64;
+        let accepted_at_us = 1 + self.edge.len() as u64;
         let session = SessionId(u128::from(KeyHash::of(client_id.as_str()).get()).to_le_bytes());
         let request = ConnectRequest::default();
-        let client =
-            self.edge.connect(self.now, Newcomer { client_id, session, born, reliable: self.reliable, request });
+        let client = self
+            .edge
+            .connect(self.now, Newcomer { client_id, session, accepted_at_us, reliable: self.reliable, request });
         self.edge.attach(self.now, client, self.nodes[node].link);
         self.up(node)?;
         self.down(node)?;

@@ -14,7 +14,7 @@ const LIVED_DOWN: Duration = Duration::from_secs(60);
 
 /// What is thought of one member. Starts out trusting.
 #[derive(Debug, Clone)]
-pub struct Trust {
+pub struct FailureDetector {
     /// It has answered before. One that never has is only starting: its first answer is enough.
     known: bool,
     suspect: bool,
@@ -24,7 +24,7 @@ pub struct Trust {
     probation: Duration,
 }
 
-impl Trust {
+impl FailureDetector {
     /// A member of which nothing bad is known.
     #[must_use]
     pub fn new(now: Instant) -> Self {
@@ -87,8 +87,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn known(now: Instant) -> Trust {
-        let mut trust = Trust::new(now);
+    fn known(now: Instant) -> FailureDetector {
+        let mut trust = FailureDetector::new(now);
         trust.answered(now);
         trust
     }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn one_that_is_only_starting_is_trusted_at_its_first_answer() {
         let start = Instant::now();
-        let mut trust = Trust::new(start);
+        let mut trust = FailureDetector::new(start);
         assert!(trust.failed(start));
         assert!(!trust.look(start + SECOND));
         trust.answered(start + SECOND);
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn silence_earns_no_trust() {
         let start = Instant::now();
-        let mut trust = Trust::new(start);
+        let mut trust = FailureDetector::new(start);
         trust.failed(start);
         assert!(!trust.look(start + 1000 * SECOND));
     }
@@ -131,7 +131,7 @@ mod tests {
     fn a_flapping_member_waits_longer_each_time_until_it_has_lived_it_down() {
         let mut now = Instant::now();
         let mut trust = known(now);
-        let mut probation = |trust: &mut Trust| {
+        let mut probation = |trust: &mut FailureDetector| {
             trust.failed(now);
             trust.answered(now);
             let seconds = (1..=200).find(|&second| trust.look(now + second * SECOND));

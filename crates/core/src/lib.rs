@@ -27,5 +27,5 @@ pub mod view;
 pub mod ws;
 
 pub use address::{Address, AddressError};
-pub use failure_detector::Trust;
+pub use failure_detector::FailureDetector;
 pub use view::{Diff, Member, View, ViewError};

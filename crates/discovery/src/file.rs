@@ -4,22 +4,22 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::Trouble;
+use crate::ReadError;
 use signaling_core::{Member, View};
 
 /// Longest file that is read: some ten thousand nodes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Reads and parses a file. Blocks.
-pub(crate) fn read(path: &Path) -> Result<View, Trouble> {
+pub(crate) fn read(path: &Path) -> Result<View, ReadError> {
     parse(&read_bytes(path)?)
 }
 
-fn read_bytes(path: &Path) -> Result<Vec<u8>, Trouble> {
+fn read_bytes(path: &Path) -> Result<Vec<u8>, ReadError> {
     // Looked at before it is opened: opening a pipe would wait for whoever writes it.
     let metadata = path.metadata().map_err(|error| trouble(&error))?;
     if !metadata.is_file() {
-        return Err(Trouble::NotAFile);
+        return Err(ReadError::NotAFile);
     }
     let mut bytes = Vec::new();
     // It may grow meanwhile, so one byte more than allowed is asked for.
@@ -27,24 +27,24 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, Trouble> {
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| trouble(&error))?;
     match bytes.len() as u64 {
         0..=MAX_BYTES => Ok(bytes),
-        read => Err(Trouble::TooLarge { bytes: metadata.len().max(read), max: MAX_BYTES }),
+        read => Err(ReadError::TooLarge { bytes: metadata.len().max(read), max: MAX_BYTES }),
     }
 }
 
-fn trouble(error: &io::Error) -> Trouble {
+fn trouble(error: &io::Error) -> ReadError {
     match error.kind() {
-        io::ErrorKind::NotFound => Trouble::Missing,
-        _ => Trouble::Unreadable(error.to_string()),
+        io::ErrorKind::NotFound => ReadError::Missing,
+        _ => ReadError::Unreadable(error.to_string()),
     }
 }
 
-fn parse(content: &[u8]) -> Result<View, Trouble> {
+fn parse(content: &[u8]) -> Result<View, ReadError> {
     if content.trim_ascii().is_empty() {
-        return Err(Trouble::Blank);
+        return Err(ReadError::Blank);
     }
     let members: Vec<Member> =
-        serde_json::from_slice(content).map_err(|error| Trouble::Malformed(error.to_string()))?;
-    View::new(members).map_err(|error| Trouble::Malformed(error.to_string()))
+        serde_json::from_slice(content).map_err(|error| ReadError::Malformed(error.to_string()))?;
+    View::new(members).map_err(|error| ReadError::Malformed(error.to_string()))
 }
 
 #[cfg(test)]
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn an_empty_list_is_a_view_and_an_empty_file_is_not() {
         assert_eq!(parse(b" [] "), Ok(View::default()));
-        assert_eq!(parse(b""), Err(Trouble::Blank));
-        assert_eq!(parse(b" \n"), Err(Trouble::Blank));
+        assert_eq!(parse(b""), Err(ReadError::Blank));
+        assert_eq!(parse(b" \n"), Err(ReadError::Blank));
     }
 
     #[test]
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told_apart() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read(&dir.path().join("absent")), Err(Trouble::Missing));
-        assert_eq!(read(dir.path()), Err(Trouble::NotAFile));
+        assert_eq!(read(&dir.path().join("absent")), Err(ReadError::Missing));
+        assert_eq!(read(dir.path()), Err(ReadError::NotAFile));
         let large = dir.path().join("large");
         File::create(&large).unwrap().set_len(MAX_BYTES + 9).unwrap();
-        assert_eq!(read(&large), Err(Trouble::TooLarge { bytes: MAX_BYTES + 9, max: MAX_BYTES }));
+        assert_eq!(read(&large), Err(ReadError::TooLarge { bytes: MAX_BYTES + 9, max: MAX_BYTES }));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! The task that follows a source which has news to tell: what it shows goes through `Steady` to the `Publisher`.
+//! The task that follows a source which has news to tell: what it shows goes through `FlapDamper` to the `Publisher`.
 
 use std::time::{Duration, Instant as StdInstant};
 
@@ -7,9 +7,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::debug;
 
 use crate::publisher::Publisher;
-use crate::sighting::Sighting;
-use crate::steady::Steady;
-use crate::{Settings, Subject, Trouble};
+use crate::sighting::Observation;
+use crate::steady::FlapDamper;
+use crate::{ReadError, Settings, Subject};
 
 /// How often it is looked what time has brought about.
 const TICK: Duration = Duration::from_millis(250);
@@ -23,7 +23,7 @@ const WORTH_A_WARNING: u32 = 2;
 pub(crate) enum News {
     /// All servers that it shows now.
     Seen {
-        sightings: Vec<Sighting>,
+        sightings: Vec<Observation>,
         /// Until when it may say the same, whatever happens. A source that tells each change names no time.
         until: Option<StdInstant>,
     },
@@ -32,7 +32,7 @@ pub(crate) enum News {
     /// It has worked for a while.
     Works,
     /// It could not be read.
-    Failed(Trouble),
+    Failed(ReadError),
 }
 
 /// Where news go.
@@ -53,7 +53,7 @@ pub(crate) struct Following {
     news: mpsc::Receiver<News>,
     publisher: Publisher,
     subject: Subject,
-    steady: Steady,
+    steady: FlapDamper,
     failures: u32,
     /// The last that was seen is nobody, though somebody is known: then it does not count as a good reading.
     is_doubtful: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Following {
 impl Following {
     pub(crate) fn new(publisher: Publisher, settings: &Settings) -> (Teller, Self) {
         let (teller, news) = mpsc::channel(WAITING_NEWS);
-        let (subject, steady) = (settings.subject, Steady::new(settings.hold));
+        let (subject, steady) = (settings.subject, FlapDamper::new(settings.hold));
         let following = Self { news, publisher, subject, steady, failures: 0, is_doubtful: false };
         (Teller(teller), following)
     }
@@ -115,12 +115,12 @@ impl Following {
         }
     }
 
-    fn see(&mut self, sightings: &[Sighting], until: Option<StdInstant>) {
+    fn see(&mut self, sightings: &[Observation], until: Option<StdInstant>) {
         self.steady.see(sightings, until, Instant::now().into_std());
         let was_doubtful = self.is_doubtful;
         self.is_doubtful = !self.steady.is_anybody_there() && self.publisher.nodes() > 0;
         if self.is_doubtful {
-            self.publisher.failed(&Trouble::SuddenlyEmpty);
+            self.publisher.failed(&ReadError::SuddenlyEmpty);
             return;
         }
         self.publisher.renewed();

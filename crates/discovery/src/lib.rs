@@ -47,5 +47,5 @@ pub mod watch;
 
 pub use settings::{Settings, Subject};
 pub use source::{Source, SourceError};
-pub use trouble::Trouble;
+pub use trouble::ReadError;
 pub use watch::{Discovery, WatchError, watch, watch_with};

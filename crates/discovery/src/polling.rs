@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::publisher::Publisher;
-use crate::{Trouble, file};
+use crate::{ReadError, file};
 
 /// How often a file is read.
 const POLL: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ impl FileFollower {
         let path = Arc::clone(&self.path);
         let reading = tokio::task::spawn_blocking(move || file::read(&path))
             .await
-            .unwrap_or_else(|error| Err(Trouble::Unreadable(error.to_string())));
+            .unwrap_or_else(|error| Err(ReadError::Unreadable(error.to_string())));
         match reading {
             Ok(view) => {
                 if self.publisher.offer(view) {

@@ -14,8 +14,8 @@ use tracing::{info, warn};
 
 use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::trouble::Troubles;
-use crate::verdict::{Verdict, judge};
-use crate::{Subject, Trouble};
+use crate::verdict::{PublishDecision, judge};
+use crate::{ReadError, Subject};
 use signaling_core::{Member, View};
 
 /// Nodes that one line of the log names.
@@ -64,9 +64,9 @@ impl Publisher {
     pub(crate) fn offer(&mut self, view: View) -> bool {
         let last = Arc::clone(&self.views.borrow());
         match judge(&last, Ok(view)) {
-            Verdict::Publish(view) => self.publish(&last, view),
-            Verdict::Unchanged => {}
-            Verdict::Keep(trouble) => {
+            PublishDecision::Publish(view) => self.publish(&last, view),
+            PublishDecision::Unchanged => {}
+            PublishDecision::Keep(trouble) => {
                 self.failed(&trouble);
                 return false;
             }
@@ -115,7 +115,7 @@ impl Publisher {
     }
 
     /// The source cannot be read, or not be believed.
-    pub(crate) fn failed(&mut self, trouble: &Trouble) {
+    pub(crate) fn failed(&mut self, trouble: &ReadError) {
         self.missed();
         if self.troubles.has(trouble) {
             let nodes = self.views.borrow().len();

@@ -7,16 +7,16 @@ use signaling_core::Address;
 
 /// One server as a source shows it now. A source names each id once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub(crate) struct Observation {
     pub(crate) id: NodeId,
     /// Where its internal listener is. Another address under a known id is another server.
     pub(crate) address: Address,
-    pub(crate) standing: Standing,
+    pub(crate) standing: ServerStatus,
 }
 
 /// How a server stands, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum ServerStatus {
     /// It ends, and serves nobody new.
     Ending,
     /// It is not ready, and may become so again.
@@ -27,7 +27,7 @@ pub(crate) enum Standing {
     Serving,
 }
 
-impl Standing {
+impl ServerStatus {
     /// Of peers it does not matter whether they are ready.
     pub(crate) fn of(self, subject: Subject) -> Self {
         match (subject, self) {

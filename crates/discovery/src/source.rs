@@ -9,7 +9,7 @@ use signaling_protocol::NodeId;
 
 use crate::dns::DnsQuery;
 use crate::kubernetes::ServicePort;
-use crate::{Trouble, file};
+use crate::{ReadError, file};
 use signaling_core::{AddressError, Member, View};
 
 /// Where views come from. As text:
@@ -58,7 +58,7 @@ impl Source {
     ///
     /// # Errors
     /// If there is no usable file.
-    pub fn check_file(&self) -> Result<(), Trouble> {
+    pub fn check_file(&self) -> Result<(), ReadError> {
         match self {
             Self::File(path) => file::read(path).map(drop),
             Self::Static(_) | Self::Dns(_) | Self::Kubernetes(_) => Ok(()),

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::NodeId;
 
-use crate::sighting::{Sighting, Standing};
-use signaling_core::{Member, Trust, View};
+use crate::sighting::{Observation, ServerStatus};
+use signaling_core::{FailureDetector, Member, View};
 
 /// How long a node stays in the view though it is unready or unnamed.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
@@ -25,7 +25,7 @@ pub(crate) const HOLD: Duration = Duration::from_secs(4);
 const FORGET: Duration = Duration::from_secs(60);
 
 /// All servers of late, and which of them are members.
-pub(crate) struct Steady {
+pub(crate) struct FlapDamper {
     hold: Duration,
     known: BTreeMap<NodeId, Known>,
 }
@@ -35,7 +35,7 @@ struct Known {
     /// It neither serves nor drains.
     missing: Option<Missing>,
     /// A suspect has been put out.
-    trust: Trust,
+    trust: FailureDetector,
 }
 
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ struct Missing {
 
 impl Known {
     fn new(member: Member, now: Instant) -> Self {
-        let mut trust = Trust::new(now);
+        let mut trust = FailureDetector::new(now);
         trust.answered(now);
         Self { member, missing: None, trust }
     }
@@ -76,14 +76,14 @@ impl Known {
     }
 }
 
-impl Steady {
+impl FlapDamper {
     pub(crate) fn new(hold: Duration) -> Self {
         Self { hold, known: BTreeMap::new() }
     }
 
     /// Takes all that the source shows now: whoever is not among it is not named any more. Where the source may say the same
     /// `until` then whatever happens, be it wrong, whoever is missing is so only if it still is in what is read afterwards.
-    pub(crate) fn see(&mut self, sightings: &[Sighting], until: Option<Instant>, now: Instant) {
+    pub(crate) fn see(&mut self, sightings: &[Observation], until: Option<Instant>, now: Instant) {
         let nobody_served = !self.is_served();
         for sighting in sightings {
             self.see_one(sighting, until, now);
@@ -104,28 +104,28 @@ impl Steady {
         }
     }
 
-    fn see_one(&mut self, sighting: &Sighting, until: Option<Instant>, now: Instant) {
-        let Sighting { id, address, standing } = sighting;
+    fn see_one(&mut self, sighting: &Observation, until: Option<Instant>, now: Instant) {
+        let Observation { id, address, standing } = sighting;
         let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
-            if *standing != Standing::Unready {
-                let draining = *standing != Standing::Serving;
+            if *standing != ServerStatus::Unready {
+                let draining = *standing != ServerStatus::Serving;
                 let member = Member { id: id.clone(), address: address.clone(), draining };
                 self.known.insert(id.clone(), Known::new(member, now));
             }
             return;
         };
         match standing {
-            Standing::Serving => {
+            ServerStatus::Serving => {
                 known.member.draining = false;
                 known.missing = None;
                 known.trust.answered(now);
             }
             // Its own readiness says no while it drains, but it is still there: until it is named no more.
-            Standing::Draining | Standing::Ending => {
+            ServerStatus::Draining | ServerStatus::Ending => {
                 known.member.draining = true;
                 known.missing = None;
             }
-            Standing::Unready => known.misses(until, now),
+            ServerStatus::Unready => known.misses(until, now),
         }
     }
 
@@ -167,7 +167,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use Standing::{Draining, Ending, Serving, Unready};
+    use ServerStatus::{Draining, Ending, Serving, Unready};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -354,13 +354,13 @@ mod tests {
     }
 
     struct Mesh {
-        steady: Steady,
+        steady: FlapDamper,
         now: Instant,
     }
 
     impl Mesh {
         fn new() -> Self {
-            Self { steady: Steady::new(HOLD), now: Instant::now() }
+            Self { steady: FlapDamper::new(HOLD), now: Instant::now() }
         }
 
         fn of(ids: &[&str]) -> Self {
@@ -370,7 +370,7 @@ mod tests {
             mesh
         }
 
-        fn sees(&mut self, all: &[(&str, Standing)]) {
+        fn sees(&mut self, all: &[(&str, ServerStatus)]) {
             let sightings: Vec<_> = all.iter().map(|(id, standing)| sighting(id, 1, *standing)).collect();
             self.steady.see(&sightings, None, self.now);
             self.steady.settle(self.now);
@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    fn sighting(id: &str, port: u16, standing: Standing) -> Sighting {
-        Sighting { id: id.parse().unwrap(), address: format!("h:{port}").parse().unwrap(), standing }
+    fn sighting(id: &str, port: u16, standing: ServerStatus) -> Observation {
+        Observation { id: id.parse().unwrap(), address: format!("h:{port}").parse().unwrap(), standing }
     }
 }

@@ -4,7 +4,7 @@ use std::mem::{Discriminant, discriminant, take};
 
 /// Why a reading gave no view to publish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum ReadError {
     /// The file is not there.
     #[error("the file is missing")]
     Missing,
@@ -41,11 +41,11 @@ pub enum Trouble {
 
 /// What kinds of trouble there have been since all was well, each once, whatever its details.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles(Vec<Discriminant<Trouble>>);
+pub(crate) struct Troubles(Vec<Discriminant<ReadError>>);
 
 impl Troubles {
     /// Says whether it is of a new kind.
-    pub(crate) fn has(&mut self, trouble: &Trouble) -> bool {
+    pub(crate) fn has(&mut self, trouble: &ReadError) -> bool {
         let kind = discriminant(trouble);
         let is_new = !self.0.contains(&kind);
         if is_new {
@@ -69,11 +69,11 @@ mod tests {
         let mut troubles = Troubles::default();
         assert!(!troubles.end());
         for round in 0..3 {
-            for trouble in [Trouble::SuddenlyEmpty, Trouble::Refused(format!("{round}")), Trouble::Blank] {
+            for trouble in [ReadError::SuddenlyEmpty, ReadError::Refused(format!("{round}")), ReadError::Blank] {
                 assert_eq!(troubles.has(&trouble), round == 0, "{trouble}");
             }
         }
         assert!(troubles.end());
-        assert!(troubles.has(&Trouble::Blank));
+        assert!(troubles.has(&ReadError::Blank));
     }
 }

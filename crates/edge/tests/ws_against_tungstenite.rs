@@ -59,18 +59,18 @@ const LENGTHS: [usize; 8] = [0, 1, 62, 63, 125, 126, 32_768, 65_536];
 
 /// What a client has sent, and what it is to read.
 #[derive(Debug, Default)]
-struct Wire {
+struct PolledSocket {
     sent: Vec<u8>,
     to_read: VecDeque<u8>,
 }
 
-impl Read for Wire {
+impl Read for PolledSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.to_read.read(buffer)
     }
 }
 
-impl Write for Wire {
+impl Write for PolledSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.sent.write(bytes)
     }
@@ -80,6 +80,6 @@ impl Write for Wire {
     }
 }
 
-fn client() -> WebSocket<Wire> {
-    WebSocket::from_raw_socket(Wire::default(), Role::Client, None)
+fn client() -> WebSocket<PolledSocket> {
+    WebSocket::from_raw_socket(PolledSocket::default(), Role::Client, None)
 }

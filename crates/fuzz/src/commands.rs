@@ -91,12 +91,13 @@ impl Stage {
         let (seqs, unfated) = ([0; CLIENTS.len()], BTreeMap::new());
         let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, unfated };
         for (slot, client_id) in (0..).zip(CLIENTS) {
-            let (session, request, born) = (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
+            let (session, request, accepted_at_us) =
+                (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
             let attach = Attach {
                 slot,
                 session,
                 client_id,
-                born,
+                accepted_at_us,
                 reliable: false,
                 seq: 0,
                 request,

@@ -10,7 +10,7 @@ use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_rooms::KeyPrefix;
 use signaling_server::config::check_source;
 use signaling_server::load_readiness::{self, LoadReadinessArgs};
-use signaling_server::{Common, CommonArgs, ConfigError, WatchedFile};
+use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
 use signaling_wire::grant::SignalScope;
 
 use crate::ice_args::{IceArgs, IceConfig};
@@ -234,7 +234,7 @@ fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<Room
     let store = text.parse().map_err(|why| ConfigError::Invalid { flag: "--room-store", why })?;
     match password_file {
         None => Ok(store),
-        Some(path) => WatchedFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),
+        Some(path) => ReloadableFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use signaling_server::{ConfigError, WatchedFile};
+use signaling_server::{ConfigError, ReloadableFile};
 
 use signaling_core::ice::{IceServers, Turn, is_turn, listed};
 
@@ -35,8 +35,8 @@ pub struct IceArgs {
 #[derive(Clone, Default)]
 pub struct IceConfig {
     servers: IceServers,
-    list_file: Option<WatchedFile>,
-    secret_file: Option<WatchedFile>,
+    list_file: Option<ReloadableFile>,
+    secret_file: Option<ReloadableFile>,
 }
 
 impl std::fmt::Debug for IceConfig {
@@ -62,7 +62,7 @@ impl IceArgs {
     /// # Errors
     /// Names the flag that does not serve.
     pub fn check(self) -> Result<IceConfig, ConfigError> {
-        let open = |flag, path: Option<PathBuf>| path.map(|path| WatchedFile::open(flag, &path)).transpose();
+        let open = |flag, path: Option<PathBuf>| path.map(|path| ReloadableFile::open(flag, &path)).transpose();
         let list_file = open("--ice-servers-file", self.ice_servers_file)?;
         let secret_file = open("--turn-secret-file", self.turn_secret_file)?;
         if let Some(url) = self.turn_urls.iter().find(|url| !is_turn(url)) {

@@ -89,7 +89,8 @@ mod tests {
                 let key = KeyHash::of(client_id.as_str());
                 let session = SessionId([n.to_le_bytes()[0]; 16]);
                 let request = ConnectRequest::default();
-                let client = core.connect(start, Newcomer { client_id, session, born: 1, reliable: false, request });
+                let client =
+                    core.connect(start, Newcomer { client_id, session, accepted_at_us: 1, reliable: false, request });
                 core.attach(start, client, link);
                 clients.push((client, key));
             }
@@ -170,7 +171,7 @@ mod tests {
         let mut node = Node::new();
         node.sees(&view(&["b"]), 0.5);
         let (client, _) = node.clients[0];
-        node.core.socket_closed(client, signaling_wire::trunk::Gone::Lost);
+        node.core.socket_closed(client, signaling_wire::trunk::DetachReason::Lost);
         node.sees(&view(&["b"]), 0.5);
         assert_eq!(node.due_after(WINDOW).len(), CLIENTS - 1);
     }

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::reassign::Reassignments;
 use crate::room_store::{MAX_WAITING, RoomStoreAt};
-use crate::shell::{self, Desk, Direct, Floor, Internal, Node, PeerQueries};
+use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 
 /// Above a page of 1,000 clients.
@@ -75,7 +75,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     info!("memory for absent clients is at most {} MiB (--hold-bytes)", config.absent_bytes().div_ceil(1024 * 1024));
 
     let direct =
-        public.as_ref().map(|_| Direct::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
+        public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (errand, errands) = mpsc::channel(shell::ERRANDS);
@@ -88,7 +88,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
-    let operators = shell::operators(Desk {
+    let operators = shell::operators(OperatorApi {
         floor: asker,
         peers,
         errands: errand,
@@ -145,7 +145,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         secrets,
         health: health.clone(),
         report: load_report,
-        clients: move || counted.as_ref().map(Direct::clients),
+        clients: move || counted.as_ref().map(DirectEdge::clients),
     };
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
@@ -183,7 +183,7 @@ async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
 }
 
 /// Leaves the service and returns to it as an operator says. Never ends by itself.
-async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&Direct>, farewell: Duration) {
+async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, farewell: Duration) {
     loop {
         switch.turned(true).await;
         begin_drain(node, direct);
@@ -201,7 +201,7 @@ async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&Direct>, farewe
 }
 
 /// Direct newcomers are refused, and edges move their clients elsewhere.
-fn begin_drain(node: &Node, direct: Option<&Direct>) {
+fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
     if let Some(direct) = direct {
         direct.drain();
     }
@@ -209,7 +209,7 @@ fn begin_drain(node: &Node, direct: Option<&Direct>) {
 }
 
 /// Direct clients have no balancer that could move them: they come back to another node.
-async fn send_direct_away(direct: Option<&Direct>, window: Duration) {
+async fn send_direct_away(direct: Option<&DirectEdge>, window: Duration) {
     if let Some(direct) = direct {
         direct.send_away(window).await;
     }

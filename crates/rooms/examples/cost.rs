@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
-    Clock, Op, RedisRegistry, RedisStore, Registration, Registry as _, Request, RoomStore as _, Rules, Seat, Standing,
-    Who,
+    Clock, Op, RedisRegistry, RedisStore, Registration, Registry as _, Request, RoomStore as _, Rules, Seat,
+    SeatStatus, Who,
 };
 use signaling_wire::SessionId;
 
@@ -99,7 +99,7 @@ fn people(room: usize) -> impl Iterator<Item = Who> {
     (0..MEMBERS).map(move |person| Who {
         client: named("cost", room * MEMBERS + person),
         session: SessionId([1; 16]),
-        born: 1,
+        accepted_at_us: 1,
         number: 1,
         node: NodeId::new("cost").unwrap(),
     })
@@ -116,6 +116,6 @@ fn all(op: impl Fn(usize, Who) -> (usize, Op)) -> Vec<Request> {
 }
 
 fn refresh(number: usize) -> Request {
-    let seats = people(number).map(|who| Seat { who, standing: Standing::Unknown, data: None }).collect();
+    let seats = people(number).map(|who| Seat { who, standing: SeatStatus::Unknown, data: None }).collect();
     Request { room: room(number), op: Op::Refresh { seats } }
 }

@@ -26,7 +26,7 @@ pub struct News {
 /// Follows one room. Changes come from whichever node made them, in any order, and more than once; some never come, because
 /// their node died first, or the store has lost them.
 #[derive(Debug)]
-pub struct Follower {
+pub struct ChangeSequencer {
     /// All changes up to here were told, or are `pending`.
     at: Stamp,
     pending: Vec<(u64, Change)>,
@@ -42,7 +42,7 @@ pub struct Follower {
     told: Option<Instant>,
 }
 
-impl Follower {
+impl ChangeSequencer {
     /// Follows a room whose clients here know this state.
     #[must_use]
     pub fn new(at: Stamp) -> Self {
@@ -139,7 +139,7 @@ impl Follower {
     }
 
     /// Whether the clients here must be given the whole state, because a version is missing for too long or was lost: ask for it
-    /// and say so to [`Follower::asked`], and to [`Follower::healed`] when it is there.
+    /// and say so to [`ChangeSequencer::asked`], and to [`ChangeSequencer::healed`] when it is there.
     #[must_use]
     pub fn must_heal(&self, now: Instant) -> bool {
         let patience = if self.may_be_lost() { Duration::ZERO } else { PATIENCE };
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_first_change_is_told_at_once_and_the_next_are_gathered() {
-        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.changed(now, at(8), vec![joined("a")]);
         assert_eq!(room.take_due(now), Some(News { version: 8, changes: vec![(8, joined("a"))] }));
         room.changed(now, at(9), vec![joined("b")]);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_change_that_never_comes_is_missed_after_a_while_and_the_whole_state_heals_it() {
-        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.changed(now, at(9), vec![joined("b")]);
         assert_eq!((room.take_due(now), room.must_heal(now)), (None, false));
         assert!(room.must_heal(now + PATIENCE));
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_version_that_only_the_store_knows_is_a_gap_too() {
-        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.exists(now, at(7));
         assert_eq!(room.deadline(), None);
         room.exists(now, at(8));
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_lost_store_is_resynchronised_exactly_once() {
-        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.changed(now, at(9), vec![joined("early")]);
         let new = |version| Stamp { incarnation: 2, version };
         room.changed(now, new(6), vec![joined("b")]);
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn word_of_a_former_incarnation_costs_one_question() {
-        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.exists(now, Stamp { incarnation: 5, version: 3 });
         room.asked();
         room.healed(now, at(7));
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_loss_heard_of_behind_the_question_is_asked_about() {
-        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.asked();
         room.exists(now, Stamp { incarnation: 2, version: 3 });
         room.healed(now, at(8));
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_version_that_falls_is_a_loss() {
-        let (now, mut room) = (Instant::now(), Follower::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.asked();
         assert!(room.fell_to(at(6)) && !room.fell_to(at(7)));
         room.fell(now);
@@ -351,7 +351,7 @@ mod tests {
             sizes in prop::collection::vec(1..4_usize, 1..30),
             order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
         ) {
-            let (mut now, mut room) = (Instant::now(), Follower::new(at(0)));
+            let (mut now, mut room) = (Instant::now(), ChangeSequencer::new(at(0)));
             let mut version = 0;
             let mut runs = Vec::new();
             for size in sizes {

@@ -9,7 +9,7 @@
 //! | the rules, without I/O or clock | [`Rooms`] |
 //! | the store of one process: the rules and a clock | [`MemoryStore`] |
 //! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
-//! | what a node tells its clients of a room, in order and without gaps | [`Follower`] |
+//! | what a node tells its clients of a room, in order and without gaps | [`ChangeSequencer`] |
 //! | which node serves whom, and the cleaner of what the dead left | [`Registry`] |
 //!
 //! A name in a room is in one of three places: among the members, in the line, or gone (remembered for a while, so that a command
@@ -49,9 +49,9 @@ mod store;
 
 pub use self::clock::Clock;
 pub use self::core::Rooms;
-pub use self::follower::{Follower, News};
+pub use self::follower::{ChangeSequencer, News};
 pub use self::memory::MemoryStore;
-pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, Stamp, Standing, Who};
+pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, SeatStatus, Stamp, Who};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 #[cfg(feature = "redis")]
 pub use self::redis::{RedisRegistry, RedisStore};

@@ -13,7 +13,7 @@ pub struct Who {
     /// Its session. Of two sessions of one client the later counts: by `born`, then by its name.
     pub session: SessionId,
     /// When the session's socket was accepted, microseconds since 1970.
-    pub born: u64,
+    pub accepted_at_us: u64,
     /// The number of the command in its session: one that is not above the last one known has been carried out before. At most
     /// 2^53 - 1.
     pub number: u64,
@@ -27,14 +27,14 @@ pub struct Seat {
     /// Who has it.
     pub who: Who,
     /// What it is.
-    pub standing: Standing,
+    pub standing: SeatStatus,
     /// What the others are shown.
     pub data: Option<Box<str>>,
 }
 
 /// Where somebody stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum SeatStatus {
     /// In the room.
     Member {
         /// Rises with the time of joining; survives a loss of the store.
@@ -177,7 +177,7 @@ pub struct Outcome {
     /// If anybody must be told anything: the nodes that serve members or waiting clients, by name.
     pub nodes: Vec<NodeId>,
     /// Where those stand whom the operation names, in its order.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<SeatStatus>,
     /// To `Join` by a member, and `List`: members, the oldest first.
     pub members: Vec<Member>,
     /// Whether further members follow.

@@ -8,10 +8,10 @@ const WAITING: usize = 64;
 type Question<T> = Box<dyn FnOnce(&T) + Send>;
 
 /// Asks. A cheap clone asks the same.
-pub struct Asker<T>(mpsc::Sender<Question<T>>);
+pub struct LocalCaller<T>(mpsc::Sender<Question<T>>);
 
 /// Questions on their way.
-pub struct Questions<T>(mpsc::Receiver<Question<T>>);
+pub struct LocalCalls<T>(mpsc::Receiver<Question<T>>);
 
 /// Nobody answers any more: the server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -20,18 +20,18 @@ pub struct Stopped;
 
 /// Who asks, and what has to be [answered](Questions::answer).
 #[must_use]
-pub fn questions<T>() -> (Asker<T>, Questions<T>) {
+pub fn questions<T>() -> (LocalCaller<T>, LocalCalls<T>) {
     let (ask, asked) = mpsc::channel(WAITING);
-    (Asker(ask), Questions(asked))
+    (LocalCaller(ask), LocalCalls(asked))
 }
 
-impl<T> Clone for Asker<T> {
+impl<T> Clone for LocalCaller<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T: 'static> Asker<T> {
+impl<T: 'static> LocalCaller<T> {
     /// Asks, and waits for the answer. Keep what is asked short: nothing else goes on meanwhile.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl<T: 'static> Asker<T> {
     }
 }
 
-impl<T> Questions<T> {
+impl<T> LocalCalls<T> {
     /// Answers, each question at its turn. Ends when dropped.
     pub async fn answer(mut self, asked: T) {
         while let Some(question) = self.0.recv().await {

@@ -9,7 +9,7 @@ const SPAN: Duration = Duration::from_millis(50);
 
 /// When a server is busy, in percent of its time.
 #[derive(Debug, Clone, Copy)]
-pub struct Busy {
+pub struct BusyThresholds {
     /// From here on it is.
     pub from: u32,
     /// Below this it is so no more: what gathers costs less, and must not end the gathering.
@@ -20,9 +20,9 @@ pub struct Busy {
 
 /// When to let input gather.
 #[derive(Debug)]
-pub struct Gather {
+pub struct Coalescer {
     longest: Duration,
-    limits: Busy,
+    limits: BusyThresholds,
     /// Since when it has worked.
     resumed: Instant,
     span_began: Instant,
@@ -31,10 +31,10 @@ pub struct Gather {
     waits: Option<Duration>,
 }
 
-impl Gather {
+impl Coalescer {
     /// Waits for so long each time at most, once the server is busy.
     #[must_use]
-    pub fn new(now: Instant, longest: Duration, limits: Busy) -> Self {
+    pub fn new(now: Instant, longest: Duration, limits: BusyThresholds) -> Self {
         Self { longest, limits, resumed: now, span_began: now, worked: Duration::ZERO, waits: None }
     }
 
@@ -52,7 +52,7 @@ impl Gather {
 
     /// How long it waits from now on, after a span in which it worked as much as it did.
     fn waits_after(&self, span: Duration) -> Option<Duration> {
-        let Busy { from, until, whole } = self.limits;
+        let BusyThresholds { from, until, whole } = self.limits;
         let percent = self.worked.as_secs_f64() * 100.0 / span.as_secs_f64();
         let limit = if self.waits.is_some() { until } else { from };
         let is_busy = percent >= f64::from(limit) && !self.longest.is_zero();
@@ -70,10 +70,10 @@ mod tests {
     use super::*;
 
     const WAIT: Duration = Duration::from_millis(1);
-    const BUSY: Busy = Busy { from: 15, until: 7, whole: 20 };
+    const BUSY: BusyThresholds = BusyThresholds { from: 15, until: 7, whole: 20 };
 
     /// How often it waits in a second in which it works so long, so many times.
-    fn waits(gather: &mut Gather, start: Instant, times: u32, work: Duration) -> usize {
+    fn waits(gather: &mut Coalescer, start: Instant, times: u32, work: Duration) -> usize {
         let mut waits = 0;
         for turn in 0..times {
             let resumed = start + Duration::from_secs(1) * turn / times;
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn who_is_at_ease_never_waits() {
         let start = Instant::now();
-        let mut gather = Gather::new(start, WAIT, BUSY);
+        let mut gather = Coalescer::new(start, WAIT, BUSY);
         assert_eq!(waits(&mut gather, start, 1, Duration::from_micros(50)), 0);
         assert_eq!(waits(&mut gather, start + Duration::from_secs(1), 2_000, Duration::from_micros(70)), 0);
     }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn who_is_busy_waits_and_goes_on_though_what_gathers_costs_less() {
         let start = Instant::now();
-        let mut gather = Gather::new(start, WAIT, BUSY);
+        let mut gather = Coalescer::new(start, WAIT, BUSY);
         assert!(waits(&mut gather, start, 4_000, Duration::from_micros(50)) > 3_790);
         let later = start + Duration::from_secs(1);
         assert_eq!(waits(&mut gather, later, 1_000, Duration::from_micros(100)), 1_000, "10%");
@@ -106,7 +106,7 @@ mod tests {
     fn the_busier_the_longer_up_to_the_whole() {
         let start = Instant::now();
         let wait = |percent: u32| {
-            let mut gather = Gather::new(start, WAIT, BUSY);
+            let mut gather = Coalescer::new(start, WAIT, BUSY);
             gather.rests(start + SPAN * percent / 100);
             gather.resumes(start + SPAN);
             gather.rests(start + SPAN)
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn none_is_none() {
         let start = Instant::now();
-        let mut gather = Gather::new(start, Duration::ZERO, BUSY);
+        let mut gather = Coalescer::new(start, Duration::ZERO, BUSY);
         assert_eq!(waits(&mut gather, start, 1_000, Duration::from_micros(900)), 0);
     }
 }

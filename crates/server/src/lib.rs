@@ -30,8 +30,8 @@
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
 //! | [`since_1970`] | the time of day |
-//! | [`Watched`] | noticing that files have changed |
-//! | [`WatchedFile`] | a file that is read again when it changes |
+//! | [`FileWatcher`] | noticing that files have changed |
+//! | [`ReloadableFile`] | a file that is read again when it changes |
 //!
 //! The life of a server, in order: parse and check the flags, [`telemetry::start`], [`limits::raise_open_files`],
 //! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
@@ -74,6 +74,6 @@ pub use secrets::Secrets;
 pub use shutdown::{Phase, Shutdown};
 pub use since_1970::since_1970;
 pub use switch::DrainSwitch;
-pub use wake::Wake;
-pub use watched::Watched;
-pub use watched_file::WatchedFile;
+pub use wake::FlushSignal;
+pub use watched::FileWatcher;
+pub use watched_file::ReloadableFile;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, metrics};
 
-use crate::trunk::TrunkEnd;
+use crate::trunk::TrunkCloseReason;
 
 metrics! {
     /// Metrics of every server.
@@ -79,6 +79,6 @@ pub(crate) fn trunk_wrote(bytes: usize, took: Duration) {
     METRICS.trunk_write.observe(took);
 }
 
-pub(crate) fn trunk_ended(end: &TrunkEnd) {
+pub(crate) fn trunk_ended(end: &TrunkCloseReason) {
     METRICS.trunk_ends.of(end.label()).inc();
 }

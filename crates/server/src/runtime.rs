@@ -7,17 +7,17 @@ use std::time::Instant;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::gather::Gather;
+use crate::gather::Coalescer;
 
 thread_local! {
-    static GATHER: RefCell<Option<Gather>> = const { RefCell::new(None) };
+    static GATHER: RefCell<Option<Coalescer>> = const { RefCell::new(None) };
 }
 
 /// A runtime of one thread, which lets input gather when it is busy. It is entered from the thread that made it.
 ///
 /// # Errors
 /// If the system refuses what it takes.
-pub fn runtime(gather: Gather) -> io::Result<Runtime> {
+pub fn runtime(gather: Coalescer) -> io::Result<Runtime> {
     GATHER.set(Some(gather));
     Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
 }
@@ -51,7 +51,7 @@ fn resume() {
 }
 
 /// None on a thread that has made no such runtime.
-fn with<R>(tell: impl FnOnce(&mut Gather) -> R) -> Option<R> {
+fn with<R>(tell: impl FnOnce(&mut Coalescer) -> R) -> Option<R> {
     GATHER.with_borrow_mut(|gather| gather.as_mut().map(tell))
 }
 
@@ -62,20 +62,22 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::gather::Busy;
+    use crate::gather::BusyThresholds;
 
     /// How often it gets to work within a fifth of a second, if it works for a millisecond and rests for one.
     fn turns(gather: Duration) -> usize {
         let mut turns = 0;
-        runtime(Gather::new(Instant::now(), gather, Busy { from: 15, until: 7, whole: 15 })).unwrap().block_on(async {
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(200) {
-                let turn = Instant::now();
-                while turn.elapsed() < Duration::from_millis(1) {}
-                turns += 1;
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        });
+        runtime(Coalescer::new(Instant::now(), gather, BusyThresholds { from: 15, until: 7, whole: 15 }))
+            .unwrap()
+            .block_on(async {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(200) {
+                    let turn = Instant::now();
+                    while turn.elapsed() < Duration::from_millis(1) {}
+                    turns += 1;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            });
         turns
     }
 
@@ -90,8 +92,8 @@ mod tests {
 
     #[test]
     fn one_that_waits_for_others_is_not_busy() {
-        let busy = Busy { from: 50, until: 50, whole: 50 };
-        let runtime = runtime(Gather::new(Instant::now(), Duration::from_millis(1), busy)).unwrap();
+        let busy = BusyThresholds { from: 50, until: 50, whole: 50 };
+        let runtime = runtime(Coalescer::new(Instant::now(), Duration::from_millis(1), busy)).unwrap();
         runtime.block_on(async {
             for _ in 0..5 {
                 tokio::time::sleep(Duration::from_millis(30)).await;

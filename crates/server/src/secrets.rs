@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::config::{self, ConfigError};
 use crate::metrics::SecretLoad;
 use crate::secret::SecretError;
-use crate::{Secret, Watched, auth, metrics};
+use crate::{FileWatcher, Secret, auth, metrics};
 
 const FLAG: &str = "--mesh-secret-file";
 /// An old one and a new one.
@@ -56,7 +56,7 @@ impl Secrets {
 
     /// Reads the file again whenever it has changed, and calls `changed`; what cannot be used is passed over. Ends when dropped.
     pub async fn follow(self, changed: impl Fn(&[Secret])) {
-        let mut watched = Watched::new([PathBuf::from(&*self.path)]).await;
+        let mut watched = FileWatcher::new([PathBuf::from(&*self.path)]).await;
         // It may have changed since it was read first.
         if let Ok(secrets) = parse(FLAG, &self.path) {
             changed(&secrets);

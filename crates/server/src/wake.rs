@@ -13,12 +13,12 @@ pub const COMPANY: Duration = Duration::from_millis(2);
 /// Wakes the one task that takes batches from a core and carries them. Any number of wakes before it looks count as one, so
 /// all that one turn of the event loop brings goes into one batch.
 #[derive(Debug, Default)]
-pub struct Wake {
+pub struct FlushSignal {
     news: Notify,
     must_not_wait: Cell<bool>,
 }
 
-impl Wake {
+impl FlushSignal {
     /// There is something that must not wait.
     pub fn now(&self) {
         self.must_not_wait.set(true);
@@ -57,7 +57,7 @@ impl Wake {
 
 /// Gives the wake back if the wait for company is cancelled: nobody else may ever wake again.
 struct Pending<'a> {
-    wake: &'a Wake,
+    wake: &'a FlushSignal,
     over: bool,
 }
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_must_not_wait_does_not() {
-        let (wake, start) = (Wake::default(), Instant::now());
+        let (wake, start) = (FlushSignal::default(), Instant::now());
         wake.now();
         wake.now();
         wake.due().await;
@@ -87,7 +87,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_may_wait_waits_for_company_but_not_long() {
-        let (wake, start) = (Wake::default(), Instant::now());
+        let (wake, start) = (FlushSignal::default(), Instant::now());
         wake.soon();
         wake.due().await;
         assert_eq!(start.elapsed(), COMPANY);
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wake_outlives_who_was_cancelled_while_it_waited_for_company() {
-        let wake = Wake::default();
+        let wake = FlushSignal::default();
         wake.soon();
         assert!(timeout(COMPANY / 2, wake.due()).await.is_err());
         assert!(timeout(Duration::from_secs(9), wake.due()).await.is_ok());

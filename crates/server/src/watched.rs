@@ -12,12 +12,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Files whose content is looked at again and again, so that a rewrite, a rename and a symbolic link that comes to lead
 /// elsewhere (as a mounted Kubernetes secret's does) all show.
 #[derive(Debug)]
-pub struct Watched {
+pub struct FileWatcher {
     paths: Vec<PathBuf>,
     seen: u64,
 }
 
-impl Watched {
+impl FileWatcher {
     /// Remembers how they are now.
     pub async fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watched = Self { paths: paths.into_iter().collect(), seen: 0 };
@@ -63,7 +63,7 @@ mod tests {
         std::fs::write(at("one"), "1").unwrap();
         std::fs::write(at("two"), "2").unwrap();
         std::os::unix::fs::symlink(at("one"), at("link")).unwrap();
-        let mut watched = Watched::new([at("link")]).await;
+        let mut watched = FileWatcher::new([at("link")]).await;
 
         std::fs::write(at("one"), "other").unwrap();
         timeout(SOON, watched.changed()).await.unwrap();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::{info, warn};
 
-use crate::Watched;
+use crate::FileWatcher;
 use crate::config::ConfigError;
 use crate::metrics::{FileReload, METRICS};
 
@@ -18,13 +18,13 @@ const MAX_FILE: u64 = 256 * 1024;
 
 /// A file that a flag names, and what it held when it was read last.
 #[derive(Clone)]
-pub struct WatchedFile {
+pub struct ReloadableFile {
     flag: &'static str,
     path: PathBuf,
     content: Vec<u8>,
 }
 
-impl WatchedFile {
+impl ReloadableFile {
     /// Reads the file that `flag` names.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl WatchedFile {
     /// Gives `put` what the file holds each time that it has changed. Ends when dropped. Neither the log nor an error of `parse`
     /// may quote the content.
     pub async fn follow<T, E: Display>(mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
-        let mut watched = Watched::new([self.path.clone()]).await;
+        let mut watched = FileWatcher::new([self.path.clone()]).await;
         loop {
             // First without waiting: it may have changed since it was opened.
             self.look(&parse, &put);
@@ -116,7 +116,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("number");
         std::fs::write(&path, "1").unwrap();
-        let file = WatchedFile::open("--number", &path).unwrap();
+        let file = ReloadableFile::open("--number", &path).unwrap();
         assert_eq!(file.parsed(number).unwrap(), 1);
         let seen = Rc::new(RefCell::new(Vec::new()));
         let put = Rc::clone(&seen);
@@ -141,11 +141,11 @@ mod tests {
     fn what_is_wrong_at_the_start_names_flag_and_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("number");
-        let absent = WatchedFile::open("--number", &path).err().unwrap().to_string();
+        let absent = ReloadableFile::open("--number", &path).err().unwrap().to_string();
         assert!(absent.contains("--number") && absent.contains("number: "), "{absent}");
         std::fs::write(&path, "x").unwrap();
-        let wrong = WatchedFile::open("--number", &path).unwrap().parsed(number).unwrap_err().to_string();
+        let wrong = ReloadableFile::open("--number", &path).unwrap().parsed(number).unwrap_err().to_string();
         assert_eq!(wrong, format!("--number: {} is no number", path.display()));
-        assert!(WatchedFile::open("--number", dir.path()).is_err(), "a folder");
+        assert!(ReloadableFile::open("--number", dir.path()).is_err(), "a folder");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use signaling_wire::forward::{self, EnvelopeFate, Item};
+use signaling_wire::forward::{self, EnvelopeOutcome, Item};
 
 use crate::event::MessageId;
 
@@ -23,12 +23,12 @@ impl Copies {
             match item {
                 Item::Envelope(envelope) if envelope.via.is_empty() => {
                     if let Some(message) = message_in(envelope.payload) {
-                        self.0.insert(message, (envelope.ticket.0, envelope.origin.number));
+                        self.0.insert(message, (envelope.queue_id.0, envelope.origin.number));
                     }
                 }
-                Item::Fate { ticket, number, fate: EnvelopeFate::Expired, via } if via.is_empty() => {
+                Item::Outcome { queue_id, number, fate: EnvelopeOutcome::Expired, via } if via.is_empty() => {
                     over.extend(
-                        self.0.extract_if(.., |_, name| *name == (ticket.0, number)).map(|(message, _)| message),
+                        self.0.extract_if(.., |_, name| *name == (queue_id.0, number)).map(|(message, _)| message),
                     );
                 }
                 _ => {}

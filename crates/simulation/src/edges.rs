@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_core::balancer::moves::Moves;
+use signaling_core::balancer::moves::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
 use signaling_protocol::{CloseCode, NodeId};
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
@@ -42,7 +42,7 @@ pub(crate) struct EdgeHost {
     /// It takes nobody any more.
     pub(crate) draining: bool,
     placement: Placement,
-    moves: Moves,
+    moves: HandoffScheduler,
     version: Option<usize>,
     /// By node, those of the view and those that are not yet done with.
     ways: BTreeMap<usize, Way>,
@@ -88,7 +88,7 @@ impl World {
             core: EdgeCore::new(self.edge_settings.clone()),
             draining: false,
             placement: Placement::new(0),
-            moves: Moves::new(PER_TURN),
+            moves: HandoffScheduler::new(PER_TURN),
             version: None,
             ways: BTreeMap::new(),
             socket_by_client: BTreeMap::new(),
@@ -107,7 +107,7 @@ impl World {
         edge.started = started;
         edge.core = core;
         edge.placement = Placement::new(0);
-        edge.moves = Moves::new(PER_TURN);
+        edge.moves = HandoffScheduler::new(PER_TURN);
         edge.version = None;
         edge.ways.clear();
         self.later(Host::Edge(index), LOOK, Input::Sweep);
@@ -159,8 +159,8 @@ impl World {
                 edge.core.client_left(key, Some(CloseCode::NORMAL));
             }
             Exit::Close(code) if is_open => edge.core.client_left(key, code),
-            Exit::GOODBYE => edge.core.socket_closed(key, Gone::Left),
-            _ => edge.core.socket_closed(key, Gone::Lost),
+            Exit::GOODBYE => edge.core.socket_closed(key, DetachReason::Left),
+            _ => edge.core.socket_closed(key, DetachReason::Lost),
         }
         edge.socket_by_client.remove(&key);
         self.socket_ended(socket);

@@ -28,7 +28,7 @@ impl fmt::Display for Violation {
 
 /// What a sender was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum SenderResult {
     Ack,
     Unavailable,
 }
@@ -64,7 +64,7 @@ struct Message {
     written: Vec<(SocketId, Micros)>,
     /// When a reliable recipient's application got it.
     got: Option<Micros>,
-    told: Option<(Told, Micros)>,
+    told: Option<(SenderResult, Micros)>,
 }
 
 /// After a fault has ended, everything is in place again within this time: reconnects back off up to 5 s, and what a
@@ -173,7 +173,7 @@ impl Ledger {
 
     /// Whether its sender was told that it was delivered.
     pub(crate) fn is_acked(&self, message: MessageId) -> bool {
-        self.messages.get(message).is_some_and(|message| matches!(message.told, Some((Told::Ack, _))))
+        self.messages.get(message).is_some_and(|message| matches!(message.told, Some((SenderResult::Ack, _))))
     }
 
     fn name(&self, message: MessageId) -> String {
@@ -248,7 +248,7 @@ impl Ledger {
         }
         if elsewhere {
             self.doubled_on_next_socket += 1;
-            if told == Some(Told::Ack) {
+            if told == Some(SenderResult::Ack) {
                 self.doubled_after_ack += 1;
             }
             // What a reliable client has not said `received` for, it gets again: it knows it by its name.
@@ -258,10 +258,12 @@ impl Ledger {
             }
         }
         match told {
-            Some(Told::Unavailable) if slow => self.written_late_to_slow += 1,
-            Some(Told::Unavailable) if repeated && troubled => self.written_late_repeats += 1,
-            Some(Told::Unavailable) => self.broken(now, "written after unavailable", name),
-            Some(Told::Ack) if calm => self.broken(now, "doubled after ack", format!("{name}, with no fault on")),
+            Some(SenderResult::Unavailable) if slow => self.written_late_to_slow += 1,
+            Some(SenderResult::Unavailable) if repeated && troubled => self.written_late_repeats += 1,
+            Some(SenderResult::Unavailable) => self.broken(now, "written after unavailable", name),
+            Some(SenderResult::Ack) if calm => {
+                self.broken(now, "doubled after ack", format!("{name}, with no fault on"))
+            }
             _ => {
                 let last = self.last_written.entry((stream, socket)).or_insert(number);
                 let before = std::mem::replace(last, (*last).max(number));
@@ -300,7 +302,7 @@ impl Ledger {
         now: Micros,
         message: MessageId,
         socket: SocketId,
-        told: Told,
+        told: SenderResult,
         (trouble, away, busy): (&Trouble, &Spans, &Spans),
         slow: bool,
     ) {
@@ -324,7 +326,7 @@ impl Ledger {
         let repeated = entry.repeated;
         let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
         match told {
-            Told::Ack => {
+            SenderResult::Ack => {
                 self.acks += 1;
                 if !written {
                     return self.broken(now, "ack without writing", name);
@@ -346,7 +348,7 @@ impl Ledger {
                     self.broken(now, "late recovery", format!("{name}, after {} ms without trouble", calm / MS));
                 }
             }
-            Told::Unavailable => {
+            SenderResult::Unavailable => {
                 self.unavailable += 1;
                 let at = first_taken.unwrap_or(at);
                 self.unavailable_though_written += u64::from(written);

@@ -74,7 +74,7 @@ pub enum Mutant {
     /// Edges keep any number of frames.
     Store,
     /// Edges do not wait for `received`.
-    Receipts,
+    ReceivedTracker,
     /// Edges take any close frame for a goodbye.
     Goodbye,
     /// Sessions come to their next node without their places in rooms.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use signaling_core::edge::Wants;
+use signaling_core::edge::FlushUrgency;
 use signaling_core::node::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
 use signaling_wire::RemainingTtl;
 use signaling_wire::forward::{self, Item};
@@ -217,14 +217,14 @@ impl World {
             node.flush_at.remove(&lane);
         }
         match node.core.lane_wants(lane.0, lane.1) {
-            Wants::Nothing => {}
-            Wants::Soon if !due => {
+            FlushUrgency::Idle => {}
+            FlushUrgency::Delayed if !due => {
                 if let std::collections::btree_map::Entry::Vacant(entry) = node.flush_at.entry(lane) {
                     entry.insert(now + COMPANY);
                     self.later(Host::Node(index), COMPANY, Input::FlushLane(lane.0, lane.1));
                 }
             }
-            Wants::Soon | Wants::Now => {
+            FlushUrgency::Delayed | FlushUrgency::Immediate => {
                 if let Some(batch) = node.core.take_lane_batch(instant, lane.0, lane.1) {
                     node.requests.insert(lane, Request { bytes: Rc::from(batch), attempt: None, tries: 0 });
                     self.transmit(index, lane);

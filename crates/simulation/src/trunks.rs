@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use signaling_core::edge::{LinkKey, Wants};
+use signaling_core::edge::{FlushUrgency, LinkKey};
 use signaling_core::node::TrunkKey;
 use signaling_wire::RemainingTtl;
 use signaling_wire::limits;
@@ -262,10 +262,10 @@ impl World {
             side.flush_at = None;
         }
         let at = match wants {
-            Some(Wants::Now) => now.max(side.busy_until),
-            Some(Wants::Soon) if due => now.max(side.busy_until),
-            Some(Wants::Soon) => (now + COMPANY).max(side.busy_until),
-            Some(Wants::Nothing) | None => return,
+            Some(FlushUrgency::Immediate) => now.max(side.busy_until),
+            Some(FlushUrgency::Delayed) if due => now.max(side.busy_until),
+            Some(FlushUrgency::Delayed) => (now + COMPANY).max(side.busy_until),
+            Some(FlushUrgency::Idle) | None => return,
         };
         if at > now {
             if side.flush_at.is_none_or(|planned| planned > at) {

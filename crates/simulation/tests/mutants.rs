@@ -76,7 +76,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Filter => (all(), Promise(6)),
         Mutant::Eviction => (all(), Promise(11)),
         Mutant::Store => (all(), Promise(0)),
-        Mutant::Receipts => (all(), Promise(11)),
+        Mutant::ReceivedTracker => (all(), Promise(11)),
         // Where messages are refused for want of room, they are retransmitted anyhow.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: resends", 180)),
         Mutant::Goodbye => (calm(), Promise(0)),

@@ -32,7 +32,7 @@ pub struct Header<'a> {
 /// Names, at the node that serves its sender, the queue that an envelope stands in; means nothing to others. Another
 /// incarnation of that node does not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
-pub struct Ticket(pub u64);
+pub struct QueueId(pub u64);
 
 /// A message on its way to the node that serves its recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
@@ -50,7 +50,7 @@ pub struct Envelope<'a> {
     /// Whether it may have been sent before: then a fate that is on its way back already answers it.
     pub repeat: bool,
     /// What its fate must bring back.
-    pub ticket: Ticket,
+    pub queue_id: QueueId,
     /// Nodes it has been at before the one that sent this batch, the sender's own first.
     pub via: Vec<&'a str>,
     /// JSON text for the recipient.
@@ -59,22 +59,22 @@ pub struct Envelope<'a> {
 
 /// What became of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
-pub enum EnvelopeFate {
+pub enum EnvelopeOutcome {
     /// Written to the recipient's socket. Final.
     Written,
     /// Never written to that socket, and never will be. Final.
-    Passed,
+    Skipped,
     /// An earlier one is missing, or the holder gives it back: send again at once.
-    Again,
+    Retransmit,
     /// Its time was over at this destination.
     Expired,
 }
 
-impl EnvelopeFate {
+impl EnvelopeOutcome {
     /// Whether nothing else can become of the message.
     #[must_use]
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Written | Self::Passed)
+        matches!(self, Self::Written | Self::Skipped)
     }
 }
 
@@ -84,13 +84,13 @@ pub enum Item<'a> {
     /// Deliver, pass on or hold this.
     Envelope(Envelope<'a>),
     /// The fate of an envelope, going back the way it came.
-    Fate {
+    Outcome {
         /// Its queue.
-        ticket: Ticket,
+        queue_id: QueueId,
         /// Its number in the origin.
         number: u64,
         /// What became of it.
-        fate: EnvelopeFate,
+        fate: EnvelopeOutcome,
         /// Nodes still ahead, the sender's own first; none if this batch goes to that one.
         via: Vec<&'a str>,
     },
@@ -98,7 +98,7 @@ pub enum Item<'a> {
     /// to repeat it soon.
     Held {
         /// Its queue.
-        ticket: Ticket,
+        queue_id: QueueId,
         /// Nodes still ahead, as for a fate.
         via: Vec<&'a str>,
     },
@@ -107,7 +107,7 @@ pub enum Item<'a> {
         /// The recipient.
         to: &'a str,
         /// The queue.
-        ticket: Ticket,
+        queue_id: QueueId,
     },
     /// A client of whom the receiver of this batch may think that it owns it is attached at the sender, or is no longer.
     Located {
@@ -116,7 +116,7 @@ pub enum Item<'a> {
         /// Its session.
         session: SessionId,
         /// When that session's socket was accepted: of two sessions the later stays.
-        born: u64,
+        accepted_at_us: u64,
         /// Whether it is there now.
         here: bool,
     },
@@ -127,20 +127,20 @@ pub enum Item<'a> {
         /// Its session.
         session: SessionId,
         /// When its last socket was accepted.
-        born: u64,
+        accepted_at_us: u64,
         /// Number of its latest uplink frame.
         seq: u64,
         /// How much longer it can be resumed.
         left: RemainingTtl,
     },
     /// A client has come to the sender of this batch with proof of that session: whoever has it hands it over.
-    Wanted {
+    RequestSession {
         /// The client.
         client_id: &'a str,
         /// The session.
         session: SessionId,
         /// When the client's new socket was accepted: an older one that the session has must go.
-        born: u64,
+        accepted_at_us: u64,
     },
     /// The places in rooms of a session that lingers; stands right behind its `Lingering`.
     Seats {
@@ -149,7 +149,7 @@ pub enum Item<'a> {
         /// The session.
         session: SessionId,
         /// When its last socket was accepted.
-        born: u64,
+        accepted_at_us: u64,
         /// Its places.
         seats: Vec<Seat<'a>>,
     },
@@ -183,7 +183,7 @@ pub struct Recipient<'a> {
     /// The sender's last earlier number to this recipient that may still come, or 0.
     pub prev: u64,
     /// What its fate must bring back.
-    pub ticket: Ticket,
+    pub queue_id: QueueId,
 }
 
 /// Starts a batch or an answer in `out`.

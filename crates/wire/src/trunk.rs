@@ -69,7 +69,7 @@ pub struct Attach<'a> {
     /// The client.
     pub client_id: &'a str,
     /// The edge's clock when it accepted the socket, microseconds since 1970: of two sessions the later stays.
-    pub born: u64,
+    pub accepted_at_us: u64,
     /// Whether the client takes part in custody.
     pub reliable: bool,
     /// Number of the session's latest uplink frame.
@@ -81,14 +81,14 @@ pub struct Attach<'a> {
     /// What the last node said of the session; absent for a client that no node has admitted yet.
     pub state: Option<&'a [u8]>,
     /// Set if the socket has closed already: the session comes only to have its last frames done.
-    pub gone: Option<Gone>,
+    pub gone: Option<DetachReason>,
 }
 
 /// What the edge says of a `Down` that it did not write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Unwritten {
     /// Never written to the client, and never will be.
-    Passed,
+    Skipped,
     /// An earlier message of the same sender is missing: send again, in order.
     Gap,
     /// Not written, because no more may be kept for the client now. It may come again later.
@@ -97,7 +97,7 @@ pub enum Unwritten {
 
 /// Why a session leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Gone {
+pub enum DetachReason {
     /// The client said goodbye.
     Left,
     /// The socket broke: the client may come back.
@@ -108,7 +108,7 @@ pub enum Gone {
 
 /// What became of an uplink frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Fate {
+pub enum DeliveryOutcome {
     /// Done, or written to the recipient's socket.
     Done,
     /// Not known to have been delivered, and no longer tried.
@@ -147,7 +147,7 @@ pub enum ToNode<'a> {
         /// The session.
         slot: Slot,
         /// Why.
-        gone: Gone,
+        gone: DetachReason,
     },
     /// The session moves: the node stops routing for it and passes what it has for the client on to `to`.
     Release {
@@ -220,7 +220,7 @@ pub enum ToEdge<'a> {
         /// How many in a row.
         count: u32,
         /// Their fate.
-        fate: Fate,
+        fate: DeliveryOutcome,
         /// What the client is told, if anything: JSON text.
         reply: &'a [u8],
     },

@@ -18,7 +18,7 @@ use signaling_integration_tests::optional::in_path;
 use signaling_integration_tests::prometheus::Prometheus;
 use signaling_integration_tests::runbook::{Entry, alerts};
 use signaling_integration_tests::tls::{Certificate, SecureMesh};
-use signaling_integration_tests::{Babblers, Peer, TestMesh, eventually};
+use signaling_integration_tests::{PacedSenders, Peer, TestMesh, eventually};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -147,7 +147,7 @@ impl Desk<'_> {
 
 async fn clients_write_to_nobody(ward: &Desk<'_>) {
     let url = ward.url(0);
-    let mut nagger = Babblers::new();
+    let mut nagger = PacedSenders::new();
     nagger.writes(&url, "nagger", "nobody", (50, 10), Some(0)).await;
     let named = || async { logs(ward.mesh).contains("client=nagger").then_some(()) };
     eventually("the log to name who writes to nobody", SEEN_WITHIN, named).await;
@@ -161,7 +161,7 @@ async fn clients_write_to_nobody(ward: &Desk<'_>) {
         let fits = move |id: &String| owner(three, id) == "node-0" && (owner(five, id) == "node-0") == stays;
         (0..).map(|n| format!("absent-{n}")).filter(fits).take(2)
     };
-    let mut askers = Babblers::new();
+    let mut askers = PacedSenders::new();
     for (number, recipient) in absent(true).chain(absent(false)).enumerate() {
         askers.writes(&url, &format!("asker-{number}"), &recipient, (20, 900), None).await;
     }
@@ -173,7 +173,7 @@ async fn clients_write_to_nobody(ward: &Desk<'_>) {
 }
 
 async fn a_balancer_is_full(ward: &Desk<'_>) {
-    let mut crowd = Babblers::new();
+    let mut crowd = PacedSenders::new();
     for number in 0..34 {
         crowd.writes(&ward.url(1), &format!("crowd-{number}"), &format!("gone-{number}"), (7, 900), None).await;
     }
@@ -188,7 +188,7 @@ async fn a_balancer_is_full(ward: &Desk<'_>) {
 }
 
 async fn a_drained_balancer_is_still_asked(ward: &Desk<'_>) {
-    let mut knocking = Babblers::new();
+    let mut knocking = PacedSenders::new();
     knocking.knocks(&ward.url(0), "knocking", Duration::from_millis(50));
     admin(&ward.internal("balancer-0"), "drain").await;
     let refuses = [("REASON", "503".to_owned()), ward.server("balancer-0")[0].clone()];
@@ -201,7 +201,7 @@ async fn room_store_is_down(ward: &Desk<'_>) {
 }
 
 async fn all_nodes_are_drained(ward: &Desk<'_>) {
-    let mut clients = Babblers::new();
+    let mut clients = PacedSenders::new();
     for number in 0..20 {
         clients.listens(&ward.url(0), &format!("quiet-{number}")).await;
     }
@@ -217,7 +217,7 @@ async fn all_nodes_are_drained(ward: &Desk<'_>) {
 }
 
 async fn a_node_stalls(ward: &Desk<'_>) {
-    let mut talk = Babblers::new();
+    let mut talk = PacedSenders::new();
     for number in 0..10 {
         let id = |node, name: &str| ward.mesh.id_owned_by(node, &format!("{name}-{number}"));
         let (from, to) = (id("node-2", "from"), id("node-1", "to"));
@@ -274,7 +274,7 @@ async fn servers_hang(ward: &Desk<'_>) {
         ward.is_over(alert).await;
     }
 
-    let mut clients = Babblers::new();
+    let mut clients = PacedSenders::new();
     clients.listens(&ward.url(0), "waiting").await;
     for node in ward.mesh.mesh.state().nodes {
         ward.mesh.mesh.pause(&node.id).await.unwrap();

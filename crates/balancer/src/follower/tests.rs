@@ -20,7 +20,7 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A follower of views of one node.
 struct Followed {
     edge: Edge,
-    trunks: Trunks,
+    trunks: BalancerBackend,
     views: watch::Sender<Arc<View>>,
     named: Arc<View>,
     _secret: TempDir,
@@ -38,9 +38,9 @@ impl Followed {
         let flags = ["x", "--id", "balancer-0", "--discovery", &source, "--mesh-secret-file", secret.to_str().unwrap()];
         let config = Args::try_parse_from(flags).unwrap().check().unwrap();
         let named = Arc::new(View::new([member]).unwrap());
-        let trunks = Trunks::new(0);
+        let trunks = BalancerBackend::new(0);
         let edge = Edge::new(&config.edge, Box::new(trunks.clone())).unwrap();
-        let follower = Follower {
+        let follower = TrunkManager {
             edge: edge.clone(),
             trunks: trunks.clone(),
             secrets: config.common.mesh_secrets,

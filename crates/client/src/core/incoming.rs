@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Ms;
-use crate::event::{Broadcast, Event, Gone, IceServer, Joined, Member, Signal, Welcome};
+use crate::event::{Broadcast, DepartedMember, Event, IceServer, Joined, Member, Signal, Welcome};
 use crate::outcome::Refusal;
 
 /// A message of a server.
@@ -85,7 +85,7 @@ struct Changes {
     #[serde(default)]
     joined: Vec<Member>,
     #[serde(default)]
-    left: Vec<Gone>,
+    left: Vec<DepartedMember>,
 }
 
 #[derive(Deserialize)]

@@ -24,11 +24,11 @@ use signaling_protocol::limits::DEFAULT_MESSAGE_BYTES;
 
 pub(crate) use self::asking::to_json;
 use self::connection::{Connection, Due};
-use self::names::Names;
+use self::names::SeenMessages;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
 use self::rooms::Rooms;
-use self::row::Row;
+use self::row::RetryState;
 use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
 use crate::event::{Event, State};
@@ -96,7 +96,7 @@ pub(crate) struct Core {
     urls: usize,
     /// The one to try next.
     url: usize,
-    row: Row,
+    row: RetryState,
     phase: Phase,
     resume: Option<String>,
     tokens: Tokens,
@@ -105,7 +105,7 @@ pub(crate) struct Core {
     max_message_bytes: usize,
     requests: Requests,
     rooms: Rooms,
-    names: Names,
+    names: SeenMessages,
     effects: Vec<Effect>,
 }
 
@@ -115,7 +115,7 @@ impl Core {
             client_id: client_id.to_owned(),
             urls,
             url: 0,
-            row: Row::default(),
+            row: RetryState::default(),
             phase: Phase::Closed,
             resume: None,
             tokens: Tokens::new(has_tokens),
@@ -123,7 +123,7 @@ impl Core {
             max_message_bytes: DEFAULT_MESSAGE_BYTES,
             requests: Requests::new(limits),
             rooms: Rooms::default(),
-            names: Names::default(),
+            names: SeenMessages::default(),
             effects: Vec::new(),
         }
     }
@@ -277,7 +277,7 @@ impl Core {
             Phase::Closed | Phase::Waiting { .. } => return,
             Phase::Connected(connection) => {
                 if connection.has_settled(at.now) {
-                    self.row = Row::default();
+                    self.row = RetryState::default();
                 }
                 true
             }
@@ -346,7 +346,7 @@ impl Core {
         }
         self.requests.clear();
         self.rooms = Rooms::default();
-        (self.resume, self.hint, self.row) = (None, None, Row::default());
+        (self.resume, self.hint, self.row) = (None, None, RetryState::default());
     }
 
     /// Sends what may be sent.

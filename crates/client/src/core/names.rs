@@ -7,13 +7,13 @@ use crate::rules::{MAX_NAMES, MAX_SAVED_NAMES, NAME_KNOWN};
 
 /// The names (`m`) of messages, known for a time after they came last.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct SeenMessages {
     seen_at_by_name: HashMap<String, Ms>,
     /// In the order seen; of a name seen twice, the earlier entry means nothing.
     order: VecDeque<(Ms, String)>,
 }
 
-impl Names {
+impl SeenMessages {
     /// Whether it is news.
     pub(crate) fn insert(&mut self, now: Ms, name: &str) -> bool {
         self.forget(now);
@@ -45,14 +45,14 @@ mod tests {
 
     #[test]
     fn a_repeat_makes_a_name_known_for_longer() {
-        let mut names = Names::default();
+        let mut names = SeenMessages::default();
         let seen = [0, NAME_KNOWN - 1, 2 * NAME_KNOWN - 2, 3 * NAME_KNOWN - 2].map(|now| names.insert(now, "a"));
         assert_eq!(seen, [true, false, false, true]);
     }
 
     #[test]
     fn the_oldest_names_make_room() {
-        let mut names = Names::default();
+        let mut names = SeenMessages::default();
         for number in 0..=MAX_NAMES {
             assert!(names.insert(0, &number.to_string()));
         }

@@ -4,13 +4,13 @@ use super::Ms;
 use crate::rules::{BACKOFF_BASE, BACKOFF_CAP};
 
 #[derive(Debug, Default)]
-pub(super) struct Row {
+pub(super) struct RetryState {
     tries: u32,
     /// When the first of them became necessary.
     since: Ms,
 }
 
-impl Row {
+impl RetryState {
     /// Counts a loss, and gives the time of which the next try waits a random part. It doubles with each try, but is never
     /// more than twice the time since the first loss: who drew short waits would else be away for long after a short outage.
     pub(super) fn window(&mut self, now: Ms) -> Ms {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     fn windows(losses: impl IntoIterator<Item = Ms>) -> Vec<Ms> {
-        let mut row = Row::default();
+        let mut row = RetryState::default();
         losses.into_iter().map(|at| row.window(at)).collect()
     }
 

@@ -9,12 +9,12 @@ const MOST_PAIRS: usize = 1_024;
 
 /// Clients sent from node to node so far.
 #[derive(Debug, Default)]
-pub struct Flows {
+pub struct HandoffCounts {
     clients_by_end: HashMap<Box<str>, HashMap<Box<str>, u64>>,
     pairs: usize,
 }
 
-impl Flows {
+impl HandoffCounts {
     /// One client goes.
     pub fn count(&mut self, from: &str, to: &str) {
         if let Some(clients) = self.clients_by_end.get_mut(from).and_then(|ends| ends.get_mut(to)) {
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn each_way_is_counted_by_itself() {
-        let mut flows = Flows::default();
+        let mut flows = HandoffCounts::default();
         for (from, to) in [("b", "a"), ("a", "b"), ("a", "c"), ("a", "b")] {
             flows.count(from, to);
         }
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn there_are_never_more_pairs_than_the_limit() {
-        let mut flows = Flows::default();
+        let mut flows = HandoffCounts::default();
         for n in 0..=MOST_PAIRS {
             flows.count("a", &n.to_string());
         }

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use crate::edge::{ClientKey, EdgeCore, LinkKey};
 
-use crate::balancer::flows::Flows;
+use crate::balancer::flows::HandoffCounts;
 use crate::balancer::placement::Placement;
 
 /// Those who wait for their handoff.
 #[derive(Debug)]
-pub struct Moves {
+pub struct HandoffScheduler {
     per_turn: usize,
     waiting: VecDeque<ClientKey>,
     under_way: Option<UnderWay>,
-    flows: Flows,
+    flows: HandoffCounts,
 }
 
 #[derive(Debug)]
@@ -25,18 +25,18 @@ struct UnderWay {
 
 /// What one rearrangement came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rearranged {
+pub struct RebalanceSummary {
     /// How many clients their nodes were told to hand off.
     pub clients: usize,
     /// How long it took to tell them.
     pub took: Duration,
 }
 
-impl Moves {
-    /// Nobody moves yet. At most `per_turn` will be released by one [`Moves::turn`].
+impl HandoffScheduler {
+    /// Nobody moves yet. At most `per_turn` will be released by one [`HandoffScheduler::turn`].
     #[must_use]
     pub fn new(per_turn: usize) -> Self {
-        Self { per_turn, waiting: VecDeque::new(), under_way: None, flows: Flows::default() }
+        Self { per_turn, waiting: VecDeque::new(), under_way: None, flows: HandoffCounts::default() }
     }
 
     /// Nodes have come or gone: looks anew at who must move. If a rearrangement begins with it, says of how many clients.
@@ -51,7 +51,7 @@ impl Moves {
     }
 
     /// Releases the next few, each to its owner of this moment. Says what it came to when nobody waits any more.
-    pub fn turn(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<Rearranged> {
+    pub fn turn(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<RebalanceSummary> {
         let under_way = self.under_way.as_mut()?;
         for client in self.waiting.drain(..self.per_turn.min(self.waiting.len())) {
             let Some((key, link)) = core.place_of(client) else { continue };
@@ -66,7 +66,7 @@ impl Moves {
             return None;
         }
         let UnderWay { since, released } = self.under_way.take()?;
-        Some(Rearranged { clients: released, took: now.saturating_duration_since(since) })
+        Some(RebalanceSummary { clients: released, took: now.saturating_duration_since(since) })
     }
 
     /// How many wait.
@@ -86,7 +86,7 @@ impl Moves {
 
     /// How many clients went from which node to which.
     #[must_use]
-    pub fn flows(&self) -> &Flows {
+    pub fn flows(&self) -> &HandoffCounts {
         &self.flows
     }
 
@@ -116,7 +116,7 @@ mod tests {
     struct Mesh {
         core: EdgeCore,
         placement: Placement,
-        moves: Moves,
+        moves: HandoffScheduler,
         now: Instant,
         a: LinkKey,
         b: LinkKey,
@@ -126,7 +126,7 @@ mod tests {
         fn new() -> Self {
             let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
             let (a, b) = (core.link_up(), core.link_up());
-            let mut mesh = Self { core, placement: Placement::new(0), moves: Moves::new(4), now, a, b };
+            let mut mesh = Self { core, placement: Placement::new(0), moves: HandoffScheduler::new(4), now, a, b };
             mesh.sees(&["a"]);
             mesh.placement.link_up(now, id("a"), a);
             mesh.placement.link_up(now, id("b"), b);
@@ -136,7 +136,7 @@ mod tests {
                     Newcomer {
                         client_id: ClientId::new(&format!("client-{n}")).unwrap(),
                         session: SessionId([n; 16]),
-                        born: 1,
+                        accepted_at_us: 1,
                         reliable: false,
                         request: ConnectRequest::default(),
                     },
@@ -162,7 +162,7 @@ mod tests {
         }
 
         /// What one turn said, and where its clients were told to go.
-        fn turn(&mut self) -> (Option<Rearranged>, Vec<String>) {
+        fn turn(&mut self) -> (Option<RebalanceSummary>, Vec<String>) {
             self.now += TICK;
             let said = self.moves.turn(self.now, &self.placement, &mut self.core);
             let batch = self.core.take_batch(self.a);
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(mesh.plan(), Some(10));
         assert_eq!(mesh.turn(), (None, vec!["b".to_owned(); 4]));
         assert_eq!(mesh.turn(), (None, vec!["b".to_owned(); 4]));
-        let rearranged = Rearranged { clients: 10, took: 3 * TICK };
+        let rearranged = RebalanceSummary { clients: 10, took: 3 * TICK };
         assert_eq!(mesh.turn(), (Some(rearranged), vec!["b".to_owned(); 2]));
         assert_eq!(mesh.turn(), (None, vec![]));
         assert!(mesh.moves.is_over());
@@ -227,7 +227,7 @@ mod tests {
         mesh.sees(&["a"]);
         mesh.placement.link_down(&id("b"), mesh.b);
         let told = (0..3).find_map(|_| mesh.turn().0);
-        assert_eq!(told, Some(Rearranged { clients: 4, took: 3 * TICK }), "even before anybody plans anew");
+        assert_eq!(told, Some(RebalanceSummary { clients: 4, took: 3 * TICK }), "even before anybody plans anew");
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         mesh.turn();
         assert_eq!(mesh.plan(), None, "it has begun already");
         mesh.turn();
-        assert_eq!(mesh.turn().0, Some(Rearranged { clients: 10, took: 3 * TICK }), "nobody is released twice");
+        assert_eq!(mesh.turn().0, Some(RebalanceSummary { clients: 10, took: 3 * TICK }), "nobody is released twice");
     }
 
     #[test]
@@ -248,6 +248,6 @@ mod tests {
         mesh.plan();
         mesh.sees(&["a"]);
         assert_eq!(mesh.plan(), None);
-        assert_eq!(mesh.turn().0, Some(Rearranged { clients: 0, took: TICK }));
+        assert_eq!(mesh.turn().0, Some(RebalanceSummary { clients: 0, took: TICK }));
     }
 }

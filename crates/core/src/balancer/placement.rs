@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::edge::{ClientKey, EdgeCore, LinkKey};
-use crate::{Trust, View};
+use crate::{FailureDetector, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 
@@ -29,14 +29,14 @@ pub struct Placement {
 #[derive(Debug)]
 struct Node {
     link: Option<LinkKey>,
-    trust: Trust,
+    trust: FailureDetector,
     /// It has said itself that it will stop, though the view may not know yet.
     said_draining: bool,
 }
 
 impl Node {
     fn new(now: Instant) -> Self {
-        Self { link: None, trust: Trust::new(now), said_draining: false }
+        Self { link: None, trust: FailureDetector::new(now), said_draining: false }
     }
 }
 
@@ -68,7 +68,7 @@ impl Placement {
         self.node_by_id.retain(|id, node| {
             let is_member = view.get(id.as_str()).is_some();
             if !is_member {
-                node.trust = Trust::new(now);
+                node.trust = FailureDetector::new(now);
             }
             is_member || node.link.is_some()
         });
@@ -145,7 +145,7 @@ impl Placement {
         // All were suspect and served nevertheless: the first to be trusted must not draw all clients away from the others.
         if changed && none_was_reliable {
             for node in self.node_by_id.values_mut().filter(|node| node.link.is_some() && node.trust.is_suspect()) {
-                node.trust = Trust::new(now);
+                node.trust = FailureDetector::new(now);
             }
         }
         if changed {

@@ -13,11 +13,11 @@ pub struct Rate {
 
 /// A token bucket as one moment: when it would be full again. Which rate it goes by is said each time, always the same one.
 #[derive(Debug, Clone, Copy)]
-pub struct Bucket {
+pub struct TokenBucket {
     full_at: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full one.
     #[must_use]
     pub fn full(now: Instant) -> Self {

@@ -2,11 +2,11 @@
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
-use signaling_wire::trunk::{Gone, ToNode};
+use signaling_wire::trunk::{DetachReason, ToNode};
 
-use super::filter::Filter;
+use super::filter::Deduplicator;
 use super::output::Output;
-use super::receipts::Receipts;
+use super::receipts::ReceivedTracker;
 use super::session::{Session, Socket};
 use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
@@ -22,7 +22,7 @@ impl EdgeCore {
 
     /// Closes a client's socket with a close frame.
     pub fn close(&mut self, client: ClientKey, code: CloseCode, reason: &str) {
-        self.end(client, code, reason, Gone::Closed);
+        self.end(client, code, reason, DetachReason::Closed);
     }
 
     /// Takes a client's close frame and answers it in kind; `None`: it has no code.
@@ -31,11 +31,11 @@ impl EdgeCore {
     /// code when a script states none.
     pub fn client_left(&mut self, client: ClientKey, code: Option<CloseCode>) {
         let code = code.unwrap_or(CloseCode::NO_CODE);
-        let gone = if code.is_goodbye() { Gone::Left } else { Gone::Lost };
+        let gone = if code.is_goodbye() { DetachReason::Left } else { DetachReason::Lost };
         self.end(client, code, "", gone);
     }
 
-    pub(super) fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: Gone) {
+    pub(super) fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         match session.socket {
             Socket::Waiting => {
@@ -84,14 +84,14 @@ impl EdgeCore {
     }
 
     /// The socket is gone; the session goes too, unless frames of it still have no fate.
-    pub(super) fn end_socket(&mut self, client: ClientKey, gone: Gone) {
+    pub(super) fn end_socket(&mut self, client: ClientKey, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.socket = Socket::Closed(gone);
-        session.unsettled = gone != Gone::Left && session.state.is_some() && session.uplink().is_none();
-        session.filter = Filter::default();
+        session.unsettled = gone != DetachReason::Left && session.state.is_some() && session.uplink().is_none();
+        session.filter = Deduplicator::default();
         session.queued_elsewhere = Vec::new();
         if let Some(receipts) = &mut session.receipts {
-            **receipts = Receipts::default();
+            **receipts = ReceivedTracker::default();
         }
         session.output = Output::default();
         // What was delivered before the end has its fate.

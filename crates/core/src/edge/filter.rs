@@ -64,22 +64,22 @@ pub struct FilterBounds {
 
 /// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DuplicateCheck {
     /// New, and nothing before it is missing: write it.
     Write,
     /// It was written before.
-    Repeat,
+    Duplicate,
     /// Not to be written.
     Not(Unwritten),
 }
 
 /// What one socket was written, by the session that sent it.
 #[derive(Debug, Default)]
-pub struct Filter {
+pub struct Deduplicator {
     senders: Senders,
 }
 
-impl Filter {
+impl Deduplicator {
     /// Judges a message, and remembers the judgement.
     pub fn judge(
         &mut self,
@@ -88,35 +88,43 @@ impl Filter {
         origin: Origin,
         prev: u64,
         left: RemainingTtl,
-    ) -> Verdict {
+    ) -> DuplicateCheck {
         let window = bounds.limits.window;
         // Of what is over, only the answer is wanted.
         let may_write = left == RemainingTtl::NONE || !bounds.output_is_full;
         let Some(sender) = self.senders.touched(now, origin.session) else {
             if !may_write || !self.makes_room(bounds, now) {
-                return Verdict::Not(Unwritten::NoRoom);
+                return DuplicateCheck::Not(Unwritten::NoRoom);
             }
             if left != RemainingTtl::NONE && prev > 0 {
-                return Verdict::Not(Unwritten::Gap);
+                return DuplicateCheck::Not(Unwritten::Gap);
             }
             self.senders.insert(now, origin.session, Sender::first(origin.number, left != RemainingTtl::NONE));
-            return if left == RemainingTtl::NONE { Verdict::Not(Unwritten::Passed) } else { Verdict::Write };
+            return if left == RemainingTtl::NONE {
+                DuplicateCheck::Not(Unwritten::Skipped)
+            } else {
+                DuplicateCheck::Write
+            };
         };
         let number = origin.number;
         if number <= sender.last() {
-            return if sender.was_written(number) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
+            return if sender.was_written(number) {
+                DuplicateCheck::Duplicate
+            } else {
+                DuplicateCheck::Not(Unwritten::Skipped)
+            };
         }
         if !may_write {
-            return Verdict::Not(Unwritten::NoRoom);
+            return DuplicateCheck::Not(Unwritten::NoRoom);
         }
         let verdict = if left == RemainingTtl::NONE {
-            Verdict::Not(Unwritten::Passed)
+            DuplicateCheck::Not(Unwritten::Skipped)
         } else if prev > sender.last() {
-            return Verdict::Not(Unwritten::Gap);
+            return DuplicateCheck::Not(Unwritten::Gap);
         } else {
-            Verdict::Write
+            DuplicateCheck::Write
         };
-        let grown = sender.advance(number, verdict == Verdict::Write, window);
+        let grown = sender.advance(number, verdict == DuplicateCheck::Write, window);
         self.senders.has_grown(grown);
         verdict
     }
@@ -181,7 +189,7 @@ mod tests {
         FilterBounds { limits, ..bounds() }
     }
 
-    fn judge(filter: &mut Filter, now: Instant, origin: Origin, prev: u64, left: RemainingTtl) -> Verdict {
+    fn judge(filter: &mut Deduplicator, now: Instant, origin: Origin, prev: u64, left: RemainingTtl) -> DuplicateCheck {
         filter.judge(&bounds(), now, origin, prev, left)
     }
 
@@ -195,52 +203,53 @@ mod tests {
 
     #[test]
     fn a_repeat_is_told_from_news() {
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Verdict::Write);
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Verdict::Repeat);
-        assert_eq!(judge(&mut filter, now, origin(5), 1, alive()), Verdict::Write);
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), DuplicateCheck::Write);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), DuplicateCheck::Duplicate);
+        assert_eq!(judge(&mut filter, now, origin(5), 1, alive()), DuplicateCheck::Write);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), DuplicateCheck::Duplicate);
     }
 
     #[test]
     fn a_message_that_was_overtaken_is_never_called_written() {
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(9), 0, alive()), Verdict::Write);
-        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Verdict::Not(Unwritten::Passed));
+        assert_eq!(judge(&mut filter, now, origin(9), 0, alive()), DuplicateCheck::Write);
+        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), DuplicateCheck::Not(Unwritten::Skipped));
     }
 
     #[test]
     fn a_missing_predecessor_is_a_gap_and_changes_nothing() {
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Verdict::Not(Unwritten::Gap));
-        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Verdict::Write);
-        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Verdict::Write);
+        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), DuplicateCheck::Not(Unwritten::Gap));
+        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), DuplicateCheck::Write);
+        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), DuplicateCheck::Write);
     }
 
     #[test]
     fn a_question_after_its_time_is_passed_and_bars_a_late_copy() {
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(3), 0, RemainingTtl::NONE), Verdict::Not(Unwritten::Passed));
-        assert_eq!(judge(&mut filter, now, origin(3), 0, alive()), Verdict::Not(Unwritten::Passed));
-        assert_eq!(judge(&mut filter, now, origin(4), 3, alive()), Verdict::Write);
-        assert_eq!(judge(&mut filter, now, origin(4), 3, RemainingTtl::NONE), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, now, origin(3), 0, RemainingTtl::NONE), DuplicateCheck::Not(Unwritten::Skipped));
+        assert_eq!(judge(&mut filter, now, origin(3), 0, alive()), DuplicateCheck::Not(Unwritten::Skipped));
+        assert_eq!(judge(&mut filter, now, origin(4), 3, alive()), DuplicateCheck::Write);
+        assert_eq!(judge(&mut filter, now, origin(4), 3, RemainingTtl::NONE), DuplicateCheck::Duplicate);
     }
 
     #[test]
     fn the_latest_1024_numbers_keep_their_mark_while_it_grows() {
         let limits = FilterLimits::default();
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
         let written = |number: u64| !number.is_multiple_of(3);
         for number in (1..=3000).filter(|&number| written(number)) {
-            assert_eq!(judge(&mut filter, now, origin(number), 0, alive()), Verdict::Write);
+            assert_eq!(judge(&mut filter, now, origin(number), 0, alive()), DuplicateCheck::Write);
             let oldest = number.saturating_sub(limits.window - 1).max(1);
             for earlier in (oldest..number).step_by(37) {
-                let expected = if written(earlier) { Verdict::Repeat } else { Verdict::Not(Unwritten::Passed) };
+                let expected =
+                    if written(earlier) { DuplicateCheck::Duplicate } else { DuplicateCheck::Not(Unwritten::Skipped) };
                 assert_eq!(
                     judge(&mut filter, now, origin(earlier), 0, alive()),
                     expected,
@@ -260,14 +269,14 @@ mod tests {
     #[test]
     fn full_filter_refuses_new_senders_while_all_are_recent() {
         let bounds = room_for(2_000);
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let start = Instant::now();
         for sender in 0..2_000 {
             let at = start + Duration::from_millis(sender);
-            assert_eq!(filter.judge(&bounds, at, first_of(sender, false), 0, alive()), Verdict::Write);
+            assert_eq!(filter.judge(&bounds, at, first_of(sender, false), 0, alive()), DuplicateCheck::Write);
         }
         let later = start + HOLD;
-        let refused = Verdict::Not(Unwritten::NoRoom);
+        let refused = DuplicateCheck::Not(Unwritten::NoRoom);
         assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), 0, alive()), refused);
         assert_eq!(
             filter.judge(&bounds, later, first_of(9_999, false), 0, RemainingTtl::NONE),
@@ -275,14 +284,14 @@ mod tests {
             "nor is it barred"
         );
         for sender in 0..2_000 {
-            assert_eq!(filter.judge(&bounds, later, first_of(sender, false), 0, alive()), Verdict::Repeat);
+            assert_eq!(filter.judge(&bounds, later, first_of(sender, false), 0, alive()), DuplicateCheck::Duplicate);
         }
     }
 
     #[test]
     fn full_filter_forgets_the_idlest_once_no_copy_can_come() {
         let bounds = room_for(3);
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let start = Instant::now();
         for (sender, reliable) in [(0, true), (1, false), (2, false)] {
             filter.judge(&bounds, start, first_of(sender, reliable), 0, alive());
@@ -290,42 +299,42 @@ mod tests {
         let later = start + HOLD + bounds.limits.afterlife;
         filter.judge(&bounds, later, first_of(1, false), 0, alive());
         for new in [10, 11] {
-            assert_eq!(filter.judge(&bounds, later, first_of(new, false), 0, alive()), Verdict::Write);
+            assert_eq!(filter.judge(&bounds, later, first_of(new, false), 0, alive()), DuplicateCheck::Write);
         }
         assert_eq!(
             filter.judge(&bounds, later, first_of(12, false), 0, alive()),
-            Verdict::Not(Unwritten::NoRoom),
+            DuplicateCheck::Not(Unwritten::NoRoom),
             "the rest is recent"
         );
-        assert_eq!(filter.judge(&bounds, later, first_of(1, false), 0, alive()), Verdict::Repeat);
+        assert_eq!(filter.judge(&bounds, later, first_of(1, false), 0, alive()), DuplicateCheck::Duplicate);
     }
 
     #[test]
     fn filter_judges_duplicates_while_the_output_is_full() {
         let full = FilterBounds { output_is_full: true, ..bounds() };
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
         judge(&mut filter, now, origin(1), 0, alive());
-        assert_eq!(filter.judge(&full, now, origin(1), 0, alive()), Verdict::Repeat);
+        assert_eq!(filter.judge(&full, now, origin(1), 0, alive()), DuplicateCheck::Duplicate);
         for new in [origin(2), first_of(7, false)] {
-            assert_eq!(filter.judge(&full, now, new, 0, alive()), Verdict::Not(Unwritten::NoRoom));
-            assert_eq!(judge(&mut filter, now, new, 0, alive()), Verdict::Write, "it was not barred");
+            assert_eq!(filter.judge(&full, now, new, 0, alive()), DuplicateCheck::Not(Unwritten::NoRoom));
+            assert_eq!(judge(&mut filter, now, new, 0, alive()), DuplicateCheck::Write, "it was not barred");
         }
     }
 
     #[test]
     fn filter_keeps_a_few_senders_when_memory_is_scarce() {
         let scarce = FilterBounds { memory_is_scarce: true, ..bounds() };
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
-        let written =
-            (0..40).filter(|&sender| filter.judge(&scarce, now, first_of(sender, false), 0, alive()) == Verdict::Write);
+        let written = (0..40)
+            .filter(|&sender| filter.judge(&scarce, now, first_of(sender, false), 0, alive()) == DuplicateCheck::Write);
         assert_eq!(written.count(), LEAST_SENDERS);
     }
 
     #[test]
     fn filter_counts_the_bytes_of_windows_that_grow() {
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let now = Instant::now();
         for number in 1..=1_024 {
             judge(&mut filter, now, origin(number), number - 1, alive());
@@ -342,7 +351,7 @@ mod tests {
         for (reliable, age) in
             [(false, hold + limits.afterlife), (true, hold + limits.afterlife + limits.latest_repeat)]
         {
-            let mut filter = Filter::default();
+            let mut filter = Deduplicator::default();
             let start = Instant::now();
             judge(&mut filter, start, first_of(1, reliable), 0, alive());
 
@@ -356,7 +365,7 @@ mod tests {
     #[test]
     fn what_a_burst_of_senders_took_is_given_back_and_those_who_stay_are_known() {
         let limits = FilterLimits::default();
-        let mut filter = Filter::default();
+        let mut filter = Deduplicator::default();
         let start = Instant::now();
         let hold = Duration::from_secs(20);
         (0..1_000).for_each(|sender| _ = judge(&mut filter, start, first_of(sender, false), 0, alive()));
@@ -367,6 +376,6 @@ mod tests {
 
         assert_eq!(filter.len(), 10);
         assert!(filter.senders.capacity() < burst / 10);
-        assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), Verdict::Repeat);
+        assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), DuplicateCheck::Duplicate);
     }
 }

@@ -7,12 +7,12 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 
 use super::bucket::whole_ms;
-use super::pace::{Exceeded, PaceLimits, Pacing};
-use super::{ClientKey, EdgeCore, Proven, Reading, Settings};
+use super::pace::{Exceeded, PaceLimits, RateDecision};
+use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
 
 /// How fast a client may be: as its class, if its token names one that the operator has given rates.
-pub(super) fn limits_of<'a>(settings: &'a Settings, proven: Option<&Proven>) -> &'a PaceLimits {
+pub(super) fn limits_of<'a>(settings: &'a Settings, proven: Option<&VerifiedToken>) -> &'a PaceLimits {
     let class = proven.and_then(|proven| proven.rate_class.as_ref());
     class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.pace)
 }
@@ -30,18 +30,18 @@ impl EdgeCore {
         let limits = limits_of(&self.settings, session.proven.as_deref());
         let pace = &mut session.pace;
         let pacing = match message {
-            EdgeMessage::Ping if pace.ping(limits, now) => Pacing::Pass,
+            EdgeMessage::Ping if pace.ping(limits, now) => RateDecision::Pass,
             EdgeMessage::Ping => return Some(self.too_many_pings(client)),
             EdgeMessage::Received { .. } | EdgeMessage::Token | EdgeMessage::Other => {
                 pace.message(limits, now, text.len())
             }
         };
         match pacing {
-            Pacing::Pass => None,
+            RateDecision::Pass => None,
             // What a reliable client has is heard all the same: it frees memory.
-            Pacing::Wait(..) if matches!(message, EdgeMessage::Received { .. }) => None,
-            Pacing::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
-            Pacing::Abuse => {
+            RateDecision::Wait(..) if matches!(message, EdgeMessage::Received { .. }) => None,
+            RateDecision::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
+            RateDecision::Abuse => {
                 self.counts.rate_abuses += 1;
                 self.close(client, CloseCode::RATE_ABUSE, "you went on sending faster than you may");
                 Some(Reading::Paused)

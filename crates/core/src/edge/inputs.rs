@@ -6,14 +6,14 @@ use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 use signaling_wire::RemainingTtl;
-use signaling_wire::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode, Unwritten};
+use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge, ToNode, Unwritten};
 
 use super::confirms::Confirms;
-use super::filter::{FilterBounds, Verdict};
+use super::filter::{DuplicateCheck, FilterBounds};
 use super::floods::limits_of;
-use super::proven::ShownToken;
+use super::proven::PresentedToken;
 use super::session::{Place, Session, Socket};
-use super::store::Store;
+use super::store::RetransmitBuffer;
 use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
 use crate::ws::encode;
 
@@ -46,7 +46,7 @@ impl EdgeCore {
     }
 
     /// The client's socket is gone.
-    pub fn socket_closed(&mut self, client: ClientKey, gone: Gone) {
+    pub fn socket_closed(&mut self, client: ClientKey, gone: DetachReason) {
         if self.sessions.get(client).is_some_and(|session| !matches!(session.socket, Socket::Closed(_))) {
             self.end_socket(client, gone);
         }
@@ -83,7 +83,7 @@ impl EdgeCore {
             && session.proven.is_some()
             && let Ok(ClientMessage::Token { token }) = parse(text)
         {
-            self.effects.push_back(Effect::Verify(client, ShownToken(token.into())));
+            self.effects.push_back(Effect::Verify(client, PresentedToken(token.into())));
             return Reading::On;
         }
         match message {
@@ -202,7 +202,7 @@ impl EdgeCore {
                 session.state = Some(state.into());
                 session.request = None;
                 if session.store.is_empty() && seq > session.store.last() {
-                    session.store = Store::starting_after(seq);
+                    session.store = RetransmitBuffer::starting_after(seq);
                 }
                 if session.socket == Socket::Waiting {
                     session.socket = Socket::Accepted;
@@ -251,7 +251,7 @@ impl EdgeCore {
     }
 
     /// A session whose socket is closed goes with its last fate.
-    fn done_if_all_have_fates(&mut self, client: ClientKey, gone: Gone) {
+    fn done_if_all_have_fates(&mut self, client: ClientKey, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client).filter(|session| session.store.is_empty()) else { return };
         if let Some((link, slot)) = session.at()
             && let Some(link) = self.links.get_mut(link)
@@ -285,13 +285,20 @@ impl EdgeCore {
         }
     }
 
-    fn fates(&mut self, now: Instant, client: ClientKey, (first, count): (u64, u32), fate: Fate, reply: &[u8]) {
+    fn fates(
+        &mut self,
+        now: Instant,
+        client: ClientKey,
+        (first, count): (u64, u32),
+        fate: DeliveryOutcome,
+        reply: &[u8],
+    ) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let mut news = false;
         for seq in (first..).take(count as usize) {
             let Some(seen) = session.store.remove(seq) else { continue };
             news = true;
-            if fate == Fate::Done {
+            if fate == DeliveryOutcome::Done {
                 self.delays.count(now.saturating_duration_since(seen));
             }
         }
@@ -331,10 +338,10 @@ impl EdgeCore {
                 };
                 session.filter.judge(&bounds, now, origin, down.prev, down.left)
             }
-            None => Verdict::Write,
+            None => DuplicateCheck::Write,
         };
         self.memory.grow_by(session.filter.bytes().saturating_sub(before));
-        if verdict == Verdict::Write {
+        if verdict == DuplicateCheck::Write {
             match (&mut session.receipts, down.origin) {
                 (Some(receipts), Some(origin)) => {
                     receipts.write(&mut session.output, &mut self.pool, origin, down.payload);
@@ -347,16 +354,16 @@ impl EdgeCore {
         let mark = session.mark(down.origin);
         let Some(confirms) = session.confirms() else { return };
         match verdict {
-            Verdict::Write => {
+            DuplicateCheck::Write => {
                 confirms.delivered_at(down.d, mark);
                 self.check_output(client);
             }
-            Verdict::Repeat => {
+            DuplicateCheck::Duplicate => {
                 confirms.duplicate(down.d, mark);
                 self.counts.filtered_repeats += 1;
                 self.confirm(client);
             }
-            Verdict::Not(why) => {
+            DuplicateCheck::Not(why) => {
                 confirms.unwritten(down.d, why);
                 self.counts.gaps += 1;
                 if why == Unwritten::NoRoom {

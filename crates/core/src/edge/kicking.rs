@@ -1,10 +1,10 @@
 //! Clients that an operator puts out, here or anywhere in the mesh.
 
 use signaling_protocol::{ClientId, CloseCode};
-use signaling_wire::trunk::{Gone, ToNode};
+use signaling_wire::trunk::{DetachReason, ToNode};
 
 use super::session::{Session, Socket};
-use super::{EdgeCore, Effect, Proven};
+use super::{EdgeCore, Effect, VerifiedToken};
 
 /// A client is put out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl EdgeCore {
         let clients: Vec<_> =
             self.sessions.iter().filter(|(_, session)| of_client(session)).map(|(key, _)| key).collect();
         for &client in &clients {
-            self.end(client, CloseCode::KICKED, "an operator has closed your session", Gone::Left);
+            self.end(client, CloseCode::KICKED, "an operator has closed your session", DetachReason::Left);
         }
         !clients.is_empty()
     }
@@ -46,7 +46,7 @@ impl EdgeCore {
 
     /// Whether the client was put out after it was given what it shows.
     #[must_use]
-    pub fn is_kicked(&self, client_id: &ClientId, proven: &Proven) -> bool {
+    pub fn is_kicked(&self, client_id: &ClientId, proven: &VerifiedToken) -> bool {
         self.kicks.bars(client_id, proven.issued)
     }
 

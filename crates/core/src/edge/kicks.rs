@@ -9,13 +9,13 @@ const CLOCKS_DIFFER_S: u64 = 60;
 
 /// When each client was put out, in seconds since 1970. Edges judge tokens by it; nodes keep it for edges that did not hear of it.
 #[derive(Debug, Default)]
-pub struct Kicks {
+pub struct KickList {
     at_by_client: HashMap<ClientId, u64>,
     by_age: BTreeSet<(u64, ClientId)>,
     forgotten: u64,
 }
 
-impl Kicks {
+impl KickList {
     /// Most clients that are remembered. Past that the one that was put out longest ago is forgotten.
     pub const MOST: usize = 10_000;
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn only_what_was_given_after_the_latest_kick_is_good() {
-        let mut kicks = Kicks::default();
+        let mut kicks = KickList::default();
         assert!(kicks.add(&id("mallory"), 900));
         assert!(kicks.add(&id("mallory"), 1_000));
         assert!(!kicks.add(&id("mallory"), 950), "no news");
@@ -102,15 +102,15 @@ mod tests {
 
     #[test]
     fn however_many_are_put_out_only_the_latest_are_remembered() {
-        let mut kicks = Kicks::default();
-        for n in 0..=Kicks::MOST {
+        let mut kicks = KickList::default();
+        for n in 0..=KickList::MOST {
             assert!(kicks.add(&id(&format!("c{n}")), 1 + n as u64));
         }
-        assert_eq!((kicks.len(), kicks.forgotten()), (Kicks::MOST, 1));
+        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MOST, 1));
         assert!(!kicks.bars(&id("c0"), 0) && kicks.bars(&id("c1"), 0));
         assert!(!kicks.add(&id("c0"), 1), "older than all that there is room for");
-        assert_eq!((kicks.len(), kicks.forgotten()), (Kicks::MOST, 1), "it was never remembered again");
+        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MOST, 1), "it was never remembered again");
         assert!(kicks.add(&id("c1"), 1_000_000), "one that is known takes no further place");
-        assert_eq!((kicks.len(), kicks.forgotten()), (Kicks::MOST, 1));
+        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MOST, 1));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Pure: no socket, clock or task. Whatever happens comes in as a method with the time; what is to be done comes out
 //! as bytes for links ([`EdgeCore::take_batch`]), bytes for clients ([`EdgeCore::output`]) and [`Effect`]s. The
-//! way of a message up: [`EdgeCore::client_text`] keeps it in the session's [`Store`] and writes an `Up`; its
-//! `Fates` end its custody. Down: [`EdgeCore::link_frames`] asks the session's [`Filter`], queues the text, and
+//! way of a message up: [`EdgeCore::client_text`] keeps it in the session's [`RetransmitBuffer`] and writes an `Up`; its
+//! `Fates` end its custody. Down: [`EdgeCore::link_frames`] asks the session's [`Deduplicator`], queues the text, and
 //! once [`EdgeCore::wrote`] says that the socket took it, or a reliable client has said `received`, a `Confirm` rides
 //! along with the next batch.
 
@@ -46,17 +46,17 @@ use self::output::Pool;
 use self::session::{Session, Socket};
 use crate::rate_class::RateClass;
 
-pub use self::bucket::{Bucket, Rate, whole_ms};
+pub use self::bucket::{Rate, TokenBucket, whole_ms};
 pub use self::delays::LatencyHistogram;
-pub use self::filter::{Filter, FilterBounds, FilterLimits, Verdict};
+pub use self::filter::{Deduplicator, DuplicateCheck, FilterBounds, FilterLimits};
 pub use self::inputs::FromNode;
 pub use self::kicking::Kick;
-pub use self::kicks::Kicks;
+pub use self::kicks::KickList;
 pub use self::memory::{MemoryLimits, SENDER_BYTES};
 pub use self::pace::PaceLimits;
-pub use self::proven::{Proven, ShownToken};
+pub use self::proven::{PresentedToken, VerifiedToken};
 pub use self::session::{ConnectRequest, Newcomer};
-pub use self::store::{Store, StoreLimits};
+pub use self::store::{RetransmitBuffer, StoreLimits};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 
 new_key_type! {
@@ -156,7 +156,7 @@ pub enum Effect {
     /// Read the socket again.
     Read(ClientKey),
     /// The client shows a new token: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`] answers.
-    Verify(ClientKey, ShownToken),
+    Verify(ClientKey, PresentedToken),
     /// A node says that a client is put out: [`EdgeCore::kick`] does so.
     Kick(Kick),
 }
@@ -227,7 +227,7 @@ pub struct EdgeCore {
     counts: Counts,
     figures: Figures,
     delays: LatencyHistogram,
-    kicks: Kicks,
+    kicks: KickList,
 }
 
 impl EdgeCore {
@@ -245,7 +245,7 @@ impl EdgeCore {
             counts: Counts::default(),
             figures: Figures::default(),
             delays: LatencyHistogram::default(),
-            kicks: Kicks::default(),
+            kicks: KickList::default(),
         }
     }
 
@@ -256,11 +256,11 @@ impl EdgeCore {
 
     /// Whether the link has something that must not wait, or at least something to confirm.
     #[must_use]
-    pub fn wants(&self, link: LinkKey) -> Wants {
+    pub fn wants(&self, link: LinkKey) -> FlushUrgency {
         match self.links.get(link) {
-            Some(link) if !link.out.is_empty() => Wants::Now,
-            Some(link) if !link.to_confirm.is_empty() || !link.lazy.is_empty() => Wants::Soon,
-            _ => Wants::Nothing,
+            Some(link) if !link.out.is_empty() => FlushUrgency::Immediate,
+            Some(link) if !link.to_confirm.is_empty() || !link.lazy.is_empty() => FlushUrgency::Delayed,
+            _ => FlushUrgency::Idle,
         }
     }
 
@@ -377,13 +377,13 @@ impl EdgeCore {
 
 /// How urgently a link wants its batch taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wants {
+pub enum FlushUrgency {
     /// It has nothing.
-    Nothing,
+    Idle,
     /// Confirms alone: they wait for company, 2 ms at most.
-    Soon,
+    Delayed,
     /// Messages.
-    Now,
+    Immediate,
 }
 
 /// Bytes on a link that are no frames of the protocol: the link must be closed.

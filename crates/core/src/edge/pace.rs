@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::bucket::{Bucket, Rate};
+use super::bucket::{Rate, TokenBucket};
 
 /// What a client may send. None: any amount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Exceeded {
 
 /// Whether a message may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pacing {
+pub(super) enum RateDecision {
     Pass,
     /// Not now, but after this time.
     Wait(Exceeded, Duration),
@@ -42,10 +42,10 @@ pub(super) enum Pacing {
 
 /// How much one client has sent lately.
 #[derive(Debug)]
-pub(super) struct Pace {
-    messages: Bucket,
-    bytes: Bucket,
-    pings: Bucket,
+pub(super) struct ClientRateLimiter {
+    messages: TokenBucket,
+    bytes: TokenBucket,
+    pings: TokenBucket,
     refused: Option<Box<Refused>>,
 }
 
@@ -58,16 +58,17 @@ struct Refused {
     ignored: Option<(Instant, Instant)>,
 }
 
-impl Pace {
+impl ClientRateLimiter {
     pub(super) fn new(now: Instant) -> Self {
-        let full = Bucket::full(now);
+        let full = TokenBucket::full(now);
         Self { messages: full, bytes: full, pings: full, refused: None }
     }
 
     /// A message of so many bytes has come.
-    pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> Pacing {
+    pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> RateDecision {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES);
-        let wait = |bucket: &Bucket, rate: Option<Rate>, amount| rate.and_then(|rate| bucket.wait(now, rate, amount));
+        let wait =
+            |bucket: &TokenBucket, rate: Option<Rate>, amount| rate.and_then(|rate| bucket.wait(now, rate, amount));
         let exceeded = match wait(&self.messages, limits.messages, 1) {
             Some(wait) => Some((Exceeded::Messages, wait)),
             None => wait(&self.bytes, limits.bytes, bytes).map(|wait| (Exceeded::Bytes, wait)),
@@ -82,7 +83,7 @@ impl Pace {
         if let Some(rate) = limits.bytes {
             self.bytes.pay(now, rate, bytes);
         }
-        Pacing::Pass
+        RateDecision::Pass
     }
 
     /// A ping has come. Says whether it may be answered; the socket is to be closed if not.
@@ -90,19 +91,23 @@ impl Pace {
         limits.pings.is_none_or(|rate| self.pings.take(now, rate, 1))
     }
 
-    fn refuse(&mut self, now: Instant, limit: Exceeded, wait: Duration) -> Pacing {
+    fn refuse(&mut self, now: Instant, limit: Exceeded, wait: Duration) -> RateDecision {
         let refused = self.refused.get_or_insert_with(|| Box::new(Refused { until: now, ignored: None }));
         let ignores = now < refused.until;
         refused.until = now + wait;
         if !ignores {
-            return Pacing::Wait(limit, wait);
+            return RateDecision::Wait(limit, wait);
         }
         let (first, last) = refused.ignored.get_or_insert((now, now));
         if now.saturating_duration_since(*last) > RELENTS {
             *first = now;
         }
         *last = now;
-        if now.saturating_duration_since(*first) >= ABUSE { Pacing::Abuse } else { Pacing::Wait(limit, wait) }
+        if now.saturating_duration_since(*first) >= ABUSE {
+            RateDecision::Abuse
+        } else {
+            RateDecision::Wait(limit, wait)
+        }
     }
 }
 
@@ -116,9 +121,9 @@ mod tests {
     /// How many messages pass that come evenly for so long.
     fn passed(limits: &PaceLimits, per_second: u64, seconds: u64, bytes: usize) -> u64 {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
+        let mut pace = ClientRateLimiter::new(start);
         let came = (0..per_second * seconds).map(|n| start + Duration::from_nanos(n * 1_000_000_000 / per_second));
-        came.filter(|&now| pace.message(limits, now, bytes) == Pacing::Pass).count() as u64
+        came.filter(|&now| pace.message(limits, now, bytes) == RateDecision::Pass).count() as u64
     }
 
     #[test]
@@ -149,40 +154,40 @@ mod tests {
         let start = Instant::now();
         let bytes = Some(Rate { per_second: 1_000, burst: 1_000 });
         let limits = PaceLimits { bytes, ..PaceLimits::default() };
-        let mut pace = Pace::new(start);
-        assert_eq!(pace.message(&limits, start, 5_000 - 64), Pacing::Pass);
+        let mut pace = ClientRateLimiter::new(start);
+        assert_eq!(pace.message(&limits, start, 5_000 - 64), RateDecision::Pass);
         let wait = Duration::from_millis(4_000 + 74);
-        assert_eq!(pace.message(&limits, start, 10), Pacing::Wait(Exceeded::Bytes, wait));
-        assert_eq!(pace.message(&limits, start + wait, 10), Pacing::Pass);
+        assert_eq!(pace.message(&limits, start, 10), RateDecision::Wait(Exceeded::Bytes, wait));
+        assert_eq!(pace.message(&limits, start + wait, 10), RateDecision::Pass);
     }
 
     #[test]
     fn who_waits_as_told_passes_and_a_refused_message_costs_nothing() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
-        (0..10).for_each(|_| assert_eq!(pace.message(&MESSAGES, start, 1), Pacing::Pass));
+        let mut pace = ClientRateLimiter::new(start);
+        (0..10).for_each(|_| assert_eq!(pace.message(&MESSAGES, start, 1), RateDecision::Pass));
         for _ in 0..100 {
             let wait = Duration::from_millis(100);
-            assert_eq!(pace.message(&MESSAGES, start, 1), Pacing::Wait(Exceeded::Messages, wait));
+            assert_eq!(pace.message(&MESSAGES, start, 1), RateDecision::Wait(Exceeded::Messages, wait));
         }
-        assert_eq!(pace.message(&MESSAGES, start + Duration::from_millis(100), 1), Pacing::Pass);
+        assert_eq!(pace.message(&MESSAGES, start + Duration::from_millis(100), 1), RateDecision::Pass);
     }
 
     #[test]
     fn who_goes_on_for_five_seconds_abuses_and_who_pauses_starts_anew() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut pace = Pace::new(start);
+        let mut pace = ClientRateLimiter::new(start);
         let mut first_abuse = |pause: u64| {
             (0..2_000_u64)
                 .map(|n| n * 5 + n / 400 * pause)
-                .find(|&ms| matches!(pace.message(&MESSAGES, at(ms), 1), Pacing::Abuse))
+                .find(|&ms| matches!(pace.message(&MESSAGES, at(ms), 1), RateDecision::Abuse))
         };
         assert_eq!(first_abuse(1_500), None, "a pause of more than a second after each two");
         let start = at(100_000);
-        let mut pace = Pace::new(start);
+        let mut pace = ClientRateLimiter::new(start);
         let abuse = (0..10_000)
-            .find(|&ms| matches!(pace.message(&MESSAGES, start + Duration::from_millis(ms), 1), Pacing::Abuse));
+            .find(|&ms| matches!(pace.message(&MESSAGES, start + Duration::from_millis(ms), 1), RateDecision::Abuse));
         assert_eq!(abuse, Some(5_011));
     }
 
@@ -190,7 +195,7 @@ mod tests {
     fn pings_have_a_rate_too() {
         let start = Instant::now();
         let limits = PaceLimits { pings: Some(TEN), ..PaceLimits::default() };
-        let mut pace = Pace::new(start);
+        let mut pace = ClientRateLimiter::new(start);
         (0..10).for_each(|_| assert!(pace.ping(&limits, start)));
         assert!(!pace.ping(&limits, start));
         assert!(pace.ping(&limits, start + Duration::from_millis(100)));

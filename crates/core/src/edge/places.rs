@@ -56,7 +56,7 @@ impl EdgeCore {
             slot,
             session: session.id,
             client_id: session.client_id.as_str(),
-            born: session.born,
+            accepted_at_us: session.accepted_at_us,
             reliable: session.receipts.is_some(),
             seq: session.store.last(),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
@@ -95,7 +95,7 @@ impl EdgeCore {
         session.confirm_is_listed = false;
         if session.state.is_none() {
             // The node that it asked may still let it in: that must look older than what the next one makes of it.
-            session.born += 1;
+            session.accepted_at_us += 1;
         }
         if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() && !session.unsettled {
             self.remove(client);

@@ -13,7 +13,7 @@ use crate::ws::encode;
 
 /// What a token, once it has been verified, says of its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proven {
+pub struct VerifiedToken {
     /// What nodes are told: a [`Grant`](signaling_wire::grant::Grant).
     pub grant: Box<[u8]>,
     /// When the token was made, in seconds since 1970; 0 if it does not say.
@@ -26,9 +26,9 @@ pub struct Proven {
 
 /// A token as a client sent it. Never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ShownToken(pub Box<str>);
+pub struct PresentedToken(pub Box<str>);
 
-impl fmt::Debug for ShownToken {
+impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -37,12 +37,12 @@ impl fmt::Debug for ShownToken {
 impl EdgeCore {
     /// What the client has proven, where tokens are asked for.
     #[must_use]
-    pub fn proven(&self, client: ClientKey) -> Option<&Proven> {
+    pub fn proven(&self, client: ClientKey) -> Option<&VerifiedToken> {
         self.sessions.get(client)?.proven.as_deref()
     }
 
     /// The token of an [`Effect::Verify`](super::Effect::Verify) is good: it takes the place of the old one.
-    pub fn renewed(&mut self, client: ClientKey, proven: Proven) {
+    pub fn renewed(&mut self, client: ClientKey, proven: VerifiedToken) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if let Some((link, slot)) = session.at()
             && let Some(link) = self.links.get_mut(link)
@@ -68,7 +68,7 @@ mod tests {
     use std::time::Duration;
 
     use signaling_protocol::{ClientId, CloseCode};
-    use signaling_wire::trunk::{Attach, Gone, ToEdge};
+    use signaling_wire::trunk::{Attach, DetachReason, ToEdge};
     use signaling_wire::{RemainingTtl, SessionId};
 
     use super::super::{ConnectRequest, Effect, Kick, LinkKey, Newcomer, Settings};
@@ -84,13 +84,13 @@ mod tests {
         now: Instant,
     }
 
-    fn proven(grant: &[u8], expires: Option<Instant>) -> Proven {
-        Proven { grant: grant.into(), issued: ISSUED, expires, rate_class: None }
+    fn proven(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
+        VerifiedToken { grant: grant.into(), issued: ISSUED, expires, rate_class: None }
     }
 
     impl Stage {
         /// A client with an open socket that has proven this.
-        fn new(proven: impl FnOnce(Instant) -> Option<Proven>) -> Self {
+        fn new(proven: impl FnOnce(Instant) -> Option<VerifiedToken>) -> Self {
             let mut stage = Self::waiting(proven);
             stage.core.socket_opened(stage.now, stage.client);
             stage.effects();
@@ -98,11 +98,12 @@ mod tests {
         }
 
         /// A client that the node has let in, and that does not know it yet.
-        fn waiting(proven: impl FnOnce(Instant) -> Option<Proven>) -> Self {
+        fn waiting(proven: impl FnOnce(Instant) -> Option<VerifiedToken>) -> Self {
             let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
             let (client_id, session) = (ClientId::new("alice").unwrap(), SessionId([1; 16]));
             let request = ConnectRequest { proven: proven(now), ..ConnectRequest::default() };
-            let client = core.connect(now, Newcomer { client_id, session, born: 1, reliable: false, request });
+            let client =
+                core.connect(now, Newcomer { client_id, session, accepted_at_us: 1, reliable: false, request });
             let link = core.link_up();
             let mut stage = Self { core, link, client, now };
             stage.comes_to(link);
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(stage.said(), ["proven old"]);
         stage.says(r#"{"type":"token","token":"a.b.c"}"#);
         let asked = stage.effects();
-        assert_eq!(asked, [Effect::Verify(stage.client, ShownToken("a.b.c".into()))]);
+        assert_eq!(asked, [Effect::Verify(stage.client, PresentedToken("a.b.c".into()))]);
         assert!(!format!("{asked:?}").contains("a.b.c"));
         stage.core.renewed(stage.client, proven(b"new", Some(stage.now + 20 * SECOND)));
         assert_eq!(stage.said(), ["grant new"]);
@@ -263,7 +264,7 @@ mod tests {
         let newcomer = Newcomer {
             client_id: alice.clone(),
             session: SessionId([1; 16]),
-            born: 1,
+            accepted_at_us: 1,
             reliable: false,
             request: ConnectRequest::default(),
         };
@@ -274,7 +275,7 @@ mod tests {
         let batch = core.take_batch(link);
         let mut rest = &batch[..];
         assert!(matches!(ToNode::take(&mut rest).unwrap(), ToNode::Attach(_)));
-        assert_eq!(ToNode::take(&mut rest).unwrap(), ToNode::Detach { slot: 0, gone: Gone::Left });
+        assert_eq!(ToNode::take(&mut rest).unwrap(), ToNode::Detach { slot: 0, gone: DetachReason::Left });
         let refused = std::iter::from_fn(|| core.next_effect()).find_map(|effect| match effect {
             Effect::Refuse(_, refusal) => Some(refusal.status),
             _ => None,

@@ -14,7 +14,7 @@ const MAX_UNSAID: usize = 4096;
 
 /// A message that the client has not said `received` for.
 #[derive(Debug)]
-struct Unsaid {
+struct Unacknowledged {
     origin: Origin,
     /// The client's output must have been written up to here.
     end: u64,
@@ -27,24 +27,24 @@ pub(super) struct NotSent;
 
 /// The numbers `n` of one socket, from 1 on.
 #[derive(Debug, Default)]
-pub(super) struct Receipts {
+pub(super) struct ReceivedTracker {
     received: u64,
     /// What came after that, without a gap.
-    unsaid: VecDeque<Unsaid>,
+    unsaid: VecDeque<Unacknowledged>,
     /// When the client's last `received` brought news; `None` before the first one.
     progress: Option<Instant>,
     /// The one that was late when somebody looked last.
     late: u64,
 }
 
-impl Receipts {
+impl ReceivedTracker {
     /// Queues a message with the next number, and its name, in place of its closing brace.
     pub(super) fn write(&mut self, output: &mut Output, pool: &mut Pool, origin: Origin, payload: &[u8]) {
         let front = payload.strip_suffix(b"}").unwrap_or(payload);
         let mut tail = Vec::with_capacity(64);
         write_receipt_tail(&mut tail, self.sent() + 1, &origin.message_name());
         output.append(pool, |out| encode::text_parts(out, &[front, &tail]));
-        self.unsaid.push_back(Unsaid { origin, end: output.end(), written: None });
+        self.unsaid.push_back(Unacknowledged { origin, end: output.end(), written: None });
     }
 
     /// How many were sent.
@@ -133,8 +133,8 @@ mod tests {
     }
 
     /// Of these numbers of one sender, all written to the socket at `now`.
-    fn sent(now: Instant, numbers: &[u64]) -> Receipts {
-        let (mut receipts, mut output, mut pool) = (Receipts::default(), Output::default(), Pool::default());
+    fn sent(now: Instant, numbers: &[u64]) -> ReceivedTracker {
+        let (mut receipts, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
         numbers.iter().for_each(|number| receipts.write(&mut output, &mut pool, origin(*number), b"{}"));
         receipts.wrote(now, output.end());
         receipts
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn each_message_carries_its_number_on_the_socket_and_its_name() {
-        let (mut receipts, mut output, mut pool) = (Receipts::default(), Output::default(), Pool::default());
+        let (mut receipts, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
         receipts.write(&mut output, &mut pool, origin(10), br#"{"type":"signal"}"#);
         let text = br#"{"type":"signal","n":1,"m":"AQEBAQEBAQEBAQEBAQEBAQ-a"}"#;
         assert_eq!(output.pending().split_at(2), (&[0x81, text.len() as u8][..], &text[..]));
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_clients_time_does_not_run_before_its_socket_took_the_message() {
         let now = Instant::now();
-        let (mut receipts, mut output, mut pool) = (Receipts::default(), Output::default(), Pool::default());
+        let (mut receipts, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
         receipts.write(&mut output, &mut pool, origin(1), b"{}");
         receipts.wrote(now, output.end() - 1);
         assert!((0..2).all(|_| !receipts.is_late(now + 2 * LIMIT, LIMIT, LONGEST)));

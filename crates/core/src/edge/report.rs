@@ -20,8 +20,8 @@ impl EdgeCore {
 fn report(session: &Session) -> EdgeSession {
     EdgeSession {
         session: session.id.to_string(),
-        generation: session.born,
-        since_ms: session.born / 1_000,
+        generation: session.accepted_at_us,
+        since_ms: session.accepted_at_us / 1_000,
         reliable: session.receipts.is_some(),
         socket: match session.socket {
             Socket::Waiting | Socket::Accepted => SocketState::Waiting,

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_rendezvous::KeyHash;
-use signaling_wire::trunk::{Gone, Request, Slot};
+use signaling_wire::trunk::{DetachReason, Request, Slot};
 use signaling_wire::{Origin, SessionId};
 
 use super::confirms::Confirms;
-use super::filter::Filter;
+use super::filter::Deduplicator;
 use super::output::Output;
-use super::pace::Pace;
-use super::proven::Proven;
-use super::receipts::Receipts;
-use super::store::Store;
+use super::pace::ClientRateLimiter;
+use super::proven::VerifiedToken;
+use super::receipts::ReceivedTracker;
+use super::store::RetransmitBuffer;
 use super::{LinkKey, Settings};
 
 /// The request that opened a client's socket.
@@ -27,7 +27,7 @@ pub struct ConnectRequest {
     /// `Origin` header of a browser.
     pub origin: Option<String>,
     /// What its token has proven, where tokens are asked for. The token itself goes no further.
-    pub proven: Option<Proven>,
+    pub proven: Option<VerifiedToken>,
     /// Resume token.
     pub resume: Option<String>,
     /// The client's address.
@@ -68,7 +68,7 @@ pub struct Newcomer {
     /// A session id drawn for it.
     pub session: SessionId,
     /// The edge's clock, microseconds since 1970.
-    pub born: u64,
+    pub accepted_at_us: u64,
     /// Whether it takes part in custody.
     pub reliable: bool,
     /// What it asked with.
@@ -105,7 +105,7 @@ pub(super) enum Socket {
     /// Open; `paused` while the store is full.
     Open { paused: bool },
     /// Closed; the session stays until its store is empty.
-    Closed(Gone),
+    Closed(DetachReason),
 }
 
 #[derive(Debug)]
@@ -113,22 +113,22 @@ pub(super) struct Session {
     pub(super) client_id: ClientId,
     pub(super) key: KeyHash,
     pub(super) id: SessionId,
-    pub(super) born: u64,
+    pub(super) accepted_at_us: u64,
     /// What the client has said `received` for; none for plain clients.
-    pub(super) receipts: Option<Box<Receipts>>,
+    pub(super) receipts: Option<Box<ReceivedTracker>>,
     /// Dropped once a node has admitted the client: what follows needs only `state`.
     pub(super) request: Option<Box<ConnectRequest>>,
     pub(super) state: Option<Box<[u8]>>,
     /// What the client's latest token has proven; none where tokens are not asked for.
-    pub(super) proven: Option<Box<Proven>>,
+    pub(super) proven: Option<Box<VerifiedToken>>,
     pub(super) hold: Duration,
     pub(super) place: Place,
     /// Where messages of former places end in the output that it has not taken.
     pub(super) queued_elsewhere: Vec<u64>,
     pub(super) socket: Socket,
-    pub(super) store: Store,
-    pub(super) filter: Filter,
-    pub(super) pace: Pace,
+    pub(super) store: RetransmitBuffer,
+    pub(super) filter: Deduplicator,
+    pub(super) pace: ClientRateLimiter,
     pub(super) output: Output,
     pub(super) output_is_listed: bool,
     pub(super) confirm_is_listed: bool,
@@ -142,7 +142,7 @@ pub(super) struct Session {
     /// The socket has ended between two nodes: the next one must hear of it, so that the client can come back.
     pub(super) unsettled: bool,
     /// What ends the socket as soon as it is open.
-    pub(super) last_words: Option<(CloseCode, Box<str>, Gone)>,
+    pub(super) last_words: Option<(CloseCode, Box<str>, DetachReason)>,
 }
 
 impl Session {
@@ -152,7 +152,7 @@ impl Session {
             key: KeyHash::of(newcomer.client_id.as_str()),
             client_id: newcomer.client_id,
             id: newcomer.session,
-            born: newcomer.born,
+            accepted_at_us: newcomer.accepted_at_us,
             receipts: newcomer.reliable.then(Box::default),
             request: Some(Box::new(newcomer.request)),
             state: None,
@@ -160,9 +160,9 @@ impl Session {
             place: Place::Nowhere,
             queued_elsewhere: Vec::new(),
             socket: Socket::Waiting,
-            store: Store::default(),
-            filter: Filter::default(),
-            pace: Pace::new(now),
+            store: RetransmitBuffer::default(),
+            filter: Deduplicator::default(),
+            pace: ClientRateLimiter::new(now),
             output: Output::default(),
             output_is_listed: false,
             confirm_is_listed: false,

@@ -34,13 +34,13 @@ pub struct Kept {
 
 /// The frames of one session that have no fate yet, by number.
 #[derive(Debug, Default)]
-pub struct Store {
+pub struct RetransmitBuffer {
     kept: VecDeque<(u64, Kept)>,
     bytes: usize,
     last: u64,
 }
 
-impl Store {
+impl RetransmitBuffer {
     /// A store whose first frame will have the number `last + 1`.
     #[must_use]
     pub fn starting_after(last: u64) -> Self {
@@ -122,8 +122,8 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn filled(count: usize) -> Store {
-        let mut store = Store::default();
+    fn filled(count: usize) -> RetransmitBuffer {
+        let mut store = RetransmitBuffer::default();
         let now = Instant::now();
         (0..count).for_each(|_| {
             store.push(b"four", now);

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::grant::Grant;
-use signaling_wire::trunk::{Attach, Gone, Slot, ToEdge};
+use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
 use signaling_wire::{RemainingTtl, SessionId, resume};
 
 use super::linger::Lingering;
-use super::session::{Arrival, Session};
+use super::session::{AttachInfo, Session};
 use super::takeover::{REPLACED_BY_NEWER, owed_by};
 use super::{NodeCore, Rules, SessionKey, TrunkKey};
 
@@ -43,7 +43,7 @@ const BAD_ID: Rejection =
 impl NodeCore {
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
-        let arrival = Arrival::new(attach, client_id, grant.map(Rc::new));
+        let arrival = AttachInfo::new(attach, client_id, grant.map(Rc::new));
         if arrival.gone {
             return self.settle(now, trunk, &arrival, attach.gone);
         }
@@ -56,16 +56,16 @@ impl NodeCore {
                 _ => self.arrive(now, trunk, arrival, proven, lingering),
             };
         };
-        let (id, born) = (holder.id, holder.born);
+        let (id, accepted_at_us) = (holder.id, holder.accepted_at_us);
         // Equal: a stopped node has taken an Attach that its edge has given up since. The one that comes is alive.
-        let outlived = born > arrival.born;
+        let outlived = accepted_at_us > arrival.accepted_at_us;
         if arrival.newcomer && proven == Some(id) {
             self.resume(now, trunk, arrival, key);
         } else if arrival.newcomer && id != arrival.session {
             self.challenge(now, key, trunk, arrival);
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
-        } else if (id, born) == (arrival.session, arrival.born) {
+        } else if (id, accepted_at_us) == (arrival.session, arrival.accepted_at_us) {
             // The same socket: its edge knows what it wrote.
             self.leave(now, key);
             self.admit(now, trunk, &arrival, None, false);
@@ -83,7 +83,7 @@ impl NodeCore {
     }
 
     /// The newcomer goes on with the holder's session.
-    pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: Arrival, holder: SessionKey) {
+    pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, holder: SessionKey) {
         let Some((id, seq)) = self.sessions.get(holder).map(|holder| (holder.id, holder.seq)) else { return };
         self.counts.resumed += 1;
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
@@ -95,7 +95,7 @@ impl NodeCore {
         &mut self,
         now: Instant,
         trunk: TrunkKey,
-        arrival: Arrival,
+        arrival: AttachInfo,
         proven: Option<SessionId>,
         lingering: Option<Lingering>,
     ) {
@@ -104,7 +104,7 @@ impl NodeCore {
             self.counts.resumed += 1;
             let arrival = resumed(arrival, known.session, known.seq(), &self.settings.rules);
             self.admit(now, trunk, &arrival, None, true);
-        } else if !arrival.newcomer && known.born > arrival.born {
+        } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
             self.lingering.insert(arrival.client_id, known);
             self.reject(trunk, arrival.slot, &REPLACED);
         } else {
@@ -140,17 +140,17 @@ impl NodeCore {
     }
 
     /// Serves a session whose socket is closed already until its frames have their fates.
-    fn settle(&mut self, now: Instant, trunk_key: TrunkKey, arrival: &Arrival, gone: Option<Gone>) {
+    fn settle(&mut self, now: Instant, trunk_key: TrunkKey, arrival: &AttachInfo, gone: Option<DetachReason>) {
         let Some(trunk) = self.trunks.get_mut(trunk_key) else { return };
         let session = self.sessions.insert(Session::new(trunk_key, arrival));
         trunk.session_by_slot.insert(arrival.slot, session);
-        if gone != Some(Gone::Left) {
+        if gone != Some(DetachReason::Left) {
             self.guest_arrives(now, arrival);
         }
         self.say_attached(session, false, &[]);
-        if gone != Some(Gone::Left) {
-            let Arrival { session, born, seq, .. } = *arrival;
-            self.lingering_comes(now, &arrival.client_id, (session, born, seq), self.settings.resume);
+        if gone != Some(DetachReason::Left) {
+            let AttachInfo { session, accepted_at_us, seq, .. } = *arrival;
+            self.lingering_comes(now, &arrival.client_id, (session, accepted_at_us, seq), self.settings.resume);
         }
     }
 
@@ -159,7 +159,7 @@ impl NodeCore {
         &mut self,
         now: Instant,
         trunk_key: TrunkKey,
-        arrival: &Arrival,
+        arrival: &AttachInfo,
         former: Option<SessionKey>,
         resumed: bool,
     ) {
@@ -192,7 +192,7 @@ impl NodeCore {
         }
     }
 
-    fn welcome(&self, now: Instant, arrival: &Arrival, resumed: bool) -> Vec<u8> {
+    fn welcome(&self, now: Instant, arrival: &AttachInfo, resumed: bool) -> Vec<u8> {
         let wall = self.wall(now);
         let expiry = wall + TOKEN_LIFE;
         let ice_servers = self.ice.for_client(&arrival.client_id, wall);
@@ -217,7 +217,7 @@ impl NodeCore {
         ServerMessage::Moved { node: self.settings.id.as_str() }.to_json()
     }
 
-    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), gone: Gone) {
+    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), gone: DetachReason) {
         let Some(key) = self.session_at(at) else {
             drop(self.withdraw(at));
             self.expected_no_more(at);
@@ -231,8 +231,8 @@ impl NodeCore {
     }
 
     /// The session's socket is gone: it lingers, unless its client has said goodbye.
-    pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: Gone) {
-        if gone == Gone::Left {
+    pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: DetachReason) {
+        if gone == DetachReason::Left {
             self.guest_leaves(key);
         } else {
             self.linger(now, key);
@@ -316,7 +316,7 @@ impl NodeCore {
 }
 
 /// The arrival of a client that goes on with an earlier session.
-fn resumed(arrival: Arrival, session: SessionId, seq: u64, rules: &Rules) -> Arrival {
-    let seq = Lingering::goes_on_after(seq, arrival.born, rules);
-    Arrival { session, seq, resumed: true, ..arrival }
+fn resumed(arrival: AttachInfo, session: SessionId, seq: u64, rules: &Rules) -> AttachInfo {
+    let seq = Lingering::goes_on_after(seq, arrival.accepted_at_us, rules);
+    AttachInfo { session, seq, resumed: true, ..arrival }
 }

@@ -9,11 +9,11 @@ use signaling_rooms::Stamp;
 use signaling_wire::forward::{self, Envelope, Item, Recipient};
 use signaling_wire::{DecodeError, Incarnation};
 
-use super::hold::{Back, Parcel};
-use super::lane::Returning;
-use super::life::Life;
+use super::hold::{InboundMessage, ReturnPath};
+use super::lane::QueuedOutcome;
+use super::life::Deadline;
 use super::outbox::Destination;
-use super::peer::{Novelty, Sender};
+use super::peer::{BatchStatus, Sender};
 use super::rooms::change;
 use super::{NodeCore, PeerKey};
 
@@ -26,9 +26,9 @@ impl NodeCore {
         let header = forward::open(&mut bytes)?;
         let sender = NodeId::new(header.sender).map_err(|error| DecodeError::new(error.to_string()))?;
         match self.received.novelty(&sender, &header) {
-            Novelty::Retry(answer) => return Ok(answer),
-            Novelty::Stale => return Ok(self.answer(None).0),
-            Novelty::New => {}
+            BatchStatus::Retry(answer) => return Ok(answer),
+            BatchStatus::Stale => return Ok(self.answer(None).0),
+            BatchStatus::New => {}
         }
         let peer = self.peer_of(now, &sender);
         self.met(now, peer, header.incarnation);
@@ -46,31 +46,31 @@ impl NodeCore {
             Item::Copies { envelope, others } => {
                 let payload = Rc::from(envelope.payload);
                 self.envelope(now, sender, envelope, &payload);
-                for &Recipient { to, prev, ticket } in others {
-                    self.envelope(now, sender, &Envelope { to, prev, ticket, ..envelope.clone() }, &payload);
+                for &Recipient { to, prev, queue_id } in others {
+                    self.envelope(now, sender, &Envelope { to, prev, queue_id, ..envelope.clone() }, &payload);
                 }
             }
-            Item::Fate { .. } | Item::Held { .. } => self.returning(now, item),
-            Item::Forget { to, ticket } => self.holds.forget(to, *ticket),
-            Item::Located { client_id, session, born, here } => {
+            Item::Outcome { .. } | Item::Held { .. } => self.returning(now, item),
+            Item::Forget { to, queue_id } => self.holds.forget(to, *queue_id),
+            Item::Located { client_id, session, accepted_at_us, here } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.located(now, peer, client, (*session, *born), *here);
+                    self.located(now, peer, client, (*session, *accepted_at_us), *here);
                 }
             }
-            Item::Wanted { client_id, session, born } => {
+            Item::RequestSession { client_id, session, accepted_at_us } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.hand_over_wanted(now, peer, &client, (*session, *born));
+                    self.hand_over_wanted(now, peer, &client, (*session, *accepted_at_us));
                 }
             }
-            Item::Lingering { client_id, session, born, seq, left } => {
+            Item::Lingering { client_id, session, accepted_at_us, seq, left } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
-                    self.lingering_comes(now, &client, (*session, *born, *seq), left.as_duration());
+                    self.lingering_comes(now, &client, (*session, *accepted_at_us, *seq), left.as_duration());
                 }
             }
-            Item::Seats { client_id, session, born, seats } => {
+            Item::Seats { client_id, session, accepted_at_us, seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.lingering_seats_come(now, &client, (*session, *born), seats);
+                    self.lingering_seats_come(now, &client, (*session, *accepted_at_us), seats);
                 }
             }
             Item::RoomChanged { room, incarnation, version, changes, line_moved } => {
@@ -127,7 +127,7 @@ impl NodeCore {
         }
     }
 
-    fn answer(&mut self, to: Option<PeerKey>) -> (Vec<u8>, Vec<Returning>) {
+    fn answer(&mut self, to: Option<PeerKey>) -> (Vec<u8>, Vec<QueuedOutcome>) {
         let Self { settings, view, peers, .. } = self;
         let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
         let mut answer = Vec::with_capacity(64);
@@ -138,15 +138,15 @@ impl NodeCore {
     }
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>, payload: &Rc<[u8]>) {
-        let Envelope { to, origin, prev, left, waits, repeat, ticket, ref via, .. } = *envelope;
+        let Envelope { to, origin, prev, left, waits, repeat, queue_id, ref via, .. } = *envelope;
         let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect() else {
             self.counts.dropped += 1;
             return;
         };
-        let life = Life { expires: now + left.as_duration(), waits };
-        let back = Back::Through { node: sender.clone(), via };
+        let life = Deadline { expires: now + left.as_duration(), waits };
+        let back = ReturnPath::Through { node: sender.clone(), via };
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
-        let parcel = Parcel { origin, to: key, prev, life, repeat, shared: false, ticket, back, payload };
+        let parcel = InboundMessage { origin, to: key, prev, life, repeat, shared: false, queue_id, back, payload };
         if repeat && let Some(fate) = self.fate_on_its_way((origin, key)) {
             return self.fate_of(now, &parcel, fate);
         }

@@ -8,7 +8,7 @@ use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::Slot;
 
-use super::session::Arrival;
+use super::session::AttachInfo;
 use super::{NodeCore, TrunkKey};
 
 /// How long such a newcomer waits: many times what a batch takes. Then its session is taken for lost.
@@ -16,22 +16,23 @@ const WAIT: Duration = Duration::from_millis(500);
 
 /// A newcomer whose session may come.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct PendingResume {
     trunk: TrunkKey,
-    arrival: Arrival,
+    arrival: AttachInfo,
     session: SessionId,
     until: Instant,
 }
 
 impl NodeCore {
     /// The newcomer shows a token of a session that is not here. A later newcomer takes the place of an earlier one.
-    pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: Arrival, session: SessionId) {
+    pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, session: SessionId) {
         let client = arrival.client_id.clone();
-        let wanted = Item::Wanted { client_id: client.as_str(), session, born: arrival.born };
+        let wanted =
+            Item::RequestSession { client_id: client.as_str(), session, accepted_at_us: arrival.accepted_at_us };
         for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
             self.counts.dropped += u64::from(!peer.lane(arrival.key.get()).note(&wanted));
         }
-        let expected = Expected { trunk, arrival, session, until: now + WAIT };
+        let expected = PendingResume { trunk, arrival, session, until: now + WAIT };
         if let Some(earlier) = self.expected.insert(client, expected) {
             self.reject(earlier.trunk, earlier.arrival.slot, &super::attach::IN_USE);
         }
@@ -39,7 +40,7 @@ impl NodeCore {
 
     /// A session has come: who waits for it goes on with it. Says whether somebody did.
     pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) -> bool {
-        let Some(Expected { trunk, arrival, session, .. }) = self.expected.remove(client) else { return false };
+        let Some(PendingResume { trunk, arrival, session, .. }) = self.expected.remove(client) else { return false };
         let lingering = self.lingering.remove(client);
         self.arrive(now, trunk, arrival, Some(session), lingering);
         true
@@ -72,7 +73,7 @@ impl NodeCore {
             .collect();
         over.sort_unstable();
         for client in over {
-            let Some(Expected { trunk, arrival, session, .. }) = self.expected.remove(&client) else { continue };
+            let Some(PendingResume { trunk, arrival, session, .. }) = self.expected.remove(&client) else { continue };
             match self.holder(&client).map(|(key, holder)| (key, holder.id)) {
                 Some((key, id)) if id == session => self.resume(now, trunk, arrival, key),
                 Some((key, _)) => self.challenge(now, key, trunk, arrival),

@@ -6,12 +6,12 @@ use signaling_protocol::NodeId;
 use signaling_protocol::server::write_ack;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::Origin;
-use signaling_wire::forward::{EnvelopeFate, Item, Ticket};
-use signaling_wire::trunk::{Fate, Slot, ToEdge, Unwritten};
+use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
+use signaling_wire::trunk::{DeliveryOutcome, Slot, ToEdge, Unwritten};
 
-use super::hold::{Back, Parcel};
-use super::lane::Returning;
-use super::outbox::Sent;
+use super::hold::{InboundMessage, ReturnPath};
+use super::lane::QueuedOutcome;
+use super::outbox::OutboundMessage;
 use super::session::FateRun;
 use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 
@@ -21,9 +21,9 @@ impl NodeCore {
         let Some(key) = self.session_at(at) else { return };
         while let Some((d, parcel)) = self.sessions.get_mut(key).and_then(|session| session.confirmed(up_to)) {
             let fate = match exceptions.iter().find(|(exception, _)| *exception == d) {
-                None => EnvelopeFate::Written,
-                Some((_, Unwritten::Passed)) => EnvelopeFate::Passed,
-                Some((_, Unwritten::Gap)) => EnvelopeFate::Again,
+                None => EnvelopeOutcome::Written,
+                Some((_, Unwritten::Skipped)) => EnvelopeOutcome::Skipped,
+                Some((_, Unwritten::Gap)) => EnvelopeOutcome::Retransmit,
                 // A message without an outcome is retransmitted, which leaves the edge some time.
                 Some((_, Unwritten::NoRoom)) => continue,
             };
@@ -38,31 +38,36 @@ impl NodeCore {
     }
 
     /// Sends a parcel's fate back the way it came.
-    pub(super) fn fate_of(&mut self, now: Instant, parcel: &Parcel, fate: EnvelopeFate) {
+    pub(super) fn fate_of(&mut self, now: Instant, parcel: &InboundMessage, fate: EnvelopeOutcome) {
         match &parcel.back {
-            Back::Here => self.fate(now, parcel.ticket, parcel.origin.number, fate),
-            Back::Through { node, via } => {
-                let Parcel { origin, to, ticket, .. } = *parcel;
-                let fate =
-                    Returning { message: Some((origin, to)), ticket, number: origin.number, fate, via: via.clone() };
+            ReturnPath::Here => self.fate(now, parcel.queue_id, parcel.origin.number, fate),
+            ReturnPath::Through { node, via } => {
+                let InboundMessage { origin, to, queue_id, .. } = *parcel;
+                let fate = QueuedOutcome {
+                    message: Some((origin, to)),
+                    queue_id,
+                    number: origin.number,
+                    fate,
+                    via: via.clone(),
+                };
                 self.send_back(&node.clone(), fate);
             }
         }
     }
 
     /// What a repeat of this message is to be told, since that is on its way back already.
-    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeFate> {
+    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let lanes = self.peers.values().flat_map(|peer| &peer.lanes);
         lanes.filter_map(|lane| lane.fate_on_its_way(message)).next().or_else(|| self.received.fate_on_its_way(message))
     }
 
     /// Tells a parcel's sender that it waits here.
-    pub(super) fn say_held(&mut self, now: Instant, parcel: &Parcel) {
+    pub(super) fn say_held(&mut self, now: Instant, parcel: &InboundMessage) {
         match &parcel.back {
-            Back::Here => self.held(now, parcel.ticket),
-            Back::Through { node, via } => {
+            ReturnPath::Here => self.held(now, parcel.queue_id),
+            ReturnPath::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
-                self.say_held_to(node.as_str(), parcel.ticket, via);
+                self.say_held_to(node.as_str(), parcel.queue_id, via);
             }
         }
     }
@@ -70,16 +75,16 @@ impl NodeCore {
     /// A fate or note from another node: for a session here, or to be sent on along its way.
     pub(super) fn returning(&mut self, now: Instant, item: &Item<'_>) {
         match item {
-            Item::Fate { ticket, number, fate, via } => match via.split_last() {
-                None => self.fate(now, *ticket, *number, *fate),
+            Item::Outcome { queue_id, number, fate, via } => match via.split_last() {
+                None => self.fate(now, *queue_id, *number, *fate),
                 // The sender's node may have sent copies to others than this one sent them on to: its clock decides.
-                Some(_) if *fate == EnvelopeFate::Expired => {}
+                Some(_) if *fate == EnvelopeOutcome::Expired => {}
                 Some((next, rest)) => {
                     if self.suspects > 0
                         && fate.is_final()
-                        && let Some(to) = self.holds.recipient_of_shared(*ticket, *number)
+                        && let Some(to) = self.holds.recipient_of_shared(*queue_id, *number)
                     {
-                        self.holds.forget_one(to.as_str(), *ticket, *number);
+                        self.holds.forget_one(to.as_str(), *queue_id, *number);
                     }
                     let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
                     let (Ok(next), Ok(via)) = names else {
@@ -88,58 +93,58 @@ impl NodeCore {
                     };
                     self.send_back(
                         &next,
-                        Returning { message: None, ticket: *ticket, number: *number, fate: *fate, via },
+                        QueuedOutcome { message: None, queue_id: *queue_id, number: *number, fate: *fate, via },
                     );
                 }
             },
-            Item::Held { ticket, via } => match via.split_last() {
-                None => self.held(now, *ticket),
-                Some((next, rest)) => self.say_held_to(next, *ticket, rest.to_vec()),
+            Item::Held { queue_id, via } => match via.split_last() {
+                None => self.held(now, *queue_id),
+                Some((next, rest)) => self.say_held_to(next, *queue_id, rest.to_vec()),
             },
             _ => {}
         }
     }
 
-    fn send_back(&mut self, node: &NodeId, fate: Returning) {
+    fn send_back(&mut self, node: &NodeId, fate: QueuedOutcome) {
         let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let sent = peer.is_some_and(|peer| peer.lane(fate.ticket.0).push_fate(fate));
+        let sent = peer.is_some_and(|peer| peer.lane(fate.queue_id.0).push_fate(fate));
         self.counts.dropped += u64::from(!sent);
     }
 
-    fn say_held_to(&mut self, node: &str, ticket: Ticket, via: Vec<&str>) {
+    fn say_held_to(&mut self, node: &str, queue_id: QueueId, via: Vec<&str>) {
         let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let sent = peer.is_some_and(|peer| peer.lane(ticket.0).note(&Item::Held { ticket, via }));
+        let sent = peer.is_some_and(|peer| peer.lane(queue_id.0).note(&Item::Held { queue_id, via }));
         self.counts.dropped += u64::from(!sent);
     }
 
-    fn held(&mut self, now: Instant, ticket: Ticket) {
-        if let Some(chain) = self.chain_of(ticket).and_then(|chain| self.chains.get_mut(chain)) {
+    fn held(&mut self, now: Instant, queue_id: QueueId) {
+        if let Some(chain) = self.chain_of(queue_id).and_then(|chain| self.chains.get_mut(chain)) {
             chain.told_held(now);
         }
     }
 
     /// The fate of an envelope of this node's own.
-    fn fate(&mut self, now: Instant, ticket: Ticket, number: u64, fate: EnvelopeFate) {
-        let Some(chain_key) = self.chain_of(ticket) else { return };
+    fn fate(&mut self, now: Instant, queue_id: QueueId, number: u64, fate: EnvelopeOutcome) {
+        let Some(chain_key) = self.chain_of(queue_id) else { return };
         let Some(chain) = self.chains.get_mut(chain_key) else { return };
         let ended = match fate {
-            EnvelopeFate::Written | EnvelopeFate::Passed => chain.remove(now, number),
-            EnvelopeFate::Expired => chain.expired(now, number),
-            EnvelopeFate::Again => {
+            EnvelopeOutcome::Written | EnvelopeOutcome::Skipped => chain.remove(now, number),
+            EnvelopeOutcome::Expired => chain.expired(now, number),
+            EnvelopeOutcome::Retransmit => {
                 chain.again(now, number);
                 None
             }
         };
         if let Some(sent) = ended {
             if let Some(chain) = self.chains.get(chain_key) {
-                self.holds.forget_one(chain.to.as_str(), ticket, number);
+                self.holds.forget_one(chain.to.as_str(), queue_id, number);
             }
-            self.end(chain_key, &sent, fate == EnvelopeFate::Written);
+            self.end(chain_key, &sent, fate == EnvelopeOutcome::Written);
         }
     }
 
     /// Ends custody of one envelope: the sender's edge is told, and the chain goes with its last one.
-    pub(super) fn end(&mut self, chain_key: ChainKey, sent: &Sent, written: bool) {
+    pub(super) fn end(&mut self, chain_key: ChainKey, sent: &OutboundMessage, written: bool) {
         let Some(chain) = self.chains.get(chain_key) else { return };
         let (session, to) = (chain.session, chain.to.clone());
         if chain.is_empty() {
@@ -159,17 +164,17 @@ impl NodeCore {
                     let mut reply = std::mem::take(&mut self.scratch);
                     reply.clear();
                     write_ack(&mut reply, id);
-                    self.reply(session, sent.seq, Fate::Done, &reply);
+                    self.reply(session, sent.seq, DeliveryOutcome::Done, &reply);
                     self.scratch = reply;
                 }
-                None => self.reply(session, sent.seq, Fate::Done, &[]),
+                None => self.reply(session, sent.seq, DeliveryOutcome::Done, &[]),
             }
         }
         self.remove_if_done(session);
     }
 
     /// Tells the sender's edge the fate of one of its frames, and the client what it is told of it.
-    pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, fate: Fate, reply: &[u8]) {
+    pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let slot = session.slot;

@@ -7,10 +7,10 @@ use std::time::Instant;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::Origin;
-use signaling_wire::forward::Ticket;
+use signaling_wire::forward::QueueId;
 use slotmap::{SlotMap, new_key_type};
 
-use super::life::Life;
+use super::life::Deadline;
 
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) const OVERHEAD: usize = 160;
 
 /// The way that a fate has to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Back {
+pub(super) enum ReturnPath {
     /// The sender's node is this one.
     Here,
     /// Through `node`, and from there through `via`, the sender's own node first.
@@ -41,22 +41,22 @@ pub(super) enum Back {
 
 /// A message on its last leg: at the node where its recipient is, or should be.
 #[derive(Debug, Clone)]
-pub(super) struct Parcel {
+pub(super) struct InboundMessage {
     pub(super) origin: Origin,
     /// Who it is for.
     pub(super) to: KeyHash,
     pub(super) prev: u64,
-    pub(super) life: Life,
+    pub(super) life: Deadline,
     /// It may have been sent before.
     pub(super) repeat: bool,
     /// Other copies may be on their way to the recipient: this node does not know that it was never delivered.
     pub(super) shared: bool,
-    pub(super) ticket: Ticket,
-    pub(super) back: Back,
+    pub(super) queue_id: QueueId,
+    pub(super) back: ReturnPath,
     pub(super) payload: Rc<[u8]>,
 }
 
-impl Parcel {
+impl InboundMessage {
     fn cost(&self) -> usize {
         self.payload.len() + OVERHEAD
     }
@@ -67,7 +67,7 @@ new_key_type! { struct HoldKey; }
 #[derive(Debug)]
 struct Held {
     to: ClientId,
-    parcels: VecDeque<Parcel>,
+    parcels: VecDeque<InboundMessage>,
     bytes: usize,
     /// None of them is over before.
     over_from: Instant,
@@ -75,7 +75,7 @@ struct Held {
 
 /// All that waits, by recipient.
 #[derive(Debug)]
-pub(super) struct Holds {
+pub(super) struct HoldQueues {
     limits: HoldLimits,
     held: SlotMap<HoldKey, Held>,
     key_by_recipient: HashMap<ClientId, HoldKey>,
@@ -83,7 +83,7 @@ pub(super) struct Holds {
     refused: u64,
 }
 
-impl Holds {
+impl HoldQueues {
     pub(super) fn new(limits: HoldLimits) -> Self {
         Self { limits, held: SlotMap::with_key(), key_by_recipient: HashMap::new(), bytes: 0, refused: 0 }
     }
@@ -98,7 +98,7 @@ impl Holds {
     }
 
     /// Keeps a parcel in its order; a repeat takes the place of what it repeats. Says whether there was room.
-    pub(super) fn push(&mut self, to: &str, parcel: Parcel) -> bool {
+    pub(super) fn push(&mut self, to: &str, parcel: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
             Some(key) => *key,
             None => {
@@ -114,7 +114,7 @@ impl Holds {
         if let Some(same) = held.parcels.iter_mut().find(|same| same.origin == parcel.origin) {
             // Whoever has a message counts its life down; who was stopped meanwhile counted late.
             let expires = same.life.expires.min(parcel.life.expires);
-            *same = Parcel { life: Life { expires, ..parcel.life }, ..parcel };
+            *same = InboundMessage { life: Deadline { expires, ..parcel.life }, ..parcel };
             return true;
         }
         let cost = parcel.cost();
@@ -127,7 +127,7 @@ impl Holds {
         }
         held.bytes += cost;
         self.bytes += cost;
-        let behind = |earlier: &Parcel| {
+        let behind = |earlier: &InboundMessage| {
             earlier.origin.session == parcel.origin.session && earlier.origin.number > parcel.origin.number
         };
         let at = held.parcels.iter().position(behind).unwrap_or(held.parcels.len());
@@ -142,13 +142,13 @@ impl Holds {
     }
 
     /// Takes all that waits for one recipient.
-    pub(super) fn take(&mut self, to: &str) -> VecDeque<Parcel> {
+    pub(super) fn take(&mut self, to: &str) -> VecDeque<InboundMessage> {
         let key = self.key_by_recipient.get(to).copied();
         key.and_then(|key| self.remove(key)).map(|held| held.parcels).unwrap_or_default()
     }
 
     /// Takes what has waited longest for one recipient.
-    pub(super) fn take_first(&mut self, to: &str) -> Option<Parcel> {
+    pub(super) fn take_first(&mut self, to: &str) -> Option<InboundMessage> {
         let key = *self.key_by_recipient.get(to)?;
         let held = self.held.get_mut(key)?;
         let parcel = held.parcels.pop_front()?;
@@ -161,7 +161,7 @@ impl Holds {
     }
 
     /// Takes what has waited long enough.
-    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<Parcel> {
+    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<InboundMessage> {
         let mut expired = Vec::new();
         let mut emptied = Vec::new();
         for (key, held) in self.held.iter_mut().filter(|(_, held)| held.over_from <= now) {
@@ -169,7 +169,7 @@ impl Holds {
             while let Some(at) = held.parcels.iter().position(|parcel| parcel.life.is_over(now)) {
                 expired.extend(held.parcels.remove(at));
             }
-            let freed: usize = expired.iter().skip(before).map(Parcel::cost).sum();
+            let freed: usize = expired.iter().skip(before).map(InboundMessage::cost).sum();
             held.bytes -= freed;
             self.bytes -= freed;
             held.over_from = held.parcels.iter().map(|parcel| parcel.life.expires).min().unwrap_or(now);
@@ -190,8 +190,8 @@ impl Holds {
     }
 
     /// Takes away what waits of one queue for one recipient.
-    pub(super) fn forget(&mut self, to: &str, ticket: Ticket) {
-        self.discard(to, |parcel| parcel.ticket == ticket);
+    pub(super) fn forget(&mut self, to: &str, queue_id: QueueId) {
+        self.discard(to, |parcel| parcel.queue_id == queue_id);
     }
 
     /// Takes away older copies of a message that is over.
@@ -200,22 +200,23 @@ impl Holds {
     }
 
     /// Takes away one message whose fate has come another way.
-    pub(super) fn forget_one(&mut self, to: &str, ticket: Ticket, number: u64) {
-        self.discard(to, |parcel| parcel.ticket == ticket && parcel.origin.number == number);
+    pub(super) fn forget_one(&mut self, to: &str, queue_id: QueueId, number: u64) {
+        self.discard(to, |parcel| parcel.queue_id == queue_id && parcel.origin.number == number);
     }
 
     /// The recipient for whom a copy of this message waits here while others are under way.
-    pub(super) fn recipient_of_shared(&self, ticket: Ticket, number: u64) -> Option<ClientId> {
-        let is_it = |parcel: &Parcel| parcel.shared && parcel.ticket == ticket && parcel.origin.number == number;
+    pub(super) fn recipient_of_shared(&self, queue_id: QueueId, number: u64) -> Option<ClientId> {
+        let is_it =
+            |parcel: &InboundMessage| parcel.shared && parcel.queue_id == queue_id && parcel.origin.number == number;
         self.held.values().find(|held| held.parcels.iter().any(is_it)).map(|held| held.to.clone())
     }
 
-    fn discard(&mut self, to: &str, unwanted: impl Fn(&Parcel) -> bool) {
+    fn discard(&mut self, to: &str, unwanted: impl Fn(&InboundMessage) -> bool) {
         let Some(&key) = self.key_by_recipient.get(to) else { return };
         let Some(held) = self.held.get_mut(key) else { return };
         let before = held.bytes;
         held.parcels.retain(|parcel| !unwanted(parcel));
-        held.bytes = held.parcels.iter().map(Parcel::cost).sum();
+        held.bytes = held.parcels.iter().map(InboundMessage::cost).sum();
         self.bytes -= before - held.bytes;
         if held.parcels.is_empty() {
             self.remove(key);
@@ -238,16 +239,16 @@ mod tests {
 
     use super::*;
 
-    fn parcel(number: u64, expires: Instant) -> Parcel {
-        Parcel {
+    fn parcel(number: u64, expires: Instant) -> InboundMessage {
+        InboundMessage {
             origin: Origin { session: SessionId([1; 16]), number },
             to: KeyHash::of("bob"),
             prev: 0,
-            life: Life { expires, waits: true },
+            life: Deadline { expires, waits: true },
             repeat: false,
             shared: false,
-            ticket: Ticket(0),
-            back: Back::Here,
+            queue_id: QueueId(0),
+            back: ReturnPath::Here,
             payload: Rc::from(&[0_u8; 40][..]),
         }
     }
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn what_waits_comes_back_once_in_the_senders_order() {
         let soon = Instant::now() + Duration::from_secs(1);
-        let mut holds = Holds::new(HoldLimits::default());
+        let mut holds = HoldQueues::new(HoldLimits::default());
         for number in [1, 3, 2, 3] {
             assert!(holds.push("bob", parcel(number, soon)));
         }
@@ -269,19 +270,19 @@ mod tests {
     #[test]
     fn a_queue_that_was_sent_elsewhere_is_forgotten_alone() {
         let soon = Instant::now() + Duration::from_secs(1);
-        let mut holds = Holds::new(HoldLimits::default());
+        let mut holds = HoldQueues::new(HoldLimits::default());
         assert!(holds.push("bob", parcel(1, soon)));
-        assert!(holds.push("bob", Parcel { ticket: Ticket(7), ..parcel(2, soon) }));
-        holds.forget("bob", Ticket(7));
+        assert!(holds.push("bob", InboundMessage { queue_id: QueueId(7), ..parcel(2, soon) }));
+        holds.forget("bob", QueueId(7));
         assert_eq!((holds.bytes(), holds.held.len()), (200, 1));
-        holds.forget("bob", Ticket(0));
+        holds.forget("bob", QueueId(0));
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
     }
 
     #[test]
     fn both_bounds_hold() {
         let soon = Instant::now() + Duration::from_secs(1);
-        let mut holds = Holds::new(HoldLimits { bytes_per_recipient: 400, bytes: 600 });
+        let mut holds = HoldQueues::new(HoldLimits { bytes_per_recipient: 400, bytes: 600 });
         assert!(holds.push("bob", parcel(1, soon)));
         assert!(holds.push("bob", parcel(2, soon)));
         assert!(!holds.push("bob", parcel(3, soon)));
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn expiry_takes_only_what_is_due_and_leaves_nothing_behind() {
         let now = Instant::now();
-        let mut holds = Holds::new(HoldLimits::default());
+        let mut holds = HoldQueues::new(HoldLimits::default());
         assert!(holds.push("bob", parcel(1, now + Duration::from_secs(2))));
         assert!(holds.push("bob", parcel(2, now + Duration::from_secs(1))));
         let expired = holds.take_expired(now + Duration::from_secs(1));

@@ -44,10 +44,10 @@ impl NodeCore {
     /// What is news here may be news to the other edges.
     fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
         let today = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if at > edge::Kicks::latest_believable(today) || !self.kicks.add(client, at) {
+        if at > edge::KickList::latest_believable(today) || !self.kicks.add(client, at) {
             return;
         }
-        if self.lingering.get(client).is_some_and(|session| session.born / 1_000_000 <= at) {
+        if self.lingering.get(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {
             self.lingering.remove(client);
         }
         let client_id = client.as_str();

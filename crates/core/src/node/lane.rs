@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::edge::Wants;
+use crate::edge::FlushUrgency;
 use rustc_hash::FxHashSet;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::Origin;
-use signaling_wire::forward::{self, Envelope, EnvelopeFate, Item, Recipient, Ticket};
+use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId, Recipient};
 use signaling_wire::limits;
 
-use super::life::Life;
+use super::life::Deadline;
 use super::peer::Sender;
 
 /// Most bytes that wait in a lane; past this envelopes are left to their senders' repeats.
@@ -28,18 +28,18 @@ const FATE_BYTES: usize = 16;
 
 /// An envelope that waits for its batch. It is written when the batch is sent, each time anew: its life goes on meanwhile.
 #[derive(Debug, Clone)]
-pub(super) struct Outgoing {
+pub(super) struct QueuedEnvelope {
     pub(super) to: ClientId,
     pub(super) origin: Origin,
     pub(super) prev: u64,
-    pub(super) life: Life,
+    pub(super) life: Deadline,
     pub(super) repeat: bool,
-    pub(super) ticket: Ticket,
+    pub(super) queue_id: QueueId,
     pub(super) via: Box<[NodeId]>,
     pub(super) payload: Rc<[u8]>,
 }
 
-impl Outgoing {
+impl QueuedEnvelope {
     fn cost(&self) -> usize {
         self.payload.len() + OVERHEAD
     }
@@ -53,18 +53,19 @@ impl Outgoing {
 
     /// Writes a message, once for all its recipients.
     fn append(same: &[Self], now: Instant, out: &mut Vec<u8>) {
-        let Some((Self { to, origin, prev, life, repeat, ticket, via, payload }, others)) = same.split_first() else {
+        let Some((Self { to, origin, prev, life, repeat, queue_id, via, payload }, others)) = same.split_first() else {
             return;
         };
         let via = via.iter().map(NodeId::as_str).collect();
         let (to, left, waits) = (to.as_str(), life.left(now), life.waits);
-        let (origin, prev, repeat, ticket) = (*origin, *prev, *repeat, *ticket);
-        let envelope = Envelope { to, origin, prev, left, waits, repeat, ticket, via, payload };
+        let (origin, prev, repeat, queue_id) = (*origin, *prev, *repeat, *queue_id);
+        let envelope = Envelope { to, origin, prev, left, waits, repeat, queue_id, via, payload };
         if others.is_empty() {
             return Item::Envelope(envelope).append(out);
         }
         let others = others.iter();
-        let others = others.map(|other| Recipient { to: other.to.as_str(), prev: other.prev, ticket: other.ticket });
+        let others =
+            others.map(|other| Recipient { to: other.to.as_str(), prev: other.prev, queue_id: other.queue_id });
         let others = others.collect();
         Item::Copies { envelope, others }.append(out);
     }
@@ -72,48 +73,48 @@ impl Outgoing {
 
 /// A fate on its way back. It is kept until the peer is known to have it: meanwhile it answers repeats of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Returning {
+pub(super) struct QueuedOutcome {
     /// The message and who it is for, if that one is or should be here; none on its further way.
     pub(super) message: Option<(Origin, KeyHash)>,
-    pub(super) ticket: Ticket,
+    pub(super) queue_id: QueueId,
     pub(super) number: u64,
-    pub(super) fate: EnvelopeFate,
+    pub(super) fate: EnvelopeOutcome,
     /// Nodes still ahead behind the peer, the sender's own first.
     pub(super) via: Box<[NodeId]>,
 }
 
-impl Returning {
+impl QueuedOutcome {
     fn append(&self, out: &mut Vec<u8>) {
-        let Self { ticket, number, fate, .. } = *self;
+        let Self { queue_id, number, fate, .. } = *self;
         let via = self.via.iter().map(NodeId::as_str).collect();
-        Item::Fate { ticket, number, fate, via }.append(out);
+        Item::Outcome { queue_id, number, fate, via }.append(out);
     }
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct InFlightBatch {
     since: Instant,
     number: u64,
-    envelopes: Vec<Outgoing>,
-    fates: Vec<Returning>,
+    envelopes: Vec<QueuedEnvelope>,
+    fates: Vec<QueuedOutcome>,
     notes: Vec<u8>,
 }
 
 /// What goes to a peer in one order.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    envelopes: VecDeque<Outgoing>,
+    envelopes: VecDeque<QueuedEnvelope>,
     bytes: usize,
     /// These and notes wait for company, a little.
-    fates: Vec<Returning>,
+    fates: Vec<QueuedOutcome>,
     notes: Vec<u8>,
     ping: bool,
-    under_way: Option<UnderWay>,
+    under_way: Option<InFlightBatch>,
 }
 
 impl Lane {
     /// Adds an envelope. Says whether there was room.
-    pub(super) fn push(&mut self, envelope: Outgoing) -> bool {
+    pub(super) fn push(&mut self, envelope: QueuedEnvelope) -> bool {
         if self.bytes >= MAX_WAITING {
             return false;
         }
@@ -123,7 +124,7 @@ impl Lane {
     }
 
     /// Adds a fate. Says whether there was room.
-    pub(super) fn push_fate(&mut self, fate: Returning) -> bool {
+    pub(super) fn push_fate(&mut self, fate: QueuedOutcome) -> bool {
         let room = self.fates.len() < MAX_FATES;
         if room {
             self.fates.push(fate);
@@ -161,7 +162,7 @@ impl Lane {
     }
 
     /// Takes the fates and notes that wait, for an answer to carry.
-    pub(super) fn take_lazy(&mut self, answer: &mut Vec<u8>) -> Vec<Returning> {
+    pub(super) fn take_lazy(&mut self, answer: &mut Vec<u8>) -> Vec<QueuedOutcome> {
         let fates = std::mem::take(&mut self.fates);
         fates.iter().for_each(|fate| fate.append(answer));
         answer.append(&mut self.notes);
@@ -169,22 +170,22 @@ impl Lane {
     }
 
     /// The fate of a message that has not left, or of which it is not known that it has come.
-    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeFate> {
+    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let fates = self.fates.iter().chain(self.under_way.iter().flat_map(|way| &way.fates));
         fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
     /// Removes the envelopes of queues that go elsewhere now. It reads the whole lane, so one call
     /// takes all queues.
-    pub(super) fn forget(&mut self, tickets: &FxHashSet<Ticket>) {
+    pub(super) fn forget(&mut self, tickets: &FxHashSet<QueueId>) {
         let Self { envelopes, bytes, under_way, .. } = self;
         envelopes.retain(|envelope| {
-            let stays = !tickets.contains(&envelope.ticket);
+            let stays = !tickets.contains(&envelope.queue_id);
             *bytes -= if stays { 0 } else { envelope.cost() };
             stays
         });
         if let Some(way) = under_way {
-            way.envelopes.retain(|envelope| !tickets.contains(&envelope.ticket));
+            way.envelopes.retain(|envelope| !tickets.contains(&envelope.queue_id));
         }
     }
 
@@ -195,7 +196,8 @@ impl Lane {
 
     /// Whether it has nothing to say, but for pings.
     pub(super) fn is_idle(&self) -> bool {
-        let says_nothing = |way: &UnderWay| way.envelopes.is_empty() && way.fates.is_empty() && way.notes.is_empty();
+        let says_nothing =
+            |way: &InFlightBatch| way.envelopes.is_empty() && way.fates.is_empty() && way.notes.is_empty();
         self.under_way.as_ref().is_none_or(says_nothing)
             && self.envelopes.is_empty()
             && self.fates.is_empty()
@@ -203,19 +205,19 @@ impl Lane {
     }
 
     pub(super) fn stands(&self, now: Instant) -> bool {
-        let stands = |way: &UnderWay| now.saturating_duration_since(way.since) >= STANDS_AFTER;
+        let stands = |way: &InFlightBatch| now.saturating_duration_since(way.since) >= STANDS_AFTER;
         self.under_way.as_ref().is_some_and(stands)
     }
 
-    pub(super) fn wants(&self) -> Wants {
+    pub(super) fn wants(&self) -> FlushUrgency {
         if self.under_way.is_some() {
-            Wants::Nothing
+            FlushUrgency::Idle
         } else if !self.envelopes.is_empty() || self.ping {
-            Wants::Now
+            FlushUrgency::Immediate
         } else if !self.fates.is_empty() || !self.notes.is_empty() {
-            Wants::Soon
+            FlushUrgency::Delayed
         } else {
-            Wants::Nothing
+            FlushUrgency::Idle
         }
     }
 
@@ -227,7 +229,7 @@ impl Lane {
         sender: &Sender<'_>,
         batches: &mut u64,
     ) -> Option<Vec<u8>> {
-        if self.wants() == Wants::Nothing {
+        if self.wants() == FlushUrgency::Idle {
             return None;
         }
         *batches += 1;
@@ -242,17 +244,17 @@ impl Lane {
         self.bytes -= bytes;
         self.ping = false;
         let (fates, notes) = (std::mem::take(&mut self.fates), std::mem::take(&mut self.notes));
-        self.under_way = Some(UnderWay { since: now, number: *batches, envelopes, fates, notes });
+        self.under_way = Some(InFlightBatch { since: now, number: *batches, envelopes, fates, notes });
         self.batch_again(now, index, sender)
     }
 
     /// The batch under way once more.
     pub(super) fn batch_again(&self, now: Instant, index: usize, sender: &Sender<'_>) -> Option<Vec<u8>> {
-        let UnderWay { number, envelopes, fates, notes, .. } = self.under_way.as_ref()?;
-        let bytes: usize = envelopes.iter().map(Outgoing::cost).sum();
+        let InFlightBatch { number, envelopes, fates, notes, .. } = self.under_way.as_ref()?;
+        let bytes: usize = envelopes.iter().map(QueuedEnvelope::cost).sum();
         let mut batch = Vec::with_capacity(bytes + fates.len() * FATE_BYTES + notes.len() + 64);
         forward::start(&mut batch, &sender.header(index, *number));
-        envelopes.chunk_by(Outgoing::is_copied_by).for_each(|same| Outgoing::append(same, now, &mut batch));
+        envelopes.chunk_by(QueuedEnvelope::is_copied_by).for_each(|same| QueuedEnvelope::append(same, now, &mut batch));
         fates.iter().for_each(|fate| fate.append(&mut batch));
         batch.extend_from_slice(notes);
         Some(batch)
@@ -273,20 +275,20 @@ mod tests {
 
     const SENDER: Sender<'static> = Sender { id: "a", incarnation: Incarnation([1; 8]), view: 7 };
 
-    fn fate(number: u64) -> Returning {
+    fn fate(number: u64) -> QueuedOutcome {
         let origin = Origin { session: SessionId([1; 16]), number };
-        let (ticket, fate) = (Ticket(1), EnvelopeFate::Written);
-        Returning { message: Some((origin, KeyHash::of("bob"))), ticket, number, fate, via: Box::default() }
+        let (queue_id, fate) = (QueueId(1), EnvelopeOutcome::Written);
+        QueuedOutcome { message: Some((origin, KeyHash::of("bob"))), queue_id, number, fate, via: Box::default() }
     }
 
-    fn envelope(number: u64, expires: Instant) -> Outgoing {
-        Outgoing {
+    fn envelope(number: u64, expires: Instant) -> QueuedEnvelope {
+        QueuedEnvelope {
             to: ClientId::new("bob").unwrap(),
             origin: Origin { session: SessionId([1; 16]), number },
             prev: 0,
-            life: Life { expires, waits: true },
+            life: Deadline { expires, waits: true },
             repeat: false,
-            ticket: Ticket(1),
+            queue_id: QueueId(1),
             via: Box::default(),
             payload: Rc::from(&b"{}"[..]),
         }
@@ -314,19 +316,19 @@ mod tests {
         let (now, mut batches, mut lane) = (Instant::now(), 4, Lane::default());
         assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
         assert!(lane.push_fate(fate(1)));
-        assert_eq!(lane.wants(), Wants::Soon);
+        assert_eq!(lane.wants(), FlushUrgency::Delayed);
         assert!(lane.push(envelope(2, now)));
-        assert_eq!(lane.wants(), Wants::Now);
+        assert_eq!(lane.wants(), FlushUrgency::Immediate);
         let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         let (number, items) = items(&batch);
-        assert!(matches!(items[..], [Item::Envelope(_), Item::Fate { .. }]));
+        assert!(matches!(items[..], [Item::Envelope(_), Item::Outcome { .. }]));
         assert_eq!((number, batches), (5, 5));
         assert!(lane.push(envelope(3, now)));
-        assert_eq!(lane.wants(), Wants::Nothing);
+        assert_eq!(lane.wants(), FlushUrgency::Idle);
         assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
         assert!(lane.stands(now + STANDS_AFTER));
         lane.ended();
-        assert_eq!(lane.wants(), Wants::Now);
+        assert_eq!(lane.wants(), FlushUrgency::Immediate);
     }
 
     #[test]
@@ -347,14 +349,14 @@ mod tests {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         let message = fate(1).message.unwrap();
         assert!(lane.push_fate(fate(1)));
-        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeFate::Written));
+        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeOutcome::Written));
         lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
-        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeFate::Written));
+        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeOutcome::Written));
         let to_another = (message.0, KeyHash::of("carol"));
         assert_eq!(lane.fate_on_its_way(to_another), None, "the same broadcast has a fate for each of its recipients");
         lane.ended();
         assert_eq!(lane.fate_on_its_way(message), None);
-        assert!(lane.push_fate(Returning { fate: EnvelopeFate::Again, ..fate(1) }));
+        assert!(lane.push_fate(QueuedOutcome { fate: EnvelopeOutcome::Retransmit, ..fate(1) }));
         assert_eq!(lane.fate_on_its_way(message), None, "a repeat is what it asks for");
     }
 
@@ -362,11 +364,11 @@ mod tests {
     fn a_ping_is_an_empty_batch() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         lane.ping();
-        assert_eq!(lane.wants(), Wants::Now);
+        assert_eq!(lane.wants(), FlushUrgency::Immediate);
         let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         assert_eq!(items(&batch).1, []);
         lane.ended();
-        assert_eq!(lane.wants(), Wants::Nothing);
+        assert_eq!(lane.wants(), FlushUrgency::Idle);
     }
 
     #[test]
@@ -375,10 +377,10 @@ mod tests {
         assert!(lane.push(envelope(1, now)));
         lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         assert!(lane.push(envelope(2, now)));
-        assert!(lane.push(Outgoing { ticket: Ticket(2), ..envelope(3, now) }));
-        lane.forget(&FxHashSet::from_iter([Ticket(1)]));
+        assert!(lane.push(QueuedEnvelope { queue_id: QueueId(2), ..envelope(3, now) }));
+        lane.forget(&FxHashSet::from_iter([QueueId(1)]));
         assert_eq!(lane.waiting_bytes(), envelope(3, now).cost(), "those of another queue stay");
-        lane.forget(&FxHashSet::from_iter([Ticket(2)]));
+        lane.forget(&FxHashSet::from_iter([QueueId(2)]));
         assert_eq!(items(&lane.batch_again(now, 0, &SENDER).unwrap()).1, []);
         lane.ended();
         assert!(lane.is_idle());
@@ -388,11 +390,12 @@ mod tests {
     fn a_batch_has_an_end_however_much_waits() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
-        (1..=10)
-            .for_each(|number| assert!(lane.push(Outgoing { payload: Rc::clone(&payload), ..envelope(number, now) })));
+        (1..=10).for_each(|number| {
+            assert!(lane.push(QueuedEnvelope { payload: Rc::clone(&payload), ..envelope(number, now) }))
+        });
         let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         assert!(batch.len() <= limits::MAX_BATCH_BYTES, "{}", batch.len());
         lane.ended();
-        assert_eq!(lane.wants(), Wants::Now);
+        assert_eq!(lane.wants(), FlushUrgency::Immediate);
     }
 }

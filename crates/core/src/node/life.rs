@@ -9,12 +9,12 @@ const SHORTEST: Duration = Duration::from_secs(2);
 
 /// Until when a message may be delivered, and whether it may wait for an absent recipient meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Life {
+pub(super) struct Deadline {
     pub(super) expires: Instant,
     pub(super) waits: bool,
 }
 
-impl Life {
+impl Deadline {
     /// The life of a message of which the edge says that `left` of the hold time is left, and for which the sender may have
     /// asked for less: 0 means that it does not wait at all.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
@@ -46,7 +46,7 @@ mod tests {
     fn seconds(left: u64, ttl: Option<u64>) -> (u64, bool) {
         let now = Instant::now();
         let left = RemainingTtl::from_duration(Duration::from_secs(left));
-        let life = Life::new(now, left, HOLD, ttl.map(Duration::from_secs));
+        let life = Deadline::new(now, left, HOLD, ttl.map(Duration::from_secs));
         (life.expires.duration_since(now).as_secs(), life.waits)
     }
 

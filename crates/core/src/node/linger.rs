@@ -15,7 +15,7 @@ use super::{NodeCore, PeerKey, Rules, SessionKey};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lingering {
     pub(super) session: SessionId,
-    pub(super) born: u64,
+    pub(super) accepted_at_us: u64,
     seq: u64,
     until: Instant,
 }
@@ -23,8 +23,8 @@ pub(super) struct Lingering {
 impl Lingering {
     /// The number after which a socket accepted at `born` goes on: above all that was ever used, even if this node knows
     /// an old state of the session only. No client sends a message a microsecond.
-    pub(super) fn goes_on_after(seq: u64, born: u64, rules: &Rules) -> u64 {
-        (seq + rules.numbers_ahead).max(born)
+    pub(super) fn goes_on_after(seq: u64, accepted_at_us: u64, rules: &Rules) -> u64 {
+        (seq + rules.numbers_ahead).max(accepted_at_us)
     }
 
     /// For how much longer its client may come back.
@@ -55,9 +55,9 @@ impl NodeCore {
         if self.lingering.len() >= self.settings.rules.max_lingering {
             self.counts.lingering_refused += 1;
         } else {
-            let Session { id, born, seq, ref client_id, .. } = *session;
+            let Session { id, accepted_at_us, seq, ref client_id, .. } = *session;
             let client = client_id.clone();
-            self.lingering.insert(client.clone(), Lingering { session: id, born, seq, until });
+            self.lingering.insert(client.clone(), Lingering { session: id, accepted_at_us, seq, until });
             self.send_home(now, &client);
         }
     }
@@ -67,10 +67,11 @@ impl NodeCore {
         &mut self,
         now: Instant,
         client: &ClientId,
-        (session, born, seq): (SessionId, u64, u64),
+        (session, accepted_at_us, seq): (SessionId, u64, u64),
         left: Duration,
     ) {
-        let is_known = self.lingering.get(client).is_some_and(|known| (known.born, known.seq) >= (born, seq));
+        let is_known =
+            self.lingering.get(client).is_some_and(|known| (known.accepted_at_us, known.seq) >= (accepted_at_us, seq));
         if is_known
             || self.session_by_client.contains_key(client)
             || self.lingering.len() >= self.settings.rules.max_lingering
@@ -78,7 +79,7 @@ impl NodeCore {
             return;
         }
         let until = now + left.min(self.settings.resume);
-        self.lingering.insert(client.clone(), Lingering { session, born, seq, until });
+        self.lingering.insert(client.clone(), Lingering { session, accepted_at_us, seq, until });
         if !self.meet_expected(now, client) {
             self.send_home(now, client);
         }
@@ -109,12 +110,12 @@ impl NodeCore {
         (session, newer): (SessionId, u64),
     ) {
         if let Some((key, holder)) =
-            self.holder(client).filter(|(_, holder)| holder.id == session && holder.born < newer)
+            self.holder(client).filter(|(_, holder)| holder.id == session && holder.accepted_at_us < newer)
         {
             // Its socket is an old one: whoever has the proof has a newer one.
-            let (born, seq, until) = (holder.born, holder.seq, now + self.settings.resume);
+            let (accepted_at_us, seq, until) = (holder.accepted_at_us, holder.seq, now + self.settings.resume);
             self.supersede(now, key, REPLACED_BY_NEWER);
-            self.lingering.insert(client.clone(), Lingering { session, born, seq, until });
+            self.lingering.insert(client.clone(), Lingering { session, accepted_at_us, seq, until });
         }
         if self.lingering.get(client).is_some_and(|known| known.session == session) {
             self.hand_over(now, peer, client);
@@ -123,12 +124,12 @@ impl NodeCore {
 
     /// Keeps it too: the peer may be gone before it has it, and who comes here meanwhile is who they were.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
-        let Some(&Lingering { session, born, seq, until }) = self.lingering.get(client) else { return };
+        let Some(&Lingering { session, accepted_at_us, seq, until }) = self.lingering.get(client) else { return };
         let left = RemainingTtl::from_duration(until.saturating_duration_since(now));
-        let item = Item::Lingering { client_id: client.as_str(), session, born, seq, left };
+        let item = Item::Lingering { client_id: client.as_str(), session, accepted_at_us, seq, left };
         let mut notes = Vec::new();
         item.append(&mut notes);
-        if let Some(seats) = self.lingering_seats(client, session, born) {
+        if let Some(seats) = self.lingering_seats(client, session, accepted_at_us) {
             seats.append(&mut notes);
         }
         let Some(peer) = self.peers.get_mut(peer) else { return };

@@ -28,7 +28,12 @@ pub(super) struct Location {
 
 /// What a peer is told of a client that is here, or no longer.
 fn located(session: &Session, here: bool) -> Item<'_> {
-    Item::Located { client_id: session.client_id.as_str(), session: session.id, born: session.born, here }
+    Item::Located {
+        client_id: session.client_id.as_str(),
+        session: session.id,
+        accepted_at_us: session.accepted_at_us,
+        here,
+    }
 }
 
 impl NodeCore {
@@ -62,7 +67,7 @@ impl NodeCore {
         now: Instant,
         peer: PeerKey,
         client: ClientId,
-        (session, born): (SessionId, u64),
+        (session, accepted_at_us): (SessionId, u64),
         here: bool,
     ) {
         if !here {
@@ -75,20 +80,20 @@ impl NodeCore {
         let known =
             Location { peer, session, told: now, until: now + self.settings.rules.located_for, released: false };
         if let Some((key, holder)) = self.holder(&client) {
-            if (holder.id, holder.born) == (session, born) {
+            if (holder.id, holder.accepted_at_us) == (session, accepted_at_us) {
                 // It counts once its edge is known to be gone from here, if it is not taken back before.
                 self.locations.insert(client, known);
                 return;
             }
-            if (holder.born, holder.id) > (born, session) {
+            if (holder.accepted_at_us, holder.id) > (accepted_at_us, session) {
                 return self.say_where(key, peer, true);
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
-        if self.lingering.get(&client).is_some_and(|known| known.born <= born) {
+        if self.lingering.get(&client).is_some_and(|known| known.accepted_at_us <= accepted_at_us) {
             self.lingering.remove(&client);
         }
-        self.send_seats_along(peer, &client, (session, born));
+        self.send_seats_along(peer, &client, (session, accepted_at_us));
         if self.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
             self.stirred = true;
             self.replace_held(now, &client);

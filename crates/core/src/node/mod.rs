@@ -55,7 +55,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::View;
-use crate::edge::{Kicks, Wants};
+use crate::edge::{FlushUrgency, KickList};
 use rustc_hash::FxHashMap;
 use signaling_protocol::{ClientId, ErrorCode, NodeId};
 use signaling_rendezvous::Ranking;
@@ -64,12 +64,12 @@ use signaling_wire::grant::SignalScope;
 use signaling_wire::trunk::{Slot, ToEdge};
 use slotmap::{SlotMap, new_key_type};
 
-use self::expected::Expected;
-use self::hold::Holds;
+use self::expected::PendingResume;
+use self::hold::HoldQueues;
 use self::lane::Lane;
 use self::linger::Lingering;
 use self::location::Location;
-use self::outbox::Chain;
+use self::outbox::OutboundQueue;
 use self::peer::{Peer, Received, Sender};
 use self::rooms::Rooms;
 use self::session::Session;
@@ -77,7 +77,7 @@ use self::trunk::Trunk;
 use crate::ice::IceServers;
 
 pub use self::hold::HoldLimits;
-pub use self::nobody::WritesToNobody;
+pub use self::nobody::UndeliveredSender;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
@@ -184,8 +184,8 @@ pub struct NodeCore {
     trunks: SlotMap<TrunkKey, Trunk>,
     sessions: SlotMap<SessionKey, Session>,
     session_by_client: HashMap<ClientId, SessionKey>,
-    chains: SlotMap<ChainKey, Chain>,
-    holds: Holds,
+    chains: SlotMap<ChainKey, OutboundQueue>,
+    holds: HoldQueues,
     /// Clients that are elsewhere than the ranking says.
     locations: HashMap<ClientId, Location>,
     /// When owners are told again of clients that are here.
@@ -193,7 +193,7 @@ pub struct NodeCore {
     /// Sessions here whose owners are told once their lanes have room.
     unannounced: VecDeque<SessionKey>,
     lingering: HashMap<ClientId, Lingering>,
-    expected: HashMap<ClientId, Expected>,
+    expected: HashMap<ClientId, PendingResume>,
     /// Sessions that lost their id to another socket, and until when their edges may say what they wrote.
     parting: Vec<(SessionKey, Instant)>,
     /// How many nodes of the ranking cannot be relied on now.
@@ -202,11 +202,11 @@ pub struct NodeCore {
     /// Clients have come or gone: messages to them may have to go elsewhere.
     stirred: bool,
     /// Clients that operators are to be told of.
-    writers_to_nobody: Vec<WritesToNobody>,
+    writers_to_nobody: Vec<UndeliveredSender>,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
     rooms: Rooms,
-    kicks: Kicks,
+    kicks: KickList,
     ice: IceServers,
     /// Whom clients may signal whose tokens do not say.
     signal_scope: SignalScope,
@@ -221,7 +221,7 @@ impl NodeCore {
     pub fn new(settings: Settings) -> Self {
         Self {
             ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
-            holds: Holds::new(settings.hold_limits),
+            holds: HoldQueues::new(settings.hold_limits),
             ticket_salt: u64::from_le_bytes(settings.incarnation.0),
             view: Arc::default(),
             peer_by_rank: Vec::new(),
@@ -244,7 +244,7 @@ impl NodeCore {
             contended: Vec::new(),
             writers_to_nobody: Vec::new(),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
-            kicks: Kicks::default(),
+            kicks: KickList::default(),
             ice: IceServers::default(),
             signal_scope: SignalScope::default(),
             scratch: Vec::new(),
@@ -288,8 +288,8 @@ impl NodeCore {
 
     /// How urgently a lane wants to send.
     #[must_use]
-    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> Wants {
-        self.peers.get(peer).and_then(|peer| peer.lanes.get(lane)).map_or(Wants::Nothing, Lane::wants)
+    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> FlushUrgency {
+        self.peers.get(peer).and_then(|peer| peer.lanes.get(lane)).map_or(FlushUrgency::Idle, Lane::wants)
     }
 
     /// Takes what waits in a lane as one batch, which is then under way until [`NodeCore::lane_answered`] or

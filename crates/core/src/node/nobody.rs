@@ -12,7 +12,7 @@ const MOST: usize = 8;
 
 /// A client with many messages that did not reach their recipients.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WritesToNobody {
+pub struct UndeliveredSender {
     /// Its id.
     pub client: ClientId,
     /// Its session.
@@ -28,12 +28,12 @@ impl NodeCore {
         session.undelivered = session.undelivered.saturating_add(1);
         if session.undelivered.is_multiple_of(WORTH_A_LINE) && self.writers_to_nobody.len() < MOST {
             let (client, session, messages) = (session.client_id.clone(), session.id, session.undelivered);
-            self.writers_to_nobody.push(WritesToNobody { client, session, messages });
+            self.writers_to_nobody.push(UndeliveredSender { client, session, messages });
         }
     }
 
     /// Takes those who came to be worth a line since this was asked last; of more than a few the first.
-    pub fn take_writers_to_nobody(&mut self) -> Vec<WritesToNobody> {
+    pub fn take_writers_to_nobody(&mut self) -> Vec<UndeliveredSender> {
         std::mem::take(&mut self.writers_to_nobody)
     }
 }

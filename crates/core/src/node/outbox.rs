@@ -9,7 +9,7 @@ use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::{Origin, SessionId};
 
-use super::life::Life;
+use super::life::Deadline;
 use super::{PeerKey, Rules, SessionKey};
 
 /// Where envelopes go.
@@ -23,12 +23,12 @@ pub(super) enum Destination {
 
 /// One envelope in custody.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct OutboundMessage {
     pub(super) number: u64,
     pub(super) seq: u64,
     /// The client asked for an `ack` under this id.
     pub(super) id: Option<u64>,
-    pub(super) life: Life,
+    pub(super) life: Deadline,
     pub(super) payload: Rc<[u8]>,
     /// It is one of several copies, whose fates make up one.
     pub(super) to_many: bool,
@@ -38,29 +38,29 @@ pub(super) struct Sent {
     was_elsewhere: bool,
 }
 
-impl Sent {
+impl OutboundMessage {
     /// One that is to be sent; `fresh` if no other node has had it before.
-    pub(super) fn new(number: u64, seq: u64, id: Option<u64>, life: Life, payload: Rc<[u8]>, fresh: bool) -> Self {
+    pub(super) fn new(number: u64, seq: u64, id: Option<u64>, life: Deadline, payload: Rc<[u8]>, fresh: bool) -> Self {
         let (to_many, was_elsewhere) = (false, !fresh);
         Self { number, seq, id, life, payload, to_many, first_destination: None, was_elsewhere }
     }
 
     /// One of several copies.
-    pub(super) fn copy(number: u64, seq: u64, life: Life, payload: Rc<[u8]>, fresh: bool) -> Self {
+    pub(super) fn copy(number: u64, seq: u64, life: Deadline, payload: Rc<[u8]>, fresh: bool) -> Self {
         Self { to_many: true, ..Self::new(number, seq, None, life, payload, fresh) }
     }
 }
 
 /// The envelopes of one session to one recipient.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(super) struct OutboundQueue {
     pub(super) session: SessionKey,
     pub(super) origin: SessionId,
     pub(super) to: ClientId,
     pub(super) key: KeyHash,
     pub(super) destination: Destination,
     pub(super) held: bool,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<OutboundMessage>,
     /// None of `sent` has been over for so long before.
     hopeless_from: Option<Instant>,
     repeat_at: Instant,
@@ -68,7 +68,7 @@ pub(super) struct Chain {
     rules: Arc<Rules>,
 }
 
-impl Chain {
+impl OutboundQueue {
     pub(super) fn new(
         now: Instant,
         rules: Arc<Rules>,
@@ -106,14 +106,14 @@ impl Chain {
         self.sent.binary_search_by_key(&number, |sent| sent.number).ok()
     }
 
-    /// Takes custody. The envelope's predecessor is what [`Chain::prev`] said just before.
-    pub(super) fn push(&mut self, now: Instant, sent: Sent) {
+    /// Takes custody. The envelope's predecessor is what [`OutboundQueue::prev`] said just before.
+    pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) {
         if self.sent.is_empty() {
             self.repeat_at = now + self.rules.repeat_after;
         }
         let hopeless = sent.life.expires + self.rules.last_word;
         self.hopeless_from = Some(self.hopeless_from.map_or(hopeless, |earlier| earlier.min(hopeless)));
-        let sent = Sent { first_destination: Some(self.destination), ..sent };
+        let sent = OutboundMessage { first_destination: Some(self.destination), ..sent };
         if self.sent.back().is_none_or(|latest| latest.number < sent.number) {
             self.sent.push_back(sent);
         } else {
@@ -125,7 +125,7 @@ impl Chain {
 
     /// The latest number below `number` that has no fate and is still alive, or 0.
     pub(super) fn prev(&self, now: Instant, number: u64) -> u64 {
-        let before = |sent: &&Sent| sent.number < number && !sent.life.is_over(now);
+        let before = |sent: &&OutboundMessage| sent.number < number && !sent.life.is_over(now);
         self.sent.iter().rev().find(before).map_or(0, |sent| sent.number)
     }
 
@@ -137,7 +137,7 @@ impl Chain {
     }
 
     /// Ends custody of one.
-    pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<Sent> {
+    pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<OutboundMessage> {
         let at = self.position(number)?;
         // The time of the oldest runs on, however many later ones get their fates.
         if at == 0 {
@@ -147,13 +147,13 @@ impl Chain {
     }
 
     /// The destination says that this one's time was over, or that it may not wait. Gives it up if nobody else ever had it.
-    pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<Sent> {
+    pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<OutboundMessage> {
         let sent = self.sent.get(self.position(number)?)?;
         if sent.was_elsewhere || (sent.life.waits && !sent.life.is_over(now)) { None } else { self.remove(now, number) }
     }
 
     /// One whose time is over so long that no fate can come any more.
-    pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<Sent> {
+    pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<OutboundMessage> {
         let at = self.sent.iter().position(|sent| now >= sent.life.expires + self.rules.last_word);
         if at.is_none() {
             self.hopeless_from = self.sent.iter().map(|sent| sent.life.expires + self.rules.last_word).min();
@@ -229,7 +229,7 @@ impl Chain {
 pub(super) struct Copy {
     pub(super) origin: Origin,
     pub(super) prev: u64,
-    pub(super) life: Life,
+    pub(super) life: Deadline,
     /// It may have been sent before.
     pub(super) repeat: bool,
     pub(super) payload: Rc<[u8]>,
@@ -242,15 +242,15 @@ mod tests {
 
     use super::*;
 
-    fn chain(now: Instant) -> Chain {
+    fn chain(now: Instant) -> OutboundQueue {
         let to = ClientId::new("bob").unwrap();
         let key = KeyHash::of("bob");
-        Chain::new(now, Arc::default(), SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
+        OutboundQueue::new(now, Arc::default(), SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
     }
 
-    fn send(chain: &mut Chain, now: Instant, number: u64, life: Duration) {
-        let life = Life { expires: now + life, waits: true };
-        chain.push(now, Sent::new(number, number, None, life, Rc::from(&b"{}"[..]), true));
+    fn send(chain: &mut OutboundQueue, now: Instant, number: u64, life: Duration) {
+        let life = Deadline { expires: now + life, waits: true };
+        chain.push(now, OutboundMessage::new(number, number, None, life, Rc::from(&b"{}"[..]), true));
     }
 
     const LIFE: Duration = Duration::from_secs(20);

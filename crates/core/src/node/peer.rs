@@ -3,14 +3,14 @@
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
-use crate::Trust;
+use crate::FailureDetector;
 use rustc_hash::FxHashMap;
 use signaling_protocol::NodeId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::forward::{EnvelopeFate, Header};
+use signaling_wire::forward::{EnvelopeOutcome, Header};
 use signaling_wire::{Incarnation, Origin};
 
-use super::lane::{Lane, Returning};
+use super::lane::{Lane, QueuedOutcome};
 
 /// Another node of the view.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Peer {
     pub(super) id: NodeId,
     /// Order holds within each.
     pub(super) lanes: Box<[Lane]>,
-    pub(super) trust: Trust,
+    pub(super) trust: FailureDetector,
     /// When it last answered.
     pub(super) heard: Instant,
     incarnation: Option<Incarnation>,
@@ -27,7 +27,7 @@ pub(super) struct Peer {
 impl Peer {
     pub(super) fn new(now: Instant, id: NodeId, lanes: NonZeroUsize) -> Self {
         let lanes = std::iter::repeat_with(Lane::default).take(lanes.get()).collect();
-        Self { id, lanes, trust: Trust::new(now), heard: now, incarnation: None }
+        Self { id, lanes, trust: FailureDetector::new(now), heard: now, incarnation: None }
     }
 
     /// The lane of all that must keep its order with what has the same hash.
@@ -69,7 +69,7 @@ struct Last {
     number: u64,
     answer: Vec<u8>,
     /// The fates in the answer: on their way until the next batch of the lane says that it has come.
-    fates: Vec<Returning>,
+    fates: Vec<QueuedOutcome>,
 }
 
 /// What other nodes sent before, so that a retry is told from news.
@@ -80,7 +80,7 @@ pub(super) struct Received {
 
 /// What a batch is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Novelty {
+pub(super) enum BatchStatus {
     New,
     /// It was answered so.
     Retry(Vec<u8>),
@@ -89,23 +89,23 @@ pub(super) enum Novelty {
 }
 
 impl Received {
-    pub(super) fn novelty(&self, sender: &NodeId, header: &Header<'_>) -> Novelty {
+    pub(super) fn novelty(&self, sender: &NodeId, header: &Header<'_>) -> BatchStatus {
         match self.last_by_lane.get(&(sender.clone(), header.lane)) {
             Some(last) if last.incarnation == header.incarnation && last.number == header.number => {
-                Novelty::Retry(last.answer.clone())
+                BatchStatus::Retry(last.answer.clone())
             }
-            Some(last) if last.incarnation == header.incarnation && last.number > header.number => Novelty::Stale,
-            _ => Novelty::New,
+            Some(last) if last.incarnation == header.incarnation && last.number > header.number => BatchStatus::Stale,
+            _ => BatchStatus::New,
         }
     }
 
-    pub(super) fn answered(&mut self, sender: &NodeId, header: &Header<'_>, answer: &[u8], fates: Vec<Returning>) {
+    pub(super) fn answered(&mut self, sender: &NodeId, header: &Header<'_>, answer: &[u8], fates: Vec<QueuedOutcome>) {
         let last = Last { incarnation: header.incarnation, number: header.number, answer: answer.to_vec(), fates };
         self.last_by_lane.insert((sender.clone(), header.lane), last);
     }
 
     /// The fate of a message that is on its way back in an answer.
-    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeFate> {
+    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let fates = self.last_by_lane.values().flat_map(|last| &last.fates);
         fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
@@ -131,16 +131,16 @@ mod tests {
         let mut received = Received::default();
         let sender = sender();
         let header = sender.header(0, 5);
-        assert_eq!(received.novelty(&a, &header), Novelty::New);
+        assert_eq!(received.novelty(&a, &header), BatchStatus::New);
         received.answered(&a, &header, b"answer", Vec::new());
-        assert_eq!(received.novelty(&a, &header), Novelty::Retry(b"answer".to_vec()));
-        assert_eq!(received.novelty(&a, &sender.header(0, 4)), Novelty::Stale);
-        assert_eq!(received.novelty(&a, &sender.header(0, 6)), Novelty::New);
-        assert_eq!(received.novelty(&a, &sender.header(1, 5)), Novelty::New);
+        assert_eq!(received.novelty(&a, &header), BatchStatus::Retry(b"answer".to_vec()));
+        assert_eq!(received.novelty(&a, &sender.header(0, 4)), BatchStatus::Stale);
+        assert_eq!(received.novelty(&a, &sender.header(0, 6)), BatchStatus::New);
+        assert_eq!(received.novelty(&a, &sender.header(1, 5)), BatchStatus::New);
         let restarted = Header { incarnation: Incarnation([2; 8]), ..header };
-        assert_eq!(received.novelty(&a, &restarted), Novelty::New);
+        assert_eq!(received.novelty(&a, &restarted), BatchStatus::New);
         received.retain(|_| false);
-        assert_eq!(received.novelty(&a, &header), Novelty::New);
+        assert_eq!(received.novelty(&a, &header), BatchStatus::New);
     }
 
     #[test]

@@ -13,7 +13,7 @@ const LISTED: usize = 32;
 /// A session's chains, by recipient. Most clients write to one or two others at a time, and a list does; a broadcast writes to
 /// all in a room.
 #[derive(Debug, Default)]
-pub(super) struct Recipients {
+pub(super) struct OutboundQueues {
     listed: Vec<Recipient>,
     /// Those that came when the list was full.
     indexed: HashMap<ClientId, ChainKey>,
@@ -26,7 +26,7 @@ struct Recipient {
     chain: ChainKey,
 }
 
-impl Recipients {
+impl OutboundQueues {
     /// The chain to a client, whose id has this hash.
     pub(super) fn get(&self, key: KeyHash, id: &str) -> Option<ChainKey> {
         let listed = self.listed.iter().find(|it| it.key == key && it.id.as_str() == id);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_found_and_removed_however_many_there_are() {
-        let (mut recipients, mut chains) = (Recipients::default(), SlotMap::<ChainKey, ()>::with_key());
+        let (mut recipients, mut chains) = (OutboundQueues::default(), SlotMap::<ChainKey, ()>::with_key());
         let client = |at: usize| ClientId::new(&format!("c{at}")).unwrap();
         let keys: Vec<_> = (0..3 * LISTED).map(|_| chains.insert(())).collect();
         for (at, chain) in keys.iter().enumerate() {

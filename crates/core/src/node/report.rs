@@ -32,8 +32,8 @@ impl NodeCore {
                 node: self.settings.id.as_str().to_owned(),
                 edge: self.edge_of(session),
                 session: session.id.to_string(),
-                since_ms: session.born / 1_000,
-                generation: session.born,
+                since_ms: session.accepted_at_us / 1_000,
+                generation: session.accepted_at_us,
                 reliable: session.id.is_reliable(),
             })
         };
@@ -109,8 +109,8 @@ impl NodeCore {
         let (recipients, unfated) = chains.fold((0, 0), |(chains, sent), chain| (chains + 1, sent + chain.len()));
         SessionAt {
             session: session.id.to_string(),
-            generation: session.born,
-            since_ms: session.born / 1_000,
+            generation: session.accepted_at_us,
+            since_ms: session.accepted_at_us / 1_000,
             reliable: session.id.is_reliable(),
             resumed: session.resumed,
             edge: self.edge_of(session),

@@ -9,11 +9,11 @@ use signaling_protocol::rooms::write_broadcast;
 use signaling_protocol::server::{ServerMessage, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rendezvous::KeyHash;
-use signaling_wire::trunk::{Fate, Slot};
+use signaling_wire::trunk::{DeliveryOutcome, Slot};
 use signaling_wire::{Origin, RemainingTtl};
 
-use super::life::Life;
-use super::outbox::{Chain, Copy, Sent};
+use super::life::Deadline;
+use super::outbox::{Copy, OutboundMessage, OutboundQueue};
 use super::rooms::{Ask, Command};
 use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 
@@ -44,8 +44,8 @@ impl NodeCore {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 write_signal(&mut scratch, from.as_str(), data, id);
-                let life = Life::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
-                let sent = Sent::new(number, seq, id, life, Rc::from(&scratch[..]), fresh);
+                let life = Deadline::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
+                let sent = OutboundMessage::new(number, seq, id, life, Rc::from(&scratch[..]), fresh);
                 if self.sessions.get(key).is_some_and(|session| self.is_confined(session)) {
                     self.signal_in_rooms(now, key, &to, sent, fresh);
                 } else {
@@ -65,7 +65,7 @@ impl NodeCore {
             Ok(ClientMessage::Broadcast { room, data, id }) => {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
-                let life = Life::new(now, left, self.settings.hold, None);
+                let life = Deadline::new(now, left, self.settings.hold, None);
                 match self.may_broadcast(now, key, number, repeated) {
                     Ok(again) => {
                         let broadcast = Ask::Broadcast { payload: Rc::from(payload), life, fresh, again };
@@ -81,10 +81,12 @@ impl NodeCore {
                 let client_id = session.client_id.clone();
                 let ice_servers = self.ice.for_client(&client_id, self.wall(now));
                 let reply = ServerMessage::IceServers { ice_servers: &ice_servers }.to_json();
-                self.reply(key, seq, Fate::Done, &reply);
+                self.reply(key, seq, DeliveryOutcome::Done, &reply);
             }
             // The edge answers these two itself.
-            Ok(ClientMessage::Ping | ClientMessage::Received { .. }) => self.reply(key, seq, Fate::Done, &[]),
+            Ok(ClientMessage::Ping | ClientMessage::Received { .. }) => {
+                self.reply(key, seq, DeliveryOutcome::Done, &[])
+            }
             Err(BadMessage { code, message, id }) => self.refuse(key, seq, &refuse(code, &message, id)),
         }
     }
@@ -96,7 +98,7 @@ impl NodeCore {
         }
     }
 
-    pub(super) fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: Sent, fresh: bool) {
+    pub(super) fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage, fresh: bool) {
         let (seq, id) = (sent.seq, sent.id);
         if !self.take_custody(now, key, to, sent, fresh) {
             self.unavailable(key, seq, id, to);
@@ -104,13 +106,20 @@ impl NodeCore {
     }
 
     /// Sends a message and keeps it until its fate is known. Says no if too much waits for that recipient.
-    pub(super) fn take_custody(&mut self, now: Instant, key: SessionKey, to: &str, sent: Sent, fresh: bool) -> bool {
+    pub(super) fn take_custody(
+        &mut self,
+        now: Instant,
+        key: SessionKey,
+        to: &str,
+        sent: OutboundMessage,
+        fresh: bool,
+    ) -> bool {
         let Some(chain_key) = self.chain(now, key, to) else { return true };
         let Some(chain) = self.chains.get_mut(chain_key) else { return true };
         // The client says it again: the fate goes to the frame that says it last.
         if let Some(earlier) = chain.renew(sent.number, sent.seq) {
             if earlier != sent.seq {
-                self.reply(key, earlier, Fate::Done, &[]);
+                self.reply(key, earlier, DeliveryOutcome::Done, &[]);
             }
             return true;
         }
@@ -135,8 +144,15 @@ impl NodeCore {
         }
         let (origin, recipient) = (session.id, ClientId::new(to).ok()?);
         let (destination, rules) = (self.destination(to, key), Arc::clone(&self.settings.rules));
-        let chain =
-            self.chains.insert(Chain::new(now, rules, session_key, origin, recipient.clone(), key, destination));
+        let chain = self.chains.insert(OutboundQueue::new(
+            now,
+            rules,
+            session_key,
+            origin,
+            recipient.clone(),
+            key,
+            destination,
+        ));
         self.sessions.get_mut(session_key)?.recipients.insert(key, recipient, chain);
         Some(chain)
     }
@@ -146,13 +162,13 @@ impl NodeCore {
         self.writes_to_nobody(session);
         let (code, message) = (ErrorCode::RecipientUnavailable, "not known to have been delivered");
         let error = ServerMessage::Error { code, message, id, to: Some(to), room: None, retry_after_ms: None };
-        self.reply(session, seq, Fate::Unavailable, &error.to_json());
+        self.reply(session, seq, DeliveryOutcome::Unavailable, &error.to_json());
     }
 
     fn refuse(&mut self, session: SessionKey, seq: u64, refused: &Refused<'_>) {
         let Refused { code, message, id } = *refused;
         self.counts.refuse(code);
         let error = ServerMessage::Error { code, message, id, to: None, room: None, retry_after_ms: None };
-        self.reply(session, seq, Fate::Refused, &error.to_json());
+        self.reply(session, seq, DeliveryOutcome::Refused, &error.to_json());
     }
 }

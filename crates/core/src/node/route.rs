@@ -7,13 +7,13 @@ use std::time::Instant;
 use rustc_hash::FxHashSet;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_wire::forward::{EnvelopeFate, Item, Ticket};
+use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
 use signaling_wire::limits::MAX_HOPS;
 use signaling_wire::trunk::ToEdge;
 use slotmap::{Key, KeyData};
 
-use super::hold::{Back, Parcel};
-use super::lane::Outgoing;
+use super::hold::{InboundMessage, ReturnPath};
+use super::lane::QueuedEnvelope;
 use super::outbox::{Copy, Destination};
 use super::{ChainKey, NodeCore, PeerKey, SessionKey};
 
@@ -29,29 +29,30 @@ impl NodeCore {
         self.owner(key).map_or(Destination::Here, Destination::Peer)
     }
 
-    pub(super) fn ticket(&self, chain: ChainKey) -> Ticket {
-        Ticket(chain.data().as_ffi() ^ self.ticket_salt)
+    pub(super) fn queue_id(&self, chain: ChainKey) -> QueueId {
+        QueueId(chain.data().as_ffi() ^ self.ticket_salt)
     }
 
-    pub(super) fn chain_of(&self, ticket: Ticket) -> Option<ChainKey> {
-        let key = ChainKey::from(KeyData::from_ffi(ticket.0 ^ self.ticket_salt));
+    pub(super) fn chain_of(&self, queue_id: QueueId) -> Option<ChainKey> {
+        let key = ChainKey::from(KeyData::from_ffi(queue_id.0 ^ self.ticket_salt));
         self.chains.contains_key(key).then_some(key)
     }
 
     /// Sends one envelope of a chain to where the chain goes. If there is no room on the way, a repeat brings it.
     pub(super) fn send(&mut self, now: Instant, chain_key: ChainKey, copy: Copy) {
-        let ticket = self.ticket(chain_key);
+        let queue_id = self.queue_id(chain_key);
         let Some(chain) = self.chains.get(chain_key) else { return };
         let (to, Copy { origin, prev, life, repeat, payload }) = (chain.to.clone(), copy);
         match chain.destination {
             Destination::Here => {
-                let (back, key) = (Back::Here, chain.key);
-                let parcel = Parcel { origin, to: key, prev, life, repeat, shared: false, ticket, back, payload };
+                let (back, key) = (ReturnPath::Here, chain.key);
+                let parcel =
+                    InboundMessage { origin, to: key, prev, life, repeat, shared: false, queue_id, back, payload };
                 self.place(now, &to, parcel);
             }
             Destination::Peer(peer) => {
                 let (hash, via) = (chain.key.get(), Box::default());
-                let envelope = Outgoing { to, origin, prev, life, repeat, ticket, via, payload };
+                let envelope = QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload };
                 let sent = self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).push(envelope));
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
@@ -97,10 +98,10 @@ impl NodeCore {
 
     /// Removes unsent envelopes of these chains from the lanes. Reads each lane once for all chains.
     fn forget_in_lanes(&mut self, chains: impl Iterator<Item = ChainKey>) {
-        let mut tickets_by_peer: BTreeMap<PeerKey, FxHashSet<Ticket>> = BTreeMap::new();
+        let mut tickets_by_peer: BTreeMap<PeerKey, FxHashSet<QueueId>> = BTreeMap::new();
         for chain_key in chains {
             if let Some(Destination::Peer(peer)) = self.chains.get(chain_key).map(|chain| chain.destination) {
-                tickets_by_peer.entry(peer).or_default().insert(self.ticket(chain_key));
+                tickets_by_peer.entry(peer).or_default().insert(self.queue_id(chain_key));
             }
         }
         for (peer, tickets) in tickets_by_peer {
@@ -112,17 +113,17 @@ impl NodeCore {
     /// Gives a chain another destination. The old one is told to forget what it has not sent down, once
     /// it can be. [`Self::forget_in_lanes`] has removed what waits for it in a lane.
     fn send_elsewhere(&mut self, now: Instant, chain_key: ChainKey, destination: Destination) {
-        let ticket = self.ticket(chain_key);
+        let queue_id = self.queue_id(chain_key);
         let Some(chain) = self.chains.get_mut(chain_key).filter(|chain| chain.destination != destination) else {
             return;
         };
         let to = chain.to.as_str();
         match std::mem::replace(&mut chain.destination, destination) {
-            Destination::Here => self.holds.forget(to, ticket),
+            Destination::Here => self.holds.forget(to, queue_id),
             Destination::Peer(peer) => {
                 if let Some(peer) = self.peers.get_mut(peer) {
                     let lane = peer.lane(chain.key.get());
-                    self.counts.dropped += u64::from(!lane.note(&Item::Forget { to, ticket }));
+                    self.counts.dropped += u64::from(!lane.note(&Item::Forget { to, queue_id }));
                 }
             }
         }
@@ -131,33 +132,33 @@ impl NodeCore {
 
     /// The last leg: to the client if it is attached here, on to another node if it is known or owned there and the
     /// sender's node is another too, else it waits.
-    pub(super) fn place(&mut self, now: Instant, to: &ClientId, parcel: Parcel) {
+    pub(super) fn place(&mut self, now: Instant, to: &ClientId, parcel: InboundMessage) {
         if let Some(&session) = self.session_by_client.get(to) {
             return self.down(now, session, parcel);
         }
-        if let Back::Through { node, via } = &parcel.back
+        if let ReturnPath::Through { node, via } = &parcel.back
             && let Some(known) = self.locations.get(to)
             && self.peers.get(known.peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
         {
             // Another copy will tell.
             self.doubt_location(now, to);
             if !parcel.life.is_over(now) {
-                return self.fate_of(now, &parcel, EnvelopeFate::Again);
+                return self.fate_of(now, &parcel, EnvelopeOutcome::Retransmit);
             }
         }
         if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
             match &parcel.back {
                 // The edge of its former socket has not said yet what it wrote.
-                Back::Here if self.is_parting(to.as_str()) => {}
+                ReturnPath::Here if self.is_parting(to.as_str()) => {}
                 // This node has custody: the chain itself takes the other way.
-                Back::Here => {
-                    if let Some(chain) = self.chain_of(parcel.ticket) {
+                ReturnPath::Here => {
+                    if let Some(chain) = self.chain_of(parcel.queue_id) {
                         self.forget_in_lanes(std::iter::once(chain));
                         self.send_elsewhere(now, chain, Destination::Peer(peer));
                     }
                     return;
                 }
-                Back::Through { node, via } => {
+                ReturnPath::Through { node, via } => {
                     if self.pass_on(to, peer, &parcel, node, via) {
                         return;
                     }
@@ -168,7 +169,14 @@ impl NodeCore {
     }
 
     /// Passes a parcel of another node on. Not to a node where it has been, and not for ever.
-    fn pass_on(&mut self, to: &ClientId, peer: PeerKey, parcel: &Parcel, node: &NodeId, via: &[NodeId]) -> bool {
+    fn pass_on(
+        &mut self,
+        to: &ClientId,
+        peer: PeerKey,
+        parcel: &InboundMessage,
+        node: &NodeId,
+        via: &[NodeId],
+    ) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         if via.len() + 2 > MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
             return false;
@@ -176,17 +184,17 @@ impl NodeCore {
         let hash = KeyHash::of(to.as_str()).get();
         let via = via.iter().chain([node]).cloned().collect();
         let (to, payload) = (to.clone(), Rc::clone(&parcel.payload));
-        let Parcel { origin, prev, life, repeat, ticket, .. } = *parcel;
-        let passed = peer.lane(hash).push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
+        let InboundMessage { origin, prev, life, repeat, queue_id, .. } = *parcel;
+        let passed = peer.lane(hash).push(QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload });
         self.counts.passed_on += u64::from(passed);
         passed
     }
 
     /// Keeps a parcel for an absent recipient, as long as it lives.
-    fn keep(&mut self, now: Instant, to: &str, parcel: Parcel) {
+    fn keep(&mut self, now: Instant, to: &str, parcel: InboundMessage) {
         if self.draining && !self.owns_by_view(to) {
             // Whom it should go to has sent it here, and knows better by now, or soon.
-            return self.fate_of(now, &parcel, EnvelopeFate::Again);
+            return self.fate_of(now, &parcel, EnvelopeOutcome::Retransmit);
         }
         let parcel = self.send_round(to, parcel);
         if parcel.life.is_over(now) || !parcel.life.waits {
@@ -200,11 +208,11 @@ impl NodeCore {
     }
 
     /// Also sends copies to the next candidates if this node keeps the parcel only because it cannot rely on the owner.
-    fn send_round(&mut self, to: &str, parcel: Parcel) -> Parcel {
+    fn send_round(&mut self, to: &str, parcel: InboundMessage) -> InboundMessage {
         let key = KeyHash::of(to);
         let came_by: Box<[NodeId]> = match &parcel.back {
-            Back::Here => Box::default(),
-            Back::Through { node, via } => via.iter().chain([node]).cloned().collect(),
+            ReturnPath::Here => Box::default(),
+            ReturnPath::Through { node, via } => via.iter().chain([node]).cloned().collect(),
         };
         let Ok(to) = ClientId::new(to) else { return parcel };
         let (mut asked, mut shared): (Vec<NodeId>, _) = (Vec::new(), parcel.shared);
@@ -215,19 +223,20 @@ impl NodeCore {
         {
             asked.push(peer.id.clone());
             let (to, via, payload) = (to.clone(), came_by.clone(), Rc::clone(&parcel.payload));
-            let Parcel { origin, prev, life, repeat, ticket, .. } = parcel;
-            let sent = peer.lane(key.get()).push(Outgoing { to, origin, prev, life, repeat, ticket, via, payload });
+            let InboundMessage { origin, prev, life, repeat, queue_id, .. } = parcel;
+            let sent =
+                peer.lane(key.get()).push(QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload });
             self.counts.detours += u64::from(sent);
             self.counts.dropped += u64::from(!sent);
             shared |= sent;
         }
-        Parcel { shared, ..parcel }
+        InboundMessage { shared, ..parcel }
     }
 
     /// A parcel's time is over here. Where others may have it, its sender's node decides.
-    pub(super) fn expired(&mut self, now: Instant, parcel: &Parcel) {
+    pub(super) fn expired(&mut self, now: Instant, parcel: &InboundMessage) {
         if !parcel.shared {
-            self.fate_of(now, parcel, EnvelopeFate::Expired);
+            self.fate_of(now, parcel, EnvelopeOutcome::Expired);
         }
     }
 
@@ -245,7 +254,7 @@ impl NodeCore {
     }
 
     /// Sends a parcel down to its recipient's edge, or lets it wait behind those that are on their way there.
-    pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, parcel: Parcel) {
+    pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, parcel: InboundMessage) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         let former = session.waits_for;
         if session.awaits(&parcel, &self.settings.rules) || former.is_some_and(|former| self.awaits(former, &parcel)) {
@@ -263,12 +272,12 @@ impl NodeCore {
         }
     }
 
-    fn awaits(&mut self, session: SessionKey, parcel: &Parcel) -> bool {
+    fn awaits(&mut self, session: SessionKey, parcel: &InboundMessage) -> bool {
         self.sessions.get_mut(session).is_some_and(|session| session.awaits(parcel, &self.settings.rules))
     }
 
     /// Sends a parcel down, and keeps it until the edge confirms.
-    fn send_down(&mut self, now: Instant, session_key: SessionKey, parcel: Parcel) {
+    fn send_down(&mut self, now: Instant, session_key: SessionKey, parcel: InboundMessage) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let d = session.next_d();

@@ -9,11 +9,11 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
-use signaling_wire::trunk::{Attach, Fate, Slot};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
 
-use super::hold::Parcel;
-use super::recipients::Recipients;
-use super::rooms::{Reach, Tally};
+use super::hold::InboundMessage;
+use super::recipients::OutboundQueues;
+use super::rooms::{BroadcastBudget, Tally};
 use super::{PeerKey, Rules, SessionKey, TrunkKey};
 
 /// Like fates in a row.
@@ -21,12 +21,12 @@ use super::{PeerKey, Rules, SessionKey, TrunkKey};
 pub(super) struct FateRun {
     pub(super) first: u64,
     pub(super) count: u32,
-    pub(super) fate: Fate,
+    pub(super) fate: DeliveryOutcome,
 }
 
 impl FateRun {
     /// The run with one more, if that is its next.
-    pub(super) fn and(self, seq: u64, fate: Fate) -> Option<Self> {
+    pub(super) fn and(self, seq: u64, fate: DeliveryOutcome) -> Option<Self> {
         let follows = self.fate == fate && self.first + u64::from(self.count) == seq && self.count < u32::MAX;
         follows.then_some(Self { count: self.count + 1, ..self })
     }
@@ -36,18 +36,18 @@ impl FateRun {
 #[derive(Debug)]
 pub(super) struct Contender {
     pub(super) trunk: TrunkKey,
-    pub(super) arrival: Arrival,
+    pub(super) arrival: AttachInfo,
     pub(super) since: Instant,
 }
 
 /// The lasting part of an `Attach`.
 #[derive(Debug, Clone)]
-pub(super) struct Arrival {
+pub(super) struct AttachInfo {
     pub(super) slot: Slot,
     pub(super) client_id: ClientId,
     pub(super) key: KeyHash,
     pub(super) session: SessionId,
-    pub(super) born: u64,
+    pub(super) accepted_at_us: u64,
     pub(super) reliable: bool,
     pub(super) seq: u64,
     /// No node has admitted it before.
@@ -62,7 +62,7 @@ pub(super) struct Arrival {
     pub(super) state: Box<[u8]>,
 }
 
-impl Arrival {
+impl AttachInfo {
     pub(super) fn new(attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
         let state = attach.state.and_then(|state| SessionState::read(state).ok());
         Self {
@@ -70,7 +70,7 @@ impl Arrival {
             key: KeyHash::of(client_id.as_str()),
             client_id,
             session: attach.session,
-            born: attach.born,
+            accepted_at_us: attach.accepted_at_us,
             reliable: attach.reliable,
             seq: attach.seq,
             newcomer: attach.state.is_none(),
@@ -88,7 +88,7 @@ pub(super) struct Session {
     pub(super) client_id: ClientId,
     pub(super) key: KeyHash,
     pub(super) id: SessionId,
-    pub(super) born: u64,
+    pub(super) accepted_at_us: u64,
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
     /// Number of the latest uplink frame: those up to it have been at another node, or at this one before.
@@ -110,29 +110,29 @@ pub(super) struct Session {
     pub(super) waits_for: Option<SessionKey>,
     /// Peers that were told that the client is here.
     pub(super) told: Vec<PeerKey>,
-    pub(super) recipients: Recipients,
+    pub(super) recipients: OutboundQueues,
     /// Commands of rooms that are not answered.
     pub(super) commands: usize,
     /// Messages to all in a room, by number, whose members have not all got their fates.
     pub(super) broadcasts: BTreeMap<u64, Tally>,
-    pub(super) reach: Reach,
+    pub(super) reach: BroadcastBudget,
     pub(super) fates: Option<FateRun>,
     pub(super) contender: Option<Box<Contender>>,
     /// Its messages that did not reach their recipients, at this node.
     pub(super) undelivered: u32,
     last_d: u64,
     /// Sent down and not confirmed, by `d`.
-    unconfirmed: VecDeque<(u64, Parcel)>,
+    unconfirmed: VecDeque<(u64, InboundMessage)>,
     unconfirmed_bytes: usize,
 }
 
 impl Session {
-    pub(super) fn new(trunk: TrunkKey, arrival: &Arrival) -> Self {
+    pub(super) fn new(trunk: TrunkKey, arrival: &AttachInfo) -> Self {
         Self {
             client_id: arrival.client_id.clone(),
             key: arrival.key,
             id: arrival.session,
-            born: arrival.born,
+            accepted_at_us: arrival.accepted_at_us,
             trunk,
             slot: arrival.slot,
             seq: arrival.seq,
@@ -146,10 +146,10 @@ impl Session {
             has_backlog: false,
             waits_for: None,
             told: Vec::new(),
-            recipients: Recipients::default(),
+            recipients: OutboundQueues::default(),
             commands: 0,
             broadcasts: BTreeMap::new(),
-            reach: Reach::default(),
+            reach: BroadcastBudget::default(),
             fates: None,
             contender: None,
             undelivered: 0,
@@ -192,11 +192,11 @@ impl Session {
 
     /// Whether the same message is down already, so that its confirm answers for this copy too: the fate then goes back
     /// the way that this one came.
-    pub(super) fn awaits(&mut self, parcel: &Parcel, rules: &Rules) -> bool {
+    pub(super) fn awaits(&mut self, parcel: &InboundMessage, rules: &Rules) -> bool {
         let crowded = self.is_crowded(rules);
         // An earlier queue of the same session may have it too, and waits for its own fate.
-        let same = |down: &Parcel| {
-            down.origin == parcel.origin && down.ticket == parcel.ticket && (down.prev == parcel.prev || crowded)
+        let same = |down: &InboundMessage| {
+            down.origin == parcel.origin && down.queue_id == parcel.queue_id && (down.prev == parcel.prev || crowded)
         };
         match self.unconfirmed.iter_mut().find(|(_, down)| same(down)) {
             Some((_, down)) => {
@@ -222,13 +222,13 @@ impl Session {
     }
 
     /// The parcel went down as `d`.
-    pub(super) fn went_down(&mut self, d: u64, parcel: Parcel) {
+    pub(super) fn went_down(&mut self, d: u64, parcel: InboundMessage) {
         self.unconfirmed_bytes += parcel.payload.len();
         self.unconfirmed.push_back((d, parcel));
     }
 
     /// The next parcel that a confirm up to `up_to` answers for.
-    pub(super) fn confirmed(&mut self, up_to: u64) -> Option<(u64, Parcel)> {
+    pub(super) fn confirmed(&mut self, up_to: u64) -> Option<(u64, InboundMessage)> {
         if self.unconfirmed.front()?.0 > up_to {
             return None;
         }
@@ -238,7 +238,7 @@ impl Session {
     }
 
     /// Takes all that is unconfirmed, in order.
-    pub(super) fn take_unconfirmed(&mut self) -> impl Iterator<Item = Parcel> + use<> {
+    pub(super) fn take_unconfirmed(&mut self) -> impl Iterator<Item = InboundMessage> + use<> {
         self.unconfirmed_bytes = 0;
         std::mem::take(&mut self.unconfirmed).into_iter().map(|(_, parcel)| parcel)
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::NodeCore;
-use super::outbox::Chain;
+use super::outbox::OutboundQueue;
 
 /// How often [`NodeCore::sweep`] wants to be called: repeats on request are due within a tenth of a second,
 /// and messages to a client that has just moved must not wait for long.
@@ -41,7 +41,7 @@ impl NodeCore {
     }
 
     fn look_at_chains(&mut self, now: Instant) {
-        let wants = |chain: &Chain| chain.is_due(now) || chain.has_hopeless(now);
+        let wants = |chain: &OutboundQueue| chain.is_due(now) || chain.has_hopeless(now);
         let due: Vec<_> = self.chains.iter().filter(|(_, chain)| wants(chain)).map(|(key, _)| key).collect();
         let enough = self.counts.resends + REPEATS_AT_ONCE;
         for chain_key in due {

@@ -6,9 +6,9 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::{Slot, ToEdge};
 
 use super::attach::IN_USE;
-use super::hold::Parcel;
-use super::life::Life;
-use super::session::{Arrival, Contender, Session};
+use super::hold::InboundMessage;
+use super::life::Deadline;
+use super::session::{AttachInfo, Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
 
 /// What an open socket is told that has to go.
@@ -17,7 +17,7 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
 
 impl NodeCore {
     /// A newcomer wants an id that another session holds. If it has proven by a token that the id is its own it gets it at once.
-    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: Arrival) {
+    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
         if arrival.grant.is_none() {
             return self.contend(holder, Contender { trunk, arrival, since: now });
         }
@@ -147,11 +147,11 @@ impl NodeCore {
 
 /// What went down and was not confirmed. Unless its edge has said its last word it may have been written: it waits for an
 /// answer, even if it may not wait for the client, and this node does not know that it was never delivered.
-pub(super) fn owed_by(session: &mut Session) -> Vec<Parcel> {
+pub(super) fn owed_by(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.said_last;
-    let asked = |parcel: Parcel| {
-        let life = Life { waits: parcel.life.waits || unsure, ..parcel.life };
-        Parcel { life, shared: parcel.shared || unsure, ..parcel }
+    let asked = |parcel: InboundMessage| {
+        let life = Deadline { waits: parcel.life.waits || unsure, ..parcel.life };
+        InboundMessage { life, shared: parcel.shared || unsure, ..parcel }
     };
     session.take_unconfirmed().map(asked).collect()
 }

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use crate::edge::Wants;
+use crate::edge::FlushUrgency;
 use rustc_hash::FxHashMap;
 use signaling_wire::grant::Grant;
-use signaling_wire::trunk::{Gone, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{DetachReason, Slot, ToEdge, ToNode};
 use signaling_wire::{Batches, DecodeError};
 
 use super::{NodeCore, SessionKey, TrunkKey};
@@ -75,7 +75,7 @@ impl NodeCore {
                 session.detached = true;
                 session.fates = None;
             }
-            self.lose(now, key, Gone::Lost);
+            self.lose(now, key, DetachReason::Lost);
         }
     }
 
@@ -106,11 +106,11 @@ impl NodeCore {
 
     /// Whether the trunk has anything to carry, and whether it must not wait.
     #[must_use]
-    pub fn trunk_wants(&self, trunk: TrunkKey) -> Wants {
+    pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
         match self.trunks.get(trunk) {
-            Some(trunk) if !trunk.out.is_empty() => Wants::Now,
-            Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_fates.is_empty() => Wants::Soon,
-            _ => Wants::Nothing,
+            Some(trunk) if !trunk.out.is_empty() => FlushUrgency::Immediate,
+            Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_fates.is_empty() => FlushUrgency::Delayed,
+            _ => FlushUrgency::Idle,
         }
     }
 

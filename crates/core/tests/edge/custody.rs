@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings};
 use signaling_protocol::{ClientId, CloseCode};
-use signaling_wire::trunk::{Fate, Gone, Origin, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge, ToNode};
 use signaling_wire::{RemainingTtl, SessionId};
 
 const HOLD: RemainingTtl = RemainingTtl::NONE;
@@ -27,7 +27,7 @@ impl Edge {
         let newcomer = Newcomer {
             client_id: ClientId::new("anna").unwrap(),
             session: SessionId([1; 16]),
-            born: 1,
+            accepted_at_us: 1,
             reliable,
             request: ConnectRequest::default(),
         };
@@ -110,7 +110,7 @@ impl Edge {
 }
 
 /// Why a node was told that the socket has ended.
-fn detach_reason(batch: &[u8]) -> Option<Gone> {
+fn detach_reason(batch: &[u8]) -> Option<DetachReason> {
     let mut rest = batch;
     while !rest.is_empty() {
         if let ToNode::Detach { gone, .. } = ToNode::take(&mut rest).unwrap() {
@@ -205,7 +205,7 @@ fn what_a_replaced_client_sent_last_still_finds_a_node() {
     assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
     edge.core.attach(edge.now, client, new);
     assert_eq!(edge.said(new), ["attach 0 known true", "up 0 1", "attach 1 known true", "up 1 1"]);
-    edge.hear(new, &[ToEdge::Fates { slot: 1, first: 1, count: 1, fate: Fate::Done, reply: &[] }]);
+    edge.hear(new, &[ToEdge::Fates { slot: 1, first: 1, count: 1, fate: DeliveryOutcome::Done, reply: &[] }]);
     assert_eq!(edge.said(new), ["detach 1"], "the node may forget it");
     assert!(edge.core.is_empty());
 }
@@ -228,7 +228,7 @@ fn a_session_without_frames_leaves_with_its_socket() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open(link);
-    edge.core.socket_closed(client, Gone::Lost);
+    edge.core.socket_closed(client, DetachReason::Lost);
     assert_eq!(edge.said(link), ["detach 0"]);
     assert!(edge.core.is_empty());
 }
@@ -260,11 +260,11 @@ fn who_asks_without_end_and_reads_nothing_is_too_slow() {
 #[test]
 fn only_a_close_with_1000_ends_the_session() {
     for (code, gone) in [
-        (Some(1000), Gone::Left),
-        (Some(1001), Gone::Lost),
-        (None, Gone::Lost),
-        (Some(3000), Gone::Lost),
-        (Some(4001), Gone::Lost),
+        (Some(1000), DetachReason::Left),
+        (Some(1001), DetachReason::Lost),
+        (None, DetachReason::Lost),
+        (Some(3000), DetachReason::Lost),
+        (Some(4001), DetachReason::Lost),
     ] {
         let mut edge = Edge::new();
         let link = edge.core.link_up();
@@ -323,7 +323,7 @@ fn what_a_reliable_client_has_not_received_when_its_socket_ends_goes_back_to_the
     edge.hear(link, &[message(0, 1, 1), message(0, 2, 2)]);
     edge.write_all(client);
     edge.received(client, 1);
-    edge.core.socket_closed(client, Gone::Lost);
+    edge.core.socket_closed(client, DetachReason::Lost);
     assert_eq!(edge.said(link), ["confirm 0 1", "detach 0"]);
 }
 
@@ -394,7 +394,7 @@ fn a_plain_client_gets_no_numbers_and_its_receipts_mean_nothing() {
 
 /// Answers to the client's own requests, with a reply for each.
 fn acked(slot: Slot, first: u64, reply: &str) -> ToEdge<'_> {
-    ToEdge::Fates { slot, first, count: 1, fate: Fate::Done, reply: reply.as_bytes() }
+    ToEdge::Fates { slot, first, count: 1, fate: DeliveryOutcome::Done, reply: reply.as_bytes() }
 }
 
 fn last_words(edge: &mut Edge) -> (CloseCode, String) {

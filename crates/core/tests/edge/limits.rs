@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use signaling_core::edge::{
-    ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, MemoryLimits, Newcomer, PaceLimits, Proven, Rate, Reading,
-    Settings,
+    ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, MemoryLimits, Newcomer, PaceLimits, Rate, Reading, Settings,
+    VerifiedToken,
 };
 use signaling_core::rate_class::RateClass;
 use signaling_protocol::{ClientId, CloseCode};
-use signaling_wire::trunk::{Fate, ToEdge, ToNode};
+use signaling_wire::trunk::{DeliveryOutcome, ToEdge, ToNode};
 use signaling_wire::{RemainingTtl, SessionId};
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
@@ -42,7 +42,7 @@ impl Edge {
         let newcomer = Newcomer {
             client_id: ClientId::new(&format!("client-{slot}")).unwrap(),
             session: SessionId(session),
-            born: 1,
+            accepted_at_us: 1,
             reliable,
             request: ConnectRequest::default(),
         };
@@ -88,7 +88,7 @@ impl Edge {
     }
 
     fn fates(&mut self, slot: u32, first: u64, count: u32) {
-        self.hear(&ToEdge::Fates { slot, first, count, fate: Fate::Done, reply: b"" });
+        self.hear(&ToEdge::Fates { slot, first, count, fate: DeliveryOutcome::Done, reply: b"" });
     }
 
     fn closed(&mut self) -> Option<CloseCode> {
@@ -195,7 +195,7 @@ fn whoever_is_of_a_class_may_send_as_its_class_and_a_name_that_nobody_has_given_
     });
     for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
         let client = edge.open(false);
-        let proven = Proven { grant: [].into(), issued: 0, expires: None, rate_class: rate_class.map(class) };
+        let proven = VerifiedToken { grant: [].into(), issued: 0, expires: None, rate_class: rate_class.map(class) };
         edge.core.renewed(client, proven);
         edge.ups();
         for id in 0..20 {

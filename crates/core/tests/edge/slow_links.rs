@@ -34,7 +34,7 @@ impl Flood {
         let newcomer = Newcomer {
             client_id: ClientId::new("anna").unwrap(),
             session: SessionId([1; 16]),
-            born: 1,
+            accepted_at_us: 1,
             reliable,
             request: ConnectRequest::default(),
         };

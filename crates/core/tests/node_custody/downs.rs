@@ -1,6 +1,6 @@
 //! What goes down to a client's edge: as much as it can take, and once.
 
-use signaling_wire::trunk::{Fate, ToNode};
+use signaling_wire::trunk::{DeliveryOutcome, ToNode};
 
 use crate::node::{Node, SECOND};
 
@@ -34,5 +34,5 @@ fn a_copy_of_what_is_down_already_does_not_go_down_again() {
     node.pass(5 * SECOND);
     assert!(node.said(trunk).downs.is_empty());
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
 }

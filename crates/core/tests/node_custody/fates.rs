@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_wire::RemainingTtl;
-use signaling_wire::trunk::{Fate, ToNode};
+use signaling_wire::trunk::{DeliveryOutcome, ToNode};
 
 use crate::node::{HOLD, Node, SECOND};
 
@@ -19,7 +19,7 @@ fn messages_given_up_at_the_same_moment_get_a_fate_each() {
     (1..=3).for_each(|seq| node.up(trunk, 1, seq, "nobody", 0));
     node.said(trunk);
     node.pass(HOLD + 4 * SECOND);
-    assert_eq!(node.said(trunk).fates, [1, 2, 3].map(|seq| (seq, Fate::Unavailable)));
+    assert_eq!(node.said(trunk).fates, [1, 2, 3].map(|seq| (seq, DeliveryOutcome::Unavailable)));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn the_fate_of_an_expired_message_does_not_wait_for_the_next_repeat() {
     node.attach(trunk, 0, "anna", 1);
     node.up(trunk, 0, 1, "nobody", 0);
     node.pass(HOLD + 3 * SECOND + Duration::from_millis(100));
-    assert_eq!(node.said(trunk).fates, [(1, Fate::Unavailable)]);
+    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Unavailable)]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn only_what_has_been_nowhere_before_is_unavailable_at_once() {
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 70);
     (1..=72).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
-    assert_eq!(node.said(trunk).fates, [71, 72].map(|seq| (seq, Fate::Unavailable)));
+    assert_eq!(node.said(trunk).fates, [71, 72].map(|seq| (seq, DeliveryOutcome::Unavailable)));
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn a_message_that_may_not_wait_reaches_who_is_there_and_is_answered_at_once_for_
         );
     }
     let said = node.said(trunk);
-    assert_eq!((said.downs, said.fates), (vec![1], vec![(2, Fate::Unavailable)]));
+    assert_eq!((said.downs, said.fates), (vec![1], vec![(2, DeliveryOutcome::Unavailable)]));
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
 }
 
 #[test]

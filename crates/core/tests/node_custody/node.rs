@@ -9,7 +9,7 @@ use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::trunk::{Attach, Fate, Request, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, Request, Slot, ToEdge, ToNode};
 use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
@@ -130,7 +130,7 @@ impl Node {
 pub(crate) struct Said {
     pub(crate) downs: Vec<u64>,
     pub(crate) down_bytes: usize,
-    pub(crate) fates: Vec<(u64, Fate)>,
+    pub(crate) fates: Vec<(u64, DeliveryOutcome)>,
     pub(crate) released: Vec<(Slot, Vec<u8>)>,
     pub(crate) attached: Vec<Slot>,
     pub(crate) rejected: Vec<(Slot, u16)>,
@@ -139,8 +139,19 @@ pub(crate) struct Said {
 
 pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     let session = SessionId([client_id.as_bytes()[0].wrapping_add(session); 16]);
-    let (request, born) = (Request::default(), u64::from(session.0[0]));
-    Attach { slot, session, client_id, born, reliable: false, seq: 0, request, grant: None, state: None, gone: None }
+    let (request, accepted_at_us) = (Request::default(), u64::from(session.0[0]));
+    Attach {
+        slot,
+        session,
+        client_id,
+        accepted_at_us,
+        reliable: false,
+        seq: 0,
+        request,
+        grant: None,
+        state: None,
+        gone: None,
+    }
 }
 
 /// The number of a batch, and whom its envelopes are for.

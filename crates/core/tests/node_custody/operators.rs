@@ -4,7 +4,7 @@ use signaling_admin::Page;
 use signaling_admin::explain::{ClientAt, Explanation};
 use signaling_core::node::TrunkKey;
 use signaling_protocol::ClientId;
-use signaling_wire::trunk::{Gone, ToEdge, ToNode};
+use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 
@@ -76,7 +76,7 @@ fn who_is_put_out_is_named_to_every_edge_and_cannot_come_back_to_a_session() {
     }
     assert!(!node.core.kick(&ClientId::new("bert").unwrap(), 1_000));
 
-    node.tell(trunks[0], &ToNode::Detach { slot: 0, gone: Gone::Lost });
+    node.tell(trunks[0], &ToNode::Detach { slot: 0, gone: DetachReason::Lost });
     assert_eq!(node.core.lingering(), 1);
     assert!(node.core.kick(&anna, 1_001), "its session was still there");
     assert_eq!(node.core.lingering(), 0);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::trunk::{Attach, Fate, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
 
 use crate::node::{Node, client_of, newcomer, read};
 
@@ -78,7 +78,7 @@ fn a_fate_for_a_node_that_the_view_does_not_name_yet_goes_with_the_answer_to_its
         sender.sends_to(&mut holder);
         holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: seq, exceptions: vec![] });
     }
-    assert_eq!(sender.said(senders).fates, [(1, Fate::Done)]);
+    assert_eq!(sender.said(senders).fates, [(1, DeliveryOutcome::Done)]);
 }
 
 /// The time in which a node redirects one message to each recipient when their owner is suspect.

@@ -2,7 +2,7 @@
 
 use signaling_core::node::TrunkKey;
 use signaling_wire::RemainingTtl;
-use signaling_wire::trunk::{Attach, Fate, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, ToEdge, ToNode};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
@@ -30,9 +30,13 @@ fn what_a_reliable_client_repeats_before_its_fate_is_one_message_whose_fate_goes
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 1), (2, 2), (3, 1)]);
     let said = node.said(trunk);
-    assert_eq!((said.downs, said.fates), (vec![1, 2], vec![(1, Fate::Done)]), "its first frame is done with");
+    assert_eq!(
+        (said.downs, said.fates),
+        (vec![1, 2], vec![(1, DeliveryOutcome::Done)]),
+        "its first frame is done with"
+    );
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 2, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(3, Fate::Done), (2, Fate::Done)]);
+    assert_eq!(node.said(trunk).fates, [(3, DeliveryOutcome::Done), (2, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -45,7 +49,7 @@ fn what_a_reliable_client_repeats_after_its_fate_is_asked_for_again_under_its_na
     say(&mut node, trunk, "bob", &[(3, 1)]);
     assert_eq!(named(&mut node, trunk), [(1, 0)]);
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 3, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(2, Fate::Done), (3, Fate::Done)]);
+    assert_eq!(node.said(trunk).fates, [(2, DeliveryOutcome::Done), (3, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn a_request_of_a_reliable_client_without_an_id_is_refused() {
     }
     let text = br#"{"type":"ice_servers"}"#;
     node.tell(trunk, &ToNode::Up { slot: 0, seq: 5, left: RemainingTtl::from_duration(HOLD), payload: text });
-    assert_eq!(node.said(trunk).fates, [(5, Fate::Done)], "what has no id needs none");
+    assert_eq!(node.said(trunk).fates, [(5, DeliveryOutcome::Done)], "what has no id needs none");
 }
 
 #[test]
@@ -75,12 +79,12 @@ fn only_what_nobody_has_had_before_is_given_up_with_its_time() {
     let (mut node, trunk) = alice_is_here();
     say(&mut node, trunk, "bob", &[(1, 1)]);
     node.pass(HOLD);
-    assert_eq!(node.said(trunk).fates, [(1, Fate::Unavailable)]);
+    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Unavailable)]);
     say(&mut node, trunk, "bob", &[(2, 1)]);
     node.pass(HOLD + 2 * SECOND);
     assert_eq!(node.said(trunk).fates, [], "a copy of the first may still be delivered");
     node.pass(2 * SECOND);
-    assert_eq!(node.said(trunk).fates, [(2, Fate::Unavailable)]);
+    assert_eq!(node.said(trunk).fates, [(2, DeliveryOutcome::Unavailable)]);
 }
 
 /// A node with a reliable client, alice, in slot 0.

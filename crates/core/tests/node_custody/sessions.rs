@@ -1,7 +1,7 @@
 //! Sessions that come, go and meet at one node.
 
 use signaling_core::node::Rules;
-use signaling_wire::trunk::{Attach, Fate, Gone, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 
@@ -28,7 +28,7 @@ fn frames_that_cross_a_close_on_the_way_still_get_their_fates() {
     node.tell(other, &ToNode::Attach(newer));
     node.up(trunk, 1, 1, "bob", 0);
     node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
+    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -36,13 +36,13 @@ fn nothing_is_left_of_a_session_once_its_last_fate_is_told() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "bob", 0);
-    let settling = Attach { gone: Some(Gone::Lost), ..newcomer(1, "anna", 1) };
+    let settling = Attach { gone: Some(DetachReason::Lost), ..newcomer(1, "anna", 1) };
     node.tell(trunk, &ToNode::Attach(settling));
     node.up(trunk, 1, 1, "bob", 0);
     node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
-    node.tell(trunk, &ToNode::Detach { slot: 0, gone: Gone::Left });
-    assert_eq!(node.said(trunk).fates, [(1, Fate::Done)]);
-    node.tell(trunk, &ToNode::Detach { slot: 1, gone: Gone::Lost });
+    node.tell(trunk, &ToNode::Detach { slot: 0, gone: DetachReason::Left });
+    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
+    node.tell(trunk, &ToNode::Detach { slot: 1, gone: DetachReason::Lost });
     assert!(node.core.is_quiet());
 }
 
@@ -52,7 +52,7 @@ fn sessions_past_the_lingering_limit_are_refused_and_counted() {
     let trunk = node.core.trunk_up();
     for (slot, client) in [(0, "anna"), (1, "bob")] {
         node.attach(trunk, slot, client, 0);
-        node.tell(trunk, &ToNode::Detach { slot, gone: Gone::Lost });
+        node.tell(trunk, &ToNode::Detach { slot, gone: DetachReason::Lost });
     }
     assert_eq!((node.core.lingering(), node.core.counts().lingering_refused), (1, 1));
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::Value;
 use signaling_core::ice::{IceServers, Turn};
 use signaling_protocol::ClientId;
-use signaling_wire::trunk::{Attach, Gone, Request, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DetachReason, Request, Slot, ToEdge, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 
@@ -25,13 +25,13 @@ fn set_clock(node: &mut Node, seconds: u64) {
 }
 
 /// Connects a client and returns its `welcome`. Its socket is lost then, so its session lingers.
-fn welcome(node: &mut Node, client: &str, born: u8, resume: Option<&str>) -> Value {
+fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&str>) -> Value {
     const SLOT: Slot = 0;
     let trunk = node.core.trunk_up();
     let request = Request { resume, ..Request::default() };
-    node.tell(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, born) }));
+    node.tell(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, accepted_at_us) }));
     let batch = node.core.take_trunk_batch(trunk);
-    node.tell(trunk, &ToNode::Detach { slot: SLOT, gone: Gone::Lost });
+    node.tell(trunk, &ToNode::Detach { slot: SLOT, gone: DetachReason::Lost });
     let mut rest = &batch[..];
     loop {
         if let ToEdge::Attached { greeting, .. } = ToEdge::take(&mut rest).unwrap() {

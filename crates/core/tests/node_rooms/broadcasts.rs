@@ -5,7 +5,7 @@ use signaling_core::node::RoomSettings;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::{Op, Who};
 use signaling_wire::SessionId;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{SECOND, Stage, token};
 
@@ -35,7 +35,7 @@ fn all_others_get_it_once_and_the_ack_counts_them() {
 #[test]
 fn one_who_does_not_get_it_in_time_is_not_counted() {
     let mut stage = room_of_three();
-    stage.goes("b", Gone::Lost);
+    stage.goes("b", DetachReason::Lost);
     stage.says("a", BROADCAST);
     stage.settle();
     assert_eq!(stage.heard("c"), [HEARD]);
@@ -121,7 +121,7 @@ fn what_a_resumed_session_says_again_is_not_refused_and_counts() {
     stage.reliable = true;
     let token = token(&stage.comes_and_hears("a", "n0")[0]);
     stage.joins("a", "r");
-    stage.goes("c", Gone::Lost);
+    stage.goes("c", DetachReason::Lost);
     [11, 12].into_iter().for_each(|id| stage.says("a", &numbered(id)));
     stage.settle();
     stage.passes(2 * SECOND);
@@ -129,7 +129,7 @@ fn what_a_resumed_session_says_again_is_not_refused_and_counts() {
     stage.settle();
     assert!(stage.heard("a").iter().all(|text| !text.contains("rate_limited")));
 
-    stage.goes("a", Gone::Lost);
+    stage.goes("a", DetachReason::Lost);
     stage.resumes("a", &token);
     (11..=14).for_each(|id| stage.says("a", &numbered(id)));
     stage.says("a", &numbered(11));
@@ -220,7 +220,7 @@ fn large_room_with(settings: RoomSettings) -> Stage {
 
 fn joins_elsewhere(stage: &mut Stage, name: &str, session: u8) {
     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("gone").unwrap());
-    let who = Who { client, session: SessionId([session; 16]), born: 1_000, number: 1, node };
+    let who = Who { client, session: SessionId([session; 16]), accepted_at_us: 1_000, number: 1, node };
     let data = Some(format!("\"{}\"", "x".repeat(4_000)).into());
     stage.store_does("r", Op::Join { who, data });
 }

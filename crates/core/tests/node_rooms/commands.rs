@@ -1,7 +1,7 @@
 //! What clients ask of rooms, and what they and the others are told.
 
 use signaling_core::node::RoomSettings;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{SECOND, Stage};
 
@@ -76,7 +76,7 @@ fn leaving_is_told_to_the_others_and_so_is_a_goodbye() {
     ["a", "b"].into_iter().for_each(|name| drop(stage.heard(name)));
     assert_eq!(stage.leaves("b", "r"), [r#"{"type":"left","room":"r","reason":"left"}"#, r#"{"type":"ack","id":8}"#]);
     stage.passes(SECOND);
-    stage.goes("c", Gone::Left);
+    stage.goes("c", DetachReason::Left);
     stage.passes(SECOND);
     let left = |name: &str| {
         format!(

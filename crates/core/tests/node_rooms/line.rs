@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_core::node::RoomSettings;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{PRESENCE, SECOND, Stage};
 
@@ -94,7 +94,7 @@ fn who_waits_keeps_the_place_through_a_move_and_is_not_told_it_again() {
 fn the_seat_of_one_who_dropped_out_is_kept_and_then_goes_to_the_first_in_line() {
     let mut stage = full_room();
     stage.joins("b", "r");
-    stage.goes("a", Gone::Lost);
+    stage.goes("a", DetachReason::Lost);
     stage.passes(29 * SECOND);
     assert_eq!(stage.members("r"), ["a"]);
     stage.passes(3 * SECOND);
@@ -120,7 +120,7 @@ fn seat_is_freed_when_session_ends_at_any_moment() {
         [("a", "n0"), ("b", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
         ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
         stage.passes(SECOND + phase * stage.step);
-        stage.goes("a", Gone::Lost);
+        stage.goes("a", DetachReason::Lost);
         stage.passes(31 * SECOND);
         // A list of the members would itself make the store end the seat.
         assert!(has_joined(&mut stage, "b"), "{phase} sweeps later");
@@ -134,7 +134,7 @@ fn seat_is_freed_in_time_when_its_session_was_moved() {
     stage.comes(absent, "n0");
     stage.comes("b", "n1");
     [absent, "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
-    stage.goes(absent, Gone::Lost);
+    stage.goes(absent, DetachReason::Lost);
     stage.passes(20 * SECOND);
     stage.drains("n0");
     stage.passes(9 * SECOND);

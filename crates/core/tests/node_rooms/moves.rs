@@ -1,7 +1,7 @@
 //! Members that move, come back, or whose node dies.
 
 use signaling_rooms::Op;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{PRESENCE, SECOND, Stage, token};
 
@@ -58,7 +58,7 @@ fn who_comes_back_within_its_time_has_its_seats_and_is_told_how_things_stand() {
     stage.joins("c", "r");
     stage.passes(SECOND);
     stage.heard("b");
-    stage.goes("c", Gone::Lost);
+    stage.goes("c", DetachReason::Lost);
     stage.passes(10 * SECOND);
     stage.comes("d", "n0");
     stage.joins("d", "r");
@@ -74,7 +74,7 @@ fn who_comes_back_within_its_time_has_its_seats_and_is_told_how_things_stand() {
 #[test]
 fn a_seat_without_a_socket_is_kept_alive_by_whoever_owns_its_client_until_it_is_given_up() {
     let mut stage = room_of_two();
-    stage.goes("b", Gone::Lost);
+    stage.goes("b", DetachReason::Lost);
     stage.passes(31 * SECOND);
     let gone = r#"{"type":"members_changed","room":"r","joined":[],"left":[{"client_id":"b","reason":"expired"}]}"#;
     assert_eq!(stage.heard("a"), [gone]);
@@ -105,7 +105,7 @@ fn who_has_lost_its_place_while_it_was_away_is_told_when_it_is_back() {
     let mut stage = room_of_two();
     let token = token(&stage.comes_and_hears("c", "n0")[0]);
     stage.joins("c", "r");
-    stage.goes("c", Gone::Lost);
+    stage.goes("c", DetachReason::Lost);
     stage.is_given_up("c", "r");
     stage.passes(PRESENCE + SECOND);
     stage.heard("c");
@@ -135,10 +135,10 @@ fn who_resumes_where_an_old_copy_of_its_session_was_left_has_the_later_seats_too
     for name in ["a", "b", "c", "d"] {
         let token = token(&stage.comes_and_hears(name, "n0")[0]);
         stage.joins(name, "old");
-        stage.goes(name, Gone::Lost);
+        stage.goes(name, DetachReason::Lost);
         stage.resumes_at("n1", name, &token);
         stage.joins(name, "new");
-        stage.goes(name, Gone::Lost);
+        stage.goes(name, DetachReason::Lost);
         stage.resumes_at("n0", name, &token);
         stage.passes(SECOND);
         let heard = stage.heard(name);

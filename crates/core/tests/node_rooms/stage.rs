@@ -10,7 +10,7 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, Outcome, Rooms, Rules, StoreError, Who};
 use signaling_wire::grant::{Grant, SignalScope};
-use signaling_wire::trunk::{Attach, Fate, Gone, Request, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
 use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -123,20 +123,20 @@ impl Stage {
         core.trunk_frames(now, *trunk, &bytes).unwrap();
     }
 
-    fn attach(&mut self, name: &'static str, resume: Option<&str>, gone: Option<Gone>) {
+    fn attach(&mut self, name: &'static str, resume: Option<&str>, gone: Option<DetachReason>) {
         self.slots += 1;
         let client = self.clients.get_mut(name).unwrap();
         client.slot = self.slots;
         let (slot, session, seq, node) = (client.slot, client.session, client.seq, client.node);
         let state = Some(client.state.clone()).filter(|state| !state.is_empty());
         let request = Request { resume, ..Request::default() };
-        let born = u64::from(slot);
+        let accepted_at_us = u64::from(slot);
         let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
             slot,
             session,
             client_id: name,
-            born,
+            accepted_at_us,
             reliable: self.reliable,
             seq,
             request,
@@ -210,7 +210,7 @@ impl Stage {
     }
 
     /// The client's socket is gone.
-    pub(crate) fn goes(&mut self, name: &'static str, gone: Gone) {
+    pub(crate) fn goes(&mut self, name: &'static str, gone: DetachReason) {
         let Client { node, slot, .. } = self.clients[name];
         self.tell(node, &ToNode::Detach { slot, gone });
         self.settle();
@@ -307,7 +307,7 @@ impl Stage {
     fn who(&self, name: &str, number: u64) -> Who {
         let Client { session, slot, node, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Who { client, session, born: u64::from(slot), number, node }
+        Who { client, session, accepted_at_us: u64::from(slot), number, node }
     }
 
     /// Who is in a room, by the store.
@@ -420,7 +420,7 @@ impl Stage {
                     }
                     ToEdge::Fates { slot, reply, fate, .. } => {
                         if let Some(client) = clients.find(of(slot)) {
-                            assert!(fate != Fate::Unavailable || !reply.is_empty());
+                            assert!(fate != DeliveryOutcome::Unavailable || !reply.is_empty());
                             client.heard.extend(told(reply));
                         }
                     }

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 
 use super::records::{self, Named};
 use super::{DnsQuery, DnsSettings};
-use crate::Trouble;
+use crate::ReadError;
 use crate::backoff::Backoff;
 use crate::following::{News, Teller, Unwanted};
 
@@ -54,7 +54,7 @@ impl Poller {
     async fn look(&mut self) -> Result<Duration, Unwanted> {
         let limit = self.settings.answer;
         let asked = timeout(limit, self.ask()).await;
-        match asked.unwrap_or_else(|_| Err(Trouble::NoAnswer(format!("nothing came for {limit:?}")))) {
+        match asked.unwrap_or_else(|_| Err(ReadError::NoAnswer(format!("nothing came for {limit:?}")))) {
             Ok(answer) => {
                 self.backoff.reset();
                 self.pass_over(&answer.named.passed_over);
@@ -83,10 +83,10 @@ impl Poller {
         }
     }
 
-    async fn ask(&mut self) -> Result<Answer, Trouble> {
+    async fn ask(&mut self) -> Result<Answer, ReadError> {
         let resolver = match self.resolver.take() {
             Some(resolver) => resolver,
-            None => resolver(&self.settings).map_err(|error| Trouble::NoAnswer(error.to_string()))?,
+            None => resolver(&self.settings).map_err(|error| ReadError::NoAnswer(error.to_string()))?,
         };
         let resolver = &*self.resolver.insert(resolver);
         match &self.query {
@@ -111,11 +111,11 @@ async fn records(
     resolver: &TokioResolver,
     name: &str,
     record_type: RecordType,
-) -> Result<(Vec<Record>, Instant), Trouble> {
+) -> Result<(Vec<Record>, Instant), ReadError> {
     match resolver.lookup(name, record_type).await {
         Ok(lookup) => Ok((lookup.answers().to_vec(), lookup.valid_until())),
         Err(error) if error.is_no_records_found() => Ok((Vec::new(), Instant::now())),
-        Err(error) => Err(Trouble::NoAnswer(error.to_string())),
+        Err(error) => Err(ReadError::NoAnswer(error.to_string())),
     }
 }
 

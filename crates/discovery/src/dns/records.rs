@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use hickory_resolver::proto::rr::{RData, Record};
 use signaling_protocol::NodeId;
 
-use crate::sighting::{Sighting, Standing};
+use crate::sighting::{Observation, ServerStatus};
 use signaling_core::Address;
 
 /// What an answer names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
-    pub(super) sightings: Vec<Sighting>,
+    pub(super) sightings: Vec<Observation>,
     /// Records that name no node that can be reached, and what is wrong with each.
     pub(super) passed_over: Vec<String>,
 }
@@ -59,7 +59,7 @@ fn named(records: impl Iterator<Item = (String, String)>) -> Named {
                 let reason = format!("{id} at {address}: the same id is at {} too", last.address);
                 named.passed_over.push(reason);
             }
-            _ => named.sightings.push(Sighting { id, address, standing: Standing::Serving }),
+            _ => named.sightings.push(Observation { id, address, standing: ServerStatus::Serving }),
         }
     }
     named

@@ -8,7 +8,7 @@ use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigEr
 use kube::{Api, Client, Config};
 
 use super::ServicePort;
-use crate::Trouble;
+use crate::ReadError;
 
 /// How the Kubernetes API is asked.
 #[derive(Debug, Clone)]
@@ -89,20 +89,20 @@ pub(super) async fn connect(
 }
 
 /// What an error of the API means.
-pub(super) fn trouble(error: &kube::Error) -> Trouble {
+pub(super) fn trouble(error: &kube::Error) -> ReadError {
     match error {
         kube::Error::Api(status) => status_trouble(status),
-        other => Trouble::NoAnswer(with_causes(other)),
+        other => ReadError::NoAnswer(with_causes(other)),
     }
 }
 
-pub(super) fn status_trouble(status: &kube::core::Status) -> Trouble {
+pub(super) fn status_trouble(status: &kube::core::Status) -> ReadError {
     let text = format!("{} {} {}", status.code, status.reason, status.message);
     match status.code {
-        401 | 403 => Trouble::Refused(format!(
+        401 | 403 => ReadError::Refused(format!(
             "{text}; a Role must let this server's ServiceAccount list and watch endpointslices of discovery.k8s.io"
         )),
-        _ => Trouble::NoAnswer(text),
+        _ => ReadError::NoAnswer(text),
     }
 }
 

@@ -8,19 +8,19 @@ use kube::api::WatchEvent;
 use signaling_protocol::NodeId;
 
 use super::shelf::Shelf;
-use crate::steady::{HOLD, Steady};
+use crate::steady::{FlapDamper, HOLD};
 use signaling_core::{Address, View};
 
 /// From text to a view, without anybody who asks for it.
 pub struct Listener {
     shelf: Shelf,
-    steady: Steady,
+    steady: FlapDamper,
     now: Instant,
 }
 
 impl Default for Listener {
     fn default() -> Self {
-        Self { shelf: Shelf::new("internal".into()), steady: Steady::new(HOLD), now: Instant::now() }
+        Self { shelf: Shelf::new("internal".into()), steady: FlapDamper::new(HOLD), now: Instant::now() }
     }
 }
 

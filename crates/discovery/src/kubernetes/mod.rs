@@ -14,7 +14,7 @@
 //! | breaks watches that have worked, again and again | the same, and a warning, though the view is young (`Breaks`) |
 //! | hangs, refuses, is away, answers 5xx or 429 | lists with growing waits; the last view stays |
 //! | answers 401 or 403 | the same; the warning names the Role that is missing |
-//! | lists nobody | the last view stays, see `Steady` |
+//! | lists nobody | the last view stays, see `FlapDamper` |
 //!
 //! Only `list` and `watch` of `endpointslices` in one namespace are asked for: `deploy/base/rbac.yaml` allows no more.
 

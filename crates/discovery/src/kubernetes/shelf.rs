@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use super::slice::{self, Content};
-use crate::sighting::Sighting;
+use crate::sighting::Observation;
 
 /// What each slice shows. Slices that are not there any more are forgotten by the next list at the latest.
 pub(super) struct Shelf {
@@ -35,7 +35,7 @@ impl Shelf {
     }
 
     /// All servers that all slices show together.
-    pub(super) fn sightings(&self) -> Vec<Sighting> {
+    pub(super) fn sightings(&self) -> Vec<Observation> {
         slice::sightings(self.slices.values().flat_map(|content| &content.appearances))
     }
 

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use signaling_protocol::NodeId;
 
-use crate::sighting::{Sighting, Standing};
+use crate::sighting::{Observation, ServerStatus};
 use signaling_core::Address;
 
 /// One pod as one slice shows it.
@@ -62,7 +62,7 @@ fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
 }
 
 /// All servers that slices show together, each once, sorted by id.
-pub(super) fn sightings<'a>(appearances: impl IntoIterator<Item = &'a Appearance>) -> Vec<Sighting> {
+pub(super) fn sightings<'a>(appearances: impl IntoIterator<Item = &'a Appearance>) -> Vec<Observation> {
     let mut pods: BTreeMap<(&NodeId, &str), Appearance> = BTreeMap::new();
     for appearance in appearances {
         pods.entry((&appearance.id, &appearance.uid))
@@ -88,22 +88,22 @@ impl Appearance {
         self.ends |= other.ends;
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> ServerStatus {
         match (self.serves, self.ends) {
-            (true, false) => Standing::Serving,
-            (true, true) => Standing::Draining,
-            (false, false) => Standing::Unready,
-            (false, true) => Standing::Ending,
+            (true, false) => ServerStatus::Serving,
+            (true, true) => ServerStatus::Draining,
+            (false, false) => ServerStatus::Unready,
+            (false, true) => ServerStatus::Ending,
         }
     }
 
-    fn sighting(&self) -> Option<Sighting> {
+    fn sighting(&self) -> Option<Observation> {
         let address = match self.ip {
             IpAddr::V4(ip) => format!("{ip}:{}", self.port),
             IpAddr::V6(ip) => format!("[{ip}]:{}", self.port),
         };
         let address: Address = address.parse().ok()?;
-        Some(Sighting { id: self.id.clone(), address, standing: self.standing() })
+        Some(Observation { id: self.id.clone(), address, standing: self.standing() })
     }
 }
 

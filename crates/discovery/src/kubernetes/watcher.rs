@@ -14,7 +14,7 @@ use super::api::{connect, status_trouble, trouble};
 use super::breaks::Breaks;
 use super::shelf::Shelf;
 use super::{KubernetesError, KubernetesSettings, ServicePort};
-use crate::Trouble;
+use crate::ReadError;
 use crate::backoff::Backoff;
 use crate::following::{News, Teller, Unwanted};
 
@@ -36,14 +36,14 @@ pub(crate) struct Watcher {
 /// Why watching stops.
 enum Stop {
     /// Something went wrong: list again, after a wait.
-    Trouble(Trouble),
+    ReadError(ReadError),
     /// Nobody listens any more.
     Unwanted,
 }
 
-impl From<Trouble> for Stop {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
+impl From<ReadError> for Stop {
+    fn from(trouble: ReadError) -> Self {
+        Self::ReadError(trouble)
     }
 }
 
@@ -78,7 +78,7 @@ impl Watcher {
             match self.list_and_watch().await {
                 Ok(()) => debug!("time for a list"),
                 Err(Stop::Unwanted) => return,
-                Err(Stop::Trouble(trouble)) => {
+                Err(Stop::ReadError(trouble)) => {
                     if std::mem::take(&mut self.is_proven) && self.breaks.broke() {
                         warn!(
                             selector = %self.selector,
@@ -112,7 +112,7 @@ impl Watcher {
         let params = ListParams::default().labels(&self.selector);
         let list = answer(self.settings.answer, self.api.list(&params)).await?;
         let version = list.metadata.resource_version.filter(|version| !version.is_empty());
-        let version = version.ok_or_else(|| Trouble::NoAnswer("a list without a resourceVersion".into()))?;
+        let version = version.ok_or_else(|| ReadError::NoAnswer("a list without a resourceVersion".into()))?;
         self.shelf.replace(&list.items);
         self.show().await?;
         Ok(version)
@@ -139,12 +139,12 @@ impl Watcher {
                     self.teller.tell(News::Works).await?;
                 }
                 () = sleep_until(silent) => {
-                    return Err(Trouble::NoAnswer("a watch fell silent".into()).into());
+                    return Err(ReadError::NoAnswer("a watch fell silent".into()).into());
                 }
             }
         }
         if !std::mem::take(&mut self.is_proven) {
-            return Err(Trouble::NoAnswer(format!("a watch ended after {:?}", start.elapsed())).into());
+            return Err(ReadError::NoAnswer(format!("a watch ended after {:?}", start.elapsed())).into());
         }
         if self.breaks.ended() {
             info!(selector = %self.selector, "watches last again");
@@ -172,7 +172,7 @@ impl Watcher {
         };
         self.show().await?;
         let version = slice.metadata.resource_version;
-        Ok(version.ok_or_else(|| Trouble::NoAnswer("an event without a resourceVersion".into()))?)
+        Ok(version.ok_or_else(|| ReadError::NoAnswer("an event without a resourceVersion".into()))?)
     }
 
     async fn show(&mut self) -> Result<(), Unwanted> {
@@ -189,9 +189,9 @@ impl Watcher {
 }
 
 /// An answer that comes in time.
-async fn answer<T>(limit: Duration, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Trouble> {
+async fn answer<T>(limit: Duration, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReadError> {
     match timeout(limit, asked).await {
         Ok(answer) => answer.map_err(|error| trouble(&error)),
-        Err(_) => Err(Trouble::NoAnswer(format!("nothing came for {limit:?}"))),
+        Err(_) => Err(ReadError::NoAnswer(format!("nothing came for {limit:?}"))),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use signaling_server::{ConfigError, WatchedFile};
+use signaling_server::{ConfigError, ReloadableFile};
 use tracing::warn;
 
 use super::{Origins, TokenAlgorithm, TokenRules, Tokens};
@@ -63,7 +63,7 @@ pub struct IdentityConfig {
     pub tokens: Option<Rc<Tokens>>,
     /// From which pages browsers may come.
     pub origins: Origins,
-    key_file: Option<WatchedFile>,
+    key_file: Option<ReloadableFile>,
 }
 
 impl std::fmt::Debug for IdentityConfig {
@@ -96,7 +96,7 @@ impl IdentityArgs {
             };
         };
         let rules = TokenRules { algorithm, audience, issuer, leeway: Duration::from_secs(self.token_leeway_s) };
-        let key_file = WatchedFile::open(KEY_FILE, &path)?;
+        let key_file = ReloadableFile::open(KEY_FILE, &path)?;
         let tokens = key_file.parsed(|content| Tokens::new(&rules, content))?;
         Ok(IdentityConfig { tokens: Some(Rc::new(tokens)), origins, key_file: Some(key_file) })
     }

@@ -16,7 +16,7 @@ use super::claims::Claims;
 use super::keys::{KeyError, Keys, TokenAlgorithm};
 use super::provider;
 use super::refusal::TokenRefusal;
-use signaling_core::edge::Proven;
+use signaling_core::edge::VerifiedToken;
 
 /// What every token must be like.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ impl Tokens {
     ///
     /// # Errors
     /// Says what is wrong with it. Whether a signature is good is looked at before anything that the token says.
-    pub fn verify(&self, client: &ClientId, token: Option<&str>) -> Result<Proven, TokenRefusal> {
+    pub fn verify(&self, client: &ClientId, token: Option<&str>) -> Result<VerifiedToken, TokenRefusal> {
         let token = token.ok_or(TokenRefusal::Missing)?;
         let header = Some(token).filter(|token| token.len() <= limits::MAX_TOKEN_BYTES).and_then(Header::read);
         let header = header.filter(|header| header.crit.is_none()).ok_or(TokenRefusal::Malformed)?;
@@ -116,7 +116,7 @@ impl Tokens {
         Err(refused)
     }
 
-    fn proven(&self, client: &ClientId, claims: &Claims) -> Result<Proven, TokenRefusal> {
+    fn proven(&self, client: &ClientId, claims: &Claims) -> Result<VerifiedToken, TokenRefusal> {
         if claims.sub.as_deref() != Some(client.as_str()) {
             return Err(TokenRefusal::Subject);
         }
@@ -128,7 +128,12 @@ impl Tokens {
             reason = "what is below 0 is old, and above 2^64 new"
         )]
         let issued = claims.iat.map_or(0, |iat| iat as u64);
-        Ok(Proven { grant: claims.grant()?.to_bytes().into(), issued, expires, rate_class: claims.rate_class()? })
+        Ok(VerifiedToken {
+            grant: claims.grant()?.to_bytes().into(),
+            issued,
+            expires,
+            rate_class: claims.rate_class()?,
+        })
     }
 }
 

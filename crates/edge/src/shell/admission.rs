@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::metrics::RefusalReason;
-use signaling_core::edge::{Bucket, Rate};
+use signaling_core::edge::{Rate, TokenBucket};
 
 /// Most addresses whose rates are known at a time: past that no further one may ask in this second.
 const MOST_ADDRESSES: usize = 100_000;
@@ -68,9 +68,9 @@ pub(super) struct Admission {
     sockets: usize,
     /// Empty unless there is a limit per address.
     sockets_by_address: HashMap<IpAddr, usize>,
-    arrivals: Bucket,
+    arrivals: TokenBucket,
     /// Of those that have asked in the last seconds. Empty unless there is a rate per address.
-    arrivals_by_address: HashMap<IpAddr, Bucket>,
+    arrivals_by_address: HashMap<IpAddr, TokenBucket>,
     /// When those that ask no more were forgotten last.
     tidied: Instant,
 }
@@ -90,7 +90,7 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
 
 impl Admission {
     pub(super) fn new(limits: AdmissionLimits, now: Instant) -> Self {
-        let arrivals = Bucket::full(now);
+        let arrivals = TokenBucket::full(now);
         let (sockets_by_address, arrivals_by_address) = (HashMap::new(), HashMap::new());
         Self { limits, sockets: 0, sockets_by_address, arrivals, arrivals_by_address, tidied: now }
     }
@@ -112,7 +112,7 @@ impl Admission {
         if self.arrivals_by_address.len() >= MOST_ADDRESSES && !self.arrivals_by_address.contains_key(&address) {
             return Err(TooMany::RateOfAddress);
         }
-        let bucket = self.arrivals_by_address.entry(address).or_insert(Bucket::full(now));
+        let bucket = self.arrivals_by_address.entry(address).or_insert(TokenBucket::full(now));
         if bucket.take(now, each_second(rate), 1) { Ok(()) } else { Err(TooMany::RateOfAddress) }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::wire::LoneWire;
+use super::wire::TaskSocket;
 
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -16,14 +16,14 @@ const MOST_IGNORED: usize = 1024 * 1024;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Writes `last_words`, half-closes, reads until the client closes too.
-pub(super) async fn close(mut wire: LoneWire, last_words: Vec<u8>) {
+pub(super) async fn close(mut wire: TaskSocket, last_words: Vec<u8>) {
     if timeout(LAST_WORDS, write_all(&mut wire, &last_words)).await.is_ok_and(|written| written.is_ok()) {
         // Whatever ends the wait, the socket is dropped now.
         let _ = timeout(FAREWELL, read_to_end(wire.stream())).await;
     }
 }
 
-async fn write_all(wire: &mut LoneWire, mut bytes: &[u8]) -> std::io::Result<()> {
+async fn write_all(wire: &mut TaskSocket, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         wire.writable().await?;
         match wire.try_write(bytes) {

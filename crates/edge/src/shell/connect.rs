@@ -13,7 +13,7 @@ use signaling_protocol::server::ServerMessage;
 use signaling_server::http::refusal;
 use signaling_server::since_1970;
 use signaling_wire::SessionId;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 use tracing::{debug, info_span};
 
 use super::admission::{Place, TooMany};
@@ -109,7 +109,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.edge.with(|state| state.client_gone(key, Gone::Lost));
+            self.edge.with(|state| state.client_gone(key, DetachReason::Lost));
         }
     }
 }
@@ -170,7 +170,7 @@ fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept:
     Ok(Newcomer {
         client_id: query.client_id,
         session: SessionId::new(session, query.reliable),
-        born: u64::try_from(since_1970().as_micros()).unwrap_or(u64::MAX),
+        accepted_at_us: u64::try_from(since_1970().as_micros()).unwrap_or(u64::MAX),
         reliable: query.reliable,
         request: ConnectRequest {
             path: request.uri().path().to_owned(),

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::metrics::{METRICS, auth_failed};
 use super::state::State;
 use crate::identity::TokenRefusal;
-use signaling_core::edge::{ClientKey, Kick, Kicks, Proven, ShownToken};
+use signaling_core::edge::{ClientKey, Kick, KickList, PresentedToken, VerifiedToken};
 
 impl State {
     /// A client is put out: its socket is closed with 4411, and its tokens of before do not let it in again. Says whether it
@@ -15,7 +15,7 @@ impl State {
     pub(super) fn put_out(&mut self, kick: &Kick) -> bool {
         let client = &kick.client_id;
         let (now, told) = (since_1970().as_secs(), kick.at);
-        let latest = Kicks::latest_believable(now);
+        let latest = KickList::latest_believable(now);
         if !kick.at_once && told > latest {
             warn!(%client, at = told, "a node says that a client was put out, and when will only be: its clock, or this one, is wrong");
             return false;
@@ -30,7 +30,7 @@ impl State {
     }
 
     /// What a client proves by the token that it shows, where tokens are asked for.
-    pub(super) fn prove(&self, client: &ClientId, token: Option<&str>) -> Result<Option<Proven>, TokenRefusal> {
+    pub(super) fn prove(&self, client: &ClientId, token: Option<&str>) -> Result<Option<VerifiedToken>, TokenRefusal> {
         let Some(tokens) = &self.identity.tokens else { return Ok(None) };
         let verified = tokens.verify(client, token);
         let proven = verified.and_then(|proven| match self.core.is_kicked(client, &proven) {
@@ -44,7 +44,7 @@ impl State {
     }
 
     /// A client shows a new token over its open socket.
-    pub(super) fn renew(&mut self, key: ClientKey, token: &ShownToken) {
+    pub(super) fn renew(&mut self, key: ClientKey, token: &PresentedToken) {
         let Some((client, _)) = self.core.identity(key) else { return };
         match self.prove(client, Some(&token.0)) {
             Ok(Some(proven)) => {

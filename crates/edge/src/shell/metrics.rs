@@ -8,7 +8,7 @@ use signaling_server::http::BadHead;
 use signaling_server::metrics::Direction;
 
 use super::EdgeConfig;
-use signaling_core::edge::{EdgeCore, Kicks};
+use signaling_core::edge::{EdgeCore, KickList};
 
 metrics! {
     /// Metrics of an edge.
@@ -113,7 +113,7 @@ pub(super) fn publish_limits(config: &EdgeConfig) {
     METRICS.sockets_limit.publish(config.admission.sockets as u64);
     METRICS.handshakes_limit.publish(config.handshakes.min(config.connections) as u64);
     METRICS.buffered_limit.publish(config.buffer_bytes as u64);
-    METRICS.kicks_limit.publish(Kicks::MOST as u64);
+    METRICS.kicks_limit.publish(KickList::MOST as u64);
     if let Some(tls) = &config.tls {
         certificate_expires(tls.expires());
     }

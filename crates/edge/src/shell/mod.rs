@@ -148,11 +148,11 @@ impl EdgeConfig {
 pub struct Edge {
     state: Rc<RefCell<State>>,
     sockets: Rc<Sockets>,
-    door: Rc<Door>,
+    door: Rc<AcceptorSettings>,
 }
 
 /// How connections are taken, before they are clients.
-struct Door {
+struct AcceptorSettings {
     http: HttpLimits,
     addresses: ClientAddresses,
     tls: Option<Tls>,
@@ -172,7 +172,7 @@ impl Edge {
     /// # Errors
     /// As for [`Edge::new`].
     pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
-        let door = Door { http: config.http, addresses: config.addresses.clone(), tls: config.tls.clone() };
+        let door = AcceptorSettings { http: config.http, addresses: config.addresses.clone(), tls: config.tls.clone() };
         let sockets = Sockets::new()?;
         let state = State::new(core, config, backend, &sockets)?;
         Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), door: Rc::new(door) })

@@ -5,18 +5,18 @@ use std::time::Instant;
 
 use mio::event::Event;
 use signaling_protocol::CloseCode;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use super::metrics::{self, EvictionLabel, METRICS};
 use super::sockets::AT_ONCE;
 use super::state::State;
-use super::wire::{Taken, Wire};
+use super::wire::{PolledSocket, Taken};
 use signaling_core::edge::{ClientKey, Reading};
 use signaling_core::ws::{self, Decoder};
 
 /// A client's open socket.
 pub(super) struct Socket {
-    pub(super) wire: Wire,
+    pub(super) wire: PolledSocket,
     /// The kernel takes no more.
     pub(super) blocked: bool,
     /// When the message was begun that has not ended.
@@ -35,7 +35,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(wire: Wire, early: &[u8]) -> Self {
+    pub(super) fn new(wire: PolledSocket, early: &[u8]) -> Self {
         Self {
             wire,
             blocked: false,
@@ -114,7 +114,7 @@ impl State {
         let mut buffer = std::mem::take(&mut self.scratch);
         if let Some(socket) = self.socket(key).filter(|socket| !socket.paused && socket.early.is_none()) {
             match socket.wire.try_read(&mut buffer) {
-                Ok(Taken { bytes: 0, more: false }) => self.client_gone(key, Gone::Lost),
+                Ok(Taken { bytes: 0, more: false }) => self.client_gone(key, DetachReason::Lost),
                 Ok(Taken { bytes, more }) => {
                     let more = more || socket.ends;
                     if bytes > 0 {
@@ -125,7 +125,7 @@ impl State {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => self.client_gone(key, Gone::Lost),
+                Err(_) => self.client_gone(key, DetachReason::Lost),
             }
         }
         self.scratch = buffer;

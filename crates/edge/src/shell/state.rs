@@ -14,7 +14,7 @@ use signaling_protocol::{ClientId, CloseCode, limits};
 use signaling_server::PauseDetector;
 use signaling_server::pause_detector::since_boot;
 use signaling_wire::SessionId;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
@@ -25,7 +25,7 @@ use super::handshakes::{HandshakeKey, Handshakes};
 use super::metrics::{self, ShellCounts};
 use super::reading::Socket;
 use super::sockets::{Sockets, token_of, token_of_link};
-use super::wire::LoneWire;
+use super::wire::TaskSocket;
 use super::{Backend, EdgeConfig, closing};
 use crate::identity::IdentityConfig;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
@@ -138,13 +138,13 @@ impl State {
     }
 
     /// The client's upgrade was answered, and this is its socket, with what was read of it already.
-    pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, wire: LoneWire, early: &[u8]) {
+    pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, wire: TaskSocket, early: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let wire = match wire.join(&self.registry, token_of(key)) {
             Ok(wire) => wire,
             Err(error) => {
                 debug!(client = %client.id, session = %client.session, %error, "a client's socket cannot be watched");
-                return self.client_gone(key, Gone::Lost);
+                return self.client_gone(key, DetachReason::Lost);
             }
         };
         debug!(client = %client.id, session = %client.session, address = %client.address, "a client is in");
@@ -167,7 +167,7 @@ impl State {
     }
 
     /// The client's socket, or its wait for one, has ended.
-    pub(super) fn client_gone(&mut self, key: ClientKey, gone: Gone) {
+    pub(super) fn client_gone(&mut self, key: ClientKey, gone: DetachReason) {
         if self.forget(key) {
             self.core.socket_closed(key, gone);
         }
@@ -250,7 +250,7 @@ impl State {
             Effect::Accept(key) => {
                 let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
                 if decision.is_none_or(|decision| decision.send(Ok(())).is_err()) {
-                    self.client_gone(key, Gone::Lost);
+                    self.client_gone(key, DetachReason::Lost);
                 }
             }
             Effect::Refuse(key, refusal) => {
@@ -321,7 +321,7 @@ impl State {
                 }
                 Err(error) => {
                     debug!(client = %client.id, session = %client.session, %error, "a client's socket broke");
-                    return self.client_gone(key, Gone::Lost);
+                    return self.client_gone(key, DetachReason::Lost);
                 }
             }
         }

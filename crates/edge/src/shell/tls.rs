@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use signaling_server::Watched;
+use signaling_server::FileWatcher;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -122,7 +122,7 @@ impl Tls {
     /// Shows a new certificate once its files have changed; the old one stays as long as the new ones do not serve. Ends when
     /// dropped.
     pub(super) async fn renew(self) {
-        let mut watched = Watched::new([self.files.certificate.clone(), self.files.key.clone()]).await;
+        let mut watched = FileWatcher::new([self.files.certificate.clone(), self.files.key.clone()]).await;
         // They may have changed since they were read first.
         if let Ok(key) = self.files.read() {
             self.show(key);

@@ -1,5 +1,5 @@
-//! A client's socket once it is upgraded, in the clear or under TLS. As one of all clients' ([`Wire`]) it
-//! has nobody who waits for it alone; before, and for its last words, it has ([`LoneWire`]).
+//! A client's socket once it is upgraded, in the clear or under TLS. As one of all clients' ([`PolledSocket`]) it
+//! has nobody who waits for it alone; before, and for its last words, it has ([`TaskSocket`]).
 
 use std::io::{self, Read as _, Write as _};
 
@@ -19,10 +19,10 @@ const CIPHERTEXT_BYTES: usize = 16 * 1024;
 const RECORD_BYTES: usize = 16 * 1024;
 
 /// A socket among those of all clients: it says by one [`mio::Poll`] that it can be read or written.
-pub(super) struct Wire(Socket<Among>);
+pub(super) struct PolledSocket(Socket<Among>);
 
 /// A socket that a task waits for: before it is among all clients', and once it is so no more.
-pub(super) struct LoneWire(Socket<TcpStream>);
+pub(super) struct TaskSocket(Socket<TcpStream>);
 
 struct Socket<S> {
     tcp: S,
@@ -38,26 +38,26 @@ pub(super) struct Taken {
 }
 
 /// Takes the socket back after an upgrade, with what was read behind the request's head.
-pub(super) fn take_back(upgraded: Upgraded) -> Result<(LoneWire, Bytes), UpgradeError> {
+pub(super) fn take_back(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
-        Ok((tcp, early)) => Ok((LoneWire(Socket { tcp, tls: None }), early)),
+        Ok((tcp, early)) => Ok((TaskSocket(Socket { tcp, tls: None }), early)),
         Err(upgraded) => {
             let (stream, early) = upgraded_from::<TlsStream<TcpStream>>(upgraded).map_err(|_| UpgradeError)?;
             let (tcp, session) = stream.into_inner();
-            Ok((LoneWire(Socket { tcp, tls: Some(Box::new(session)) }), early))
+            Ok((TaskSocket(Socket { tcp, tls: Some(Box::new(session)) }), early))
         }
     }
 }
 
-impl LoneWire {
+impl TaskSocket {
     /// Puts it among all clients' sockets.
-    pub(super) fn join(self, registry: &Registry, token: Token) -> io::Result<Wire> {
+    pub(super) fn join(self, registry: &Registry, token: Token) -> io::Result<PolledSocket> {
         let mut tcp = Among::from_std(self.0.tcp.into_std()?);
         registry.register(&mut tcp, token, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Wire(Socket { tcp, tls: self.0.tls }))
+        Ok(PolledSocket(Socket { tcp, tls: self.0.tls }))
     }
 
-    /// Writes what goes without waiting: see [`Wire::try_write`].
+    /// Writes what goes without waiting: see [`PolledSocket::try_write`].
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }
@@ -87,12 +87,12 @@ impl LoneWire {
     }
 }
 
-impl Wire {
+impl PolledSocket {
     /// Takes it from among all clients' sockets.
-    pub(super) fn leave(self, registry: &Registry) -> io::Result<LoneWire> {
+    pub(super) fn leave(self, registry: &Registry) -> io::Result<TaskSocket> {
         let Socket { mut tcp, tls } = self.0;
         registry.deregister(&mut tcp)?;
-        Ok(LoneWire(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
+        Ok(TaskSocket(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
     }
 
     /// Reads once. `buffer` must have room for two records.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal, Wants};
+use signaling_core::edge::{ClientKey, EdgeCore, FlushUrgency, LinkKey, Refusal};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
-use signaling_server::{Listener, Wake};
+use signaling_server::{FlushSignal, Listener};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
@@ -26,22 +26,22 @@ const REASSIGN_LOOK: Duration = Duration::from_millis(20);
 
 /// The node's own edge.
 #[derive(Clone)]
-pub struct Direct {
+pub struct DirectEdge {
     edge: Edge,
     node: Node,
     link: LinkKey,
     trunk: TrunkKey,
-    wake: Rc<Wake>,
+    wake: Rc<FlushSignal>,
 }
 
 /// All clients of this edge are attached to the one link.
-struct OneLink {
+struct LocalBackend {
     node: Node,
     link: LinkKey,
-    wake: Rc<Wake>,
+    wake: Rc<FlushSignal>,
 }
 
-impl Backend for OneLink {
+impl Backend for LocalBackend {
     fn place(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
         // A view is only ever replaced, so no client that was attached comes back here.
         if self.node.has_view() {
@@ -56,9 +56,9 @@ impl Backend for OneLink {
 
     fn wake(&mut self, _: Instant, core: &EdgeCore) -> bool {
         match core.wants(self.link) {
-            Wants::Nothing => {}
-            Wants::Soon => self.wake.soon(),
-            Wants::Now => self.wake.now(),
+            FlushUrgency::Idle => {}
+            FlushUrgency::Delayed => self.wake.soon(),
+            FlushUrgency::Immediate => self.wake.now(),
         }
         false
     }
@@ -73,7 +73,7 @@ fn no_view() -> Refusal {
     }
 }
 
-impl Direct {
+impl DirectEdge {
     /// An edge for the node's direct clients. Call it within a runtime.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Direct {
         let (trunk, wake) = node.trunk_up(NodeCore::local_trunk_up);
         let mut core = EdgeCore::new(config.settings());
         let link = core.link_up();
-        let backend = OneLink { node: node.clone(), link, wake: Rc::clone(&wake) };
+        let backend = LocalBackend { node: node.clone(), link, wake: Rc::clone(&wake) };
         let edge = Edge::around(core, config, Box::new(backend))?;
         Ok(Self { edge, node: node.clone(), link, trunk, wake })
     }

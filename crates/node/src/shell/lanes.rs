@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use reqwest::Url;
 use signaling_core::View;
-use signaling_server::{Secrets, Wake};
+use signaling_server::{FlushSignal, Secrets};
 use signaling_wire::forward;
 use signaling_wire::limits;
 use tokio::sync::watch;
@@ -81,9 +81,9 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
             continue;
         }
         let url = Rc::new(RefCell::new(url));
-        let wakes: Box<[Rc<Wake>]> = (0..state.core.lanes()).map(|_| Rc::default()).collect();
+        let wakes: Box<[Rc<FlushSignal>]> = (0..state.core.lanes()).map(|_| Rc::default()).collect();
         let carriers = wakes.iter().enumerate().map(|(lane, wake)| {
-            let carrier = Carrier {
+            let carrier = LaneSender {
                 node: node.clone(),
                 http: http.clone(),
                 secrets: secrets.clone(),
@@ -100,7 +100,7 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
     state.wake();
 }
 
-struct Carrier {
+struct LaneSender {
     node: Node,
     http: reqwest::Client,
     secrets: Secrets,
@@ -133,8 +133,8 @@ impl Failure {
     }
 }
 
-impl Carrier {
-    async fn carry(self, wake: Rc<Wake>) {
+impl LaneSender {
+    async fn carry(self, wake: Rc<FlushSignal>) {
         loop {
             wake.due().await;
             while let Some(batch) =

@@ -17,22 +17,22 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
-use signaling_core::edge::Wants;
+use signaling_core::edge::FlushUrgency;
 use signaling_protocol::NodeId;
 use signaling_server::pause_detector::since_boot;
-use signaling_server::{PauseDetector, Wake};
+use signaling_server::{FlushSignal, PauseDetector};
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use self::report::EdgeName;
-use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, WritesToNobody};
+use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, UndeliveredSender};
 
-pub use self::direct::Direct;
+pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{client, follow};
-pub use self::operator::{Desk, PeerQueries, learn_kicks, operators};
+pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
 pub use self::registry::{register, watch_over};
 pub use self::report::Floor;
 pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
@@ -61,20 +61,20 @@ struct State {
     suspects: Vec<NodeId>,
     /// Until then nobody is named in the log who writes to nobody.
     quiet_until: Option<Instant>,
-    trunks: SecondaryMap<TrunkKey, Rc<Wake>>,
+    trunks: SecondaryMap<TrunkKey, Rc<FlushSignal>>,
     /// Who is behind the trunks of other processes.
     edges: SecondaryMap<TrunkKey, EdgeName>,
     lanes: SecondaryMap<PeerKey, Lanes>,
     /// Announce what the room store is to be asked.
-    urgent: Rc<Wake>,
-    background: Rc<Wake>,
+    urgent: Rc<FlushSignal>,
+    background: Rc<FlushSignal>,
 }
 
 /// Who carries a peer's lanes.
 struct Lanes {
     /// Where the peer takes batches, now.
     url: Rc<RefCell<Url>>,
-    wakes: Box<[Rc<Wake>]>,
+    wakes: Box<[Rc<FlushSignal>]>,
     carriers: Box<[AbortHandle]>,
 }
 
@@ -138,8 +138,8 @@ impl Node {
     }
 
     /// Adds an edge's connection, whose batches the wake announces.
-    fn trunk_up(&self, add: impl FnOnce(&mut NodeCore) -> TrunkKey) -> (TrunkKey, Rc<Wake>) {
-        let wake = Rc::new(Wake::default());
+    fn trunk_up(&self, add: impl FnOnce(&mut NodeCore) -> TrunkKey) -> (TrunkKey, Rc<FlushSignal>) {
+        let wake = Rc::new(FlushSignal::default());
         let mut state = self.0.borrow_mut();
         let trunk = add(&mut state.core);
         state.trunks.insert(trunk, Rc::clone(&wake));
@@ -162,7 +162,7 @@ impl Node {
     }
 
     /// An edge has connected, and perhaps says who it is.
-    fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<Wake>) {
+    fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<FlushSignal>) {
         let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
         if let Some(name) = name {
             let mut state = self.0.borrow_mut();
@@ -195,7 +195,7 @@ impl State {
     /// Names those in the log who write to nobody, of many only some.
     fn tell_writers_to_nobody(&mut self, now: Instant) {
         let writers = self.core.take_writers_to_nobody();
-        if let Some(WritesToNobody { client, session, messages }) = writers.into_iter().next()
+        if let Some(UndeliveredSender { client, session, messages }) = writers.into_iter().next()
             && self.quiet_until.is_none_or(|until| now >= until)
         {
             info!(%client, %session, messages, "a client writes to peers that are not there");
@@ -236,10 +236,10 @@ impl State {
     }
 }
 
-fn wake_for(wake: &Wake, wants: Wants) {
+fn wake_for(wake: &FlushSignal, wants: FlushUrgency) {
     match wants {
-        Wants::Nothing => {}
-        Wants::Soon => wake.soon(),
-        Wants::Now => wake.now(),
+        FlushUrgency::Idle => {}
+        FlushUrgency::Delayed => wake.soon(),
+        FlushUrgency::Immediate => wake.now(),
     }
 }

@@ -8,14 +8,14 @@ use signaling_protocol::NodeId;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
 
-use super::{Direct, Node};
+use super::{DirectEdge, Node};
 
 /// What operators' routes work with on the node's own thread.
 pub struct Floor {
     /// The node.
     pub node: Node,
     /// Its own edge, if it has a public listener.
-    pub direct: Option<Direct>,
+    pub direct: Option<DirectEdge>,
     /// What every server reports.
     pub status: ServerStatus,
 }
@@ -24,7 +24,7 @@ impl Floor {
     /// Returns the current report of this node.
     pub(super) fn report(&self) -> Server {
         let base = self.status.report();
-        let latency_us = self.direct.as_ref().map_or_else(Vec::new, Direct::latency_us);
+        let latency_us = self.direct.as_ref().map_or_else(Vec::new, DirectEdge::latency_us);
         let mut server = self.node.look(|core| {
             let (counts, rooms) = (core.counts(), core.room_figures());
             let mut suspects: Vec<_> = core.suspects().map(|node| node.as_str().to_owned()).collect();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_rooms::{Outcome, Request, RoomStore as _, Store, StoreError};
-use signaling_server::Wake;
+use signaling_server::FlushSignal;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
@@ -14,7 +14,7 @@ use super::metrics::METRICS;
 use signaling_core::node::{RoomTask, Urgency};
 
 /// What an operator has the store do: answered once the core knows of it.
-pub(super) type Errand = (Request, oneshot::Sender<Result<Outcome, StoreError>>);
+pub(super) type OperatorRoomRequest = (Request, oneshot::Sender<Result<Outcome, StoreError>>);
 
 /// Most errands of operators that wait.
 pub const ERRANDS: usize = 64;
@@ -61,7 +61,7 @@ fn report(away: &mut Option<Instant>, answers: &[Result<Outcome, StoreError>]) {
 }
 
 /// Does what operators ask of rooms. Ends when dropped, or when nobody can ask any more.
-pub async fn run_errands(node: Node, store: Store, mut errands: mpsc::Receiver<Errand>) {
+pub async fn run_errands(node: Node, store: Store, mut errands: mpsc::Receiver<OperatorRoomRequest>) {
     while let Some((request, reply)) = errands.recv().await {
         let mut answers = store.apply(vec![request.clone()]).await;
         let answer = answers.pop().unwrap_or_else(|| Err(StoreError("no answer".into())));
@@ -74,7 +74,7 @@ pub async fn run_errands(node: Node, store: Store, mut errands: mpsc::Receiver<E
 }
 
 impl Node {
-    fn store_wake(&self, urgency: Urgency) -> Rc<Wake> {
+    fn store_wake(&self, urgency: Urgency) -> Rc<FlushSignal> {
         let state = self.0.borrow();
         Rc::clone(match urgency {
             Urgency::Urgent => &state.urgent,

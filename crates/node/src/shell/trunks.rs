@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_edge::shell::refuse_upgrade;
 use signaling_server::http::{refusal, upgraded_tcp};
-use signaling_server::trunk::{Terminal, accepted, carry};
+use signaling_server::trunk::{TrunkHandler, accepted, carry};
 use signaling_wire::trunk::{EDGE_HEADER, SUBPROTOCOL};
 use tracing::{info, info_span, warn};
 
@@ -69,7 +69,7 @@ struct NodeEnd<'a> {
     trunk: TrunkKey,
 }
 
-impl Terminal for NodeEnd<'_> {
+impl TrunkHandler for NodeEnd<'_> {
     fn take_in(&self, frames: &[u8]) -> Result<(), String> {
         self.node.with_core(|core| {
             if !core.has_trunk(self.trunk) {

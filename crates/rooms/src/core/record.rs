@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
-use crate::{Seat, Standing, Who};
+use crate::{Seat, SeatStatus, Who};
 
 /// Where a name stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) session: SessionId,
-    pub(super) born: u64,
+    pub(super) accepted_at_us: u64,
     pub(super) number: u64,
     pub(super) node: NodeId,
     /// When it got where it stands: in this order members are listed and those who wait are let in.
@@ -32,7 +32,7 @@ pub(super) struct Record {
 impl Record {
     /// Whether this record is of a later session of the client than the one that asks.
     pub(super) fn outdates(&self, who: &Who) -> bool {
-        self.session != who.session && (self.born, self.session) > (who.born, who.session)
+        self.session != who.session && (self.accepted_at_us, self.session) > (who.accepted_at_us, who.session)
     }
 
     /// Whether it has carried out this command before.
@@ -47,7 +47,7 @@ impl Record {
         let Seat { ref who, standing, .. } = *seat;
         let is_later = is_settling && self.number > who.number;
         let is_same = self.session == who.session && (self.number == who.number || is_later);
-        let was_let_in = is_same && self.place == Place::Waiting && matches!(standing, Standing::Member { .. });
+        let was_let_in = is_same && self.place == Place::Waiting && matches!(standing, SeatStatus::Member { .. });
         !self.outdates(who) && (was_let_in || !self.has_done(who))
     }
 }

@@ -5,7 +5,7 @@ use signaling_wire::SessionId;
 
 use super::record::{Place, Record, Records};
 use crate::rules::millis;
-use crate::{Change, Member, Op, Outcome, Reason, Rules, Seat, Standing, Who};
+use crate::{Change, Member, Op, Outcome, Reason, Rules, Seat, SeatStatus, Who};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Room {
@@ -138,8 +138,8 @@ impl Step<'_> {
     }
 
     fn put(&mut self, who: &Who, since: i64, data: Option<Box<str>>, place: Place) {
-        let Who { ref client, session, born, number, ref node } = *who;
-        let record = Record { session, born, number, node: node.clone(), since, data, place, sign: self.now };
+        let Who { ref client, session, accepted_at_us, number, ref node } = *who;
+        let record = Record { session, accepted_at_us, number, node: node.clone(), since, data, place, sign: self.now };
         self.room.records.put(client, record);
     }
 
@@ -149,11 +149,11 @@ impl Step<'_> {
             return;
         }
         if known.place == Place::Gone {
-            let Who { session, born, number, .. } = *who;
-            return self.room.records.put(&who.client, Record { session, born, number, ..known });
+            let Who { session, accepted_at_us, number, .. } = *who;
+            return self.room.records.put(&who.client, Record { session, accepted_at_us, number, ..known });
         }
-        let Who { session, born, number, .. } = *who;
-        self.gone(&who.client, Record { session, born, number, ..known }, Reason::Left);
+        let Who { session, accepted_at_us, number, .. } = *who;
+        self.gone(&who.client, Record { session, accepted_at_us, number, ..known }, Reason::Left);
     }
 
     /// Somebody is out, and remembered.
@@ -194,8 +194,8 @@ impl Step<'_> {
         let number = later.map_or(seat.who.number, |known| known.number);
         let data = later.map_or_else(|| seat.data.clone(), |known| known.data.clone());
         let (place, since) = match seat.standing {
-            Standing::Member { place } if is_lost => (Place::Member, place),
-            Standing::Waiting { place, .. } if is_lost => (Place::Waiting, place),
+            SeatStatus::Member { place } if is_lost => (Place::Member, place),
+            SeatStatus::Waiting { place, .. } if is_lost => (Place::Waiting, place),
             _ => {
                 self.refresh(&seat.who);
                 return false;
@@ -241,15 +241,15 @@ impl Step<'_> {
     }
 
     /// Of one session, or without one of whichever has the place.
-    fn standing(&self, client: &ClientId, session: Option<SessionId>) -> Standing {
+    fn standing(&self, client: &ClientId, session: Option<SessionId>) -> SeatStatus {
         let records = &self.room.records;
-        let Some(known) = records.get(client) else { return Standing::Unknown };
+        let Some(known) = records.get(client) else { return SeatStatus::Unknown };
         let place = u64::try_from(known.since).unwrap_or_default();
         match known.place {
-            _ if session.is_some_and(|session| session != known.session) => Standing::Out,
-            Place::Member => Standing::Member { place },
-            Place::Waiting => Standing::Waiting { place, ahead: records.ahead(client, known.since) as u64 },
-            Place::Gone => Standing::Out,
+            _ if session.is_some_and(|session| session != known.session) => SeatStatus::Out,
+            Place::Member => SeatStatus::Member { place },
+            Place::Waiting => SeatStatus::Waiting { place, ahead: records.ahead(client, known.since) as u64 },
+            Place::Gone => SeatStatus::Out,
         }
     }
 
@@ -263,7 +263,7 @@ impl Step<'_> {
         };
         let listed = match op {
             Op::List { after } => Some(after.as_ref()),
-            Op::Join { .. } if matches!(standings[..], [Standing::Member { .. }]) => Some(None),
+            Op::Join { .. } if matches!(standings[..], [SeatStatus::Member { .. }]) => Some(None),
             _ => None,
         };
         let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();

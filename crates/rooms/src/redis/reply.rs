@@ -3,7 +3,7 @@
 use redis::{FromRedisValue, Value};
 use signaling_protocol::{ClientId, NodeId};
 
-use crate::{Change, Member, Outcome, Reason, Standing, StoreError};
+use crate::{Change, Member, Outcome, Reason, SeatStatus, StoreError};
 
 type Fields = (
     u64,
@@ -56,12 +56,12 @@ pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
     })
 }
 
-fn standing((kind, place, ahead): (u8, u64, u64)) -> Standing {
+fn standing((kind, place, ahead): (u8, u64, u64)) -> SeatStatus {
     match kind {
-        0 => Standing::Member { place },
-        1 => Standing::Waiting { place, ahead },
-        2 => Standing::Out,
-        _ => Standing::Unknown,
+        0 => SeatStatus::Member { place },
+        1 => SeatStatus::Waiting { place, ahead },
+        2 => SeatStatus::Out,
+        _ => SeatStatus::Unknown,
     }
 }
 

@@ -8,7 +8,7 @@ use super::registry::RedisRegistry;
 use super::reply::outcome;
 use super::scripts::{self, Script, by_hash};
 use crate::rules::millis;
-use crate::{Clock, KeyPrefix, Op, Outcome, Request, RoomStore, Rules, Seat, Standing, StoreError, Who};
+use crate::{Clock, KeyPrefix, Op, Outcome, Request, RoomStore, Rules, Seat, SeatStatus, StoreError, Who};
 
 /// Rooms in Redis or Valkey. Clones share the connection.
 #[derive(Clone)]
@@ -126,15 +126,15 @@ impl RedisStore {
 }
 
 fn add_who(call: &mut Cmd, who: &Who) {
-    let Who { client, session, born, number, node } = who;
-    call.arg(client.as_str()).arg(session.to_string()).arg(*born).arg(*number).arg(node.as_str());
+    let Who { client, session, accepted_at_us, number, node } = who;
+    call.arg(client.as_str()).arg(session.to_string()).arg(*accepted_at_us).arg(*number).arg(node.as_str());
 }
 
 fn add_seat(call: &mut Cmd, seat: &Seat) {
     let (kind, place) = match seat.standing {
-        Standing::Member { place } => ("m", place),
-        Standing::Waiting { place, .. } => ("w", place),
-        Standing::Out | Standing::Unknown => ("o", 0),
+        SeatStatus::Member { place } => ("m", place),
+        SeatStatus::Waiting { place, .. } => ("w", place),
+        SeatStatus::Out | SeatStatus::Unknown => ("o", 0),
     };
     add_who(call, &seat.who);
     call.arg(kind).arg(place).arg(seat.data.as_deref().unwrap_or_default());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rooms, Rules, Seat, Standing, Who};
+use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rooms, Rules, Seat, SeatStatus, Who};
 use signaling_wire::SessionId;
 
 use crate::people::STALE;
@@ -17,7 +17,7 @@ fn someone() -> impl Strategy<Value = Who> {
     (0..6_u8, 0..2_u8, 0..12_u64, 0..2_u8).prop_map(|(client, session, number, node)| Who {
         client: ClientId::new(&format!("c{client}")).unwrap(),
         session: SessionId([session + 1; 16]),
-        born: 7 + u64::from(session / 2),
+        accepted_at_us: 7 + u64::from(session / 2),
         number,
         node: NodeId::new(&format!("node-{node}")).unwrap(),
     })
@@ -29,9 +29,9 @@ fn data() -> impl Strategy<Value = Option<Box<str>>> {
 
 fn seats() -> impl Strategy<Value = Vec<Seat>> {
     let standing = prop_oneof![
-        (5..30_u64).prop_map(|place| Standing::Member { place }),
-        (5..30_u64).prop_map(|place| Standing::Waiting { place, ahead: 0 }),
-        prop_oneof![Just(Standing::Out), Just(Standing::Unknown)],
+        (5..30_u64).prop_map(|place| SeatStatus::Member { place }),
+        (5..30_u64).prop_map(|place| SeatStatus::Waiting { place, ahead: 0 }),
+        prop_oneof![Just(SeatStatus::Out), Just(SeatStatus::Unknown)],
     ];
     let seat = (someone(), standing, data()).prop_map(|(who, standing, data)| Seat { who, standing, data });
     prop::collection::vec(seat, 1..4)

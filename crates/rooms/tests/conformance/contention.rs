@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rules, Standing, Who};
+use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rules, SeatStatus, Who};
 
 use crate::people::{House, rules, who};
 use crate::server::Server;
@@ -74,7 +74,7 @@ async fn a_refresh_of_a_thousand_rooms_is_a_few_round_trips() {
     let joins = (0..1000).flat_map(|number| people(number).map(move |who| (number, who)));
     let joins = joins.map(|(number, who)| Request { room: room(number), op: Op::Join { who, data: None } });
     house.store.apply(joins.collect()).await.into_iter().for_each(|joined| drop(joined.unwrap()));
-    let seat = |who| signaling_rooms::Seat { who, standing: Standing::Unknown, data: None };
+    let seat = |who| signaling_rooms::Seat { who, standing: SeatStatus::Unknown, data: None };
     let refreshes =
         |number| Request { room: room(number), op: Op::Refresh { seats: people(number).map(seat).collect() } };
     let packets = |info: String| {

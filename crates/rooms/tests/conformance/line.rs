@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use signaling_rooms::{Op, Rules, Standing};
+use signaling_rooms::{Op, Rules, SeatStatus};
 
 use crate::people::{House, STALE, ahead, is_member, on_both, rules, told};
 
@@ -31,7 +31,7 @@ async fn leaving_the_line_loses_the_place() {
             house.join(name).await;
         }
         let left = house.leave("bob").await;
-        assert_eq!((told(&left).len(), left.line_moved, left.standings), (0, true, vec![Standing::Out]));
+        assert_eq!((told(&left).len(), left.line_moved, left.standings), (0, true, vec![SeatStatus::Out]));
         assert_eq!(ahead(&house.join("bob").await), 1);
     })
     .await;
@@ -44,12 +44,12 @@ async fn a_line_may_have_an_end_and_who_comes_to_a_full_one_stays_out_until_it_m
         house.join("alice").await;
         assert_eq!(ahead(&house.join("bob").await), 0);
         let late = house.join("carol").await;
-        assert_eq!((late.standings, late.waiting, late.nodes.len()), (vec![Standing::Unknown], 1, 0));
+        assert_eq!((late.standings, late.waiting, late.nodes.len()), (vec![SeatStatus::Unknown], 1, 0));
         assert_eq!(ahead(&house.join("bob").await), 0, "who waits already is not in question");
         house.leave("bob").await;
         assert_eq!(ahead(&house.join("carol").await), 0);
         let returned = house.join("bob").await;
-        assert_eq!((returned.standings, returned.waiting), (vec![Standing::Out], 1));
+        assert_eq!((returned.standings, returned.waiting), (vec![SeatStatus::Out], 1));
         assert_eq!(told(&house.leave("alice").await), ["-alice", "+carol"]);
         assert_eq!(ahead(&house.join("bob").await), 0);
     })

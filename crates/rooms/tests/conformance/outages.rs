@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Standing};
+use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, SeatStatus};
 
 use crate::people::{House, rules};
 use crate::server::Server;
@@ -23,7 +23,7 @@ async fn a_server_that_comes_back_empty_is_found_again_and_knows_nobody() {
     house.server.as_mut().unwrap().restart_empty();
     let start = Instant::now();
     let known = loop {
-        let seats = vec![crate::people::seat(crate::people::who("alice"), Standing::Unknown)];
+        let seats = vec![crate::people::seat(crate::people::who("alice"), SeatStatus::Unknown)];
         let refresh = Request { room: house.room.clone(), op: Op::Refresh { seats } };
         match house.store.apply(vec![refresh]).await.pop().unwrap() {
             Ok(outcome) => break outcome,
@@ -31,7 +31,7 @@ async fn a_server_that_comes_back_empty_is_found_again_and_knows_nobody() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    assert_eq!(known.standings, [Standing::Unknown]);
+    assert_eq!(known.standings, [SeatStatus::Unknown]);
 }
 
 #[tokio::test]

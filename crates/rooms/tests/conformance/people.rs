@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
-    Change, Clock, MemoryStore, Op, Outcome, Reason, RedisStore, Request, RoomStore as _, Rules, Seat, Standing, Store,
-    Who,
+    Change, Clock, MemoryStore, Op, Outcome, Reason, RedisStore, Request, RoomStore as _, Rules, Seat, SeatStatus,
+    Store, Who,
 };
 use signaling_wire::SessionId;
 
@@ -91,7 +91,7 @@ impl House {
     }
 
     pub(crate) async fn refresh(&self, names: &[&str]) -> Outcome {
-        self.ask(Op::Refresh { seats: names.iter().map(|name| seat(who(name), Standing::Unknown)).collect() }).await
+        self.ask(Op::Refresh { seats: names.iter().map(|name| seat(who(name), SeatStatus::Unknown)).collect() }).await
     }
 
     pub(crate) async fn members(&self) -> Vec<String> {
@@ -111,23 +111,23 @@ pub(crate) fn who(name: &str) -> Who {
     Who {
         client: ClientId::new(name).unwrap(),
         session: SessionId(session),
-        born: 1_800_000_000_000_000,
+        accepted_at_us: 1_800_000_000_000_000,
         number: 0,
         node: NodeId::new("node-0").unwrap(),
     }
 }
 
-pub(crate) fn seat(who: Who, standing: Standing) -> Seat {
+pub(crate) fn seat(who: Who, standing: SeatStatus) -> Seat {
     Seat { who, standing, data: None }
 }
 
 pub(crate) fn is_member(outcome: &Outcome) -> bool {
-    matches!(outcome.standings[..], [Standing::Member { .. }])
+    matches!(outcome.standings[..], [SeatStatus::Member { .. }])
 }
 
 pub(crate) fn ahead(outcome: &Outcome) -> u64 {
     match outcome.standings[..] {
-        [Standing::Waiting { ahead, .. }] => ahead,
+        [SeatStatus::Waiting { ahead, .. }] => ahead,
         ref other => panic!("{other:?}"),
     }
 }

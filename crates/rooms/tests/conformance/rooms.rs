@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Op, Standing, Who};
+use signaling_rooms::{Op, SeatStatus, Who};
 use signaling_wire::SessionId;
 
 use crate::people::{STALE, is_member, on_both, rules, seat, told, who};
@@ -54,7 +54,7 @@ async fn a_command_that_comes_again_is_known_and_changes_nothing() {
         assert_eq!(told(&left), ["-alice"]);
 
         let again = house.ask(Op::Join { who: join, data: None }).await;
-        assert_eq!((&again.standings[..], again.version), (&[Standing::Out][..], left.version));
+        assert_eq!((&again.standings[..], again.version), (&[SeatStatus::Out][..], left.version));
         let again = house.ask(Op::Leave { who: leave }).await;
         assert_eq!((told(&again).len(), again.version), (0, left.version));
         assert!(is_member(&house.join("alice").await));
@@ -66,14 +66,15 @@ async fn a_command_that_comes_again_is_known_and_changes_nothing() {
 async fn a_newer_session_takes_the_place_over_and_an_older_one_can_do_nothing_any_more() {
     on_both(rules(1), async |mut house| {
         house.join("alice").await;
-        let newer = Who { session: SessionId([9; 16]), born: u64::from(u32::MAX) << 20, number: 1, ..who("alice") };
+        let newer =
+            Who { session: SessionId([9; 16]), accepted_at_us: u64::from(u32::MAX) << 20, number: 1, ..who("alice") };
         let taken = house.ask(Op::Join { who: newer.clone(), data: None }).await;
         assert!(is_member(&taken) && told(&taken).is_empty());
 
         assert_eq!(told(&house.leave("alice").await).len(), 0);
         house.lose("alice", Duration::ZERO).await;
-        assert_eq!(house.join("alice").await.standings, [Standing::Out]);
-        assert_eq!(house.refresh(&["alice"]).await.standings, [Standing::Out]);
+        assert_eq!(house.join("alice").await.standings, [SeatStatus::Out]);
+        assert_eq!(house.refresh(&["alice"]).await.standings, [SeatStatus::Out]);
         assert_eq!(told(&house.ask(Op::Leave { who: Who { number: 2, ..newer } }).await), ["-alice"]);
     })
     .await;
@@ -90,7 +91,7 @@ async fn who_is_not_heard_of_goes_once_and_whoever_comes_next_tells() {
         assert_eq!(told(&house.refresh(&["bob"]).await), ["!alice"]);
         assert_eq!(told(&house.refresh(&["bob"]).await).len(), 0);
         // It was not lost by the store: the node that comes with it too late hears so.
-        assert_eq!(house.refresh(&["alice"]).await.standings, [Standing::Out]);
+        assert_eq!(house.refresh(&["alice"]).await.standings, [SeatStatus::Out]);
     })
     .await;
 }
@@ -115,8 +116,8 @@ async fn a_session_that_moved_is_not_dropped_by_the_node_that_it_left() {
     on_both(rules(0), async |mut house| {
         house.join("alice").await;
         let there = Who { node: NodeId::new("node-1").unwrap(), ..who("alice") };
-        let moved = house.ask(Op::Refresh { seats: vec![seat(there, Standing::Unknown)] }).await;
-        assert_eq!((told(&moved).len(), matches!(moved.standings[..], [Standing::Member { .. }])), (0, true));
+        let moved = house.ask(Op::Refresh { seats: vec![seat(there, SeatStatus::Unknown)] }).await;
+        assert_eq!((told(&moved).len(), matches!(moved.standings[..], [SeatStatus::Member { .. }])), (0, true));
         house.lose("alice", Duration::ZERO).await;
         let bob = house.join("bob").await;
         assert_eq!((told(&bob), bob.count), (vec!["+bob".to_owned()], 2));
@@ -169,7 +170,7 @@ async fn what_the_store_lost_is_given_back_in_order_and_nobody_is_shown_as_joini
             seats.push(signaling_rooms::Seat { data: Some("7".into()), ..seat(who(name), joined.standings[0]) });
         }
         house.room = signaling_protocol::RoomName::new("the-same-after-a-loss").unwrap();
-        assert!(house.refresh(&["alice"]).await.standings == [Standing::Unknown]);
+        assert!(house.refresh(&["alice"]).await.standings == [SeatStatus::Unknown]);
         let (later, first) = (seats.split_off(2), seats);
         let restored = house.ask(Op::Restore { seats: later, version }).await;
         assert_eq!((told(&restored).len(), restored.version), (0, version));
@@ -266,20 +267,20 @@ async fn store_takes_a_seat_for_later_when_its_command_was_lost() {
         house.fails_over();
         // Lost: bob left, and alice, who had waited since, was let in.
         let place = match again.standings[..] {
-            [Standing::Waiting { place, .. }] => place,
+            [SeatStatus::Waiting { place, .. }] => place,
             ref other => panic!("{other:?}"),
         };
         let let_in = Who { number: 4, ..who("alice") };
-        let seats = vec![seat(let_in, Standing::Member { place: place + 5 })];
+        let seats = vec![seat(let_in, SeatStatus::Member { place: place + 5 })];
         let restored = house.ask(Op::Restore { seats, version: again.version }).await;
         assert!(is_member(&restored) && restored.waiting == 0, "{restored:?}");
         // Lost: carol's second join.
         let carol = house.who("carol");
         house.ask(Op::Join { who: carol.clone(), data: None }).await;
         let left = house.leave("carol").await;
-        assert_eq!(left.standings, [Standing::Out]);
+        assert_eq!(left.standings, [SeatStatus::Out]);
         let later = Who { number: carol.number + 2, ..carol.clone() };
-        let standing = Standing::Member { place: place + 9 };
+        let standing = SeatStatus::Member { place: place + 9 };
         let restored = house.ask(Op::Restore { seats: vec![seat(later, standing)], version: left.version }).await;
         assert!(is_member(&restored));
         let seats = vec![seat(carol, standing)];

@@ -13,9 +13,9 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::signs::{Look, Signs};
-use super::{TrunkEnd, config};
-use crate::Wake;
+use super::signs::{KeepAlive, KeepAliveAction};
+use super::{TrunkCloseReason, config};
+use crate::FlushSignal;
 use crate::metrics;
 
 /// How often silence is looked for.
@@ -24,8 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// What stands behind a trunk's end.
-pub trait Terminal {
-    /// Takes in a run of frames. If the trunk has been given up here, they are passed over: [`Terminal::give_out`] says so.
+pub trait TrunkHandler {
+    /// Takes in a run of frames. If the trunk has been given up here, they are passed over: [`TrunkHandler::give_out`] says so.
     ///
     /// # Errors
     /// If they are none, in the terminal's words: the trunk is then closed.
@@ -41,53 +41,57 @@ pub async fn accepted(stream: TcpStream, early: Bytes) -> WebSocketStream<TcpStr
 }
 
 /// Carries until the trunk ends. Says why it did.
-pub async fn carry(socket: WebSocketStream<TcpStream>, wake: &Wake, terminal: &impl Terminal) -> TrunkEnd {
+pub async fn carry(
+    socket: WebSocketStream<TcpStream>,
+    wake: &FlushSignal,
+    terminal: &impl TrunkHandler,
+) -> TrunkCloseReason {
     let (sink, stream) = socket.split();
     let trunk = Carried {
         wake,
         terminal,
-        signs: RefCell::new(Signs::new(Instant::now())),
+        signs: RefCell::new(KeepAlive::new(Instant::now())),
         writes_since: Cell::new(None),
         asks: Cell::new(false),
     };
     // Each of them is looked at only when it has something to do itself.
-    let parts: [LocalBoxFuture<'_, TrunkEnd>; 3] =
+    let parts: [LocalBoxFuture<'_, TrunkCloseReason>; 3] =
         [Box::pin(trunk.read(stream)), Box::pin(trunk.write(sink)), Box::pin(trunk.look())];
-    let end = parts.into_iter().collect::<FuturesUnordered<_>>().next().await.unwrap_or(TrunkEnd::Given);
+    let end = parts.into_iter().collect::<FuturesUnordered<_>>().next().await.unwrap_or(TrunkCloseReason::Given);
     metrics::trunk_ended(&end);
     end
 }
 
 struct Carried<'a, T> {
-    wake: &'a Wake,
+    wake: &'a FlushSignal,
     terminal: &'a T,
-    signs: RefCell<Signs>,
+    signs: RefCell<KeepAlive>,
     /// Since when a write has been under way, if one is.
     writes_since: Cell<Option<Instant>>,
     /// The other end is to be asked for a sign of life.
     asks: Cell<bool>,
 }
 
-impl<T: Terminal> Carried<'_, T> {
-    async fn read(&self, mut stream: SplitStream<WebSocketStream<TcpStream>>) -> TrunkEnd {
+impl<T: TrunkHandler> Carried<'_, T> {
+    async fn read(&self, mut stream: SplitStream<WebSocketStream<TcpStream>>) -> TrunkCloseReason {
         while let Some(message) = stream.next().await {
             self.signs.borrow_mut().heard(Instant::now());
             match message {
                 Ok(Message::Binary(frames)) => {
                     metrics::trunk_read(frames.len());
                     if let Err(error) = self.terminal.take_in(&frames) {
-                        return TrunkEnd::Nonsense(error);
+                        return TrunkCloseReason::Nonsense(error);
                     }
                 }
-                Ok(Message::Close(_)) => return TrunkEnd::Closed,
+                Ok(Message::Close(_)) => return TrunkCloseReason::Closed,
                 Ok(_) => {}
                 Err(error) => return error.into(),
             }
         }
-        TrunkEnd::Closed
+        TrunkCloseReason::Closed
     }
 
-    async fn write(&self, mut sink: SplitSink<WebSocketStream<TcpStream>, Message>) -> TrunkEnd {
+    async fn write(&self, mut sink: SplitSink<WebSocketStream<TcpStream>, Message>) -> TrunkCloseReason {
         loop {
             self.wake.due().await;
             let begun = Instant::now();
@@ -100,7 +104,7 @@ impl<T: Terminal> Carried<'_, T> {
             let Some(batch) = self.terminal.give_out() else {
                 // Whoever is told that it is over need not take it for a failure.
                 let _ = timeout(FAREWELL, sink.send(Message::Close(None))).await;
-                return TrunkEnd::Given;
+                return TrunkCloseReason::Given;
             };
             if !batch.is_empty() {
                 self.wake.again_behind(&batch);
@@ -115,19 +119,19 @@ impl<T: Terminal> Carried<'_, T> {
     }
 
     /// Ends if the other end gives no sign of life, or takes nothing.
-    async fn look(&self) -> TrunkEnd {
+    async fn look(&self) -> TrunkCloseReason {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let look = self.signs.borrow_mut().look(Instant::now(), self.writes_since.get());
             match look {
-                Look::Lives => {}
-                Look::Ask => {
+                KeepAliveAction::Lives => {}
+                KeepAliveAction::Ask => {
                     self.asks.set(true);
                     self.wake.now();
                 }
-                Look::Silent => return TrunkEnd::Silent,
+                KeepAliveAction::Silent => return TrunkCloseReason::Silent,
             }
         }
     }

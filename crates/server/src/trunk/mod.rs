@@ -1,5 +1,5 @@
 //! Carrying batches over a trunk's WebSocket. While a write is under way the next batch gathers in the core. The accepting end does so by
-//! a task of its own ([`carry`]); the opening end is [`Opened`], watched by whoever has other sockets to watch.
+//! a task of its own ([`carry`]); the opening end is [`OutboundTrunk`], watched by whoever has other sockets to watch.
 
 mod accepted;
 mod open;
@@ -12,9 +12,9 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::metrics::TrunkEndReason;
 
-pub use self::accepted::{Terminal, accepted, carry};
+pub use self::accepted::{TrunkHandler, accepted, carry};
 pub use self::open::open;
-pub use self::opened::Opened;
+pub use self::opened::OutboundTrunk;
 
 /// One read takes many frames.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
@@ -23,7 +23,7 @@ const MAX_MESSAGE_BYTES: usize = 2 * limits::MAX_BATCH_BYTES;
 
 /// Why a trunk ended.
 #[derive(Debug, thiserror::Error)]
-pub enum TrunkEnd {
+pub enum TrunkCloseReason {
     /// The other end closed it.
     #[error("the other end closed it")]
     Closed,
@@ -41,7 +41,7 @@ pub enum TrunkEnd {
     Given,
 }
 
-impl TrunkEnd {
+impl TrunkCloseReason {
     pub(crate) fn label(&self) -> TrunkEndReason {
         match self {
             Self::Closed => TrunkEndReason::Closed,

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 use tokio_util::io::InspectReader;
 
-use super::{Opened, config};
+use super::{OutboundTrunk, config};
 use crate::Secret;
 
 /// What ends the head of an answer.
@@ -22,7 +22,7 @@ pub async fn open(
     secret: &Secret,
     own_id: &str,
     own_internal_port: u16,
-) -> Result<Opened, tungstenite::Error> {
+) -> Result<OutboundTrunk, tungstenite::Error> {
     let mut request = format!("ws://{address}{PATH}").into_client_request()?;
     let headers = request.headers_mut();
     headers.insert(::http::header::AUTHORIZATION, secret.bearer());
@@ -35,7 +35,7 @@ pub async fn open(
     let heard = InspectReader::new(stream, |bytes: &[u8]| read.extend_from_slice(bytes));
     let (socket, _) = tokio_tungstenite::client_async_with_config(request, heard, Some(config())).await?;
     let stream = mio::net::TcpStream::from_std(socket.into_inner().into_inner().into_std()?);
-    Ok(Opened::new(stream, behind_head(&read)))
+    Ok(OutboundTrunk::new(stream, behind_head(&read)))
 }
 
 /// What was read behind the head of an answer, which has no body.

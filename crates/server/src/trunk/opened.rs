@@ -9,22 +9,22 @@ use mio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
-use super::signs::{Look, Signs};
-use super::{TrunkEnd, config};
+use super::signs::{KeepAlive, KeepAliveAction};
+use super::{TrunkCloseReason, config};
 use crate::metrics;
 
 /// What is taken in before others have their turn.
 const AT_ONCE: usize = 64;
 
 /// An end of a trunk that reads when it is told that it can, and writes at once.
-pub struct Opened {
+pub struct OutboundTrunk {
     socket: WebSocket<Stream>,
     /// Since when the kernel takes no more, and of how many bytes.
     blocked: Option<(Instant, usize)>,
-    signs: Signs,
+    signs: KeepAlive,
 }
 
-impl Opened {
+impl OutboundTrunk {
     /// The opening end over a socket whose upgrade has been answered, and what was read behind the answer.
     #[must_use]
     pub fn new(tcp: TcpStream, early: &[u8]) -> Self {
@@ -32,7 +32,7 @@ impl Opened {
         Self {
             socket: WebSocket::from_partially_read(stream, early.to_vec(), Role::Client, Some(config())),
             blocked: None,
-            signs: Signs::new(now),
+            signs: KeepAlive::new(now),
         }
     }
 
@@ -52,7 +52,7 @@ impl Opened {
     ///
     /// # Errors
     /// If the connection failed.
-    pub fn flush(&mut self) -> Result<(), TrunkEnd> {
+    pub fn flush(&mut self) -> Result<(), TrunkCloseReason> {
         if self.blocked.is_none() {
             return Ok(());
         }
@@ -68,17 +68,17 @@ impl Opened {
         &mut self,
         now: Instant,
         mut take_in: impl FnMut(&[u8]) -> Result<(), String>,
-    ) -> Result<bool, TrunkEnd> {
+    ) -> Result<bool, TrunkCloseReason> {
         for _ in 0..AT_ONCE {
             match self.socket.read() {
                 Ok(Message::Binary(frames)) => {
                     metrics::trunk_read(frames.len());
-                    take_in(&frames).map_err(TrunkEnd::Nonsense)?;
+                    take_in(&frames).map_err(TrunkCloseReason::Nonsense)?;
                 }
-                Ok(Message::Close(_)) => return Err(TrunkEnd::Closed),
+                Ok(Message::Close(_)) => return Err(TrunkCloseReason::Closed),
                 Ok(_) => {}
                 Err(error) if is_later(&error) => return Ok(false),
-                Err(tungstenite::Error::ConnectionClosed) => return Err(TrunkEnd::Closed),
+                Err(tungstenite::Error::ConnectionClosed) => return Err(TrunkCloseReason::Closed),
                 Err(error) => return Err(error.into()),
             }
             self.signs.heard(now);
@@ -96,7 +96,7 @@ impl Opened {
     ///
     /// # Errors
     /// If the connection failed.
-    pub fn write(&mut self, batch: Vec<u8>) -> Result<(), TrunkEnd> {
+    pub fn write(&mut self, batch: Vec<u8>) -> Result<(), TrunkCloseReason> {
         self.blocked = Some((Instant::now(), batch.len()));
         let sent = self.socket.send(Message::Binary(batch.into()));
         self.written(sent)
@@ -106,7 +106,7 @@ impl Opened {
     ///
     /// # Errors
     /// If the connection failed.
-    pub fn close(&mut self) -> Result<(), TrunkEnd> {
+    pub fn close(&mut self) -> Result<(), TrunkCloseReason> {
         self.blocked.get_or_insert((Instant::now(), 0));
         let closed = self.socket.close(None).and_then(|()| self.socket.flush());
         self.written(closed)
@@ -116,24 +116,24 @@ impl Opened {
     ///
     /// # Errors
     /// If there was none, or nothing was taken, for too long.
-    pub fn look(&mut self, now: Instant) -> Result<(), TrunkEnd> {
+    pub fn look(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
         match self.signs.look(now, self.blocked.map(|(since, _)| since)) {
-            Look::Silent => Err(TrunkEnd::Silent),
-            Look::Ask if self.is_free() => {
+            KeepAliveAction::Silent => Err(TrunkCloseReason::Silent),
+            KeepAliveAction::Ask if self.is_free() => {
                 self.blocked = Some((now, 0));
                 let asked = self.socket.send(Message::Ping(Bytes::new()));
                 self.written(asked)
             }
-            Look::Ask | Look::Lives => Ok(()),
+            KeepAliveAction::Ask | KeepAliveAction::Lives => Ok(()),
         }
     }
 
     /// Counts how it ended.
-    pub fn ended(&self, end: &TrunkEnd) {
+    pub fn ended(&self, end: &TrunkCloseReason) {
         metrics::trunk_ended(end);
     }
 
-    fn written(&mut self, written: tungstenite::Result<()>) -> Result<(), TrunkEnd> {
+    fn written(&mut self, written: tungstenite::Result<()>) -> Result<(), TrunkCloseReason> {
         match written {
             Ok(()) => {
                 if let Some((since, bytes)) = self.blocked.take()
@@ -199,11 +199,11 @@ mod tests {
     use super::*;
 
     /// An opened end, and the socket of the other.
-    fn pair(early: &[u8]) -> (Opened, std::net::TcpStream) {
+    fn pair(early: &[u8]) -> (OutboundTrunk, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         own.set_nonblocking(true).unwrap();
-        (Opened::new(TcpStream::from_std(own), early), listener.accept().unwrap().0)
+        (OutboundTrunk::new(TcpStream::from_std(own), early), listener.accept().unwrap().0)
     }
 
     fn frame(payload: &[u8]) -> Vec<u8> {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// What is read now.
-    fn read(opened: &mut Opened) -> (Vec<Vec<u8>>, Result<bool, TrunkEnd>) {
+    fn read(opened: &mut OutboundTrunk) -> (Vec<Vec<u8>>, Result<bool, TrunkCloseReason>) {
         let mut runs = Vec::new();
         let end = opened.read(Instant::now(), |run| {
             runs.push(run.to_vec());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     /// Waits until something has come.
-    fn await_bytes(opened: &mut Opened) {
+    fn await_bytes(opened: &mut OutboundTrunk) {
         opened.source().peek(&mut [0]).map_or_else(
             |error| {
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
@@ -253,7 +253,7 @@ mod tests {
         opened.ready(true);
         let (runs, end) = read(&mut opened);
         assert_eq!(runs, [b"last"]);
-        assert!(matches!(end, Err(TrunkEnd::Failed(_))), "it has ended without a word");
+        assert!(matches!(end, Err(TrunkCloseReason::Failed(_))), "it has ended without a word");
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
         let late = Instant::now() + SUSPECT_AFTER;
         opened.read(late, |_| Ok(())).unwrap();
         assert!(opened.look(late - SUSPECT_AFTER / 2).is_ok());
-        assert!(matches!(opened.look(late), Err(TrunkEnd::Silent)), "though it is heard");
+        assert!(matches!(opened.look(late), Err(TrunkCloseReason::Silent)), "though it is heard");
         // Header of 14 bytes each, since an opening end masks.
         let mut all = vec![0; batches * (14 + batch.len())];
         let reader = std::thread::spawn(move || other.read_exact(&mut all).unwrap());
@@ -308,7 +308,7 @@ mod tests {
         let answered = start + SUSPECT_AFTER / 2;
         opened.read(answered, |_| Ok(())).unwrap();
         opened.look(answered + SUSPECT_AFTER - Duration::from_millis(1)).unwrap();
-        assert!(matches!(opened.look(answered + SUSPECT_AFTER), Err(TrunkEnd::Silent)));
+        assert!(matches!(opened.look(answered + SUSPECT_AFTER), Err(TrunkCloseReason::Silent)));
     }
 
     #[test]
@@ -322,6 +322,6 @@ mod tests {
         let (mut opened, mut other) = pair(b"");
         other.write_all(&[0x88, 0]).unwrap();
         await_bytes(&mut opened);
-        assert!(matches!(read(&mut opened).1, Err(TrunkEnd::Closed)));
+        assert!(matches!(read(&mut opened).1, Err(TrunkCloseReason::Closed)));
     }
 }

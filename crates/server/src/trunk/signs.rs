@@ -6,14 +6,14 @@ use signaling_wire::limits::{PING_AFTER, SUSPECT_AFTER};
 
 /// When the other end was heard, and asked for a sign of life.
 #[derive(Debug)]
-pub(super) struct Signs {
+pub(super) struct KeepAlive {
     heard: Instant,
     asked: Instant,
 }
 
 /// What to make of how long it is silent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum KeepAliveAction {
     /// Nothing.
     Lives,
     /// It must be asked for a sign of life.
@@ -22,7 +22,7 @@ pub(super) enum Look {
     Silent,
 }
 
-impl Signs {
+impl KeepAlive {
     pub(super) fn new(now: Instant) -> Self {
         Self { heard: now, asked: now }
     }
@@ -33,17 +33,17 @@ impl Signs {
     }
 
     /// A write has been under way since `writes_since`, if one is. Call it a few times a second.
-    pub(super) fn look(&mut self, now: Instant, writes_since: Option<Instant>) -> Look {
+    pub(super) fn look(&mut self, now: Instant, writes_since: Option<Instant>) -> KeepAliveAction {
         let since = |then| now.saturating_duration_since(then);
         let silence = since(self.heard);
         if silence.max(writes_since.map_or(Duration::ZERO, since)) >= SUSPECT_AFTER {
-            return Look::Silent;
+            return KeepAliveAction::Silent;
         }
         if silence >= PING_AFTER && since(self.asked) >= PING_AFTER {
             self.asked = now;
-            return Look::Ask;
+            return KeepAliveAction::Ask;
         }
-        Look::Lives
+        KeepAliveAction::Lives
     }
 }
 
@@ -54,23 +54,23 @@ mod tests {
     #[test]
     fn who_is_silent_is_asked_now_and_then_and_given_up() {
         let start = Instant::now();
-        let mut signs = Signs::new(start);
-        assert_eq!(signs.look(start + PING_AFTER / 2, None), Look::Lives);
-        assert_eq!(signs.look(start + PING_AFTER, None), Look::Ask);
-        assert_eq!(signs.look(start + PING_AFTER * 3 / 2, None), Look::Lives, "it has just been asked");
-        assert_eq!(signs.look(start + PING_AFTER * 2, None), Look::Ask);
+        let mut signs = KeepAlive::new(start);
+        assert_eq!(signs.look(start + PING_AFTER / 2, None), KeepAliveAction::Lives);
+        assert_eq!(signs.look(start + PING_AFTER, None), KeepAliveAction::Ask);
+        assert_eq!(signs.look(start + PING_AFTER * 3 / 2, None), KeepAliveAction::Lives, "it has just been asked");
+        assert_eq!(signs.look(start + PING_AFTER * 2, None), KeepAliveAction::Ask);
         signs.heard(start + PING_AFTER * 2);
-        assert_eq!(signs.look(start + SUSPECT_AFTER, None), Look::Ask);
-        assert_eq!(signs.look(start + PING_AFTER * 2 + SUSPECT_AFTER, None), Look::Silent);
+        assert_eq!(signs.look(start + SUSPECT_AFTER, None), KeepAliveAction::Ask);
+        assert_eq!(signs.look(start + PING_AFTER * 2 + SUSPECT_AFTER, None), KeepAliveAction::Silent);
     }
 
     #[test]
     fn who_takes_nothing_is_given_up_though_it_is_heard() {
         let start = Instant::now();
-        let mut signs = Signs::new(start);
+        let mut signs = KeepAlive::new(start);
         let late = start + SUSPECT_AFTER;
         signs.heard(late);
-        assert_eq!(signs.look(late, Some(start + PING_AFTER)), Look::Lives);
-        assert_eq!(signs.look(late, Some(start)), Look::Silent);
+        assert_eq!(signs.look(late, Some(start + PING_AFTER)), KeepAliveAction::Lives);
+        assert_eq!(signs.look(late, Some(start)), KeepAliveAction::Silent);
     }
 }

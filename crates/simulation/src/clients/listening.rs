@@ -6,7 +6,7 @@ use super::Socket;
 use super::reliable::Got;
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{MessageId, SocketId, Wish};
-use crate::ledger::{CALM_BEFORE, Told};
+use crate::ledger::{CALM_BEFORE, SenderResult};
 use crate::mutant::Mutant;
 use crate::plan::Takes;
 use crate::rooms::Refused;
@@ -64,7 +64,7 @@ impl World {
                 let named = message.get("data").and_then(|data| data.get("m")).and_then(Value::as_u64);
                 let named = named.and_then(|named| usize::try_from(named).ok()).unwrap_or(usize::MAX);
                 self.ledger.written(now, named, (index, id), slow, &self.trouble);
-                if self.mutant == Some(Mutant::Receipts)
+                if self.mutant == Some(Mutant::ReceivedTracker)
                     && let (Some(n), Some(key)) = (number("n"), socket.key)
                     && let Some(edge) = self.edges.get_mut(socket.edge)
                 {
@@ -174,8 +174,8 @@ impl World {
             None => super::wish_of(request),
         };
         let (message, told) = match (wish, answer) {
-            (Wish::Send(message), Answer::Ack) => (message, Told::Ack),
-            (Wish::Send(message), Answer::Unavailable) => (message, Told::Unavailable),
+            (Wish::Send(message), Answer::Ack) => (message, SenderResult::Ack),
+            (Wish::Send(message), Answer::Unavailable) => (message, SenderResult::Unavailable),
             (Wish::Ask(ask), Answer::Ack) => {
                 self.ask_is_answered(ask, id, None);
                 return self.reliable_sends(index);

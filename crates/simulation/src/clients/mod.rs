@@ -127,7 +127,7 @@ impl World {
 
     pub(crate) fn newcomer(&mut self, id: SocketId) -> Option<Newcomer> {
         let drawn = self.rng.bytes();
-        let born = self.agenda.now();
+        let accepted_at_us = self.agenda.now();
         let socket = self.sockets.get_mut(id)?;
         let client = self.clients.get_mut(socket.client)?;
         let reliable = client.reliable.is_some();
@@ -136,7 +136,7 @@ impl World {
         socket.token_of = token_of;
         let client_id = ClientId::new(&format!("c{}", socket.client)).ok()?;
         let request = ConnectRequest { path: "/v1/connect".to_owned(), resume, ..ConnectRequest::default() };
-        Some(Newcomer { client_id, session: SessionId::new(drawn, reliable), born, reliable, request })
+        Some(Newcomer { client_id, session: SessionId::new(drawn, reliable), accepted_at_us, reliable, request })
     }
 
     pub(crate) fn client_disconnects(&mut self, index: ClientIx, exit: Exit, noticed_after: Micros) {

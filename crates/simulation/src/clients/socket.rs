@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use signaling_core::edge::{ClientKey, Reading, Refusal};
 use signaling_protocol::CloseCode;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros};
 use crate::event::{ClientIx, Host, Input, MessageId, Said, SocketId, Wish};
@@ -186,7 +186,7 @@ impl World {
     pub(crate) fn give_up_waiting(&mut self, edge: usize, id: SocketId) {
         let (Some(key), Some(host)) = (self.key_of(id), self.edges.get_mut(edge)) else { return };
         if self.sockets.get(id).is_some_and(|socket| socket.state == State::Opening) {
-            host.core.socket_closed(key, Gone::Lost);
+            host.core.socket_closed(key, DetachReason::Lost);
             let (code, message) = ("no_node".to_owned(), "no node has answered in time".to_owned());
             self.refused(edge, key, &Refusal { status: 503, code, message, retry_after_ms: None });
         }

@@ -25,10 +25,10 @@ impl Mutant {
             let frame = match frame {
                 ToNode::Attach(attach) => {
                     stored.insert(attach.slot, attach.seq);
-                    let born = if self == Self::Born { 0 } else { attach.born };
+                    let accepted_at_us = if self == Self::Born { 0 } else { attach.accepted_at_us };
                     let state =
                         attach.state.map(|state| if self == Self::Seats { without_seats(state) } else { state });
-                    ToNode::Attach(Attach { born, state, ..attach })
+                    ToNode::Attach(Attach { accepted_at_us, state, ..attach })
                 }
                 ToNode::Up { slot, seq, .. }
                     if self == Self::StoreRepeats && stored.get(&slot).is_some_and(|last| seq <= *last) =>
@@ -42,7 +42,7 @@ impl Mutant {
                     ToNode::Confirm { slot, up_to, exceptions: Vec::new() }
                 }
                 ToNode::Confirm { slot, up_to, exceptions } if self == Self::Again => {
-                    let exceptions = exceptions.into_iter().map(|(d, _)| (d, Unwritten::Passed)).collect();
+                    let exceptions = exceptions.into_iter().map(|(d, _)| (d, Unwritten::Skipped)).collect();
                     ToNode::Confirm { slot, up_to, exceptions }
                 }
                 other => other,
@@ -100,14 +100,14 @@ impl Mutant {
                 Self::PassingOn => !envelope.via.is_empty(),
                 _ => false,
             },
-            Item::Fate { via, .. } => self == Self::Path && !via.is_empty(),
+            Item::Outcome { via, .. } => self == Self::Path && !via.is_empty(),
             Item::Held { .. } => self == Self::Held,
             Item::Forget { .. } => self == Self::Forget,
             Item::Located { .. } => self == Self::Located,
             Item::Lingering { .. } => self == Self::Lingering,
             Item::Seats { .. } => self == Self::LingeringSeats,
             Item::RoomChanged { .. } => self == Self::RoomChanges,
-            Item::Wanted { .. } | Item::Copies { .. } => false,
+            Item::RequestSession { .. } | Item::Copies { .. } => false,
         }
     }
 }
@@ -124,7 +124,7 @@ pub(crate) fn without_fates(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let Ok(header) = forward::open(&mut answer) else { return (rest, fates) };
     forward::start(&mut rest, &header);
     while let Ok(item) = Item::take(&mut answer) {
-        item.append(if matches!(item, Item::Fate { .. }) { &mut fates } else { &mut rest });
+        item.append(if matches!(item, Item::Outcome { .. }) { &mut fates } else { &mut rest });
     }
     (rest, fates)
 }

@@ -66,7 +66,7 @@ pub(super) struct Place {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Goer {
+pub(super) struct RoomClient {
     pub(super) places: BTreeMap<usize, Place>,
     /// The latest `join` or `leave` that has its answer.
     last_answered: Option<(SocketId, u64)>,
@@ -102,7 +102,7 @@ impl Ask {
     }
 }
 
-impl Goer {
+impl RoomClient {
     /// Its session is over. Gives the rooms that it was in or waited for.
     fn is_out_of_all(&mut self, now: Micros) -> Vec<usize> {
         let mut left = Vec::new();

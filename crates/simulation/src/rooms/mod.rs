@@ -20,7 +20,7 @@ mod watch;
 use signaling_core::node::RoomSettings;
 use signaling_rooms::{Rooms, Rules};
 
-use self::goer::{Ask, Goer};
+use self::goer::{Ask, RoomClient};
 use self::plan::Away;
 use self::watch::{Seats, Watch};
 use crate::agenda::{Micros, SECOND};
@@ -54,7 +54,7 @@ pub(crate) struct RoomWorld {
     asks: Vec<Ask>,
     /// How often clients have asked anything.
     said: u64,
-    goers: Vec<Goer>,
+    goers: Vec<RoomClient>,
     counts: Counts,
 }
 
@@ -95,7 +95,7 @@ impl RoomWorld {
             capacities,
             asks,
             said: 0,
-            goers: (0..clients).map(|_| Goer::default()).collect(),
+            goers: (0..clients).map(|_| RoomClient::default()).collect(),
             counts: Counts::default(),
         }
     }

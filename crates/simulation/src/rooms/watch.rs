@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Change, Op, Outcome, Request, Rules, Standing, Who};
+use signaling_rooms::{Change, Op, Outcome, Request, Rules, SeatStatus, Who};
 use signaling_wire::SessionId;
 
 use crate::agenda::{MS, Micros};
@@ -101,7 +101,7 @@ impl Watch {
         room.count = outcome.count;
         match &request.op {
             // One that comes again behind a later command changes nothing.
-            Op::Leave { who } if matches!(outcome.standings[..], [Standing::Out | Standing::Unknown]) => {
+            Op::Leave { who } if matches!(outcome.standings[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
                 room.leaves(who);
             }
             Op::Drop { who, keep } => room.dropped(now, who, Micros::try_from(keep.as_micros()).unwrap_or(stale)),
@@ -157,7 +157,7 @@ impl Room {
     }
 
     fn leaves(&mut self, who: &Who) {
-        if self.seats.get(&who.client).is_some_and(|seat| seat.session <= (who.born, who.session)) {
+        if self.seats.get(&who.client).is_some_and(|seat| seat.session <= (who.accepted_at_us, who.session)) {
             self.seats.remove(&who.client);
         }
     }
@@ -172,12 +172,12 @@ impl Room {
     }
 
     /// Says whether the seat has moved to another node.
-    fn stands(&mut self, who: &Who, standing: Standing, until: Micros, op: &Op) -> bool {
-        let session = (who.born, who.session);
+    fn stands(&mut self, who: &Who, standing: SeatStatus, until: Micros, op: &Op) -> bool {
+        let session = (who.accepted_at_us, who.session);
         let waits = match standing {
-            Standing::Member { .. } => None,
-            Standing::Waiting { place, .. } => Some(place),
-            Standing::Out | Standing::Unknown => {
+            SeatStatus::Member { .. } => None,
+            SeatStatus::Waiting { place, .. } => Some(place),
+            SeatStatus::Out | SeatStatus::Unknown => {
                 self.seats.retain(|client, seat| *client != who.client || seat.session != session);
                 return false;
             }

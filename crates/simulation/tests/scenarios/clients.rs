@@ -6,7 +6,7 @@ use std::time::Duration;
 use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Reading};
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::SessionId;
-use signaling_wire::trunk::Gone;
+use signaling_wire::trunk::DetachReason;
 
 use crate::mesh::Mesh;
 
@@ -53,13 +53,13 @@ impl Mesh {
     }
 
     fn opens(&mut self, id: &str, edge: &str, node: &str, reliable: bool, resume: Option<String>) -> Who {
-        self.born += 1;
+        self.accepted_at_us += 1;
         let mut session = [0; 16];
-        session[..8].copy_from_slice(&self.born.to_be_bytes());
+        session[..8].copy_from_slice(&self.accepted_at_us.to_be_bytes());
         let newcomer = Newcomer {
             client_id: ClientId::new(id).unwrap(),
             session: SessionId::new(session, reliable),
-            born: self.born * 1_000,
+            accepted_at_us: self.accepted_at_us * 1_000,
             reliable,
             request: ConnectRequest { resume, ..ConnectRequest::default() },
         };
@@ -171,7 +171,7 @@ impl Mesh {
     /// Its socket breaks.
     pub(crate) fn is_lost(&mut self, who: Who) {
         let client = &self.clients[who.0];
-        self.edges.get_mut(&client.edge).unwrap().socket_closed(client.key, Gone::Lost);
+        self.edges.get_mut(&client.edge).unwrap().socket_closed(client.key, DetachReason::Lost);
         self.flow();
     }
 

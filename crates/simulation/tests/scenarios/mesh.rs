@@ -38,7 +38,7 @@ pub(crate) struct Mesh {
     pub(crate) cut: BTreeSet<(String, String)>,
     pub(crate) paused: BTreeSet<String>,
     pub(crate) clients: Vec<Client>,
-    pub(crate) born: u64,
+    pub(crate) accepted_at_us: u64,
     processes: u8,
     ticks: u32,
 }
@@ -60,7 +60,7 @@ impl Mesh {
             cut: BTreeSet::new(),
             paused: BTreeSet::new(),
             clients: Vec::new(),
-            born: 0,
+            accepted_at_us: 0,
             processes: 0,
             ticks: 0,
         };

@@ -3,9 +3,9 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use signaling_wire::forward::{Envelope, EnvelopeFate, Header, Item, Recipient, Ticket};
+use signaling_wire::forward::{Envelope, EnvelopeOutcome, Header, Item, QueueId, Recipient};
 use signaling_wire::seats::{RoomChange, Seat};
-use signaling_wire::trunk::{Attach, Fate, Gone, Origin, Request, ToEdge, ToNode, Unwritten};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Origin, Request, ToEdge, ToNode, Unwritten};
 use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
 fn text() -> impl Strategy<Value = &'static str> {
@@ -32,8 +32,8 @@ fn left() -> impl Strategy<Value = RemainingTtl> {
     any::<std::time::Duration>().prop_map(RemainingTtl::from_duration)
 }
 
-fn gone() -> impl Strategy<Value = Gone> {
-    prop_oneof![Just(Gone::Left), Just(Gone::Lost), Just(Gone::Closed)]
+fn gone() -> impl Strategy<Value = DetachReason> {
+    prop_oneof![Just(DetachReason::Left), Just(DetachReason::Lost), Just(DetachReason::Closed)]
 }
 
 fn request() -> impl Strategy<Value = Request<'static>> {
@@ -45,15 +45,15 @@ fn attach() -> impl Strategy<Value = Attach<'static>> {
     let who = (any::<u32>(), session(), text(), any::<u64>(), any::<bool>(), any::<u64>());
     (who, request(), option::of(bytes()), option::of(bytes()), option::of(gone())).prop_map(
         |(who, request, grant, state, gone)| {
-            let (slot, session, client_id, born, reliable, seq) = who;
-            Attach { slot, session, client_id, born, reliable, seq, request, grant, state, gone }
+            let (slot, session, client_id, accepted_at_us, reliable, seq) = who;
+            Attach { slot, session, client_id, accepted_at_us, reliable, seq, request, grant, state, gone }
         },
     )
 }
 
 pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
     let slot = any::<u32>;
-    let unwritten = prop_oneof![Just(Unwritten::Passed), Just(Unwritten::Gap), Just(Unwritten::NoRoom)];
+    let unwritten = prop_oneof![Just(Unwritten::Skipped), Just(Unwritten::Gap), Just(Unwritten::NoRoom)];
     prop_oneof![
         attach().prop_map(ToNode::Attach),
         (slot(), any::<u64>(), left(), bytes()).prop_map(|(slot, seq, left, payload)| ToNode::Up {
@@ -75,7 +75,8 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
 pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
     let slot = any::<u32>;
     let number = any::<u64>;
-    let fate = prop_oneof![Just(Fate::Done), Just(Fate::Unavailable), Just(Fate::Refused)];
+    let fate =
+        prop_oneof![Just(DeliveryOutcome::Done), Just(DeliveryOutcome::Unavailable), Just(DeliveryOutcome::Refused)];
     prop_oneof![
         (slot(), session(), any::<bool>(), number(), left(), bytes(), bytes()).prop_map(
             |(slot, session, resumed, seq, hold, greeting, state)| {
@@ -123,16 +124,16 @@ pub(crate) fn header() -> impl Strategy<Value = Header<'static>> {
 }
 
 fn envelope() -> impl Strategy<Value = Envelope<'static>> {
-    let ticket = any::<u64>().prop_map(Ticket);
-    (text(), origin(), any::<u64>(), left(), any::<[bool; 2]>(), ticket, via(), bytes()).prop_map(
-        |(to, origin, prev, left, [waits, repeat], ticket, via, payload)| Envelope {
+    let queue_id = any::<u64>().prop_map(QueueId);
+    (text(), origin(), any::<u64>(), left(), any::<[bool; 2]>(), queue_id, via(), bytes()).prop_map(
+        |(to, origin, prev, left, [waits, repeat], queue_id, via, payload)| Envelope {
             to,
             origin,
             prev,
             left,
             waits,
             repeat,
-            ticket,
+            queue_id,
             via,
             payload,
         },
@@ -163,39 +164,39 @@ fn room_change() -> impl Strategy<Value = RoomChange<'static>> {
 }
 
 pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
-    let ticket = || any::<u64>().prop_map(Ticket);
+    let queue_id = || any::<u64>().prop_map(QueueId);
     let fate = prop_oneof![
-        Just(EnvelopeFate::Written),
-        Just(EnvelopeFate::Passed),
-        Just(EnvelopeFate::Again),
-        Just(EnvelopeFate::Expired)
+        Just(EnvelopeOutcome::Written),
+        Just(EnvelopeOutcome::Skipped),
+        Just(EnvelopeOutcome::Retransmit),
+        Just(EnvelopeOutcome::Expired)
     ];
     prop_oneof![
         envelope().prop_map(Item::Envelope),
-        (ticket(), any::<u64>(), fate, via()).prop_map(|(ticket, number, fate, via)| Item::Fate {
-            ticket,
+        (queue_id(), any::<u64>(), fate, via()).prop_map(|(queue_id, number, fate, via)| Item::Outcome {
+            queue_id,
             number,
             fate,
             via
         }),
-        (ticket(), via()).prop_map(|(ticket, via)| Item::Held { ticket, via }),
-        (text(), ticket()).prop_map(|(to, ticket)| Item::Forget { to, ticket }),
-        (text(), session(), any::<u64>(), any::<bool>()).prop_map(|(client_id, session, born, here)| Item::Located {
+        (queue_id(), via()).prop_map(|(queue_id, via)| Item::Held { queue_id, via }),
+        (text(), queue_id()).prop_map(|(to, queue_id)| Item::Forget { to, queue_id }),
+        (text(), session(), any::<u64>(), any::<bool>()).prop_map(|(client_id, session, accepted_at_us, here)| {
+            Item::Located { client_id, session, accepted_at_us, here }
+        }),
+        (text(), session(), any::<u64>()).prop_map(|(client_id, session, accepted_at_us)| Item::RequestSession {
             client_id,
             session,
-            born,
-            here
+            accepted_at_us
         }),
-        (text(), session(), any::<u64>()).prop_map(|(client_id, session, born)| Item::Wanted {
-            client_id,
-            session,
-            born
+        (text(), session(), any::<u64>(), any::<u64>(), left()).prop_map(
+            |(client_id, session, accepted_at_us, seq, left)| {
+                Item::Lingering { client_id, session, accepted_at_us, seq, left }
+            }
+        ),
+        (text(), session(), any::<u64>(), vec(seat(), 0..4)).prop_map(|(client_id, session, accepted_at_us, seats)| {
+            Item::Seats { client_id, session, accepted_at_us, seats }
         }),
-        (text(), session(), any::<u64>(), any::<u64>(), left()).prop_map(|(client_id, session, born, seq, left)| {
-            Item::Lingering { client_id, session, born, seq, left }
-        }),
-        (text(), session(), any::<u64>(), vec(seat(), 0..4))
-            .prop_map(|(client_id, session, born, seats)| Item::Seats { client_id, session, born, seats }),
         (text(), any::<[u64; 2]>(), vec(room_change(), 0..4), any::<bool>()).prop_map(
             |(room, [incarnation, version], changes, line_moved)| Item::RoomChanged {
                 room,
@@ -205,8 +206,8 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
                 line_moved
             }
         ),
-        (envelope(), vec((text(), any::<u64>(), ticket()), 0..4)).prop_map(|(envelope, others)| {
-            let others = others.into_iter().map(|(to, prev, ticket)| Recipient { to, prev, ticket }).collect();
+        (envelope(), vec((text(), any::<u64>(), queue_id()), 0..4)).prop_map(|(envelope, others)| {
+            let others = others.into_iter().map(|(to, prev, queue_id)| Recipient { to, prev, queue_id }).collect();
             Item::Copies { envelope, others }
         }),
     ]

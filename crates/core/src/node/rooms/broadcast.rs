@@ -8,13 +8,13 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName};
 use signaling_rooms::{Op, Outcome};
 use signaling_wire::SessionId;
-use signaling_wire::trunk::Fate;
+use signaling_wire::trunk::DeliveryOutcome;
 
-use super::super::outbox::Sent;
+use super::super::outbox::OutboundMessage;
 use super::super::{NodeCore, SessionKey};
 use super::command::Refusal;
 use super::guest::{Ask, Command};
-use super::here::RoomHere;
+use super::here::LocalRoom;
 use super::task::{RoomTask, Urgency};
 
 /// A broadcast whose members have not all got their fates.
@@ -48,7 +48,7 @@ impl NodeCore {
         let Some(session) = self.sessions.get(at) else { return false };
         // A plain client has no way to say anything again.
         let guest = self.rooms.guests.get_mut(&session.id).filter(|_| session.resumed && session.known_id.is_some());
-        guest.is_some_and(|guest| guest.let_through.again(number, session.born))
+        guest.is_some_and(|guest| guest.let_through.again(number, session.accepted_at_us))
     }
 
     /// Whether a broadcast to so many members may be sent now.
@@ -72,7 +72,7 @@ impl NodeCore {
         outcome: Outcome,
     ) {
         let is_first_page = self.rooms.guests.get(&session).is_some_and(|guest| guest.found.is_empty());
-        let is_other = |here: &RoomHere| here.follower.is_other(outcome.incarnation);
+        let is_other = |here: &LocalRoom| here.follower.is_other(outcome.incarnation);
         let may_miss = match is_first_page {
             true => self.may_miss_members(room, &outcome) || self.is_incomplete_elsewhere(room, &outcome),
             false => self.rooms.here.get(room).is_some_and(is_other),
@@ -105,12 +105,12 @@ impl NodeCore {
         let Ask::Broadcast { payload, life, fresh, .. } = ask else { return };
         let Some(session) = self.sessions.get_mut(at) else { return };
         if session.known_id.is_some() {
-            guest.let_through.note(number, session.born);
+            guest.let_through.note(number, session.accepted_at_us);
         }
         if let Some(under_way) = session.broadcasts.get_mut(&number) {
             // The client says it again: the fate goes to the frame that says it last.
             let earlier = std::mem::replace(&mut under_way.seq, seq);
-            return self.reply(at, earlier, Fate::Done, &[]);
+            return self.reply(at, earlier, DeliveryOutcome::Done, &[]);
         }
         // One that has left and come back while pages were read is on two of them.
         members.sort_unstable();
@@ -122,7 +122,7 @@ impl NodeCore {
         self.rooms.counts.broadcasts += 1;
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         for member in members {
-            let sent = Sent::copy(number, seq, life, Rc::clone(&payload), fresh);
+            let sent = OutboundMessage::copy(number, seq, life, Rc::clone(&payload), fresh);
             if !self.take_custody(now, at, member.as_str(), sent, fresh) {
                 self.one_of_many_ended(at, number, false);
             }
@@ -152,7 +152,7 @@ impl NodeCore {
         session.broadcasts.remove(&number);
         let delivered = Some(delivered);
         let ack = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
-        self.reply(at, seq, Fate::Done, &ack);
+        self.reply(at, seq, DeliveryOutcome::Done, &ack);
     }
 }
 

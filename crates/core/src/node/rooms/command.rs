@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
-use signaling_rooms::{Op, Outcome, Standing, StoreError};
+use signaling_rooms::{Op, Outcome, SeatStatus, StoreError};
 use signaling_wire::SessionId;
-use signaling_wire::trunk::Fate;
+use signaling_wire::trunk::DeliveryOutcome;
 
 use super::super::{NodeCore, SessionKey};
-use super::guest::{Ask, Command, Guest, Place};
-use super::here::RoomHere;
+use super::guest::{Ask, Command, Place, RoomSession};
+use super::here::LocalRoom;
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{MAX_SHOWN, words};
 
@@ -72,8 +72,8 @@ impl NodeCore {
     pub(in crate::node) fn command(&mut self, key: SessionKey, command: Command) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.commands += 1;
-        let (id, client, born) = (session.id, session.client_id.clone(), session.born);
-        let guest = self.rooms.guests.entry(id).or_insert_with(|| Guest::new(client, born));
+        let (id, client, accepted_at_us) = (session.id, session.client_id.clone(), session.accepted_at_us);
+        let guest = self.rooms.guests.entry(id).or_insert_with(|| RoomSession::new(client, accepted_at_us));
         guest.commands.push_back(command);
         if guest.commands.len() == 1 {
             self.next_command(id);
@@ -218,7 +218,7 @@ impl NodeCore {
     fn store_has_lost_seat(&self, session: SessionId, room: &RoomName, outcome: &Outcome) -> bool {
         let place = self.rooms.guests.get(&session).and_then(|guest| guest.places.get(room));
         let (Some(place), Some(here)) = (place, self.rooms.here.get(room)) else { return false };
-        let waits = matches!(outcome.standings.first(), Some(Standing::Waiting { .. }));
+        let waits = matches!(outcome.standings.first(), Some(SeatStatus::Waiting { .. }));
         place.is_member() && waits && (outcome.settling || here.follower.is_other(outcome.incarnation))
     }
 
@@ -254,18 +254,18 @@ impl NodeCore {
         outcome: Outcome,
     ) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        let standing = outcome.standings.first().copied().unwrap_or(Standing::Unknown);
+        let standing = outcome.standings.first().copied().unwrap_or(SeatStatus::Unknown);
         let told_line = match standing {
-            Standing::Waiting { ahead, .. } => Some((ahead, now)),
+            SeatStatus::Waiting { ahead, .. } => Some((ahead, now)),
             _ => None,
         };
         let reply = match standing {
-            Standing::Member { .. } => words::joined(room, &outcome),
-            Standing::Waiting { ahead, .. } => words::waiting(room, ahead, outcome.waiting),
+            SeatStatus::Member { .. } => words::joined(room, &outcome),
+            SeatStatus::Waiting { ahead, .. } => words::waiting(room, ahead, outcome.waiting),
             // It has left since, or another session of the client is in it: so things stand.
-            Standing::Out | Standing::Unknown => left(room),
+            SeatStatus::Out | SeatStatus::Unknown => left(room),
         };
-        let is_out = matches!(standing, Standing::Out | Standing::Unknown);
+        let is_out = matches!(standing, SeatStatus::Out | SeatStatus::Unknown);
         let line_is_full = self.rooms.settings.line.is_some_and(|line| outcome.waiting >= u64::from(line));
         let refusal = (is_out && line_is_full).then_some(LINE_FULL);
         self.rooms.counts.full_lines += u64::from(refusal.is_some());
@@ -278,7 +278,7 @@ impl NodeCore {
             let place = Place { standing, data, number: command.number, told: at, told_line };
             guest.places.insert(room.clone(), place);
             self.rooms.is_in(room, session, standing, at);
-            let is_first = |here: &&mut RoomHere| here.follower.at() == at && !outcome.settling;
+            let is_first = |here: &&mut LocalRoom| here.follower.at() == at && !outcome.settling;
             if !outcome.members.is_empty()
                 && let Some(here) = self.rooms.here.get_mut(room).filter(is_first)
             {
@@ -343,13 +343,13 @@ impl NodeCore {
             None => {
                 self.rooms.counts.commands += 1;
                 let ack = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
-                self.reply_in_order(at, seq, Fate::Done, &ack);
+                self.reply_in_order(at, seq, DeliveryOutcome::Done, &ack);
             }
             Some(refusal) => {
                 let to = if let Ask::Signal { to, .. } = &ask { Some(to.as_str()) } else { None };
                 let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
                 let error = self.error(refusal, id, to, room);
-                self.reply_in_order(at, seq, Fate::Refused, &error);
+                self.reply_in_order(at, seq, DeliveryOutcome::Refused, &error);
             }
         }
         self.command_done(at);
@@ -364,7 +364,7 @@ impl NodeCore {
         refusal: &Refusal,
     ) {
         let error = self.error(refusal, id, None, Some(room));
-        self.reply(at, seq, Fate::Refused, &error);
+        self.reply(at, seq, DeliveryOutcome::Refused, &error);
     }
 
     fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {

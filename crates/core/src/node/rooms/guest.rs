@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Seat, Stamp, Standing, Who};
+use signaling_rooms::{Seat, SeatStatus, Stamp, Who};
 use signaling_wire::SessionId;
 use signaling_wire::seats::Seat as SeatState;
 
 use super::super::SessionKey;
-use super::super::life::Life;
-use super::reach::LetThrough;
+use super::super::life::Deadline;
+use super::reach::AcceptedBroadcasts;
 use super::task::Purpose;
 
 /// What a client was told of a room that has to be given the whole state.
@@ -25,7 +25,7 @@ pub(super) fn is_behind(told: Stamp, known: Stamp) -> bool {
 /// A place in a room.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub(super) standing: Standing,
+    pub(super) standing: SeatStatus,
     pub(super) data: Option<Box<str>>,
     /// Of the last command that concerned it.
     pub(super) number: u64,
@@ -37,7 +37,7 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn is_member(&self) -> bool {
-        matches!(self.standing, Standing::Member { .. })
+        matches!(self.standing, SeatStatus::Member { .. })
     }
 }
 
@@ -53,7 +53,7 @@ pub(in crate::node) enum Ask {
     },
     Broadcast {
         payload: Rc<[u8]>,
-        life: Life,
+        life: Deadline,
         fresh: bool,
         /// A node may have let it through before: it may be on its way to some, and is not refused.
         again: bool,
@@ -62,7 +62,7 @@ pub(in crate::node) enum Ask {
     Signal {
         to: ClientId,
         payload: Rc<[u8]>,
-        life: Life,
+        life: Deadline,
         fresh: bool,
     },
     /// The client has said goodbye.
@@ -91,28 +91,36 @@ impl Command {
 
 /// A session that is in rooms, or wants to be. It may have lost its socket, and linger.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct RoomSession {
     pub(super) client: ClientId,
-    pub(super) born: u64,
+    pub(super) accepted_at_us: u64,
     pub(super) places: BTreeMap<RoomName, Place>,
     /// The first is under way.
     pub(super) commands: VecDeque<Command>,
     /// What the first has found so far, page by page.
     pub(super) found: Vec<ClientId>,
-    pub(super) let_through: LetThrough,
+    pub(super) let_through: AcceptedBroadcasts,
     /// Since when it has no socket here.
     pub(super) lost: Option<Instant>,
 }
 
-impl Guest {
-    pub(super) fn new(client: ClientId, born: u64) -> Self {
+impl RoomSession {
+    pub(super) fn new(client: ClientId, accepted_at_us: u64) -> Self {
         let (places, commands) = (BTreeMap::new(), VecDeque::new());
-        Self { client, born, places, commands, found: Vec::new(), let_through: LetThrough::default(), lost: None }
+        Self {
+            client,
+            accepted_at_us,
+            places,
+            commands,
+            found: Vec::new(),
+            let_through: AcceptedBroadcasts::default(),
+            lost: None,
+        }
     }
 
     /// One that comes from another node.
-    pub(super) fn from_elsewhere(client: ClientId, born: u64) -> Self {
-        Self { let_through: LetThrough::elsewhere(), ..Self::new(client, born) }
+    pub(super) fn from_elsewhere(client: ClientId, accepted_at_us: u64) -> Self {
+        Self { let_through: AcceptedBroadcasts::elsewhere(), ..Self::new(client, accepted_at_us) }
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -126,7 +134,7 @@ impl Guest {
     }
 
     pub(super) fn who(&self, session: SessionId, number: u64, node: &NodeId) -> Who {
-        Who { client: self.client.clone(), session, born: self.born, number, node: node.clone() }
+        Who { client: self.client.clone(), session, accepted_at_us: self.accepted_at_us, number, node: node.clone() }
     }
 
     /// Its seat as the store knows seats.
@@ -141,9 +149,9 @@ impl Guest {
         let mut seats = Vec::with_capacity(self.places.len());
         for (room, Place { standing, data, number, told, told_line }) in &self.places {
             let (member, place) = match *standing {
-                Standing::Member { place } => (true, place),
-                Standing::Waiting { place, .. } => (false, place),
-                Standing::Out | Standing::Unknown => continue,
+                SeatStatus::Member { place } => (true, place),
+                SeatStatus::Waiting { place, .. } => (false, place),
+                SeatStatus::Out | SeatStatus::Unknown => continue,
             };
             let Stamp { incarnation, version } = *told;
             let (room, number, ahead, data) =

@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{Change, Follower, Member, Stamp, Standing};
+use signaling_rooms::{Change, ChangeSequencer, Member, SeatStatus, Stamp};
 use signaling_wire::SessionId;
 
 use super::Rooms;
 use super::guest::{Place, UNTOLD, is_behind};
-use super::others::Others;
+use super::others::KnownMembers;
 
 /// Most members of a room whose names are kept.
 const MOST_LISTED: usize = 1_000;
 
 /// A room that somebody of this node is in, or waits for.
 #[derive(Debug)]
-pub(super) struct RoomHere {
-    pub(super) follower: Follower,
+pub(super) struct LocalRoom {
+    pub(super) follower: ChangeSequencer,
     /// Sessions with a place in it.
     pub(super) sessions: BTreeSet<SessionId>,
     pub(super) waiting: BTreeSet<SessionId>,
@@ -30,17 +30,17 @@ pub(super) struct RoomHere {
     /// Seats that the store must hear of soon: they came from elsewhere, or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
     /// Members that the store was asked about.
-    pub(super) others: Others,
+    pub(super) others: KnownMembers,
     /// All members that the clients here were told of, if they fill one page.
     listed: Option<BTreeSet<ClientId>>,
     pub(super) line_moved: bool,
     pub(super) line_told: Option<Instant>,
 }
 
-impl RoomHere {
+impl LocalRoom {
     fn new(at: Stamp) -> Self {
         Self {
-            follower: Follower::new(at),
+            follower: ChangeSequencer::new(at),
             sessions: BTreeSet::new(),
             waiting: BTreeSet::new(),
             uninformed: BTreeSet::new(),
@@ -48,7 +48,7 @@ impl RoomHere {
             state_asked: false,
             ask_after: None,
             unconfirmed: BTreeSet::new(),
-            others: Others::default(),
+            others: KnownMembers::default(),
             listed: None,
             line_moved: false,
             line_told: None,
@@ -102,14 +102,14 @@ impl RoomHere {
 
 impl Rooms {
     /// A session has a place in a room, whose state `at` its client knows.
-    pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: Standing, at: Stamp) {
-        let here = self.here.entry(room.clone()).or_insert_with(|| RoomHere::new(at));
+    pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: SeatStatus, at: Stamp) {
+        let here = self.here.entry(room.clone()).or_insert_with(|| LocalRoom::new(at));
         if here.follower.version() == UNTOLD.version {
             // Nobody else here knows of any version.
-            here.follower = Follower::new(at);
+            here.follower = ChangeSequencer::new(at);
         }
         here.sessions.insert(session);
-        if matches!(standing, Standing::Waiting { .. }) {
+        if matches!(standing, SeatStatus::Waiting { .. }) {
             here.waiting.insert(session);
         } else {
             here.waiting.remove(&session);
@@ -189,7 +189,7 @@ mod tests {
     fn room_is_not_whole_while_changes_are_missing() {
         let member = |name: &str| Member { client: ClientId::new(name).unwrap(), data: None };
         let at = |version| Stamp { incarnation: 1, version };
-        let mut here = RoomHere::new(at(1));
+        let mut here = LocalRoom::new(at(1));
         here.lists(&[member("a")], false);
         assert!(here.knows_none_but(&[member("a")]));
         here.follower.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);

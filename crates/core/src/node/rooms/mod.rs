@@ -42,13 +42,13 @@ use signaling_protocol::RoomName;
 use signaling_wire::SessionId;
 
 use self::command::Held;
-use self::guest::Guest;
-use self::here::RoomHere;
+use self::guest::RoomSession;
+use self::here::LocalRoom;
 use self::registry::Arrivals;
 
 pub(super) use self::broadcast::Tally;
 pub(super) use self::guest::{Ask, Command};
-pub(super) use self::reach::Reach;
+pub(super) use self::reach::BroadcastBudget;
 pub use self::task::{RoomTask, Urgency};
 pub(super) use self::words::change;
 
@@ -85,8 +85,8 @@ const MAX_SHOWN: usize = 64 * 1024;
 /// All that a node knows of rooms.
 pub(super) struct Rooms {
     settings: RoomSettings,
-    guests: BTreeMap<SessionId, Guest>,
-    here: BTreeMap<RoomName, RoomHere>,
+    guests: BTreeMap<SessionId, RoomSession>,
+    here: BTreeMap<RoomName, LocalRoom>,
     /// Rooms that have something to tell, or to ask, as soon as its time comes.
     active: BTreeSet<RoomName>,
     urgent: VecDeque<RoomTask>,

@@ -5,19 +5,19 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::{Stamp, Standing};
+use signaling_rooms::{SeatStatus, Stamp};
 use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
 use signaling_wire::seats::{Seat, SessionState};
 
-use super::super::session::Arrival;
+use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
-use super::guest::{Ask, Command, Guest, Place, UNTOLD, is_behind};
+use super::guest::{Ask, Command, Place, RoomSession, UNTOLD, is_behind};
 
 /// A seat that a node may not have checked with the store yet.
 fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
     let Seat { room, member, place, number, incarnation, version, ahead, data } = *seat;
-    let standing = if member { Standing::Member { place } } else { Standing::Waiting { place, ahead: 0 } };
+    let standing = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
     let place = Place {
         standing,
         data: data.map(Box::from),
@@ -34,7 +34,7 @@ impl NodeCore {
     pub(in crate::node) fn state_of(&self, key: SessionKey, as_it_stands: bool) -> Vec<u8> {
         let Some(session) = self.sessions.get(key) else { return Vec::new() };
         let guest = self.rooms.guests.get(&session.id);
-        let mut seats = guest.map(Guest::seat_states).unwrap_or_default();
+        let mut seats = guest.map(RoomSession::seat_states).unwrap_or_default();
         if !as_it_stands {
             seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
         }
@@ -43,18 +43,18 @@ impl NodeCore {
 
     /// A session is served here from now on. What its edge shows is newer than what this node may remember of it; what a socket
     /// resumes has missed what happened meanwhile.
-    pub(in crate::node) fn guest_arrives(&mut self, now: Instant, arrival: &Arrival) {
+    pub(in crate::node) fn guest_arrives(&mut self, now: Instant, arrival: &AttachInfo) {
         let session = arrival.session;
-        if self.rooms.guests.get(&session).is_some_and(|guest| guest.born > arrival.born) {
+        if self.rooms.guests.get(&session).is_some_and(|guest| guest.accepted_at_us > arrival.accepted_at_us) {
             // A closed socket of the session comes for its last frames: what its edge knows is old.
             return;
         }
         if !arrival.newcomer {
             let state = SessionState::read(&arrival.state).unwrap_or_default();
-            self.guest_comes(now, &arrival.client_id, session, arrival.born, &state.seats);
+            self.guest_comes(now, &arrival.client_id, session, arrival.accepted_at_us, &state.seats);
         }
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        (guest.born, guest.lost) = (arrival.born, None);
+        (guest.accepted_at_us, guest.lost) = (arrival.accepted_at_us, None);
         let mut missed = Vec::new();
         for (room, place) in &mut guest.places {
             if arrival.newcomer {
@@ -73,12 +73,23 @@ impl NodeCore {
     }
 
     /// A session has these seats, by what the node says that had it.
-    fn guest_comes(&mut self, now: Instant, client: &ClientId, session: SessionId, born: u64, seats: &[Seat<'_>]) {
+    fn guest_comes(
+        &mut self,
+        now: Instant,
+        client: &ClientId,
+        session: SessionId,
+        accepted_at_us: u64,
+        seats: &[Seat<'_>],
+    ) {
         let places: BTreeMap<_, _> = seats.iter().filter_map(|seat| place(now, seat)).collect();
         if places.is_empty() && !self.rooms.guests.contains_key(&session) {
             return;
         }
-        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::from_elsewhere(client.clone(), born));
+        let guest = self
+            .rooms
+            .guests
+            .entry(session)
+            .or_insert_with(|| RoomSession::from_elsewhere(client.clone(), accepted_at_us));
         for room in std::mem::replace(&mut guest.places, places.clone()).into_keys() {
             self.rooms.is_out(&room, session);
         }
@@ -92,7 +103,7 @@ impl NodeCore {
     /// asked is still to be answered here.
     pub(in crate::node) fn guest_goes(&mut self, (session, at): (SessionId, SessionKey)) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        let first = |guest: &Guest| guest.commands.front().map(|command| (command.at, command.seq));
+        let first = |guest: &RoomSession| guest.commands.front().map(|command| (command.at, command.seq));
         let under_way = first(guest);
         guest.commands.retain(|command| command.at != at);
         let goes_on = first(guest) != under_way;
@@ -109,7 +120,11 @@ impl NodeCore {
     pub(in crate::node) fn guest_leaves(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(key) else { return };
         // A newer socket may have gone on with the session since.
-        let Some(guest) = self.rooms.guests.get(&session.id).filter(|guest| guest.born <= session.born) else { return };
+        let Some(guest) =
+            self.rooms.guests.get(&session.id).filter(|guest| guest.accepted_at_us <= session.accepted_at_us)
+        else {
+            return;
+        };
         if guest.places.is_empty() && guest.commands.is_empty() {
             return;
         }
@@ -122,11 +137,11 @@ impl NodeCore {
         &self,
         client: &ClientId,
         session: SessionId,
-        born: u64,
+        accepted_at_us: u64,
     ) -> Option<Item<'_>> {
         let guest = self.rooms.guests.get(&session).filter(|guest| !guest.places.is_empty())?;
         let client_id = self.lingering.get_key_value(client)?.0.as_str();
-        Some(Item::Seats { client_id, session, born, seats: guest.seat_states() })
+        Some(Item::Seats { client_id, session, accepted_at_us, seats: guest.seat_states() })
     }
 
     /// A peer serves a session that was here once: it may have resumed from an older state, with fewer seats.
@@ -134,12 +149,17 @@ impl NodeCore {
         &mut self,
         peer: PeerKey,
         client: &ClientId,
-        (session, born): (SessionId, u64),
+        (session, accepted_at_us): (SessionId, u64),
     ) {
-        let is_older = |guest: &&Guest| guest.born < born && !guest.places.is_empty();
+        let is_older = |guest: &&RoomSession| guest.accepted_at_us < accepted_at_us && !guest.places.is_empty();
         let Some(guest) = self.rooms.guests.get(&session).filter(is_older) else { return };
         let Some(peer) = self.peers.get_mut(peer) else { return };
-        let item = Item::Seats { client_id: client.as_str(), session, born: guest.born, seats: guest.seat_states() };
+        let item = Item::Seats {
+            client_id: client.as_str(),
+            session,
+            accepted_at_us: guest.accepted_at_us,
+            seats: guest.seat_states(),
+        };
         self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note(&item));
     }
 
@@ -149,16 +169,21 @@ impl NodeCore {
         &mut self,
         now: Instant,
         client: &ClientId,
-        (session, born): (SessionId, u64),
+        (session, accepted_at_us): (SessionId, u64),
         seats: &[Seat<'_>],
     ) {
-        let resumed = self.holder(client).filter(|(_, holder)| holder.id == session).map(|(_, holder)| holder.born);
+        let resumed =
+            self.holder(client).filter(|(_, holder)| holder.id == session).map(|(_, holder)| holder.accepted_at_us);
         let lingers = self.lingering.get(client).is_some_and(|lingering| lingering.session == session);
         if resumed.is_none() && !lingers {
             return;
         }
-        let born = resumed.unwrap_or(born);
-        let guest = self.rooms.guests.entry(session).or_insert_with(|| Guest::from_elsewhere(client.clone(), born));
+        let accepted_at_us = resumed.unwrap_or(accepted_at_us);
+        let guest = self
+            .rooms
+            .guests
+            .entry(session)
+            .or_insert_with(|| RoomSession::from_elsewhere(client.clone(), accepted_at_us));
         let mut news = Vec::new();
         for (room, mut place) in seats.iter().filter_map(|seat| place(now, seat)) {
             if guest.places.get(&room).is_some_and(|known| known.number >= place.number) {

@@ -10,11 +10,11 @@ const MOST: usize = 4_096;
 
 /// Members of a room, and when the store has said so.
 #[derive(Debug, Default)]
-pub(super) struct Others {
+pub(super) struct KnownMembers {
     seen: BTreeMap<ClientId, Instant>,
 }
 
-impl Others {
+impl KnownMembers {
     /// The store says whether a client is a member.
     pub(super) fn knows(&mut self, now: Instant, client: &ClientId, is_in: bool) {
         if !is_in {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn however_many_are_asked_about_few_are_remembered() {
-        let (mut others, now) = (Others::default(), Instant::now());
+        let (mut others, now) = (KnownMembers::default(), Instant::now());
         let id = |n: usize| ClientId::new(&format!("c{n}")).unwrap();
         (0..=MOST).for_each(|n| others.knows(now, &id(n), true));
         assert_eq!((others.seen.len(), others.seen(&id(MOST))), (1, Some(now)));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
-use signaling_rooms::{Op, Outcome, Seat, Stamp, Standing};
+use signaling_rooms::{Op, Outcome, Seat, SeatStatus, Stamp};
 use signaling_wire::SessionId;
 
 use super::super::NodeCore;
@@ -181,8 +181,8 @@ impl NodeCore {
         let queue_length = may_restore.then_some(outcome.waiting);
         for (&(session, number), &standing) in seats.iter().zip(&outcome.standings) {
             match standing {
-                Standing::Unknown if may_restore => lost.push(session),
-                Standing::Unknown => {}
+                SeatStatus::Unknown if may_restore => lost.push(session),
+                SeatStatus::Unknown => {}
                 standing => self.stands(now, room, (session, number), standing, queue_length),
             }
         }
@@ -241,7 +241,7 @@ impl NodeCore {
         now: Instant,
         room: &RoomName,
         (session, number): (SessionId, u64),
-        standing: Standing,
+        standing: SeatStatus,
         queue_length: Option<u64>,
     ) {
         let attached = self.attached_key(session);
@@ -253,16 +253,16 @@ impl NodeCore {
         let Some(place) = guest.places.get_mut(room).filter(|place| place.number == number) else { return };
         let was = std::mem::replace(&mut place.standing, standing);
         match standing {
-            Standing::Member { .. } => {
-                if matches!(was, Standing::Waiting { .. }) {
+            SeatStatus::Member { .. } => {
+                if matches!(was, SeatStatus::Waiting { .. }) {
                     let at = self.rooms.here.get(room).map_or(UNTOLD, |here| here.follower.at());
                     self.rooms.is_in(room, session, standing, at);
                     self.say_state(session);
                     self.rooms.is_uninformed(room, session);
                 }
             }
-            Standing::Waiting { ahead, .. } => {
-                if matches!(was, Standing::Member { .. }) {
+            SeatStatus::Waiting { ahead, .. } => {
+                if matches!(was, SeatStatus::Member { .. }) {
                     // What it was told of the line before it was let in is no news of this one.
                     place.told_line = None;
                     self.rooms.is_in(room, session, standing, UNTOLD);
@@ -275,7 +275,7 @@ impl NodeCore {
                     LineNews::None => {}
                 }
             }
-            Standing::Out | Standing::Unknown => {
+            SeatStatus::Out | SeatStatus::Unknown => {
                 let Some(key) = attached else {
                     // Its next socket is told: until then the place is remembered, here or wherever it goes.
                     place.standing = was;

@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::edge::{Bucket, Rate};
+use crate::edge::{Rate, TokenBucket};
 
 /// How far one client's broadcasts have reached lately, as long as it has this socket here.
 #[derive(Debug, Default)]
-pub(in crate::node) struct Reach {
+pub(in crate::node) struct BroadcastBudget {
     /// None: it has sent none.
-    members: Option<Bucket>,
+    members: Option<TokenBucket>,
     /// It was told to wait until then.
     until: Option<Instant>,
 }
 
-impl Reach {
+impl BroadcastBudget {
     /// For how much longer a client has to wait that was told to.
     pub(super) fn told_to_wait(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
@@ -30,7 +30,7 @@ impl Reach {
 
     /// It reaches so many.
     pub(super) fn pay(&mut self, now: Instant, rate: Rate, members: u64) {
-        self.members.get_or_insert(Bucket::full(now)).pay(now, rate, amount(members));
+        self.members.get_or_insert(TokenBucket::full(now)).pay(now, rate, amount(members));
     }
 }
 
@@ -40,23 +40,23 @@ const MOST_OPEN: usize = 128;
 /// A reliable client's broadcasts that were not refused. When it resumes, it says again those that it has no answer to; they may be
 /// on their way, so they are let through again, once on each socket.
 #[derive(Debug, Default)]
-pub(super) struct LetThrough {
+pub(super) struct AcceptedBroadcasts {
     /// The last ones: their numbers, and when the socket was accepted on which they were said last.
     known: VecDeque<(u64, u64)>,
     /// How many there may be besides, that another node has let through.
     unknown: usize,
 }
 
-impl LetThrough {
+impl AcceptedBroadcasts {
     /// Of a session that comes from another node.
     pub(super) fn elsewhere() -> Self {
         Self { known: VecDeque::new(), unknown: MOST_OPEN }
     }
 
     /// Whether a broadcast is said again that an earlier socket has said.
-    pub(super) fn again(&mut self, number: u64, born: u64) -> bool {
+    pub(super) fn again(&mut self, number: u64, accepted_at_us: u64) -> bool {
         if let Some((_, said)) = self.known.iter_mut().find(|(known, _)| *known == number) {
-            return std::mem::replace(said, born) < born;
+            return std::mem::replace(said, accepted_at_us) < accepted_at_us;
         }
         let is_unknown = self.unknown > 0;
         self.unknown -= usize::from(is_unknown);
@@ -64,12 +64,12 @@ impl LetThrough {
     }
 
     /// One was not refused.
-    pub(super) fn note(&mut self, number: u64, born: u64) {
+    pub(super) fn note(&mut self, number: u64, accepted_at_us: u64) {
         self.known.retain(|&(known, _)| known != number);
         if self.known.len() >= MOST_OPEN {
             self.known.pop_front();
         }
-        self.known.push_back((number, born));
+        self.known.push_back((number, accepted_at_us));
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_was_let_through_is_so_once_more_on_each_later_socket() {
-        let mut let_through = LetThrough::default();
+        let mut let_through = AcceptedBroadcasts::default();
         let_through.note(5, 1);
         assert!(!let_through.again(5, 1), "on the same socket it is no repeat of a resumed session");
         assert!(let_through.again(5, 2));
@@ -94,13 +94,13 @@ mod tests {
 
     #[test]
     fn of_a_session_from_elsewhere_as_many_are_believed_as_it_may_have_open() {
-        let mut let_through = LetThrough::elsewhere();
+        let mut let_through = AcceptedBroadcasts::elsewhere();
         assert_eq!((0..1_000).filter(|&number| let_through.again(number, 2)).count(), MOST_OPEN);
     }
 
     #[test]
     fn only_the_last_are_known() {
-        let mut let_through = LetThrough::default();
+        let mut let_through = AcceptedBroadcasts::default();
         (0..1_000).for_each(|number| let_through.note(number, 1));
         assert_eq!((0..1_000).filter(|&number| let_through.again(number, 2)).count(), MOST_OPEN);
         assert!(let_through.again(999, 3));

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use signaling_admin::Page;
 use signaling_admin::explain::{SeatAt, Standing as At};
 use signaling_admin::rooms::{RoomAt, RoomRow, Rooms as Answer};
-use signaling_rooms::Standing;
+use signaling_rooms::SeatStatus;
 use signaling_wire::SessionId;
 
 use super::super::NodeCore;
@@ -32,9 +32,9 @@ impl NodeCore {
         let places = self.rooms.guests.get(&session).into_iter().flat_map(|guest| &guest.places);
         let seat = |(room, place): (&signaling_protocol::RoomName, &super::guest::Place)| {
             let (standing, ahead) = match place.standing {
-                Standing::Member { .. } => (At::Member, None),
-                Standing::Waiting { ahead, .. } => (At::Waiting, Some(ahead)),
-                Standing::Out | Standing::Unknown => (At::Unknown, None),
+                SeatStatus::Member { .. } => (At::Member, None),
+                SeatStatus::Waiting { ahead, .. } => (At::Waiting, Some(ahead)),
+                SeatStatus::Out | SeatStatus::Unknown => (At::Unknown, None),
             };
             SeatAt { room: room.as_str().to_owned(), standing, ahead }
         };

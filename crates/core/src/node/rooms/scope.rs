@@ -7,17 +7,17 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
-use signaling_rooms::{Op, Outcome, Standing, StoreError};
+use signaling_rooms::{Op, Outcome, SeatStatus, StoreError};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
-use super::super::outbox::Sent;
+use super::super::outbox::OutboundMessage;
 use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{Refusal, STORE_AWAY};
-use super::guest::{Ask, Command, Guest, Place};
-use super::here::RoomHere;
+use super::guest::{Ask, Command, Place, RoomSession};
+use super::here::LocalRoom;
 use super::task::{RoomTask, Urgency};
 
 /// For how long the store's word is gone by. While it is away, for longer.
@@ -43,19 +43,19 @@ impl NodeCore {
         now: Instant,
         key: SessionKey,
         to: &str,
-        sent: Sent,
+        sent: OutboundMessage,
         fresh: bool,
     ) {
         let Some(session) = self.sessions.get(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };
         let id = session.id;
-        let waits = self.rooms.guests.get(&id).is_some_and(Guest::has_signals);
+        let waits = self.rooms.guests.get(&id).is_some_and(RoomSession::has_signals);
         let is_own = session.client_id == recipient;
         let is_recent = |at| now.saturating_duration_since(at) < KNOWN_FOR;
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
             return self.signal(now, key, to, sent, fresh);
         }
-        let Sent { seq, number, id, life, payload, .. } = sent;
+        let OutboundMessage { seq, number, id, life, payload, .. } = sent;
         let ask = Ask::Signal { to: recipient, payload, life, fresh };
         self.command(key, Command { at: key, seq, number, id, room: None, ask });
     }
@@ -88,8 +88,8 @@ impl NodeCore {
         answer: Result<Outcome, StoreError>,
     ) {
         let may_be_lost = |outcome: &Outcome| {
-            let is_other = |here: &RoomHere| here.follower.is_other(outcome.incarnation);
-            let is_in = matches!(outcome.standings[..], [Standing::Member { .. }]);
+            let is_other = |here: &LocalRoom| here.follower.is_other(outcome.incarnation);
+            let is_in = matches!(outcome.standings[..], [SeatStatus::Member { .. }]);
             !is_in && (outcome.settling || self.rooms.here.get(room).is_some_and(is_other))
         };
         let is_known = match answer {
@@ -101,7 +101,7 @@ impl NodeCore {
                 true
             }
             Ok(outcome) => {
-                let is_in = matches!(outcome.standings[..], [Standing::Member { .. }]);
+                let is_in = matches!(outcome.standings[..], [SeatStatus::Member { .. }]);
                 if let Some(here) = self.rooms.here.get_mut(room) {
                     here.others.knows(now, to, is_in);
                 }
@@ -127,7 +127,7 @@ impl NodeCore {
             && let Some(command) = guest.commands.pop_front()
             && let Command { at, seq, number, id, ask: Ask::Signal { payload, life, fresh, .. }, .. } = command
         {
-            self.signal(now, at, to.as_str(), Sent::new(number, seq, id, life, payload, fresh), fresh);
+            self.signal(now, at, to.as_str(), OutboundMessage::new(number, seq, id, life, payload, fresh), fresh);
             self.command_done(at);
         }
     }
@@ -142,7 +142,7 @@ impl Rooms {
     }
 }
 
-impl Guest {
+impl RoomSession {
     fn has_signals(&self) -> bool {
         self.commands.iter().any(|command| matches!(command.ask, Ask::Signal { .. }))
     }

@@ -7,7 +7,7 @@ use signaling_protocol::{ClientId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Change, Op, Outcome, Stamp};
 use signaling_wire::forward::Item;
-use signaling_wire::trunk::{Fate, ToEdge};
+use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{RemainingTtl, SessionId};
 
 use super::super::{NodeCore, SessionKey};
@@ -285,7 +285,7 @@ impl NodeCore {
     }
 
     /// The fate of a command, behind what its client was told.
-    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, fate: Fate, reply: &[u8]) {
+    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.sessions.get(key) else { return };
         if let Some(trunk) = self.trunks.get_mut(session.trunk) {
             trunk.send(&ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate, reply });

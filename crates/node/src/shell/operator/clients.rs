@@ -15,12 +15,12 @@ use signaling_server::since_1970;
 use tokio::time::timeout;
 use tracing::info;
 
-use super::{Asked, Desk, Here, client, explain, page, query};
+use super::{Asked, Here, OperatorApi, client, explain, page, query};
 
 /// A node that hangs must not keep a client in for longer.
 const LOOK_FIRST: Duration = Duration::from_millis(750);
 
-pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> Result<Json<Clients>, Refused> {
+pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery>) -> Result<Json<Clients>, Refused> {
     let (page, here) = page(asked, MOST)?;
     let own = desk.core({
         let page = page.clone();
@@ -35,7 +35,7 @@ pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> R
     Ok(Json(Clients::merge(&page, nodes, missing)))
 }
 
-pub(super) async fn find(State(desk): State<Desk>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
+pub(super) async fn find(State(desk): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
     let client = client(&name)?;
     let mut explanation = explain::everywhere(&desk, &client).await?;
     let (state, at) = match explanation.serving() {
@@ -59,14 +59,14 @@ fn nowhere(missing: &[Missing]) -> Refused {
     Refused::new(StatusCode::NOT_FOUND, "no_such_client", message)
 }
 
-async fn registered(desk: &Desk, client: &ClientId) -> Option<Registered> {
+async fn registered(desk: &OperatorApi, client: &ClientId) -> Option<Registered> {
     let entry = desk.registry.as_ref()?.find(client).await.ok()??;
     let (node, session) = (entry.node.as_str().to_owned(), entry.session.clone());
     Some(Registered { node, session, since_ms: entry.since })
 }
 
 pub(super) async fn kick(
-    State(desk): State<Desk>,
+    State(desk): State<OperatorApi>,
     Path(name): Path<String>,
     asked: Asked<Here>,
 ) -> Result<Json<Kicked>, Refused> {

@@ -10,13 +10,13 @@ use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
 use tokio::time::sleep;
 
-use super::{Asked, Desk, Here, client, query};
+use super::{Asked, Here, OperatorApi, client, query};
 
 /// Longer than a client is on its way from one node to another.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(super) async fn explain(
-    State(desk): State<Desk>,
+    State(desk): State<OperatorApi>,
     Path(name): Path<String>,
     asked: Asked<Here>,
 ) -> Result<Json<Explanation>, Refused> {
@@ -24,13 +24,13 @@ pub(super) async fn explain(
     Ok(Json(if here { here_alone(&desk, client).await? } else { everywhere(&desk, &client).await? }))
 }
 
-async fn here_alone(desk: &Desk, client: ClientId) -> Result<Explanation, Stopped> {
+async fn here_alone(desk: &OperatorApi, client: ClientId) -> Result<Explanation, Stopped> {
     desk.core(move |core| core.explain(Instant::now(), &client)).await
 }
 
 /// By the view of this node, with what all nodes have of the client. Nodes answer at different moments, so that a client on its
 /// way may be nowhere: where nobody has it, all are asked once more.
-pub(super) async fn everywhere(desk: &Desk, client: &ClientId) -> Result<Explanation, Stopped> {
+pub(super) async fn everywhere(desk: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
     let first = look(desk, client).await?;
     if !first.is_nowhere() {
         return Ok(first);
@@ -39,7 +39,7 @@ pub(super) async fn everywhere(desk: &Desk, client: &ClientId) -> Result<Explana
     look(desk, client).await
 }
 
-async fn look(desk: &Desk, client: &ClientId) -> Result<Explanation, Stopped> {
+async fn look(desk: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
     let path = format!("explain/{}?here=true", client.as_str());
     let (own, (others, missing)) =
         tokio::join!(here_alone(desk, client.clone()), desk.peers.ask::<Explanation>(http::Method::GET, &path));

@@ -11,7 +11,7 @@ use signaling_server::http::Refused;
 use tokio::time::sleep;
 use tracing::debug;
 
-use super::{Desk, PeerQueries};
+use super::{OperatorApi, PeerQueries};
 use crate::shell::Node;
 use signaling_core::node::NodeCore;
 
@@ -19,7 +19,7 @@ use signaling_core::node::NodeCore;
 const TRIES: u32 = 10;
 const BETWEEN: Duration = Duration::from_secs(1);
 
-pub(super) async fn list(State(desk): State<Desk>) -> Result<Json<Kicks>, Refused> {
+pub(super) async fn list(State(desk): State<OperatorApi>) -> Result<Json<Kicks>, Refused> {
     Ok(Json(desk.core(NodeCore::kicks).await?))
 }
 

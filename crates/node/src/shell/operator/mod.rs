@@ -17,11 +17,11 @@ use signaling_protocol::{ClientId, NameError, NodeId};
 use signaling_rooms::RedisRegistry;
 use signaling_server::DrainSwitch;
 use signaling_server::admin::{Method, Routes};
-use signaling_server::ask::{Asker, Stopped};
+use signaling_server::ask::{LocalCaller, Stopped};
 use signaling_server::http::Refused;
 use tokio::sync::mpsc;
 
-use super::rooms::Errand;
+use super::rooms::OperatorRoomRequest;
 use super::{Floor, Node};
 use signaling_core::node::NodeCore;
 
@@ -30,13 +30,13 @@ pub use self::peer_queries::PeerQueries;
 
 /// What operators' routes work with.
 #[derive(Clone)]
-pub struct Desk {
+pub struct OperatorApi {
     /// The node's thread.
-    pub floor: Asker<Floor>,
+    pub floor: LocalCaller<Floor>,
     /// The peer nodes.
     pub peers: PeerQueries,
     /// The way to the room store.
-    pub errands: mpsc::Sender<Errand>,
+    pub errands: mpsc::Sender<OperatorRoomRequest>,
     /// Where clients are, by Redis.
     pub registry: Option<RedisRegistry>,
     /// Takes it out of service.
@@ -45,12 +45,12 @@ pub struct Desk {
 
 /// All of a node's routes for operators.
 #[must_use]
-pub fn operators(desk: Desk) -> Routes {
+pub fn operators(desk: OperatorApi) -> Routes {
     let switch = desk.switch.routes();
     routes().on(desk).and(switch)
 }
 
-fn routes() -> Routes<Desk> {
+fn routes() -> Routes<OperatorApi> {
     Routes::new()
         .with(Method::Get, "/openapi.json", document)
         .with(Method::Get, "/server", servers::server)
@@ -69,7 +69,7 @@ fn routes() -> Routes<Desk> {
         .with(Method::Get, "/preview", preview::preview)
 }
 
-impl Desk {
+impl OperatorApi {
     /// Asks the core. What is asked does not change anything.
     async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
         self.floor.ask(move |floor| floor.node.look(ask)).await

@@ -10,7 +10,7 @@ use signaling_admin::{Missing, PageQuery};
 use signaling_protocol::NodeId;
 use signaling_server::http::Refused;
 
-use super::{Asked, Desk, bad_name, bad_request, query};
+use super::{Asked, OperatorApi, bad_name, bad_request, query};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,10 @@ impl PreviewQuery {
     }
 }
 
-pub(super) async fn preview(State(desk): State<Desk>, asked: Asked<PreviewQuery>) -> Result<Json<Preview>, Refused> {
+pub(super) async fn preview(
+    State(desk): State<OperatorApi>,
+    asked: Asked<PreviewQuery>,
+) -> Result<Json<Preview>, Refused> {
     let asked = query(asked)?;
     let change = asked.change()?;
     let word = match &change {

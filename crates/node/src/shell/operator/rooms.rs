@@ -15,14 +15,14 @@ use signaling_server::http::Refused;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::{Asked, Desk, bad_name, bad_request, page, query};
+use super::{Asked, OperatorApi, bad_name, bad_request, page, query};
 
 /// When to ask again while the store is away.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long the store may take to tell of all rooms of a page.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 
-impl Desk {
+impl OperatorApi {
     async fn ask_store(&self, room: RoomName, op: Op) -> Result<Outcome, StoreError> {
         let stops = || StoreError("this node stops".into());
         let (reply, answer) = oneshot::channel();
@@ -31,7 +31,7 @@ impl Desk {
     }
 }
 
-pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> Result<Json<Rooms>, Refused> {
+pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery>) -> Result<Json<Rooms>, Refused> {
     let (page, here) = page(asked, MOST)?;
     let own = desk.core({
         let page = page.clone();
@@ -50,7 +50,7 @@ pub(super) async fn list(State(desk): State<Desk>, asked: Asked<PageQuery>) -> R
 }
 
 /// Has the store say how many are in each room, as long as it answers.
-async fn count(desk: &Desk, rooms: &mut [RoomRow]) {
+async fn count(desk: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
         // Nobody is named, so nothing is changed but what is over anyway.
@@ -72,7 +72,7 @@ struct Capacity {
 }
 
 pub(super) async fn show(
-    State(desk): State<Desk>,
+    State(desk): State<OperatorApi>,
     Path(room): Path<String>,
     asked: Asked<MembersQuery>,
 ) -> Result<Json<Room>, Refused> {
@@ -81,7 +81,7 @@ pub(super) async fn show(
 }
 
 pub(super) async fn set_capacity(
-    State(desk): State<Desk>,
+    State(desk): State<OperatorApi>,
     Path(room): Path<String>,
     body: Bytes,
 ) -> Result<Json<Room>, Refused> {
@@ -90,11 +90,14 @@ pub(super) async fn set_capacity(
     ask(&desk, &room, Op::SetCapacity { capacity: Some(capacity) }).await
 }
 
-pub(super) async fn reset_capacity(State(desk): State<Desk>, Path(room): Path<String>) -> Result<Json<Room>, Refused> {
+pub(super) async fn reset_capacity(
+    State(desk): State<OperatorApi>,
+    Path(room): Path<String>,
+) -> Result<Json<Room>, Refused> {
     ask(&desk, &room, Op::SetCapacity { capacity: None }).await
 }
 
-async fn ask(desk: &Desk, room: &str, op: Op) -> Result<Json<Room>, Refused> {
+async fn ask(desk: &OperatorApi, room: &str, op: Op) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room).map_err(bad_name)?;
     let outcome = desk.ask_store(room.clone(), op).await.map_err(|error| Refused {
         retry_after: Some(RETRY_AFTER),

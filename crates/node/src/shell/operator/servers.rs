@@ -13,27 +13,27 @@ use signaling_server::mesh_status::{NodesQuery, ask_all};
 use signaling_server::server_client::Answer;
 
 use super::super::Floor;
-use super::{Asked, Desk, bad_name, query};
+use super::{Asked, OperatorApi, bad_name, query};
 
-pub(super) async fn server(State(desk): State<Desk>) -> Result<Json<Server>, Refused> {
+pub(super) async fn server(State(desk): State<OperatorApi>) -> Result<Json<Server>, Refused> {
     Ok(Json(desk.floor.ask(Floor::report).await?))
 }
 
-pub(super) async fn nodes(State(desk): State<Desk>, asked: Asked<NodesQuery>) -> Result<Json<Nodes>, Refused> {
+pub(super) async fn nodes(State(desk): State<OperatorApi>, asked: Asked<NodesQuery>) -> Result<Json<Nodes>, Refused> {
     let client = desk.peers.client.at_most(query(asked)?.timeout()?);
     let own = desk.floor.ask(Floor::report).await?;
     Ok(Json(ask_all(&client, &desk.peers.view(), own).await))
 }
 
-pub(super) async fn drain(State(desk): State<Desk>, Path(node): Path<String>) -> Result<Response, Refused> {
+pub(super) async fn drain(State(desk): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
     turn(&desk, &node, true).await
 }
 
-pub(super) async fn undrain(State(desk): State<Desk>, Path(node): Path<String>) -> Result<Response, Refused> {
+pub(super) async fn undrain(State(desk): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
     turn(&desk, &node, false).await
 }
 
-async fn turn(desk: &Desk, node: &str, on: bool) -> Result<Response, Refused> {
+async fn turn(desk: &OperatorApi, node: &str, on: bool) -> Result<Response, Refused> {
     let node = NodeId::new(node).map_err(bad_name)?;
     if node == *desk.own() {
         return Ok(desk.switch.turn(on));
