@@ -2,8 +2,8 @@
 //!
 //! | module | responsibility |
 //! |---|---|
-//! | [`follower`] | trunks to the nodes of the view |
-//! | [`trunks`] | assigns clients to trunks, by `signaling_core::balancer` |
+//! | [`backend`] | assigns clients to trunks, by `signaling_core::balancer` |
+//! | [`trunk_manager`] | opens and closes trunks to the nodes of the view |
 //! | `drain` | closes the clients' sockets one by one before the process ends |
 //! | `operator` | answers under `/admin` |
 //! | `pages`, `buttons` | pages of the public listener |
@@ -12,15 +12,14 @@
 //!
 //! The edge crate holds the clients' sockets.
 
+pub mod backend;
 mod buttons;
-mod carrier;
 pub mod config;
 mod drain;
-pub mod follower;
 pub mod metrics;
 mod operator;
 mod pages;
 mod run;
-pub mod trunks;
+pub mod trunk_manager;
 
 pub use run::run;

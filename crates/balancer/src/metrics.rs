@@ -3,7 +3,7 @@
 use signaling_metrics::{By, Gauge, Publish, label, metrics};
 use signaling_server::metrics::publish_suspects;
 
-use crate::trunks::State;
+use crate::backend::State;
 
 metrics! {
     /// Metrics of a balancer.

@@ -22,12 +22,12 @@ use signaling_server::mesh_status::{NodesQuery, ServerStatus, ask_all};
 use signaling_server::server_client::ServerClient;
 use tokio::sync::watch;
 
-use crate::trunks::BalancerBackend;
+use crate::backend::BalancerBackend;
 
 /// What stays on the balancer's own thread.
 pub(crate) struct Floor {
     pub(crate) edge: Edge,
-    pub(crate) trunks: BalancerBackend,
+    pub(crate) backend: BalancerBackend,
     pub(crate) status: ServerStatus,
 }
 
@@ -40,7 +40,7 @@ impl Floor {
             let totals = Totals { messages: counts.ups, delivered: counts.downs, unavailable: 0 };
             (totals, core.delays().counts().collect())
         });
-        self.trunks.with(|state| {
+        self.backend.with(|state| {
             let mut suspects: Vec<_> = state.placement.suspect_ids().map(|node| node.as_str().to_owned()).collect();
             suspects.sort_unstable();
             Server {
@@ -106,7 +106,7 @@ async fn explain(
     let (client, id) = (client(&name)?, desk.id);
     let explain = move |floor: &Floor| {
         let sessions = floor.edge.with_core(|core| core.sessions_of(&client));
-        floor.trunks.with(|state| state.placement.explain(&id, &client, sessions))
+        floor.backend.with(|state| state.placement.explain(&id, &client, sessions))
     };
     Ok(Json(desk.floor.ask(explain).await?))
 }

@@ -17,13 +17,13 @@ use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tracing::info;
 
+use crate::backend::BalancerBackend;
 use crate::buttons;
 use crate::config::Config;
 use crate::drain::{GOING_AWAY, obey};
-use crate::follower::TrunkManager;
 use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
-use crate::trunks::BalancerBackend;
+use crate::trunk_manager::TrunkManager;
 
 /// Above the report of a node that 1,000 balancers have trunks to.
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
@@ -57,9 +57,8 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     config.edge.identity.warn_if_open(public.local_addr());
     MemoryBound::of(&config.edge).announce("clients");
 
-    let trunks = BalancerBackend::new(config.common.hash_seed.get());
-    let hang_up = trunks.clone();
-    let edge = Edge::new(&config.edge, Box::new(trunks.clone())).context("cannot watch sockets")?;
+    let backend = BalancerBackend::new(config.common.hash_seed.get(), health.clone());
+    let edge = Edge::new(&config.edge, Box::new(backend.clone())).context("cannot watch sockets")?;
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let status = ServerStatus::new(&config.common, Role::Balancer, health.clone(), Rc::clone(&discovery));
     let load_report = LoadReportServer::new(config.common.id.as_str());
@@ -86,19 +85,17 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(serve_internal(internal, router));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
-    tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), trunks: trunks.clone(), status }));
+    tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), backend: backend.clone(), status }));
     tasks.spawn_local(config.edge.identity.clone().follow());
-    tasks.spawn_local(trunks.clone().move_clients(edge.clone()));
-    tasks.spawn_local(trunks.clone().carry_what_waits(edge.clone()));
-    let follower = TrunkManager {
+    tasks.spawn_local(backend.clone().run_handoffs(edge.clone()));
+    let manager = TrunkManager {
         edge: edge.clone(),
-        trunks,
+        backend: backend.clone(),
         secrets: config.common.mesh_secrets.clone(),
         id: config.common.id.clone(),
         internal_port,
-        health: health.clone(),
     };
-    tasks.spawn_local(follower.follow(discovery.subscribe()));
+    tasks.spawn_local(manager.follow(discovery.subscribe()));
     let counted = edge.clone();
     let load_readiness = LoadReadinessTask {
         id: config.common.id.clone(),
@@ -127,7 +124,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     edge.drain();
     info!(clients = edge.clients(), "drains");
     send_away(&edge, GOING_AWAY, config.common.drain).await;
-    hang_up.hang_up(&edge).await;
+    backend.close_trunks(&edge).await;
     info!("stops");
     shutdown.stop();
     Ok(())

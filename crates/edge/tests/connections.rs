@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use signaling_core::edge::{ClientKey, EdgeCore, PaceLimits};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, PaceLimits};
 use signaling_edge::identity::IdentityConfig;
-use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig};
+use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig, LinkEvent};
 use signaling_server::Listener;
 use signaling_server::http::{HttpLimits, not_found};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -30,13 +30,9 @@ const MOMENT: Duration = Duration::from_millis(200);
 struct NoNodes;
 
 impl Backend for NoNodes {
-    fn place(&mut self, _: Instant, _: &mut EdgeCore, _: ClientKey) {}
+    fn assign_node(&mut self, _: Instant, _: &mut EdgeCore, _: ClientKey) {}
 
-    fn wake(&mut self, _: Instant, _: &EdgeCore) -> bool {
-        false
-    }
-
-    fn jumped(&mut self, _: Instant, _: &mut EdgeCore) {}
+    fn on_link_event(&mut self, _: Instant, _: &mut EdgeCore, _: LinkKey, _: LinkEvent) {}
 }
 
 fn config() -> EdgeConfig {

@@ -109,7 +109,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.edge.with(|state| state.client_gone(key, DetachReason::Lost));
+            self.edge.with(|state, _| state.client_gone(key, DetachReason::Lost));
         }
     }
 }
@@ -126,7 +126,7 @@ async fn admit(
     let mut newcomer = newcomer(query, peer, request, accept)?;
     let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
     let edge = &handshake.edge;
-    let (client, decided) = edge.with(|state| {
+    let (client, decided) = edge.with(|state, _| {
         if state.draining {
             let message = "this server is going away; connect again";
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER)));
@@ -223,7 +223,7 @@ async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     match upgrade.await.map(wire::take_back) {
         Ok(Ok((wire, early))) => {
             if let Some(client) = waiting.into_key() {
-                edge.with(|state| state.socket_opened(Instant::now(), client, wire, &early));
+                edge.with(|state, now| state.socket_opened(now, client, wire, &early));
             }
         }
         Ok(Err(error)) => failed(&error),

@@ -11,7 +11,7 @@ impl Edge {
     /// edge that has a way here. Says whether it was here.
     #[must_use]
     pub fn put_out(&self, client: &ClientId) -> bool {
-        self.with(|state| {
+        self.with(|state, _| {
             let at = since_1970().as_secs();
             state.core.spread_kick(client, at);
             state.put_out(&Kick { client_id: client.clone(), at, at_once: true })

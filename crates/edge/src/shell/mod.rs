@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod handshakes;
 mod identity;
 mod kick;
+mod links;
 pub mod metrics;
 mod not_after;
 mod query;
@@ -42,9 +43,9 @@ use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use mio::event::Source;
-use signaling_server::Listener;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
+use signaling_server::trunk::OutboundTrunk;
+use signaling_server::{FlushSignal, Listener};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -56,7 +57,9 @@ use self::metrics::RefusalReason;
 use self::sockets::Sockets;
 use self::state::State;
 use crate::identity::IdentityConfig;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings};
+use signaling_core::edge::{
+    ClientKey, EdgeCore, FlushUrgency, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings,
+};
 use signaling_core::rate_class::RateClass;
 
 pub use self::address::{AddressSource, ClientAddresses};
@@ -66,40 +69,20 @@ pub use self::bound::MemoryBound;
 pub use self::connect::refuse_upgrade;
 pub use self::descriptors::RESERVED_DESCRIPTORS;
 pub use self::farewell::{say_goodbye, send_away};
+pub use self::links::LinkEvent;
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
-/// What stands behind an edge: who finds clients a place, and who carries its links.
+/// The part of a server that decides which node serves a client.
 pub trait Backend {
-    /// The client needs a place: attach it, keep it in mind until there is one, or refuse it.
-    fn place(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey);
+    /// Attaches the client to a link, keeps it until there is one, or refuses it.
+    fn assign_node(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey);
 
-    /// A turn has ended: links may have something to carry. Says whether [`Backend::carry`] must be called soon.
-    fn wake(&mut self, now: Instant, core: &EdgeCore) -> bool;
-
-    /// How long all else in a busy process may wait while sockets have turn after turn, and input gathers in between. Not at all, but for
-    /// those whose work comes by sockets alone.
-    fn all_else_waits(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Reads all links' sockets: there are many clients, and what nodes say must not wait for all of them. Of what is left there
-    /// [`Backend::ready`] is still told.
-    fn read(&mut self, _now: Instant, _core: &mut EdgeCore) {}
-
-    /// All that sockets had to say has been taken in: whoever has links' sockets among them ([`Edge::watch`]) writes.
-    fn carry(&mut self, now: Instant, core: &mut EdgeCore) {
-        self.wake(now, core);
-    }
-
-    /// The link's socket can be read or written; or, if it `ends`, nothing will come behind what has come. Says whether there may be
-    /// more of which nobody will tell.
-    fn ready(&mut self, _now: Instant, _core: &mut EdgeCore, _link: LinkKey, _ends: bool) -> bool {
-        false
-    }
-
-    /// This process was paused for so long that nodes have given it up: what its links bring now is as old.
-    fn jumped(&mut self, now: Instant, core: &mut EdgeCore);
+    /// Handles what happened to a link.
+    fn on_link_event(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, event: LinkEvent);
 }
+
+/// Interval of keep-alive checks.
+const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What an edge is told at its start.
 #[derive(Debug, Clone)]
@@ -178,22 +161,47 @@ impl Edge {
         Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), door: Rc::new(door) })
     }
 
-    /// Tells the core something, then carries out what it wants. Never call this from within a [`Backend`].
-    pub fn with_core<R>(&self, tell: impl FnOnce(&mut EdgeCore) -> R) -> R {
-        self.with(|state| tell(&mut state.core))
+    /// Calls the core, then carries out its effects.
+    pub fn with_core<R>(&self, call: impl FnOnce(&mut EdgeCore) -> R) -> R {
+        self.with(|state, _| call(&mut state.core))
     }
 
-    /// Watches a link's socket among those of the clients: [`Backend::ready`] is told of it until it is dropped.
+    /// Adds a link over a trunk to a node. The event loop reads and writes the trunk.
     ///
     /// # Errors
-    /// If the system refuses it.
-    pub fn watch(&self, link: LinkKey, socket: &mut impl Source) -> io::Result<()> {
-        self.with_quietly(|state| state.watch(link, socket))
+    /// If the system refuses to watch the socket.
+    pub fn add_trunk(&self, trunk: OutboundTrunk) -> io::Result<LinkKey> {
+        self.with(|state, _| state.add_trunk(trunk))
     }
 
-    /// Has links carry what waits.
-    pub fn carry(&self) {
-        self.with_sockets(|_, _| {});
+    /// Closes a link. Its sessions go to other links.
+    pub fn close_link(&self, link: LinkKey) {
+        self.with(|state, now| state.links(now).close(link));
+    }
+
+    /// Closes all links.
+    pub fn close_links(&self) {
+        self.with(|state, now| state.links(now).close_all());
+    }
+
+    /// Returns the number of trunks that are not closed.
+    #[must_use]
+    pub fn trunks(&self) -> usize {
+        self.with_quietly(|state| state.links.trunks())
+    }
+
+    /// Returns `true` if the link has neither sessions nor unwritten frames.
+    #[must_use]
+    pub fn is_link_idle(&self, link: LinkKey) -> bool {
+        self.with_quietly(|state| {
+            let core = &state.core;
+            core.sessions_on(link) == 0 && core.wants(link) == FlushUrgency::Idle && state.links.is_flushed(link)
+        })
+    }
+
+    /// Sets the link to the node of this process. The signal wakes the task that carries its batches.
+    pub fn set_local_link(&self, link: LinkKey, signal: Rc<FlushSignal>) {
+        self.with_quietly(|state| state.links.set_local(link, signal));
     }
 
     /// Takes what a link has to carry; none if the link is down.
@@ -254,34 +262,38 @@ impl Edge {
         }
     }
 
-    /// Lets the core look at the time, at its interval. Ends when dropped.
+    /// Runs the periodic work of the core and the links. Ends when dropped.
     pub async fn sweep(self) {
-        let mut ticks = interval(SWEEP_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sweeps = interval(SWEEP_INTERVAL);
+        let mut checks = interval(LINK_CHECK_INTERVAL);
+        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
-            self.with(|state| state.sweep(Instant::now()));
+            tokio::select! {
+                _ = sweeps.tick() => self.with(State::sweep),
+                _ = checks.tick() => self.with(|state, now| state.links(now).check()),
+            }
         }
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.state.borrow_mut();
         let now = Instant::now();
         state.look_for_jump(now);
-        let result = act(&mut state);
+        let result = act(&mut state, now);
         state.turn(now);
-        state.wake(now);
+        state.request_writes(now);
         result
     }
 
-    /// The same for what sockets have brought.
+    /// As [`Edge::with`], for the event loop, which writes the links itself.
     fn with_sockets(&self, act: impl FnOnce(&mut State, Instant)) {
         let mut state = self.state.borrow_mut();
         let now = Instant::now();
         state.look_for_jump(now);
         act(&mut state, now);
         state.turn(now);
-        state.carry(now);
+        state.write_links(now);
     }
 
     fn with_quietly<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use super::Edge;
 use super::state::State;
@@ -21,6 +23,9 @@ use signaling_core::edge::{ClientKey, LinkKey};
 
 /// How many sockets are looked at before links and newcomers get their turn.
 pub(super) const AT_ONCE: usize = 64;
+
+/// Maximum time in which other tasks wait for turns of the event loop.
+const MAX_BUSY_POLL: Duration = Duration::from_millis(2);
 
 /// All clients' sockets.
 pub(super) struct Sockets {
@@ -62,16 +67,25 @@ impl Sockets {
         Rc::clone(&self.again)
     }
 
-    /// Reads and writes what can be. Ends when dropped, or if the system fails it.
+    /// Runs the event loop. Ends when dropped, or if the system fails.
     pub(super) async fn serve(&self, edge: &Edge) -> io::Result<()> {
         let mut events = Events::with_capacity(AT_ONCE);
-        let all_else_waits = edge.with_quietly(|state| state.backend.all_else_waits());
+        let mut flush = pin!(sleep(Duration::ZERO));
         loop {
+            let is_scheduled = edge.with_quietly(|state| {
+                if !state.flush_is_scheduled
+                    && let Some(at) = state.links.next_flush()
+                {
+                    flush.as_mut().reset(at.into());
+                    state.flush_is_scheduled = true;
+                }
+                state.flush_is_scheduled
+            });
             tokio::select! {
                 ready = self.ready.readable() => {
                     let mut ready = ready?;
-                    if self.turns(edge, &mut events, all_else_waits).await? {
-                        // Whoever gets ready from here on says so anew.
+                    if self.turns(edge, &mut events).await? {
+                        // A socket that becomes ready from here on causes a new event.
                         ready.clear_ready();
                     } else {
                         yield_now().await;
@@ -81,21 +95,25 @@ impl Sockets {
                     edge.with_sockets(State::read_again);
                     yield_now().await;
                 }
+                () = flush.as_mut(), if is_scheduled => {
+                    edge.with_sockets(|state, _| state.flush_is_scheduled = false);
+                }
             }
         }
     }
 
-    /// Has turn after turn for as long as input is let gather in between, and lets all else have its own now and then. Says whether no
-    /// more are ready.
-    async fn turns(&self, edge: &Edge, events: &mut Events, all_else_waits: Duration) -> io::Result<bool> {
+    /// Runs turn after turn while input is coalesced in between, with breaks for other tasks. Returns `true` if no more
+    /// sockets are ready.
+    async fn turns(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
         let mut began = Instant::now();
         loop {
             let are_all = self.turn(edge, events)?;
-            let is_over = !are_all || events.is_empty() || all_else_waits.is_zero();
-            if is_over || edge.with_quietly(|state| state.has_unread()) {
+            // A node with direct clients has other work than sockets.
+            let must_end = |state: &mut State| state.links.trunks() == 0 || state.has_unread();
+            if !are_all || events.is_empty() || edge.with_quietly(must_end) {
                 return Ok(are_all);
             }
-            if began.elapsed() >= all_else_waits {
+            if began.elapsed() >= MAX_BUSY_POLL {
                 yield_now().await;
                 began = Instant::now();
             }
@@ -121,7 +139,7 @@ impl Sockets {
                 }
             }
             if !are_all {
-                state.read_links(now);
+                state.links(now).read_all();
             }
         });
         Ok(are_all)

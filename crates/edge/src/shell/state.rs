@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mio::event::Source;
-use mio::{Interest, Registry};
+use mio::Registry;
 use signaling_protocol::{ClientId, CloseCode, limits};
 use signaling_server::PauseDetector;
 use signaling_server::pause_detector::since_boot;
+use signaling_server::trunk::OutboundTrunk;
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
 use slotmap::SecondaryMap;
@@ -22,9 +22,10 @@ use tracing::{debug, trace, warn};
 
 use super::admission::{Admission, Place, network};
 use super::handshakes::{HandshakeKey, Handshakes};
+use super::links::{LinkContext, Links};
 use super::metrics::{self, ShellCounts};
 use super::reading::Socket;
-use super::sockets::{Sockets, token_of, token_of_link};
+use super::sockets::{Sockets, token_of};
 use super::wire::TaskSocket;
 use super::{Backend, EdgeConfig, closing};
 use crate::identity::IdentityConfig;
@@ -51,7 +52,10 @@ pub(super) struct Client {
 
 pub(super) struct State {
     pub(super) core: EdgeCore,
-    pub(super) backend: Box<dyn Backend>,
+    backend: Box<dyn Backend>,
+    pub(super) links: Links,
+    /// The event loop wakes for frames with a flush delay.
+    pub(super) flush_is_scheduled: bool,
     pub(super) admission: Rc<RefCell<Admission>>,
     pub(super) handshakes: Handshakes,
     /// Public connections that there may be in all.
@@ -89,6 +93,8 @@ impl State {
         Ok(Self {
             core,
             backend,
+            links: Links::default(),
+            flush_is_scheduled: false,
             admission: Rc::new(RefCell::new(Admission::new(config.admission, now))),
             handshakes: Handshakes::new(config.handshakes),
             connections: config.connections,
@@ -178,7 +184,8 @@ impl State {
         if let Some(paused) = self.pauses.beat(since_boot()) {
             warn!(?paused, "this process was paused");
             self.core.jumped(now);
-            self.backend.jumped(now, &mut self.core);
+            // Input of the trunks may be as old as the pause.
+            self.links(now).close_all();
         }
     }
 
@@ -199,26 +206,35 @@ impl State {
         }
     }
 
-    /// Tells whoever carries links that they may have something to carry.
-    pub(super) fn wake(&mut self, now: Instant) {
-        if self.backend.wake(now, &self.core) {
+    /// Adds a link over a trunk.
+    pub(super) fn add_trunk(&mut self, trunk: OutboundTrunk) -> io::Result<LinkKey> {
+        let link = self.core.link_up();
+        self.links.add_trunk(&self.registry, link, trunk).inspect_err(|_| self.core.link_down(link))?;
+        Ok(link)
+    }
+
+    /// Links, with what their changes reach.
+    pub(super) fn links(&mut self, now: Instant) -> LinkContext<'_> {
+        LinkContext { now, core: &mut self.core, links: &mut self.links, backend: &mut *self.backend }
+    }
+
+    /// Wakes the event loop if links have frames to write, now or after the flush delay.
+    pub(super) fn request_writes(&mut self, now: Instant) {
+        if self.links.is_any_due(now, &self.core) || (!self.flush_is_scheduled && self.links.next_flush().is_some()) {
             self.again.notify_one();
         }
     }
 
-    /// The same once all that sockets had to say has been taken in.
-    pub(super) fn carry(&mut self, now: Instant) {
-        self.backend.carry(now, &mut self.core);
+    /// Writes links until none is due. A trunk that fails gives its sessions to others.
+    pub(super) fn write_links(&mut self, now: Instant) {
+        while self.links(now).write_due() {
+            self.turn(now);
+        }
     }
 
-    /// Watches a link's socket.
-    pub(super) fn watch(&self, link: LinkKey, socket: &mut impl Source) -> io::Result<()> {
-        self.registry.register(socket, token_of_link(link), Interest::READABLE | Interest::WRITABLE)
-    }
-
-    /// A link's socket can be read or written, or has ended.
-    pub(super) fn link_ready(&mut self, now: Instant, link: LinkKey, ends: bool) {
-        if self.backend.ready(now, &mut self.core, link, ends) {
+    /// Handles an event of a trunk's socket.
+    pub(super) fn link_ready(&mut self, now: Instant, link: LinkKey, has_ended: bool) {
+        if self.links(now).on_event(link, has_ended) {
             if !self.unread_links.contains(&link) {
                 self.unread_links.push_back(link);
             }
@@ -226,12 +242,7 @@ impl State {
         }
     }
 
-    /// Reads all links' sockets.
-    pub(super) fn read_links(&mut self, now: Instant) {
-        self.backend.read(now, &mut self.core);
-    }
-
-    /// Whether some are to be read though nothing new has come.
+    /// Returns `true` if sockets must be read though no event came.
     pub(super) fn has_unread(&self) -> bool {
         !self.unread.is_empty() || !self.unread_links.is_empty()
     }
@@ -246,7 +257,7 @@ impl State {
 
     fn carry_out(&mut self, now: Instant, effect: Effect) {
         match effect {
-            Effect::Place(client) => self.backend.place(now, &mut self.core, client),
+            Effect::Place(client) => self.backend.assign_node(now, &mut self.core, client),
             Effect::Accept(key) => {
                 let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
                 if decision.is_none_or(|decision| decision.send(Ok(())).is_err()) {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
-use signaling_core::edge::{ClientKey, EdgeCore, FlushUrgency, LinkKey, Refusal};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, say_goodbye, send_away};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, say_goodbye, send_away};
 use signaling_protocol::CloseCode;
 use signaling_server::{FlushSignal, Listener};
 use tokio::sync::watch;
@@ -31,19 +31,18 @@ pub struct DirectEdge {
     node: Node,
     link: LinkKey,
     trunk: TrunkKey,
-    wake: Rc<FlushSignal>,
+    signal: Rc<FlushSignal>,
 }
 
 /// All clients of this edge are attached to the one link.
 struct LocalBackend {
     node: Node,
     link: LinkKey,
-    wake: Rc<FlushSignal>,
 }
 
 impl Backend for LocalBackend {
-    fn place(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
-        // A view is only ever replaced, so no client that was attached comes back here.
+    fn assign_node(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
+        // A view is only ever replaced, so no attached client is assigned again.
         if self.node.has_view() {
             core.attach(now, client, self.link);
         } else {
@@ -51,17 +50,8 @@ impl Backend for LocalBackend {
         }
     }
 
-    /// Its one link is in this process, and paused with it.
-    fn jumped(&mut self, _: Instant, _: &mut EdgeCore) {}
-
-    fn wake(&mut self, _: Instant, core: &EdgeCore) -> bool {
-        match core.wants(self.link) {
-            FlushUrgency::Idle => {}
-            FlushUrgency::Delayed => self.wake.soon(),
-            FlushUrgency::Immediate => self.wake.now(),
-        }
-        false
-    }
+    /// The link has no trunk that could report anything.
+    fn on_link_event(&mut self, _: Instant, _: &mut EdgeCore, _: LinkKey, _: LinkEvent) {}
 }
 
 fn no_view() -> Refusal {
@@ -79,12 +69,13 @@ impl DirectEdge {
     /// # Errors
     /// If the system refuses what it takes to watch sockets.
     pub fn new(node: &Node, config: &EdgeConfig) -> io::Result<Self> {
-        let (trunk, wake) = node.trunk_up(NodeCore::local_trunk_up);
+        let (trunk, signal) = node.trunk_up(NodeCore::local_trunk_up);
         let mut core = EdgeCore::new(config.settings());
         let link = core.link_up();
-        let backend = LocalBackend { node: node.clone(), link, wake: Rc::clone(&wake) };
+        let backend = LocalBackend { node: node.clone(), link };
         let edge = Edge::around(core, config, Box::new(backend))?;
-        Ok(Self { edge, node: node.clone(), link, trunk, wake })
+        edge.set_local_link(link, Rc::clone(&signal));
+        Ok(Self { edge, node: node.clone(), link, trunk, signal })
     }
 
     /// Accepts clients. Ends when dropped.
@@ -154,16 +145,16 @@ impl DirectEdge {
     /// Carries batches between edge and core.
     async fn carry(&self) {
         loop {
-            self.wake.due().await;
+            self.signal.wait().await;
             let up = self.edge.take_batch(self.link).unwrap_or_default();
-            self.wake.again_behind(&up);
+            self.signal.again_behind(&up);
             if !up.is_empty()
                 && let Err(error) = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, &up))
             {
                 error!(%error, "the edge of this process speaks nonsense");
             }
             let down = self.node.with_core(|core| core.take_trunk_batch(self.trunk));
-            self.wake.again_behind(&down);
+            self.signal.again_behind(&down);
             if !down.is_empty()
                 && let Err(error) = self.edge.with_core(|core| core.link_frames(Instant::now(), self.link, &down))
             {

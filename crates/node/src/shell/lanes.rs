@@ -136,7 +136,7 @@ impl Failure {
 impl LaneSender {
     async fn carry(self, wake: Rc<FlushSignal>) {
         loop {
-            wake.due().await;
+            wake.wait().await;
             while let Some(batch) =
                 self.node.with_core(|core| core.take_lane_batch(Instant::now(), self.peer, self.lane))
             {

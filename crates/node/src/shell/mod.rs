@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
-use signaling_core::edge::FlushUrgency;
 use signaling_protocol::NodeId;
 use signaling_server::pause_detector::since_boot;
 use signaling_server::{FlushSignal, PauseDetector};
@@ -27,7 +26,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use self::report::EdgeName;
-use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Urgency, UndeliveredSender};
+use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender, Urgency};
 
 pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
@@ -151,7 +150,7 @@ impl Node {
     /// or have had time for it.
     pub async fn hang_up(&self) {
         self.with_core(|core| core.hang_up(Instant::now()));
-        self.0.borrow().trunks.values().for_each(|wake| wake.now());
+        self.0.borrow().trunks.values().for_each(|wake| wake.flush_now());
         let all_closed = async {
             while self.0.borrow().trunks.keys().any(|trunk| !self.0.borrow().core.has_trunk(trunk)) {
                 sleep(HANG_UP_LOOK).await;
@@ -189,7 +188,7 @@ impl State {
         warn!(?paused, "this process was paused: its trunks are closed and waiting requests refused");
         self.core.jumped(now);
         self.refuse_until = Some(now + REFUSE_FOR);
-        self.trunks.values().for_each(|wake| wake.now());
+        self.trunks.values().for_each(|wake| wake.flush_now());
     }
 
     /// Names those in the log who write to nobody, of many only some.
@@ -220,26 +219,18 @@ impl State {
     }
 
     fn wake(&self) {
-        for (trunk, wake) in &self.trunks {
-            wake_for(wake, self.core.trunk_wants(trunk));
+        for (trunk, signal) in &self.trunks {
+            signal.request(self.core.trunk_wants(trunk));
         }
         for (peer, lanes) in &self.lanes {
-            for (lane, wake) in lanes.wakes.iter().enumerate() {
-                wake_for(wake, self.core.lane_wants(peer, lane));
+            for (lane, signal) in lanes.wakes.iter().enumerate() {
+                signal.request(self.core.lane_wants(peer, lane));
             }
         }
         for (urgency, wake) in [(Urgency::Urgent, &self.urgent), (Urgency::Background, &self.background)] {
             if self.core.wants_store(urgency) {
-                wake.now();
+                wake.flush_now();
             }
         }
-    }
-}
-
-fn wake_for(wake: &FlushSignal, wants: FlushUrgency) {
-    match wants {
-        FlushUrgency::Idle => {}
-        FlushUrgency::Delayed => wake.soon(),
-        FlushUrgency::Immediate => wake.now(),
     }
 }

@@ -24,7 +24,7 @@ pub async fn carry_tasks(node: Node, store: Store, urgency: Urgency) {
     let wake = node.store_wake(urgency);
     let mut away = None;
     loop {
-        wake.due().await;
+        wake.wait().await;
         let tasks = node.with_core(|core| core.take_room_tasks(urgency));
         if tasks.is_empty() {
             continue;

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_edge::shell::refuse_upgrade;
 use signaling_server::http::{refusal, upgraded_tcp};
-use signaling_server::trunk::{TrunkHandler, accepted, carry};
+use signaling_server::trunk::{TrunkHandler, serve};
 use signaling_wire::trunk::{EDGE_HEADER, SUBPROTOCOL};
 use tracing::{info, info_span, warn};
 
@@ -42,10 +42,9 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
-                let socket = accepted(stream, early).await;
-                let (key, wake) = node.edge_up(name);
+                let (key, signal) = node.edge_up(name);
                 info!(parent: &span, "an edge has connected");
-                let end = carry(socket, &wake, &NodeEnd { node: &node, trunk: key }).await;
+                let end = serve(stream, &early, &signal, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
                 info!(parent: &span, %end, "an edge's trunk has ended");
             }
@@ -70,7 +69,7 @@ struct NodeEnd<'a> {
 }
 
 impl TrunkHandler for NodeEnd<'_> {
-    fn take_in(&self, frames: &[u8]) -> Result<(), String> {
+    fn on_frames(&self, frames: &[u8]) -> Result<(), String> {
         self.node.with_core(|core| {
             if !core.has_trunk(self.trunk) {
                 return Ok(());
@@ -79,7 +78,7 @@ impl TrunkHandler for NodeEnd<'_> {
         })
     }
 
-    fn give_out(&self) -> Option<Vec<u8>> {
+    fn next_batch(&self) -> Option<Vec<u8>> {
         self.node.with_core(|core| core.has_trunk(self.trunk).then(|| core.take_trunk_batch(self.trunk)))
     }
 }

@@ -1,24 +1,25 @@
-//! Carrying batches over a trunk's WebSocket. While a write is under way the next batch gathers in the core. The accepting end does so by
-//! a task of its own ([`carry`]); the opening end is [`OutboundTrunk`], watched by whoever has other sockets to watch.
+//! WebSockets of trunks. [`Trunk`] is the state machine of either end. [`open()`] connects one for an event loop; [`serve`]
+//! runs an accepted one.
 
-mod accepted;
+mod connection;
+mod inbound;
+mod keep_alive;
 mod open;
-mod opened;
-mod signs;
+mod polled;
 
 use signaling_wire::limits;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use crate::metrics::TrunkEndReason;
+use crate::metrics::{self, TrunkEndReason};
 
-pub use self::accepted::{TrunkHandler, accepted, carry};
-pub use self::open::open;
-pub use self::opened::OutboundTrunk;
+pub use self::connection::Trunk;
+pub use self::inbound::{TrunkHandler, serve};
+pub use self::open::{OutboundTrunk, open};
+pub use self::polled::PolledStream;
 
-/// One read takes many frames.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
-/// A batch of what must not wait, and one of fates behind it.
+/// A batch of messages and a batch of delivery outcomes behind it.
 const MAX_MESSAGE_BYTES: usize = 2 * limits::MAX_BATCH_BYTES;
 
 /// Why a trunk ended.
@@ -27,35 +28,39 @@ pub enum TrunkCloseReason {
     /// The other end closed it.
     #[error("the other end closed it")]
     Closed,
-    /// Nothing came for 2 s, not even an answer to a ping.
-    #[error("nothing came for {:?}", limits::SUSPECT_AFTER)]
+    /// The other end sent or took nothing for 2 s.
+    #[error("no input or progress for {:?}", limits::SUSPECT_AFTER)]
     Silent,
     /// The connection failed.
     #[error(transparent)]
     Failed(#[from] tungstenite::Error),
-    /// The other end sent what is no frame of this protocol.
+    /// The other end sent invalid frames.
     #[error("{0}")]
-    Nonsense(String),
-    /// This end has closed it.
-    #[error("closed from here")]
-    Given,
+    ProtocolError(String),
+    /// This end closed it.
+    #[error("closed by this end")]
+    ClosedLocally,
 }
 
 impl TrunkCloseReason {
+    /// Counts the end in the metrics of trunks.
+    pub fn count(&self) {
+        metrics::trunk_ended(self);
+    }
+
     pub(crate) fn label(&self) -> TrunkEndReason {
         match self {
             Self::Closed => TrunkEndReason::Closed,
             Self::Silent => TrunkEndReason::Silent,
             Self::Failed(_) => TrunkEndReason::Failed,
-            Self::Nonsense(_) => TrunkEndReason::ProtocolError,
-            Self::Given => TrunkEndReason::Local,
+            Self::ProtocolError(_) => TrunkEndReason::ProtocolError,
+            Self::ClosedLocally => TrunkEndReason::Local,
         }
     }
 }
 
-/// How trunks use WebSocket: bounded, and no write held back.
-#[must_use]
-pub fn config() -> WebSocketConfig {
+/// WebSocket limits of both ends. Writes are not buffered.
+fn config() -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)

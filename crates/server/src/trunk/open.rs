@@ -1,19 +1,21 @@
-//! Asking a node for a trunk.
+//! Connecting a trunk to a node.
 
 use ::http::HeaderValue;
 use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
+use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _, protocol::Role};
 use tokio_util::io::InspectReader;
 
-use super::{OutboundTrunk, config};
+use super::{PolledStream, Trunk, config};
 use crate::Secret;
 
-/// What ends the head of an answer.
+/// A trunk in an event loop.
+pub type OutboundTrunk = Trunk<PolledStream>;
+
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// The opening end: connects and asks for a trunk. It says who it is, and at which port its own internal listener is. The answer
-/// says which frames the trunk may carry. Call it within a runtime.
+/// Connects a trunk to the node at `address`. The request carries this server's id and the port of its internal
+/// listener. Requires a runtime.
 ///
 /// # Errors
 /// If the node cannot be reached, or refuses.
@@ -35,10 +37,10 @@ pub async fn open(
     let heard = InspectReader::new(stream, |bytes: &[u8]| read.extend_from_slice(bytes));
     let (socket, _) = tokio_tungstenite::client_async_with_config(request, heard, Some(config())).await?;
     let stream = mio::net::TcpStream::from_std(socket.into_inner().into_inner().into_std()?);
-    Ok(OutboundTrunk::new(stream, behind_head(&read)))
+    Ok(Trunk::new(PolledStream::new(stream), behind_head(&read), Role::Client))
 }
 
-/// What was read behind the head of an answer, which has no body.
+/// Returns the bytes behind the head of a response without a body.
 fn behind_head(read: &[u8]) -> &[u8] {
     let head = read.windows(HEAD_END.len()).position(|window| window == HEAD_END);
     head.and_then(|at| read.get(at + HEAD_END.len()..)).unwrap_or_default()
@@ -54,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// A node that answers and says its first word in one breath.
+    /// A node whose response and first frame arrive together.
     async fn answer(listener: TcpListener) -> TcpStream {
         let mut stream = listener.accept().await.unwrap().0;
         let mut request = Vec::new();
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_node_says_right_behind_its_answer_is_heard() {
+    async fn frames_right_behind_the_response_are_read() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let secret = Secret::new(&"s".repeat(32)).unwrap();

@@ -1,10 +1,13 @@
 //! Trunks of nodes that views drop and name again.
 #![allow(clippy::unwrap_used)]
 
+use axum::Router;
 use clap::Parser as _;
 use http::{HeaderMap, HeaderName, Method};
 use signaling_core::Member;
 use signaling_edge::handshake;
+use signaling_protocol::ClientId;
+use signaling_server::{Health, Listener};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -12,22 +15,21 @@ use tokio::task::LocalSet;
 use tokio::time;
 
 use super::*;
-use crate::carrier::tests::block;
 use crate::config::Args;
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A follower of views of one node.
-struct Followed {
+/// A manager of trunks to one node.
+struct Managed {
     edge: Edge,
-    trunks: BalancerBackend,
+    backend: BalancerBackend,
     views: watch::Sender<Arc<View>>,
     named: Arc<View>,
     _secret: TempDir,
 }
 
-impl Followed {
-    /// Starts to follow a view that names the node behind the listener.
+impl Managed {
+    /// Starts with a view of the node behind the listener.
     fn start(node: &TcpListener) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let secret = dir.path().join("secret");
@@ -38,30 +40,34 @@ impl Followed {
         let flags = ["x", "--id", "balancer-0", "--discovery", &source, "--mesh-secret-file", secret.to_str().unwrap()];
         let config = Args::try_parse_from(flags).unwrap().check().unwrap();
         let named = Arc::new(View::new([member]).unwrap());
-        let trunks = BalancerBackend::new(0);
-        let edge = Edge::new(&config.edge, Box::new(trunks.clone())).unwrap();
-        let follower = TrunkManager {
+        let backend = BalancerBackend::new(0, Health::for_clients());
+        let edge = Edge::new(&config.edge, Box::new(backend.clone())).unwrap();
+        let manager = TrunkManager {
             edge: edge.clone(),
-            trunks: trunks.clone(),
+            backend: backend.clone(),
             secrets: config.common.mesh_secrets,
             id: config.common.id,
             internal_port: 1,
-            health: Health::for_clients(),
         };
         let (views, seen) = watch::channel(Arc::clone(&named));
-        tokio::task::spawn_local(follower.follow(seen));
-        Self { edge, trunks, views, named, _secret: dir }
+        tokio::task::spawn_local(manager.follow(seen));
+        let listener = Listener::bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        tokio::task::spawn_local(edge.clone().serve(listener, Router::new()));
+        tokio::task::spawn_local(edge.clone().sweep());
+        Self { edge, backend, views, named, _secret: dir }
     }
 
-    /// Writes to a node that does not read until its kernel takes no more either.
-    async fn blocks(&self, link: LinkKey) {
-        while self.trunks.with(|state| block(state.carriers.get_mut(link).unwrap())) > 0 {
-            sleep(Duration::from_millis(100)).await;
+    /// Sends frames to a node that does not read until its kernel takes no more either.
+    async fn block(&self) {
+        let id = ClientId::new(&"c".repeat(64)).unwrap();
+        while self.edge.is_link_idle(self.link().unwrap()) {
+            self.edge.with_core(|core| (0..20_000).for_each(|_| core.spread_kick(&id, 1)));
+            sleep(Duration::from_millis(50)).await;
         }
     }
 
     fn link(&self) -> Option<LinkKey> {
-        self.trunks.with(|state| state.carriers.keys().next())
+        self.backend.with(|state| state.links.keys().next())
     }
 }
 
@@ -109,26 +115,26 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 async fn trunk_reopens_when_its_node_is_named_while_it_closes() {
     let story = async {
         let node = listener();
-        let balancer = Followed::start(&node);
+        let balancer = Managed::start(&node);
         let first = accept(&node).await;
         until("the trunk is up", || balancer.link().is_some()).await;
         let link = balancer.link().unwrap();
 
-        balancer.blocks(link).await;
+        balancer.block().await;
         balancer.views.send_replace(Arc::default());
         sleep(Duration::from_millis(100)).await;
         time::pause();
-        time::advance(RETIRE_WITHIN).await;
+        time::advance(RETIRE_TIMEOUT).await;
         time::resume();
         until("the trunk is given up", || balancer.edge.with_core(|core| !core.has_link(link))).await;
         assert_eq!(balancer.link(), Some(link), "its last bytes are on their way");
 
         balancer.views.send_replace(Arc::clone(&balancer.named));
         sleep(Duration::from_millis(50)).await;
-        assert!(!balancer.trunks.with(|state| state.placement.uses(link)), "no client is placed on it");
+        assert!(!balancer.backend.with(|state| state.placement.uses(link)), "no client is placed on it");
         drop(first);
         let _second = accept(&node).await;
-        until("another trunk is in use", || balancer.trunks.with(|state| state.placement.usable() == 1)).await;
+        until("another trunk is in use", || balancer.backend.with(|state| state.placement.usable() == 1)).await;
     };
     LocalSet::new().run_until(story).await;
 }

@@ -1,0 +1,213 @@
+//! The balancer's part of the edge: assigns clients to nodes, and hands them off when nodes join, leave or fail.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use signaling_core::balancer::moves::{HandoffScheduler, RebalanceSummary};
+use signaling_core::balancer::placement::Placement;
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal};
+use signaling_edge::shell::{Backend, Edge, LinkEvent};
+use signaling_protocol::NodeId;
+use signaling_server::Health;
+use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
+use slotmap::SecondaryMap;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tracing::info;
+
+/// Clients released in one tick. With [`HANDOFF_TICK`] that is 20,000 clients/s, little enough for other traffic to go on.
+pub const HANDOFFS_PER_TICK: usize = 100;
+/// Interval of releases.
+pub const HANDOFF_TICK: Duration = Duration::from_millis(5);
+
+/// Maximum time to close trunks before the process ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Assigns clients to nodes. A cheap clone shares it.
+#[derive(Clone)]
+pub struct BalancerBackend(Rc<Shared>);
+
+struct Shared {
+    state: RefCell<State>,
+    health: Health,
+    /// Clients may wait for their handoff.
+    planned: Notify,
+}
+
+pub(crate) struct State {
+    pub(crate) placement: Placement,
+    pub(crate) moves: HandoffScheduler,
+    pub(crate) links: SecondaryMap<LinkKey, NodeLink>,
+    /// The process ends and opens no trunk any more.
+    pub(crate) is_ending: bool,
+}
+
+/// A link to a node, and the task that waits for its end.
+pub(crate) struct NodeLink {
+    node: NodeId,
+    closed: oneshot::Sender<TrunkCloseReason>,
+}
+
+impl BalancerBackend {
+    /// Starts without trunks. `hash_seed` is the same on all servers.
+    #[must_use]
+    pub fn new(hash_seed: u64, health: Health) -> Self {
+        let state = State {
+            placement: Placement::new(hash_seed),
+            moves: HandoffScheduler::new(HANDOFFS_PER_TICK),
+            links: SecondaryMap::new(),
+            is_ending: false,
+        };
+        Self(Rc::new(Shared { state: RefCell::new(state), health, planned: Notify::new() }))
+    }
+
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        act(&mut self.0.state.borrow_mut())
+    }
+
+    /// Adds a trunk to a node. The receiver gets the reason of its end.
+    ///
+    /// # Errors
+    /// If the system refuses to watch the socket.
+    pub(crate) fn add_trunk(
+        &self,
+        edge: &Edge,
+        node: NodeId,
+        trunk: OutboundTrunk,
+    ) -> io::Result<(LinkKey, oneshot::Receiver<TrunkCloseReason>)> {
+        let link = edge.add_trunk(trunk)?;
+        let (closed, is_closed) = oneshot::channel();
+        self.with(|state| state.links.insert(link, NodeLink { node, closed }));
+        self.use_link(edge, link);
+        Ok((link, is_closed))
+    }
+
+    /// Makes the link the one to its node, in place of any other.
+    pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
+        let now = Instant::now();
+        self.with(|State { placement, links, .. }| {
+            if let Some(NodeLink { node, .. }) = links.get(link) {
+                placement.link_up(now, node.clone(), link);
+            }
+        });
+        edge.with_core(|core| self.rebalance(now, core));
+    }
+
+    /// Assigns unplaced clients, and plans the handoffs of clients with another owner.
+    pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
+        let (begins, unplaced, usable) = self.with(|State { placement, moves, .. }| {
+            (moves.plan(now, placement, core), placement.take_homeless(), placement.usable())
+        });
+        if let Some(clients) = begins {
+            info!(clients, of = core.len(), "handoffs planned");
+        }
+        unplaced.into_iter().for_each(|client| self.assign(now, core, client));
+        self.0.planned.notify_one();
+        self.0.health.set_ready(usable > 0, "no signaling node can be reached");
+    }
+
+    /// Closes all trunks for good, so that nodes do not count a failure. Returns when they are closed or have timed out.
+    pub async fn close_trunks(&self, edge: &Edge) {
+        self.with(|state| state.is_ending = true);
+        edge.close_links();
+        let all_closed = async {
+            while edge.trunks() > 0 {
+                sleep(CLOSE_CHECK_INTERVAL).await;
+            }
+        };
+        // A node that does not take the close frame sees the end of the process.
+        let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
+    }
+
+    /// Hands clients off to their new owners, some in each tick. Ends when dropped.
+    pub async fn run_handoffs(self, edge: Edge) {
+        loop {
+            self.0.planned.notified().await;
+            let mut ticks = interval(HANDOFF_TICK);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            while !self.with(|state| state.moves.is_over()) {
+                ticks.tick().await;
+                let over = edge.with_core(|core| {
+                    self.with(|State { placement, moves, .. }| moves.turn(Instant::now(), placement, core))
+                });
+                if let Some(RebalanceSummary { clients, took }) = over {
+                    info!(clients, ms = took.as_millis(), "handoffs done");
+                }
+            }
+        }
+    }
+
+    fn assign(&self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
+        let Some(key) = core.key_hash(client) else { return };
+        match self.with(|state| state.placement.choose(key)) {
+            Some(link) => core.attach(now, client, link),
+            None => {
+                core.refuse(client, no_node());
+                // A client that has been attached before is not refused.
+                if core.key_hash(client).is_some() {
+                    self.with(|state| state.placement.keep_homeless(client));
+                }
+            }
+        }
+    }
+
+    fn on_announcement(&self, now: Instant, core: &mut EdgeCore, link: LinkKey, is_draining: bool) {
+        self.with(|State { placement, links, .. }| {
+            let Some(NodeLink { node, .. }) = links.get(link) else { return };
+            if is_draining {
+                info!(%node, "node drains, its clients move");
+                placement.said_draining(node, link);
+            } else {
+                info!(%node, "node takes clients again");
+                placement.said_serving(node, link);
+            }
+        });
+        self.rebalance(now, core);
+    }
+}
+
+fn no_node() -> Refusal {
+    Refusal {
+        status: 503,
+        code: "no_node".to_owned(),
+        message: "no signaling node can be reached; try again".to_owned(),
+        retry_after_ms: Some(1000),
+    }
+}
+
+impl Backend for BalancerBackend {
+    fn assign_node(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey) {
+        self.assign(now, core, client);
+    }
+
+    fn on_link_event(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, event: LinkEvent) {
+        match event {
+            LinkEvent::Announced(announced) => {
+                if announced.draining {
+                    self.on_announcement(now, core, link, true);
+                }
+                if announced.serving {
+                    self.on_announcement(now, core, link, false);
+                }
+            }
+            LinkEvent::Down { is_lost } => self.with(|State { placement, moves, links, .. }| {
+                let Some(NodeLink { node, .. }) = links.get(link) else { return };
+                placement.link_down(node, link);
+                if is_lost {
+                    moves.lost(node.as_str(), link, placement, core);
+                }
+            }),
+            LinkEvent::Closed(reason) => {
+                let link = self.with(|state| state.links.remove(link));
+                self.rebalance(now, core);
+                if let Some(NodeLink { closed, .. }) = link {
+                    // The task that waits for it may have ended.
+                    let _ = closed.send(reason);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Trunks of the balancer: one to each node of the view, opened again when it is lost, and closed when the view drops the
+//! node or its address.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::RngExt as _;
+use signaling_core::View;
+use signaling_core::edge::LinkKey;
+use signaling_edge::shell::Edge;
+use signaling_protocol::NodeId;
+use signaling_server::Secrets;
+use signaling_server::trunk::{self, TrunkCloseReason};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tracing::{Span, debug, info, info_span, warn};
+
+use crate::backend::BalancerBackend;
+use crate::metrics::{self, METRICS, OpenFailure};
+
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// Pause after the end of a trunk to a draining node, which is longer than such a node takes to stop.
+const DRAINED_PAUSE: Duration = Duration::from_millis(500);
+/// Lifetime of a trunk that resets the backoff.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// Interval of checks for the end of probations.
+const PROBATION_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time of handoffs from a trunk that left the view: twice the time of 100,000 handoffs. Remaining clients move as
+/// after a crash.
+const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
+const RETIRE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Keeps a trunk to each node of each view that comes. Ends when dropped, or when views end, and all trunks with it.
+pub struct TrunkManager {
+    /// The edge that the trunks serve.
+    pub edge: Edge,
+    /// The clients' assignment to the trunks.
+    pub backend: BalancerBackend,
+    /// The mesh's secrets.
+    pub secrets: Secrets,
+    /// This balancer's name.
+    pub id: NodeId,
+    /// The port of its internal listener, told to nodes.
+    pub internal_port: u16,
+}
+
+/// Where a trunk leads: a node at an address.
+type Target = (NodeId, String);
+
+/// The tasks that keep trunks open.
+#[derive(Default)]
+struct Openers {
+    opener_by_target: HashMap<Target, Opener>,
+    tasks: JoinSet<()>,
+}
+
+struct Opener {
+    /// Whether the view asks for this trunk.
+    wanted: watch::Sender<bool>,
+    task: AbortHandle,
+}
+
+impl Openers {
+    /// Asks for a trunk to each member, and for no other.
+    fn follow(&mut self, manager: &Rc<TrunkManager>, view: &View) {
+        while self.tasks.try_join_next().is_some() {}
+        self.opener_by_target.retain(|(node, address), opener| {
+            let names = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
+            opener.wanted.send_replace(names);
+            !opener.task.is_finished()
+        });
+        for member in view.members() {
+            let target = (member.id.clone(), member.address.to_string());
+            self.opener_by_target.entry(target.clone()).or_insert_with(|| {
+                let span = info_span!("trunk", node = %target.0, address = %target.1);
+                let (wanted, is_wanted) = watch::channel(true);
+                let task = Rc::clone(manager).keep_open(span, target, is_wanted);
+                Opener { wanted, task: self.tasks.spawn_local(task) }
+            });
+        }
+    }
+}
+
+impl TrunkManager {
+    /// Follows the views.
+    pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
+        let this = Rc::new(self);
+        let mut openers = Openers::default();
+        let mut ticks = interval(PROBATION_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let view = views.borrow_and_update().clone();
+            debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
+            openers.follow(&this, &view);
+            this.backend.with(|state| state.placement.set_view(Instant::now(), view));
+            this.rebalance();
+            loop {
+                tokio::select! {
+                    changed = views.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                    _ = ticks.tick() => {
+                        if this.backend.with(|state| state.placement.look(Instant::now())) {
+                            info!("node is healthy again, its clients return");
+                            this.rebalance();
+                        }
+                        this.backend.with(|state| metrics::publish(state));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The span is named by each event, and not entered: that would cost each frame something.
+    async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
+        let mut backoff = FIRST_BACKOFF;
+        while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
+            let secret = self.secrets.shown();
+            let opened = tokio::select! {
+                opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &secret, self.id.as_str(), self.internal_port)) => opened,
+                () = unwanted(&mut wanted) => return,
+            };
+            let started = Instant::now();
+            match opened {
+                Ok(Ok(trunk)) => match self.backend.add_trunk(&self.edge, node.clone(), trunk) {
+                    Ok((link, mut closed)) => {
+                        info!(parent: &span, "trunk connected");
+                        tokio::select! {
+                            closed = &mut closed => match closed {
+                                Ok(end @ (TrunkCloseReason::Closed | TrunkCloseReason::ClosedLocally)) => {
+                                    info!(parent: &span, %end, "trunk closed");
+                                }
+                                Ok(end) => warn!(parent: &span, %end, "trunk failed"),
+                                Err(_) => return,
+                            },
+                            () = self.retired(link, &mut wanted) => {
+                                info!(parent: &span, "closing trunk that left the view");
+                                self.edge.close_link(link);
+                                let _ = closed.await;
+                                // The view may have named the node again meanwhile.
+                                continue;
+                            }
+                        }
+                    }
+                    Err(error) => warn!(parent: &span, %error, "cannot watch the socket of a trunk"),
+                },
+                Ok(Err(error)) => {
+                    METRICS.open_failures.of(OpenFailure::Refused).inc();
+                    if backoff == FIRST_BACKOFF {
+                        warn!(parent: &span, %error, "cannot open a trunk");
+                    } else {
+                        debug!(parent: &span, %error, "cannot open a trunk yet");
+                    }
+                }
+                Err(_) => {
+                    METRICS.open_failures.of(OpenFailure::Timeout).inc();
+                    debug!(parent: &span, "opening a trunk took too long");
+                }
+            }
+            if *wanted.borrow() && self.backend.with(|state| state.placement.failed(Instant::now(), &node)) {
+                warn!(
+                    parent: &span,
+                    "the node is suspect: where there are others it gets no clients until it has answered for a while"
+                );
+            }
+            if started.elapsed() >= STABLE_AFTER {
+                backoff = FIRST_BACKOFF;
+            }
+            // Who has said that it will stop, and has hung up, is not to be asked again at once.
+            let has_left = self.backend.with(|state| state.placement.has_said_draining(&node));
+            let pause = if has_left { DRAINED_PAUSE } else { rand::rng().random_range(Duration::ZERO..=backoff) };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = unwanted(&mut wanted) => return,
+            }
+            backoff = (backoff * 2).min(MAX_BACKOFF);
+        }
+    }
+
+    /// Returns when the view no longer contains the trunk, and its clients have left it or have timed out.
+    async fn retired(&self, link: LinkKey, wanted: &mut watch::Receiver<bool>) {
+        loop {
+            unwanted(wanted).await;
+            tokio::select! {
+                () = self.emptied(link) => return,
+                () = sleep(RETIRE_TIMEOUT) => return,
+                wanted_again = wanted.wait_for(|wanted| *wanted) => if wanted_again.is_err() { return },
+            }
+            // Another trunk may have led to the node meanwhile.
+            self.backend.use_link(&self.edge, link);
+        }
+    }
+
+    /// Returns when the link has no clients and no unwritten frames, and gets no more.
+    async fn emptied(&self, link: LinkKey) {
+        let mut checks = interval(RETIRE_CHECK_INTERVAL);
+        loop {
+            checks.tick().await;
+            if !self.backend.with(|state| state.placement.uses(link)) && self.edge.is_link_idle(link) {
+                return;
+            }
+        }
+    }
+
+    fn rebalance(&self) {
+        self.edge.with_core(|core| self.backend.rebalance(Instant::now(), core));
+    }
+}
+
+/// Returns when the view no longer contains the trunk, or the manager has ended.
+async fn unwanted(wanted: &mut watch::Receiver<bool>) {
+    let _ = wanted.wait_for(|wanted| !*wanted).await;
+}
+
+#[cfg(test)]
+mod tests;

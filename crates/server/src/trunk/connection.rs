@@ -1,0 +1,291 @@
+//! One end of a trunk as a state machine over a stream that does not block: frames, keep-alive, the unsent rest of a
+//! batch and the close. An edge's event loop drives the end that connects, [`super::serve`] the end that accepts.
+
+use std::io::{self, Read, Write};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
+
+use super::keep_alive::{KeepAlive, KeepAliveAction};
+use super::{TrunkCloseReason, config};
+use crate::metrics;
+
+/// Frames of one [`Trunk::read`].
+const MAX_READS: usize = 64;
+
+/// One end of a trunk. Its stream returns `WouldBlock` instead of waiting.
+pub struct Trunk<S> {
+    socket: WebSocket<S>,
+    /// Start and bytes of the write that the kernel has not taken yet.
+    unsent: Option<(Instant, usize)>,
+    keep_alive: KeepAlive,
+    is_closing: bool,
+}
+
+impl<S: Read + Write> Trunk<S> {
+    /// Continues on a stream whose upgrade was answered. `early` was read behind the head of the upgrade.
+    pub fn new(stream: S, early: &[u8], role: Role) -> Self {
+        Self {
+            socket: WebSocket::from_partially_read(stream, early.to_vec(), role, Some(config())),
+            unsent: None,
+            keep_alive: KeepAlive::new(Instant::now()),
+            is_closing: false,
+        }
+    }
+
+    /// The stream below.
+    pub fn stream(&mut self) -> &mut S {
+        self.socket.get_mut()
+    }
+
+    /// Reads a bounded number of frames and passes each batch to `on_frames`. Returns `true` if the stream may have more.
+    ///
+    /// # Errors
+    /// If the trunk has ended, or with [`TrunkCloseReason::ProtocolError`] if `on_frames` rejects a batch.
+    pub fn read(
+        &mut self,
+        now: Instant,
+        mut on_frames: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<bool, TrunkCloseReason> {
+        for _ in 0..MAX_READS {
+            match self.socket.read() {
+                Ok(Message::Binary(frames)) => {
+                    metrics::trunk_read(frames.len());
+                    on_frames(&frames).map_err(TrunkCloseReason::ProtocolError)?;
+                }
+                Ok(Message::Close(_)) => return Err(TrunkCloseReason::Closed),
+                Ok(_) => {}
+                Err(error) if would_block(&error) => return Ok(false),
+                Err(tungstenite::Error::ConnectionClosed) => return Err(TrunkCloseReason::Closed),
+                Err(error) => return Err(error.into()),
+            }
+            self.keep_alive.heard(now);
+        }
+        Ok(true)
+    }
+
+    /// Returns `true` if the kernel has taken all that was written, so that the trunk accepts a batch.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.unsent.is_none()
+    }
+
+    /// Returns `true` after [`Trunk::close`].
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Writes a batch. [`Trunk::flush`] writes what the kernel does not take now.
+    ///
+    /// # Errors
+    /// If the connection failed.
+    pub fn write(&mut self, batch: Vec<u8>) -> Result<(), TrunkCloseReason> {
+        self.unsent = Some((Instant::now(), batch.len()));
+        let sent = self.socket.send(Message::Binary(batch.into()));
+        self.written(sent)
+    }
+
+    /// Writes the rest of a batch.
+    ///
+    /// # Errors
+    /// If the connection failed; with [`TrunkCloseReason::ClosedLocally`] once the close frame is written.
+    pub fn flush(&mut self) -> Result<(), TrunkCloseReason> {
+        if self.unsent.is_some() {
+            let flushed = self.socket.flush();
+            self.written(flushed)?;
+        }
+        if self.is_closing && self.is_free() { Err(TrunkCloseReason::ClosedLocally) } else { Ok(()) }
+    }
+
+    /// Writes a close frame behind the batch that is being written, so that the other end does not count a failure.
+    ///
+    /// # Errors
+    /// As [`Trunk::flush`].
+    pub fn close(&mut self) -> Result<(), TrunkCloseReason> {
+        if !std::mem::replace(&mut self.is_closing, true) {
+            self.unsent.get_or_insert((Instant::now(), 0));
+            let closed = self.socket.close(None);
+            self.written(closed)?;
+        }
+        self.flush()
+    }
+
+    /// Checks the keep-alive, a few times a second, and pings a silent peer.
+    ///
+    /// # Errors
+    /// With [`TrunkCloseReason::Silent`] if the peer has sent or taken nothing for too long; if the connection failed.
+    pub fn check(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
+        match self.keep_alive.check(now, self.unsent.map(|(since, _)| since)) {
+            KeepAliveAction::Fail => Err(TrunkCloseReason::Silent),
+            KeepAliveAction::Ping if self.is_free() => {
+                self.unsent = Some((now, 0));
+                let asked = self.socket.send(Message::Ping(Bytes::new()));
+                self.written(asked)
+            }
+            KeepAliveAction::Ping | KeepAliveAction::Wait => Ok(()),
+        }
+    }
+
+    fn written(&mut self, written: tungstenite::Result<()>) -> Result<(), TrunkCloseReason> {
+        match written {
+            Ok(()) => {
+                if let Some((since, bytes)) = self.unsent.take()
+                    && bytes > 0
+                {
+                    metrics::trunk_wrote(bytes, since.elapsed());
+                }
+                Ok(())
+            }
+            Err(error) if would_block(&error) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn would_block(error: &tungstenite::Error) -> bool {
+    matches!(error, tungstenite::Error::Io(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::net::{Shutdown, TcpListener};
+    use std::time::Duration;
+
+    use mio::net::TcpStream;
+    use signaling_wire::limits::{PING_AFTER, SUSPECT_AFTER};
+
+    use super::super::{OutboundTrunk, PolledStream};
+    use super::*;
+
+    /// One end, and the socket of the other.
+    fn pair(early: &[u8]) -> (OutboundTrunk, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        own.set_nonblocking(true).unwrap();
+        let stream = PolledStream::new(TcpStream::from_std(own));
+        (Trunk::new(stream, early, Role::Client), listener.accept().unwrap().0)
+    }
+
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        [&[0x82, u8::try_from(payload.len()).unwrap()], payload].concat()
+    }
+
+    /// Reads once.
+    fn read(trunk: &mut OutboundTrunk) -> (Vec<Vec<u8>>, Result<bool, TrunkCloseReason>) {
+        let mut runs = Vec::new();
+        let end = trunk.read(Instant::now(), |run| {
+            runs.push(run.to_vec());
+            Ok(())
+        });
+        (runs, end)
+    }
+
+    /// Waits for input.
+    fn await_bytes(trunk: &mut OutboundTrunk) {
+        trunk.stream().source().peek(&mut [0]).map_or_else(
+            |error| {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                std::thread::yield_now();
+                await_bytes(trunk);
+            },
+            |_| (),
+        );
+    }
+
+    #[test]
+    fn early_bytes_are_read_first() {
+        let (mut trunk, mut other) = pair(&frame(b"early"));
+        other.write_all(&frame(b"late")).unwrap();
+        await_bytes(&mut trunk);
+        let (runs, end) = read(&mut trunk);
+        assert_eq!(runs, [b"early".to_vec(), b"late".to_vec()]);
+        assert!(!end.unwrap());
+    }
+
+    #[test]
+    fn end_is_read_behind_the_last_frame_after_its_event() {
+        let (mut trunk, mut other) = pair(b"");
+        assert!(!read(&mut trunk).1.unwrap());
+        other.write_all(&frame(b"last")).unwrap();
+        other.shutdown(Shutdown::Both).unwrap();
+        await_bytes(&mut trunk);
+        assert!(read(&mut trunk).0.is_empty(), "no event yet");
+        trunk.stream().on_event(true);
+        let (runs, end) = read(&mut trunk);
+        assert_eq!(runs, [b"last"]);
+        assert!(matches!(end, Err(TrunkCloseReason::Failed(_))), "no close frame");
+    }
+
+    #[test]
+    fn read_returns_after_a_bounded_number_of_frames() {
+        let (mut trunk, mut other) = pair(b"");
+        other.write_all(&frame(b"run").repeat(MAX_READS + 1)).unwrap();
+        await_bytes(&mut trunk);
+        trunk.stream().on_event(false);
+        let (runs, more) = read(&mut trunk);
+        assert!(runs.len() == MAX_READS && more.unwrap());
+        let (runs, more) = read(&mut trunk);
+        assert!(runs.len() == 1 && !more.unwrap());
+    }
+
+    #[test]
+    fn trunk_fails_when_the_peer_takes_nothing() {
+        let (mut trunk, mut other) = pair(b"");
+        let batch = vec![7; 256 * 1024];
+        let mut batches = 0;
+        while trunk.is_free() {
+            trunk.write(batch.clone()).unwrap();
+            batches += 1;
+        }
+        other.write_all(&frame(b"speaks")).unwrap();
+        await_bytes(&mut trunk);
+        trunk.stream().on_event(false);
+        let late = Instant::now() + SUSPECT_AFTER;
+        trunk.read(late, |_| Ok(())).unwrap();
+        assert!(trunk.check(late - SUSPECT_AFTER / 2).is_ok());
+        assert!(matches!(trunk.check(late), Err(TrunkCloseReason::Silent)), "though it sends");
+        // Header of 14 bytes each, since an opening end masks.
+        let mut all = vec![0; batches * (14 + batch.len())];
+        let reader = std::thread::spawn(move || other.read_exact(&mut all).unwrap());
+        while !trunk.is_free() {
+            trunk.flush().unwrap();
+        }
+        reader.join().unwrap();
+    }
+
+    #[test]
+    fn silent_peer_is_pinged_and_fails() {
+        let (mut trunk, mut other) = pair(b"");
+        let start = Instant::now();
+        trunk.check(start).unwrap();
+        trunk.check(start + PING_AFTER + Duration::from_millis(1)).unwrap();
+        let mut ping = [0; 6];
+        other.read_exact(&mut ping).unwrap();
+        assert_eq!(ping.first(), Some(&0x89), "a ping");
+        other.write_all(&[0x8a, 0]).unwrap();
+        await_bytes(&mut trunk);
+        trunk.stream().on_event(false);
+        let answered = start + SUSPECT_AFTER / 2;
+        trunk.read(answered, |_| Ok(())).unwrap();
+        trunk.check(answered + SUSPECT_AFTER - Duration::from_millis(1)).unwrap();
+        assert!(matches!(trunk.check(answered + SUSPECT_AFTER), Err(TrunkCloseReason::Silent)));
+    }
+
+    #[test]
+    fn close_frame_ends_the_trunk_at_both_ends() {
+        let (mut trunk, mut other) = pair(b"");
+        assert!(matches!(trunk.close(), Err(TrunkCloseReason::ClosedLocally)));
+        let mut close = [0; 6];
+        other.read_exact(&mut close).unwrap();
+        assert_eq!(close.first(), Some(&0x88));
+        let (mut trunk, mut other) = pair(b"");
+        other.write_all(&[0x88, 0]).unwrap();
+        await_bytes(&mut trunk);
+        assert!(matches!(read(&mut trunk).1, Err(TrunkCloseReason::Closed)));
+    }
+}

@@ -1,0 +1,121 @@
+//! The accepting end of a trunk: a task that reads, writes and checks the keep-alive.
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::io::{self, Read, Write};
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::tungstenite::{self, protocol::Role};
+
+use super::{Trunk, TrunkCloseReason};
+use crate::FlushSignal;
+
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time to write the close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The node behind an accepted trunk.
+pub trait TrunkHandler {
+    /// Handles a batch of frames. Ignores them if the trunk is being closed.
+    ///
+    /// # Errors
+    /// If the frames are invalid. The trunk is then closed.
+    fn on_frames(&self, frames: &[u8]) -> Result<(), String>;
+
+    /// Returns the next batch to write. `None` closes the trunk.
+    fn next_batch(&self) -> Option<Vec<u8>>;
+}
+
+/// Serves a trunk until it ends. `early` was read behind the head of the upgrade.
+pub async fn serve(
+    stream: TcpStream,
+    early: &[u8],
+    signal: &FlushSignal,
+    handler: &impl TrunkHandler,
+) -> TrunkCloseReason {
+    let mut trunk = Trunk::new(TaskStream(stream), early, Role::Server);
+    let Err(end) = carry(&mut trunk, signal, handler).await;
+    end.count();
+    end
+}
+
+async fn carry(
+    trunk: &mut Trunk<TaskStream>,
+    signal: &FlushSignal,
+    handler: &impl TrunkHandler,
+) -> Result<Infallible, TrunkCloseReason> {
+    let mut checks = interval(CHECK_INTERVAL);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut has_more = true;
+    // Kept over other events, which must not restart its delay.
+    let mut flush = pin!(signal.wait());
+    loop {
+        let is_free = trunk.is_free();
+        let tcp = &trunk.stream().0;
+        tokio::select! {
+            ready = tcp.readable(), if !has_more => {
+                ready.map_err(tungstenite::Error::from)?;
+                has_more = true;
+            }
+            () = ready(()), if has_more => {
+                has_more = trunk.read(Instant::now(), |frames| handler.on_frames(frames))?;
+            }
+            ready = tcp.writable(), if !is_free => {
+                ready.map_err(tungstenite::Error::from)?;
+                trunk.flush()?;
+            }
+            () = flush.as_mut(), if is_free => {
+                flush.set(signal.wait());
+                let Some(batch) = handler.next_batch() else {
+                    close(trunk).await;
+                    return Err(TrunkCloseReason::ClosedLocally);
+                };
+                signal.again_behind(&batch);
+                if !batch.is_empty() {
+                    trunk.write(batch)?;
+                }
+            }
+            _ = checks.tick() => trunk.check(Instant::now())?,
+        }
+    }
+}
+
+/// Writes the close frame. An edge that does not take it counts a failure.
+async fn close(trunk: &mut Trunk<TaskStream>) {
+    let closing = async { while trunk.close().is_ok() && trunk.stream().0.writable().await.is_ok() {} };
+    let _ = timeout(CLOSE_TIMEOUT, closing).await;
+}
+
+/// A socket that one task waits for.
+struct TaskStream(TcpStream);
+
+impl Read for TaskStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut short = None;
+        let read = self.0.try_io(Interest::READABLE, || {
+            let count = (&*SockRef::from(&self.0)).read(buffer)?;
+            // A short read empties the socket. The error clears its readiness and saves a second read.
+            if (1..buffer.len()).contains(&count) {
+                short = Some(count);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(count)
+        });
+        short.map_or(read, Ok)
+    }
+}
+
+impl Write for TaskStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

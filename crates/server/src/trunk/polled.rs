@@ -1,0 +1,57 @@
+//! The stream of a trunk among the sockets of an event loop.
+
+use std::io::{self, Read, Write};
+
+use mio::net::TcpStream;
+
+/// A socket that is read only after its event, since an edge-triggered poll reports no more.
+pub struct PolledStream {
+    tcp: TcpStream,
+    may_have_input: bool,
+    /// The peer writes no more. The end is still to be read.
+    has_ended: bool,
+}
+
+impl PolledStream {
+    /// Starts as readable.
+    #[must_use]
+    pub fn new(tcp: TcpStream) -> Self {
+        Self { tcp, may_have_input: true, has_ended: false }
+    }
+
+    /// The socket for the poll.
+    pub fn source(&mut self) -> &mut TcpStream {
+        &mut self.tcp
+    }
+
+    /// Notes an event. With `has_ended` the peer writes no more.
+    pub fn on_event(&mut self, has_ended: bool) {
+        self.may_have_input = true;
+        self.has_ended |= has_ended;
+    }
+}
+
+impl Read for PolledStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.may_have_input {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let read = self.tcp.read(buffer);
+        // A short read empties the socket. Later input causes an event of its own.
+        self.may_have_input = match &read {
+            Ok(count) => *count == buffer.len() || self.has_ended,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        read
+    }
+}
+
+impl Write for PolledStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tcp.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
