@@ -8,6 +8,7 @@ use clap::Parser;
 use clap::builder::FalseyValueParser;
 use signaling_discovery::Source;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
+use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::config::check_source;
 use signaling_server::load_readiness::{LoadReadinessArgs, Settings};
 use signaling_server::{Common, CommonArgs, ConfigError};
@@ -58,6 +59,9 @@ pub struct Args {
     pub edge: EdgeArgs,
 }
 
+/// Busy share of time in which a balancer coalesces input.
+const BUSY: BusyThresholds = BusyThresholds { enter: 15, exit: 10, full_delay_percent: 10 };
+
 /// What a balancer is told, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -65,8 +69,6 @@ pub struct Config {
     pub common: Common,
     /// Where to listen for clients.
     pub listen: SocketAddr,
-    /// How long input gathers while the balancer is busy.
-    pub gather: Duration,
     /// Whether to serve the demo page.
     pub demo: bool,
     /// The control socket that its buttons act through.
@@ -104,12 +106,12 @@ impl Args {
                 return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
             }
         };
+        let coalescer = Coalescer::new(Duration::from_micros(self.gather_us), BUSY);
         Ok(Config {
             load_readiness,
-            edge: self.edge.check(&common, "--listen", Some(self.listen))?,
+            edge: EdgeConfig { coalescer, ..self.edge.check(&common, "--listen", Some(self.listen))? },
             common,
             listen: self.listen,
-            gather: Duration::from_micros(self.gather_us),
             demo: self.demo,
             demo_control: self.demo_control,
         })

@@ -10,6 +10,7 @@ use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, PaceLimits};
 use signaling_edge::identity::IdentityConfig;
 use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig, LinkEvent};
 use signaling_server::Listener;
+use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, not_found};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -49,6 +50,7 @@ fn config() -> EdgeConfig {
         identity: IdentityConfig::default(),
         heartbeat: Duration::from_secs(25),
         buffer_bytes: 1024 * 1024,
+        coalescer: Coalescer::disabled(),
     }
 }
 

@@ -8,6 +8,7 @@ use clap::{Parser, ValueEnum};
 use signaling_core::edge::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_rooms::KeyPrefix;
+use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::config::check_source;
 use signaling_server::load_readiness::{self, LoadReadinessArgs};
 use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
@@ -120,6 +121,9 @@ pub enum Scope {
     Room,
 }
 
+/// Busy share of time in which a node coalesces input.
+const BUSY: BusyThresholds = BusyThresholds { enter: 12, exit: 5, full_delay_percent: 11 };
+
 /// What a node is told, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -133,8 +137,6 @@ pub struct Config {
     pub hold_bytes: usize,
     /// How long a session waits for its client to come back.
     pub resume: Duration,
-    /// How long input gathers while the node is busy.
-    pub gather: Duration,
     /// How rooms are kept.
     pub rooms: RoomConfig,
     /// Over how long direct clients are sent to the nodes that own them by a new view; none: they stay.
@@ -183,15 +185,15 @@ impl Args {
             let why = "needs --public: without it the node has no clients to count".to_owned();
             return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
         }
+        let coalescer = Coalescer::new(Duration::from_micros(self.gather_us), BUSY);
         Ok(Config {
             load_readiness,
-            edge: self.edge.check(&common, "--public", self.public)?,
+            edge: EdgeConfig { coalescer, ..self.edge.check(&common, "--public", self.public)? },
             common,
             public: self.public,
             hold: Duration::from_millis(self.hold_ms),
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
-            gather: Duration::from_micros(self.gather_us),
             rooms: RoomConfig {
                 store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
                 prefix: self.room_store_prefix,

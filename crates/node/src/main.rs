@@ -1,16 +1,11 @@
 //! The `signaling-node` binary.
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use signaling_node::config::{Args, Config};
 use signaling_node::run;
-use signaling_server::gather::{BusyThresholds, Coalescer};
 use signaling_server::runtime::runtime;
 use signaling_server::{Shutdown, config_file, telemetry};
-
-/// When a node lets input gather.
-const BUSY: BusyThresholds = BusyThresholds { from: 12, until: 5, whole: 11 };
 
 fn main() -> ExitCode {
     let config = match config_file::load(Args::check, Config::check_sources) {
@@ -28,6 +23,6 @@ fn main() -> ExitCode {
 
 fn start(config: Config) -> anyhow::Result<()> {
     telemetry::start(&config.common.log)?;
-    let runtime = runtime(Coalescer::new(Instant::now(), config.gather, BUSY))?;
+    let runtime = runtime(&config.edge.coalescer)?;
     runtime.block_on(async { run(config, Shutdown::install()?).await })
 }

@@ -39,11 +39,11 @@
 pub mod admin;
 pub mod ask;
 pub mod auth;
+pub mod coalescer;
 pub mod config;
 pub mod config_file;
 pub mod dashboard;
 pub mod flush_signal;
-pub mod gather;
 pub mod health;
 pub mod http;
 pub mod limits;

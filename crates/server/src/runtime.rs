@@ -1,106 +1,64 @@
-//! The runtime that a server runs on.
+//! The runtime of a server.
 
-use std::cell::RefCell;
 use std::io;
-use std::thread::sleep;
-use std::time::Instant;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::gather::Coalescer;
+use crate::coalescer::Coalescer;
 
-thread_local! {
-    static GATHER: RefCell<Option<Coalescer>> = const { RefCell::new(None) };
-}
-
-/// A runtime of one thread, which lets input gather when it is busy. It is entered from the thread that made it.
+/// Builds a runtime of one thread that coalesces input when it is busy. The calling thread must enter it.
 ///
 /// # Errors
-/// If the system refuses what it takes.
-pub fn runtime(gather: Coalescer) -> io::Result<Runtime> {
-    GATHER.set(Some(gather));
-    Builder::new_current_thread().enable_all().on_thread_park(rest).on_thread_unpark(resume).build()
-}
-
-/// Lets input gather now, if this thread would do so once it has nothing left to do. Says whether it did.
-#[must_use]
-pub fn let_gather() -> bool {
-    let rested = rests();
-    resume();
-    rested
-}
-
-fn rest() {
-    rests();
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the whole thread is to sleep: no task of it has anything to do, but for what gathers"
-)]
-fn rests() -> bool {
-    let wait = with(|gather| gather.rests(Instant::now())).flatten();
-    if let Some(wait) = wait {
-        sleep(wait);
-    }
-    wait.is_some()
-}
-
-fn resume() {
-    with(|gather| gather.resumes(Instant::now()));
-}
-
-/// None on a thread that has made no such runtime.
-fn with<R>(tell: impl FnOnce(&mut Coalescer) -> R) -> Option<R> {
-    GATHER.with_borrow_mut(|gather| gather.as_mut().map(tell))
+/// If the system refuses the resources.
+pub fn runtime(coalescer: &Coalescer) -> io::Result<Runtime> {
+    let (idle, wake) = (coalescer.clone(), coalescer.clone());
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().on_thread_unpark(move || wake.on_wake()).on_thread_park(move || {
+        idle.on_idle();
+    });
+    builder.build()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::gather::BusyThresholds;
+    use crate::coalescer::BusyThresholds;
 
-    /// How often it gets to work within a fifth of a second, if it works for a millisecond and rests for one.
-    fn turns(gather: Duration) -> usize {
+    /// Returns the turns within 200 ms of a task that works for 1 ms and sleeps for 1 ms.
+    fn turns(max_delay: Duration) -> usize {
         let mut turns = 0;
-        runtime(Coalescer::new(Instant::now(), gather, BusyThresholds { from: 15, until: 7, whole: 15 }))
-            .unwrap()
-            .block_on(async {
-                let start = Instant::now();
-                while start.elapsed() < Duration::from_millis(200) {
-                    let turn = Instant::now();
-                    while turn.elapsed() < Duration::from_millis(1) {}
-                    turns += 1;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            });
+        let busy = BusyThresholds { enter: 15, exit: 7, full_delay_percent: 15 };
+        runtime(&Coalescer::new(max_delay, busy)).unwrap().block_on(async {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(200) {
+                let turn = Instant::now();
+                while turn.elapsed() < Duration::from_millis(1) {}
+                turns += 1;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
         turns
     }
 
     #[test]
-    fn a_busy_one_lets_input_gather() {
-        let (at_once, gathering) = (turns(Duration::ZERO), turns(Duration::from_millis(10)));
-        assert!(
-            gathering * 3 / 2 < at_once,
-            "{gathering} turns of {at_once}: at most one in 10 ms once it is known to be busy"
-        );
+    fn busy_runtime_coalesces_input() {
+        let (immediate, coalesced) = (turns(Duration::ZERO), turns(Duration::from_millis(10)));
+        assert!(coalesced * 3 / 2 < immediate, "{coalesced} turns instead of {immediate}");
     }
 
     #[test]
-    fn one_that_waits_for_others_is_not_busy() {
-        let busy = BusyThresholds { from: 50, until: 50, whole: 50 };
-        let runtime = runtime(Coalescer::new(Instant::now(), Duration::from_millis(1), busy)).unwrap();
-        runtime.block_on(async {
+    fn runtime_that_waits_for_timers_is_idle() {
+        let coalescer =
+            Coalescer::new(Duration::from_millis(1), BusyThresholds { enter: 50, exit: 50, full_delay_percent: 50 });
+        runtime(&coalescer).unwrap().block_on(async {
             for _ in 0..5 {
                 tokio::time::sleep(Duration::from_millis(30)).await;
             }
         });
-        let now = Instant::now();
-        resume();
-        assert_eq!(with(|gather| gather.rests(now)), Some(None));
+        assert!(!coalescer.coalesce_now());
     }
 }

@@ -85,7 +85,7 @@ impl NodeCore {
             }
             // The edge answers these two itself.
             Ok(ClientMessage::Ping | ClientMessage::Received { .. }) => {
-                self.reply(key, seq, DeliveryOutcome::Done, &[])
+                self.reply(key, seq, DeliveryOutcome::Done, &[]);
             }
             Err(BadMessage { code, message, id }) => self.refuse(key, seq, &refuse(code, &message, id)),
         }

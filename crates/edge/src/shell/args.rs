@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use signaling_server::coalescer::Coalescer;
 use signaling_server::http::HttpLimits;
 use signaling_server::{Common, ConfigError};
 
@@ -141,6 +142,7 @@ impl EdgeArgs {
             heartbeat: common.heartbeat,
             buffer_bytes: self.buffer_bytes,
             identity: self.identity.check(flag, listen)?,
+            coalescer: Coalescer::disabled(),
         })
     }
 }

@@ -88,6 +88,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use signaling_server::coalescer::Coalescer;
     use signaling_server::http::HttpLimits;
 
     use super::super::{AdmissionLimits, ClientAddresses};
@@ -108,6 +109,7 @@ mod tests {
             pace: PaceLimits::default(),
             rate_classes: BTreeMap::new(),
             identity: IdentityConfig::default(),
+            coalescer: Coalescer::disabled(),
             heartbeat: Duration::from_secs(25),
             buffer_bytes: 64 * MIB,
         };

@@ -43,6 +43,7 @@ use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
 use signaling_server::trunk::OutboundTrunk;
 use signaling_server::{FlushSignal, Listener};
@@ -111,6 +112,8 @@ pub struct EdgeConfig {
     pub buffer_bytes: usize,
     /// Who is let in.
     pub identity: IdentityConfig,
+    /// Delay of reads while the server is busy.
+    pub coalescer: Coalescer,
 }
 
 impl EdgeConfig {
@@ -156,7 +159,7 @@ impl Edge {
     /// As for [`Edge::new`].
     pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
         let door = AcceptorSettings { http: config.http, addresses: config.addresses.clone(), tls: config.tls.clone() };
-        let sockets = Sockets::new()?;
+        let sockets = Sockets::new(config.coalescer.clone())?;
         let state = State::new(core, config, backend, &sockets)?;
         Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), door: Rc::new(door) })
     }

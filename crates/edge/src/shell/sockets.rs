@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Registry, Token};
-use signaling_server::runtime;
+use signaling_server::coalescer::Coalescer;
 use slotmap::{Key as _, KeyData};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -30,6 +30,7 @@ const MAX_BUSY_POLL: Duration = Duration::from_millis(2);
 /// All clients' sockets.
 pub(super) struct Sockets {
     ready: AsyncFd<Ready>,
+    coalescer: Coalescer,
     /// Some are to be read though nothing new has come.
     again: Rc<Notify>,
 }
@@ -47,14 +48,14 @@ impl Sockets {
     ///
     /// # Errors
     /// If the system refuses what that takes.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(coalescer: Coalescer) -> io::Result<Self> {
         let ready = Ready(RefCell::new(Poll::new()?));
         #[expect(
             deprecated,
             reason = "the one that is not asks for unsafe code; the poll keeps its descriptor for as long as it is here"
         )]
         let ready = AsyncFd::with_interest(ready, Interest::READABLE)?;
-        Ok(Self { ready, again: Rc::default() })
+        Ok(Self { ready, coalescer, again: Rc::default() })
     }
 
     /// Where sockets join and leave.
@@ -117,7 +118,7 @@ impl Sockets {
                 yield_now().await;
                 began = Instant::now();
             }
-            if !runtime::let_gather() {
+            if !self.coalescer.coalesce_now() {
                 return Ok(are_all);
             }
         }

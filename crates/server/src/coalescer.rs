@@ -1,0 +1,161 @@
+//! Delayed reads of a busy server. A message that arrives alone costs a wake-up, a read and a write; messages that arrive
+//! during a delay share them. An idle server never delays, and a busier one delays longer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Window over which the busy share of time is measured.
+const WINDOW: Duration = Duration::from_millis(50);
+
+/// Busy share of time in percent.
+#[derive(Debug, Clone, Copy)]
+pub struct BusyThresholds {
+    /// Share that starts the delays.
+    pub enter: u32,
+    /// Share below which the delays end. It is lower than `enter`, since coalesced input costs less.
+    pub exit: u32,
+    /// Share from which delays have their maximum. Below it they are in proportion.
+    pub full_delay_percent: u32,
+}
+
+/// The read delay of one thread. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Coalescer(Arc<Mutex<BusyMeter>>);
+
+impl Coalescer {
+    /// Delays each read by at most `max_delay` while the server is busy.
+    #[must_use]
+    pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
+        Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))
+    }
+
+    /// Never delays.
+    #[must_use]
+    pub fn disabled() -> Self {
+        Self::new(Duration::ZERO, BusyThresholds { enter: 100, exit: 100, full_delay_percent: 100 })
+    }
+
+    /// Sleeps for the delay if the server is busy and has no work left. Returns `true` if it slept.
+    #[expect(clippy::disallowed_methods, reason = "the whole thread has no work but the input that it waits for")]
+    pub fn on_idle(&self) -> bool {
+        let delay = self.with(|meter| meter.on_idle(Instant::now()));
+        delay.inspect(|delay| sleep(*delay)).is_some()
+    }
+
+    /// Notes that the thread has work again.
+    pub fn on_wake(&self) {
+        self.with(|meter| meter.on_wake(Instant::now()));
+    }
+
+    /// Sleeps for the delay within a busy event loop. Returns `true` if it slept.
+    #[must_use]
+    pub fn coalesce_now(&self) -> bool {
+        let slept = self.on_idle();
+        self.on_wake();
+        slept
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut BusyMeter) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Measures the busy share of time, and decides the delay.
+#[derive(Debug)]
+struct BusyMeter {
+    max_delay: Duration,
+    thresholds: BusyThresholds,
+    woke_at: Instant,
+    window_start: Instant,
+    worked: Duration,
+    /// `None` while the server is not busy.
+    delay: Option<Duration>,
+}
+
+impl BusyMeter {
+    fn new(now: Instant, max_delay: Duration, thresholds: BusyThresholds) -> Self {
+        Self { max_delay, thresholds, woke_at: now, window_start: now, worked: Duration::ZERO, delay: None }
+    }
+
+    fn on_idle(&mut self, now: Instant) -> Option<Duration> {
+        self.worked += now.saturating_duration_since(self.woke_at);
+        let window = now.saturating_duration_since(self.window_start);
+        if window >= WINDOW {
+            self.delay = self.delay_after(window);
+            self.worked = Duration::ZERO;
+            self.window_start = now;
+        }
+        self.delay
+    }
+
+    fn delay_after(&self, window: Duration) -> Option<Duration> {
+        let BusyThresholds { enter, exit, full_delay_percent } = self.thresholds;
+        let percent = self.worked.as_secs_f64() * 100.0 / window.as_secs_f64();
+        let limit = if self.delay.is_some() { exit } else { enter };
+        let is_busy = percent >= f64::from(limit) && !self.max_delay.is_zero();
+        is_busy.then(|| self.max_delay.mul_f64((percent / f64::from(full_delay_percent)).min(1.0)))
+    }
+
+    fn on_wake(&mut self, now: Instant) {
+        self.woke_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: Duration = Duration::from_millis(1);
+    const BUSY: BusyThresholds = BusyThresholds { enter: 15, exit: 7, full_delay_percent: 20 };
+
+    /// Returns the delays of one second with `times` periods of work.
+    fn waits(meter: &mut BusyMeter, start: Instant, times: u32, work: Duration) -> usize {
+        let mut waits = 0;
+        for turn in 0..times {
+            let resumed = start + Duration::from_secs(1) * turn / times;
+            meter.on_wake(resumed);
+            waits += usize::from(meter.on_idle(resumed + work).is_some());
+        }
+        waits
+    }
+
+    #[test]
+    fn idle_server_never_delays() {
+        let start = Instant::now();
+        let mut meter = BusyMeter::new(start, WAIT, BUSY);
+        assert_eq!(waits(&mut meter, start, 1, Duration::from_micros(50)), 0);
+        assert_eq!(waits(&mut meter, start + Duration::from_secs(1), 2_000, Duration::from_micros(70)), 0);
+    }
+
+    #[test]
+    fn busy_server_delays_until_below_the_exit_threshold() {
+        let start = Instant::now();
+        let mut meter = BusyMeter::new(start, WAIT, BUSY);
+        assert!(waits(&mut meter, start, 4_000, Duration::from_micros(50)) > 3_790);
+        let later = start + Duration::from_secs(1);
+        assert_eq!(waits(&mut meter, later, 1_000, Duration::from_micros(100)), 1_000, "10%");
+        let later = start + Duration::from_secs(2);
+        assert!(waits(&mut meter, later, 1_000, Duration::from_micros(50)) < 60, "5%");
+    }
+
+    #[test]
+    fn delay_grows_with_the_busy_share() {
+        let start = Instant::now();
+        let wait = |percent: u32| {
+            let mut meter = BusyMeter::new(start, WAIT, BUSY);
+            meter.on_idle(start + WINDOW * percent / 100);
+            meter.on_wake(start + WINDOW);
+            meter.on_idle(start + WINDOW)
+        };
+        assert_eq!([wait(14), wait(16), wait(20)], [None, Some(WAIT * 8 / 10), Some(WAIT)]);
+        assert_eq!(wait(90), Some(WAIT));
+    }
+
+    #[test]
+    fn zero_delay_disables_coalescing() {
+        let start = Instant::now();
+        let mut meter = BusyMeter::new(start, Duration::ZERO, BUSY);
+        assert_eq!(waits(&mut meter, start, 1_000, Duration::from_micros(900)), 0);
+    }
+}
