@@ -6,11 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rand::RngExt as _;
 use signaling_core::View;
 use signaling_core::edge::LinkKey;
 use signaling_edge::shell::Edge;
-use signaling_protocol::NodeId;
+use signaling_protocol::{Backoff, NodeId};
 use signaling_server::Secrets;
 use signaling_server::trunk::{self, TrunkCloseReason};
 use tokio::sync::watch;
@@ -119,7 +118,7 @@ impl TrunkManager {
 
     /// The span is named by each event, and not entered: that would cost each frame something.
     async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
-        let mut backoff = FIRST_BACKOFF;
+        let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
             let secret = self.secrets.shown();
             let opened = tokio::select! {
@@ -152,7 +151,7 @@ impl TrunkManager {
                 },
                 Ok(Err(error)) => {
                     METRICS.open_failures.of(OpenFailure::Refused).inc();
-                    if backoff == FIRST_BACKOFF {
+                    if backoff.is_fresh() {
                         warn!(parent: &span, %error, "cannot open a trunk");
                     } else {
                         debug!(parent: &span, %error, "cannot open a trunk yet");
@@ -170,16 +169,16 @@ impl TrunkManager {
                 );
             }
             if started.elapsed() >= STABLE_AFTER {
-                backoff = FIRST_BACKOFF;
+                backoff.reset();
             }
             // Who has said that it will stop, and has hung up, is not to be asked again at once.
             let has_left = self.backend.with(|state| state.placement.has_said_draining(&node));
-            let pause = if has_left { DRAINED_PAUSE } else { rand::rng().random_range(Duration::ZERO..=backoff) };
+            let wait = backoff.next_wait(rand::random());
+            let pause = if has_left { DRAINED_PAUSE } else { wait };
             tokio::select! {
                 () = sleep(pause) => {}
                 () = unwanted(&mut wanted) => return,
             }
-            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 

@@ -17,7 +17,6 @@
 //! | `sighting`, `steady` | what a source says of one server, and from that to members, without flaps |
 //! | `following` | the task that follows DNS or Kubernetes |
 //! | `verdict`, `publisher` | what to publish, given the last view and a reading; and telling it |
-//! | `backoff` | how long to wait before a source that fails is asked again |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -29,7 +28,6 @@
 //! # }
 //! ```
 
-mod backoff;
 pub mod dns;
 mod file;
 mod following;

@@ -1,6 +1,6 @@
 //! What clients and the mesh send to each other: messages of clients ([`client`]) and of servers
-//! ([`server`], [`rooms`]), close codes ([`close`]), error codes, names ([`ids`]) and limits
-//! ([`limits`]).
+//! ([`server`], [`rooms`]), close codes ([`close`]), error codes, names ([`ids`]), limits
+//! ([`limits`]) and waits before another attempt ([`Backoff`]).
 //!
 //! No I/O and no clock. `PROTOCOL.md` in this crate describes the protocol for other languages.
 //!
@@ -12,6 +12,7 @@
 //! assert_eq!((&*to, data.get()), ("bob", r#"{"sdp":"v=0"}"#));
 //! ```
 
+mod backoff;
 pub mod client;
 pub mod close;
 mod error;
@@ -20,6 +21,7 @@ pub mod limits;
 pub mod rooms;
 pub mod server;
 
+pub use backoff::Backoff;
 pub use close::CloseCode;
 pub use error::ErrorCode;
 pub use ids::{ClientId, NameError, NodeId, RoomName};

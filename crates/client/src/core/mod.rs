@@ -2,7 +2,7 @@
 //! [`Effect`]s come out, and [`Core::deadline`] says when [`Core::tick`] is due.
 //!
 //! What the application asks for: [`asking`], kept in [`requests`]. An open socket: [`connection`]. When to try
-//! again: [`row`]. What comes on it: [`hearing`], read by [`incoming`].
+//! again: [`retry_state`]. What comes on it: [`hearing`], read by [`incoming`].
 
 mod asking;
 mod connection;
@@ -11,8 +11,8 @@ mod incoming;
 mod names;
 mod request;
 mod requests;
+mod retry_state;
 mod rooms;
-mod row;
 mod tokens;
 #[cfg(test)]
 mod vectors;
@@ -27,8 +27,8 @@ use self::connection::{Connection, Due};
 use self::names::SeenMessages;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
+use self::retry_state::RetryState;
 use self::rooms::Rooms;
-use self::row::RetryState;
 use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
 use crate::event::{Event, State};
@@ -96,7 +96,7 @@ pub(crate) struct Core {
     urls: usize,
     /// The one to try next.
     url: usize,
-    row: RetryState,
+    retries: RetryState,
     phase: Phase,
     resume: Option<String>,
     tokens: Tokens,
@@ -115,7 +115,7 @@ impl Core {
             client_id: client_id.to_owned(),
             urls,
             url: 0,
-            row: RetryState::default(),
+            retries: RetryState::default(),
             phase: Phase::Closed,
             resume: None,
             tokens: Tokens::new(has_tokens),
@@ -277,7 +277,7 @@ impl Core {
             Phase::Closed | Phase::Waiting { .. } => return,
             Phase::Connected(connection) => {
                 if connection.has_settled(at.now) {
-                    self.row = RetryState::default();
+                    self.retries = RetryState::default();
                 }
                 true
             }
@@ -293,7 +293,7 @@ impl Core {
             return;
         }
         let hint = self.hint.take();
-        let wait = delay(self.row.window(at.now), at.random, hint, advice);
+        let wait = delay(self.retries.window(at.now), at.random, hint, advice);
         self.url = (self.url + 1) % self.urls;
         let may_hurry = hint.is_none() && advice == Advice::ComeBack;
         self.phase = Phase::Waiting { until: at.now + wait, may_hurry, why: why.clone() };
@@ -346,7 +346,7 @@ impl Core {
         }
         self.requests.clear();
         self.rooms = Rooms::default();
-        (self.resume, self.hint, self.row) = (None, None, RetryState::default());
+        (self.resume, self.hint, self.retries) = (None, None, RetryState::default());
     }
 
     /// Sends what may be sent.

@@ -7,13 +7,13 @@ use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfi
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Record, RecordType};
+use signaling_protocol::Backoff;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::records::{self, Named};
 use super::{DnsQuery, DnsSettings};
 use crate::ReadError;
-use crate::backoff::Backoff;
 use crate::following::{News, Teller, Unwanted};
 
 /// An answer counts as valid for as many of the longest times between two questions at most.
@@ -67,7 +67,7 @@ impl Poller {
             }
             Err(trouble) => {
                 self.resolver = None;
-                let wait = self.backoff.failed(rand::random());
+                let wait = self.backoff.next_wait(rand::random());
                 debug!(%trouble, ?wait, "asks again");
                 self.teller.tell(News::Failed(trouble)).await?;
                 Ok(wait)

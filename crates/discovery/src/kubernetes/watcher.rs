@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
+use signaling_protocol::Backoff;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
@@ -15,7 +16,6 @@ use super::breaks::Breaks;
 use super::shelf::Shelf;
 use super::{KubernetesError, KubernetesSettings, ServicePort};
 use crate::ReadError;
-use crate::backoff::Backoff;
 use crate::following::{News, Teller, Unwanted};
 
 /// Asks the API server, and tells what it says.
@@ -86,7 +86,7 @@ impl Watcher {
                             "watches break again and again after they have worked: changes may be seen late"
                         );
                     }
-                    let wait = self.backoff.failed(rand::random());
+                    let wait = self.backoff.next_wait(rand::random());
                     debug!(%trouble, ?wait, "lists again");
                     if self.teller.tell(News::Failed(trouble)).await.is_err() {
                         return;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use signaling_protocol::Backoff;
 
 /// Rounds of commands in a row that may fail entirely, for reasons that no other server may cure.
 const ERRORS: u32 = 3;
@@ -13,8 +14,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// What the answers so far say about a connection.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Attempts to connect since a command succeeded.
-    attempts: u32,
+    /// Pauses between attempts to connect; `None` until one was made since a command succeeded.
+    backoff: Option<Backoff>,
     /// Rounds in a row in which each command failed.
     errors: u32,
     /// The present outage is in the log.
@@ -60,15 +61,16 @@ impl Health {
 
     /// Returns `true` if the last connection served no command: a further one waits for its turn.
     pub(super) fn is_backing_off(&self) -> bool {
-        self.attempts > 0
+        self.backoff.is_some()
     }
 
     /// The pause before the next attempt. `jitter` is a random number from 0 to 1.
     pub(super) fn next_pause(&mut self, jitter: f64) -> Duration {
-        let pauses = self.attempts.checked_sub(1);
-        self.attempts = self.attempts.saturating_add(1);
-        let longest = |pauses: u32| (SHORTEST_PAUSE * (1 << pauses.min(8))).min(LONGEST_PAUSE);
-        pauses.map(longest).unwrap_or_default().mul_f64(0.5 + jitter / 2.0)
+        if let Some(backoff) = &mut self.backoff {
+            return backoff.next_wait(jitter);
+        }
+        self.backoff = Some(Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE));
+        Duration::ZERO
     }
 }
 
