@@ -1,17 +1,213 @@
-//! Readiness by load: a server with many more clients than its peers reports unready, so that a front proxy that only does
-//! round robin sends new clients elsewhere. Open sockets stay.
+//! Readiness by load: a server with many more clients than its peers reports unready, so that a front
+//! proxy that only does round robin sends new clients elsewhere. Open sockets stay.
 //!
-//! `rule` decides from polled counts (pure). `report` serves this server's count, whether or not the rule is on. `poll` asks the
-//! peers once a second and sets `/readyz` of a balancer, or `/readyz/clients` of a node.
+//! [`rule`] decides from polled counts. [`LoadReportServer`] serves this server's count, whether or not
+//! the rule is on. [`LoadReadinessTask`] asks the peers once a second and sets `/readyz` of a balancer, or
+//! `/readyz/clients` of a node.
 
-mod args;
-mod metrics;
-mod poll;
-mod report;
 pub mod rule;
 
-pub use self::args::LoadReadinessArgs;
-pub use self::metrics::LoadReadinessMetrics;
-pub use self::poll::LoadReadinessTask;
-pub use self::report::{LoadReport, LoadReportServer, PATH};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use ::http::{Method, header};
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use axum::{Json, Router};
+use clap::Args;
+use signaling_core::View;
+use signaling_metrics::{Counter, Gauge, metrics};
+use signaling_protocol::NodeId;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::info;
+
+use self::rule::{LoadReadiness, LoadReport, ReadinessState};
 pub use self::rule::{MAX_UNREADY, Settings};
+use crate::auth::require_mesh_secret;
+use crate::server_client::ServerClient;
+use crate::{Health, Secrets};
+
+const PATH: &str = "/internal/v1/load";
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// Far longer than any report.
+const MAX_REPORT_BYTES: usize = 4_096;
+/// Age at which a report no longer stands for its server.
+const MAX_AGE: Duration = Duration::from_secs(6);
+
+/// When a server reports unready because of its load.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Discovery")]
+pub struct LoadReadinessArgs {
+    /// Percentage above the mean client count of all servers at which this server reports unready (0 to 1,000; 0 disables it).
+    /// For front proxies that only do round robin
+    #[arg(long, env = "SIGNALING_UNREADY_ABOVE_PERCENT", value_name = "PERCENT", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=1_000))]
+    pub unready_above_percent: u32,
+
+    /// Mean client count below which no server reports unready because of its load
+    #[arg(long, env = "SIGNALING_UNREADY_MIN_CLIENTS", value_name = "CLIENTS", default_value_t = 500)]
+    pub unready_min_clients: u64,
+}
+
+impl LoadReadinessArgs {
+    /// Returns the settings, or `None` if readiness by load is off.
+    #[must_use]
+    pub fn settings(&self) -> Option<Settings> {
+        let above = f64::from(self.unready_above_percent) / 100.0;
+        (above > 0.0).then_some(Settings { above, min_clients: self.unready_min_clients })
+    }
+}
+
+metrics! {
+    /// Metrics of a server with `--unready-above-percent`.
+    pub struct LoadReadinessMetrics {
+        unready: Gauge = "signaling_load_unready",
+            "1 while this server reports unready because of its client count (`--unready-above-percent`), else 0";
+        became_unready: Counter = "signaling_load_unready_total",
+            "Changes of this server to unready because of its client count";
+    }
+}
+
+/// Holds the report of this server. A clone shares it.
+#[derive(Debug, Clone)]
+pub struct LoadReportServer(watch::Sender<LoadReport>);
+
+impl LoadReportServer {
+    /// Returns a report of a closed server without clients.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self(watch::Sender::new(LoadReport { id: id.to_owned(), clients: 0, state: ReadinessState::Closed }))
+    }
+
+    /// Returns the route. It answers 401 without the mesh secret.
+    pub fn router(&self, secrets: Secrets) -> Router {
+        let reports = self.0.clone();
+        let report = async move || ([(header::CACHE_CONTROL, "no-store")], Json(reports.borrow().clone()));
+        Router::new().route(PATH, get(report)).layer(from_fn_with_state(secrets, require_mesh_secret))
+    }
+}
+
+/// Keeps the report of this server up to date, and its readiness if readiness by load is on.
+pub struct LoadReadinessTask<C> {
+    /// Name of this server.
+    pub id: NodeId,
+    /// Thresholds; `None` if readiness by load is off.
+    pub settings: Option<Settings>,
+    /// All servers behind the same front proxy, with or without this one.
+    pub views: watch::Receiver<Arc<View>>,
+    /// Mesh secrets that the peers ask for.
+    pub secrets: Secrets,
+    /// Readiness of this server.
+    pub health: Health,
+    /// Report of this server.
+    pub report: LoadReportServer,
+    /// Number of clients; `None` if this server takes none.
+    pub clients: C,
+}
+
+/// Last reports of the members of the view, with the times of the requests.
+type Reports = HashMap<NodeId, (Instant, LoadReport)>;
+
+impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
+    /// Returns a future that runs until it is dropped.
+    ///
+    /// # Errors
+    /// Fails if the system refuses what an HTTP client needs.
+    pub fn run(self) -> Result<impl Future<Output = ()>, reqwest::Error> {
+        let client = ServerClient::new(self.secrets.clone(), ANSWER_TIMEOUT, MAX_REPORT_BYTES)?;
+        Ok(async move {
+            let mut rule = self.settings.map(LoadReadiness::new);
+            if rule.is_some() {
+                LazyLock::force(&METRICS);
+            }
+            let mut reports = Reports::new();
+            let mut ticks = interval(POLL_INTERVAL);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                if let Some(rule) = &mut rule {
+                    self.poll(&client, &mut reports).await;
+                    self.decide(rule, &reports);
+                } else {
+                    self.report.0.send_replace(self.own());
+                }
+            }
+        })
+    }
+
+    fn own(&self) -> LoadReport {
+        let clients = (self.clients)();
+        let state = match self.health.obstacle() {
+            Some(Health::DRAINING) if clients.is_some_and(|clients| clients > 0) => ReadinessState::Draining,
+            None if clients.is_some() => ReadinessState::Ready,
+            _ => ReadinessState::Closed,
+        };
+        LoadReport { id: self.id.as_str().to_owned(), clients: clients.unwrap_or_default() as u64, state }
+    }
+
+    async fn poll(&self, client: &ServerClient, reports: &mut Reports) {
+        let (view, asked_at) = (self.views.borrow().clone(), Instant::now());
+        let peers = view.members().iter().filter(|member| member.id != self.id).cloned().collect();
+        let found = client.request_all::<LoadReport>(peers, Method::GET, PATH).await;
+        reports.extend(found.answers.into_iter().map(|(member, report)| (member, (asked_at, report))));
+        reports.retain(|id, (at, _)| view.get(id.as_str()).is_some() && at.elapsed() <= MAX_AGE);
+    }
+
+    fn decide(&self, rule: &mut LoadReadiness, reports: &Reports) {
+        let mut own = self.own();
+        let peers = peers(&own.id, &self.views.borrow(), reports);
+        let decision = rule.decide(Instant::now(), &own, &peers);
+        let (clients, mean, servers) = (own.clients, decision.mean.round(), decision.servers);
+        self.health.send_elsewhere(decision.is_unready.then(|| {
+            let above = (clients as f64 / decision.mean - 1.0) * 100.0;
+            format!("unready: {clients} clients are {above:.0}% above the mean of {servers} servers")
+        }));
+        if decision.is_unready {
+            own.state = ReadinessState::Unready;
+        }
+        METRICS.unready.set(decision.is_unready.into());
+        let before = self.report.0.send_replace(own).state;
+        match (before == ReadinessState::Unready, decision.is_unready) {
+            (false, true) => {
+                METRICS.became_unready.inc();
+                info!(clients, mean, servers, "unready because of its load");
+            }
+            (true, false) => info!(clients, mean, servers, "ready again, load is near the mean"),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the reports of the peers in the view, each once; `None` for a silent one. Discovery may name a
+/// server otherwise than itself.
+fn peers(own: &str, view: &View, reports: &Reports) -> Vec<Option<LoadReport>> {
+    let peers = view.members().iter().map(|member| {
+        let report = reports.get(&member.id).map(|(_, report)| report.clone());
+        (report.as_ref().map_or(member.id.as_str(), |report| &report.id).to_owned(), report)
+    });
+    let peers: BTreeMap<_, _> = peers.filter(|(id, _)| id != own).collect();
+    peers.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use signaling_core::Member;
+
+    use super::*;
+
+    #[test]
+    fn peer_with_two_names_in_discovery_counts_once() {
+        let member =
+            |id: &str| Member { id: id.parse().unwrap(), address: "127.0.0.1:1".parse().unwrap(), draining: false };
+        let report = |id: &str, clients| LoadReport { id: id.into(), clients, state: ReadinessState::Ready };
+        let polled = [("ip-1", "a", 5), ("ip-2", "b", 7), ("ip-3", "b", 7)]
+            .map(|(member, id, clients)| (member.parse().unwrap(), (Instant::now(), report(id, clients))));
+        let view = View::new(["a", "ip-1", "ip-2", "ip-3", "silent"].map(member)).unwrap();
+        assert_eq!(peers("a", &view, &polled.into()), [Some(report("b", 7)), None]);
+    }
+}

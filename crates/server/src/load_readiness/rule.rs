@@ -1,25 +1,20 @@
 //! Decides whether this server reports unready. Pure: counts and the time go in, a decision comes out.
 //!
-//! A server becomes a candidate when its count exceeds the mean of all servers by [`Settings::above`] and by more than chance
-//! explains. It stays one until its count is near the mean. Of the candidates, only the top third of all servers by count reports
-//! unready. Each server computes that from the same polled counts. Silent and closed servers use up places, so at least half of
-//! the servers stay ready. While a peer drains, its clients are about to come, and every server is ready.
+//! A server becomes a candidate when its count exceeds the mean of all servers by [`Settings::above`]
+//! and by more than chance explains. It stays one until its count is near the mean. Candidates within
+//! the top third of all servers by count report unready. Each server computes that from the same polled
+//! counts. Silent and closed servers use up places of the third, so at least half of the servers stay
+//! ready. While a peer drains, its clients are about to come, and every server is ready.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Interval between two polls of the peers.
-pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Age at which a count no longer stands for its server.
-const MAX_AGE: Duration = Duration::from_secs(6);
 /// Standard deviations of a random distribution that chance hardly ever exceeds.
 const BEYOND_CHANCE: f64 = 4.0;
 /// A candidate stays one while it is above the mean by this share.
 const NEAR_MEAN: f64 = 0.01;
-/// Shortest time unready: front proxies probe every few seconds and would miss a shorter one.
-const MIN_UNREADY: Duration = Duration::from_secs(10);
-/// Longest time unready, and the shortest pause after it: orchestrators treat a server as failed after that.
+/// Longest time unready, and the pause after it: orchestrators treat a server as failed after that.
 pub const MAX_UNREADY: Duration = Duration::from_secs(600);
 
 /// Thresholds.
@@ -42,93 +37,164 @@ pub enum ReadinessState {
     /// Sends its clients to its peers.
     Draining,
     /// Takes none for another reason.
-    #[serde(other)]
     Closed,
 }
 
-/// The load of one server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+/// Client count and readiness of one server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Server id, by whatever name discovery knows it.
+    pub id: String,
     /// Connected clients.
     pub clients: u64,
-    /// State at the time of the count.
+    /// Readiness for new clients.
     pub state: ReadinessState,
 }
 
-/// A peer, and its last count with the time at which it was asked; `None` before the first.
-pub type Peer<'a> = (&'a str, Option<(Instant, Load)>);
+impl LoadReport {
+    fn serves(&self) -> bool {
+        matches!(self.state, ReadinessState::Ready | ReadinessState::Unready)
+    }
+}
 
 /// The outcome of one poll.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
-    /// State of this server.
-    pub state: ReadinessState,
+    /// This server reports unready.
+    pub is_unready: bool,
     /// Mean client count of the servers that take clients.
     pub mean: f64,
     /// Number of servers that take clients, this one included.
     pub servers: usize,
-    /// Peers with a recent count.
-    pub reporting_peers: usize,
 }
 
 /// Decides for one server.
 #[derive(Debug)]
 pub struct LoadReadiness {
-    id: String,
     settings: Settings,
     is_candidate: bool,
+    /// Begin of the time unready and the pause after it.
     unready_since: Option<Instant>,
-    rests_until: Option<Instant>,
 }
 
 impl LoadReadiness {
-    /// Returns a rule for the server `id`, which starts ready.
+    /// Returns a rule for a server that starts ready.
     #[must_use]
-    pub fn new(id: &str, settings: Settings) -> Self {
-        Self { id: id.to_owned(), settings, is_candidate: false, unready_since: None, rests_until: None }
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, is_candidate: false, unready_since: None }
     }
 
-    /// Decides from this server's load (`Ready`, `Draining` or `Closed`) and the peers', each of which is listed once.
-    pub fn decide(&mut self, now: Instant, own: Load, peers: &[Peer<'_>]) -> Decision {
-        let recent: Vec<(&str, Load)> = peers
-            .iter()
-            .filter_map(|(id, load)| {
-                load.filter(|(at, _)| now.saturating_duration_since(*at) <= MAX_AGE).map(|(_, load)| (*id, load))
-            })
-            .collect();
-        let serves = |load: &Load| matches!(load.state, ReadinessState::Ready | ReadinessState::Unready);
-        let serving: Vec<_> = recent.iter().filter(|(_, load)| serves(load)).collect();
-        let servers = serving.len() + usize::from(serves(&own));
-        let clients =
-            serving.iter().map(|(_, load)| load.clients).sum::<u64>() + if serves(&own) { own.clients } else { 0 };
-        let mean = clients as f64 / servers.max(1) as f64;
+    /// Decides from the reports of this server and its peers; `None` for a silent peer.
+    pub fn decide(&mut self, now: Instant, own: &LoadReport, peers: &[Option<LoadReport>]) -> Decision {
+        let reports = || peers.iter().flatten();
+        let serving: Vec<_> = reports().chain([own]).filter(|report| report.serves()).collect();
+        let mean = serving.iter().map(|report| report.clients).sum::<u64>() as f64 / serving.len().max(1) as f64;
+        let margin = match self.is_candidate {
+            true => NEAR_MEAN * mean,
+            false => (self.settings.above * mean).max(BEYOND_CHANCE * mean.sqrt()),
+        };
+        self.is_candidate = mean >= self.settings.min_clients as f64 && own.clients as f64 > mean + margin;
 
-        let is_draining = recent.iter().any(|(_, load)| load.state == ReadinessState::Draining);
-        let places = (peers.len() + 1).div_ceil(3).saturating_sub(peers.len() - serving.len());
-        let rank = serving.iter().filter(|(id, load)| (load.clients, *id) > (own.clients, &*self.id)).count();
-        let unready = serving.iter().filter(|(_, load)| load.state == ReadinessState::Unready).count();
+        let away = peers.len() + usize::from(own.serves()) - serving.len();
+        let places = (peers.len() + 1).div_ceil(3).saturating_sub(away);
+        let rank = serving.iter().filter(|other| (other.clients, &other.id) > (own.clients, &own.id)).count();
+        let is_draining = reports().any(|report| report.state == ReadinessState::Draining);
+        let wants = own.serves() && self.is_candidate && !is_draining && rank < places;
 
-        let share = if self.is_candidate { NEAR_MEAN } else { self.settings.above };
-        let chance = if self.is_candidate { 0.0 } else { BEYOND_CHANCE * mean.sqrt() };
-        self.is_candidate =
-            mean >= self.settings.min_clients as f64 && own.clients as f64 > mean + chance.max(share * mean);
-
-        let may_be = serves(&own) && self.is_candidate && !is_draining && places > 0;
-        let is_unready = may_be
-            && match self.unready_since {
-                Some(since) => {
-                    let lasts = now.saturating_duration_since(since);
-                    lasts < MIN_UNREADY || (lasts < MAX_UNREADY && rank < places)
-                }
-                None => rank < places && unready < places && self.rests_until.is_none_or(|until| now >= until),
-            };
-        if let Some(since) =
-            self.unready_since.filter(|since| !is_unready && now.saturating_duration_since(*since) >= MAX_UNREADY)
-        {
-            self.rests_until = Some(since + 2 * MAX_UNREADY);
+        let lasts = self.unready_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        if lasts >= 2 * MAX_UNREADY || (lasts < MAX_UNREADY && !wants) {
+            self.unready_since = None;
         }
-        self.unready_since = is_unready.then(|| self.unready_since.unwrap_or(now));
-        let state = if is_unready { ReadinessState::Unready } else { own.state };
-        Decision { state, mean, servers, reporting_peers: recent.len() }
+        let is_unready = wants && now < *self.unready_since.get_or_insert(now) + MAX_UNREADY;
+        Decision { is_unready, mean, servers: serving.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReadinessState::{Closed, Draining, Ready};
+    use super::*;
+
+    const SETTINGS: Settings = Settings { above: 0.05, min_clients: 500 };
+    const LOW: Option<(u64, ReadinessState)> = Some((1_000, Ready));
+
+    fn report(id: usize, (clients, state): (u64, ReadinessState)) -> LoadReport {
+        LoadReport { id: id.to_string(), clients, state }
+    }
+
+    /// Whether a server with `own` clients beside these peers, `None` for a silent one, turns unready.
+    fn is_unready(own: u64, peers: &[Option<(u64, ReadinessState)>]) -> bool {
+        let peers: Vec<_> = peers.iter().zip(1..).map(|(peer, id)| peer.map(|peer| report(id, peer))).collect();
+        LoadReadiness::new(SETTINGS).decide(Instant::now(), &report(0, (own, Ready)), &peers).is_unready
+    }
+
+    #[test]
+    fn server_far_above_the_mean_within_the_top_third_is_unready() {
+        let high = |clients| Some((clients, Ready));
+        for (own, peers, expected) in [
+            (1_400, &[LOW, LOW][..], true),
+            (1_040, &[LOW, LOW], false),                           // within 5% of the mean
+            (1_130, &[LOW, LOW], false),                           // more than 5%, but chance explains it
+            (700, &[high(0), high(0)], false),                     // below the minimum
+            (4_000, &[high(4_100), LOW, LOW, LOW], true),          // second of five
+            (4_000, &[high(4_100), high(4_200), LOW, LOW], false), // third of five
+            (4_000, &[high(4_100), LOW], false),                   // second of three
+            (4_000, &[None, LOW, LOW, LOW], true),                 // a silent peer uses up one of two places
+            (4_000, &[None, None, LOW, LOW], false),
+            (4_000, &[Some((0, Closed)), LOW], false),
+            (4_000, &[], false),                                     // alone
+            (4_000, &[Some((900, Draining)), LOW, LOW, LOW], false), // its clients are about to come
+        ] {
+            assert_eq!(is_unready(own, peers), expected, "{own} {peers:?}");
+        }
+    }
+
+    #[test]
+    fn unready_ends_near_the_mean_and_after_the_longest_time() {
+        let begin = Instant::now();
+        let mut rule = LoadReadiness::new(SETTINGS);
+        for (seconds, own, expected) in [
+            (0, 2_000, true),
+            (20, 1_040, true), // until it is near the mean
+            (21, 1_000, false),
+            (30, 2_000, true),
+            (629, 2_000, true),
+            (631, 2_000, false),
+            (1_200, 2_000, false), // the pause is as long
+            (1_231, 2_000, true),
+        ] {
+            let peers = [1, 2].map(|id| Some(report(id, (1_000, Ready))));
+            let decision = rule.decide(begin + Duration::from_secs(seconds), &report(0, (own, Ready)), &peers);
+            assert_eq!(decision.is_unready, expected, "{own} after {seconds} s");
+        }
+    }
+
+    /// Five servers behind a front proxy that does round robin over those that its probes, 5 s apart,
+    /// found ready. One starts empty.
+    #[test]
+    fn empty_server_catches_up_and_most_stay_ready() {
+        let begin = Instant::now();
+        let mut rules = [(); 5].map(|()| LoadReadiness::new(SETTINGS));
+        let mut clients = [0, 2_000, 2_000, 2_000, 2_000];
+        let (mut probed, mut turn) = ([true; 5], 0);
+        for second in 0..450 {
+            let reports: Vec<_> = (0..5).map(|id| Some(report(id, (clients[id], Ready)))).collect();
+            let unready = [0, 1, 2, 3, 4].map(|id| {
+                let mut peers = reports.clone();
+                let own = peers.swap_remove(id);
+                own.is_some_and(|own| rules[id].decide(begin + Duration::from_secs(second), &own, &peers).is_unready)
+            });
+            assert!(unready.iter().filter(|unready| **unready).count() <= 2, "{unready:?} after {second} s");
+            if second % 5 == 0 {
+                probed = unready.map(|unready| !unready);
+            }
+            for _ in 0..30 {
+                turn = (1..=5).map(|step| (turn + step) % 5).find(|id| probed[*id]).unwrap_or(turn);
+                clients[turn] += 1;
+            }
+        }
+        // A third of 30 clients/s reaches the empty server while the others get the rest: even after about 330 s.
+        let (most, least) = (clients.iter().max(), clients.iter().min());
+        assert!(most.zip(least).is_some_and(|(most, least)| (most - least) * 10 < *most), "{clients:?}");
     }
 }
