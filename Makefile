@@ -112,8 +112,8 @@ bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same 
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
 	target/release/mesh-load compare --json $(BENCH_REPORT).json $(BENCH) >$(BENCH_REPORT).md && cat $(BENCH_REPORT).md
 
-bench-micro: deps-run ## Micro-benchmarks of the owner's lookup and the frame codec
-	cargo bench -p signaling-rendezvous -p signaling-core --bench '*'
+bench-micro: deps-run ## Micro-benchmark of the frame codec
+	cargo bench -p signaling-core --bench '*'
 
 clean: ## Remove what was built, and the local mesh's directory
 	cargo clean
