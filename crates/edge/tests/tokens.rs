@@ -235,3 +235,16 @@ fn a_token_counts_as_old_as_it_says_or_as_very_old() {
         assert_eq!(tokens.verify(&id("alice"), Some(&token)).unwrap().issued, issued, "{iat}");
     }
 }
+
+#[test]
+fn token_with_a_damaged_byte_is_refused() {
+    for signer in signers() {
+        let (tokens, good) = (tokens(&signer), signer.token(&claims("alice")));
+        for at in 0..good.len() {
+            let mut damaged = good.clone().into_bytes();
+            damaged[at] ^= 1;
+            let damaged = String::from_utf8(damaged).unwrap();
+            assert!(tokens.verify(&id("alice"), Some(&damaged)).is_err(), "{damaged}");
+        }
+    }
+}

@@ -20,7 +20,6 @@
 
 mod api;
 mod breaks;
-pub mod fuzzing;
 mod service;
 mod shelf;
 mod slice;

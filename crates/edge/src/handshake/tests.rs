@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use http::HeaderValue;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -116,6 +117,26 @@ fn an_empty_or_doubled_token_is_refused_with_400() {
 fn tokens_are_masked_in_debug_output() {
     let accept = checked(&with("sec-websocket-protocol", Some("bearer.secret1, resume.secret2"))).unwrap();
     assert!(!format!("{accept:?}").contains("secret"));
+}
+
+proptest! {
+    #[test]
+    fn accepted_request_keeps_the_rules_whatever_header_is_added(
+        name in prop::sample::select(vec!["host", "upgrade", "content-length", "sec-websocket-key", "sec-websocket-protocol"]),
+        value in "((bearer|resume|signaling)[.]|v1|, ?|[ -~]){0,9}",
+    ) {
+        let mut headers = upgrade();
+        headers.append(name, HeaderValue::from_str(&value).unwrap());
+        let Ok(accept) = checked(&headers) else { return Ok(()) };
+        prop_assert!(!["host", "content-length", "sec-websocket-key"].contains(&name));
+        prop_assert_eq!(&accept.key_accept, KEY_ACCEPT);
+        let offers: Vec<_> = value.split(',').map(str::trim).filter(|_| name == "sec-websocket-protocol").collect();
+        prop_assert_eq!(accept.signaling_v1, offers.contains(&SUBPROTOCOL));
+        for (token, prefix) in [(accept.bearer, BEARER), (accept.resume, RESUME)] {
+            let offered: Vec<_> = offers.iter().filter_map(|offer| offer.strip_prefix(prefix)).collect();
+            prop_assert_eq!(token.as_deref().into_iter().collect::<Vec<_>>(), offered);
+        }
+    }
 }
 
 fn checked(headers: &HeaderMap) -> Result<Accept, Refused> {

@@ -118,13 +118,6 @@ impl FromStr for ClientAddresses {
     }
 }
 
-/// Whom the PROXY header names that the bytes begin with, and how much of them it is.
-pub(super) fn of_proxy_header(bytes: &[u8], proxy: SocketAddr) -> Option<(SocketAddr, usize)> {
-    let whole = PROXY_FRONT + length_of(bytes.get(..PROXY_FRONT)?)?;
-    let header = bytes.get(..whole).filter(|header| header.len() <= MAX_PROXY_HEADER)?;
-    Some((source_of(header, proxy)?, whole))
-}
-
 /// How many bytes follow the front of a PROXY header.
 fn length_of(front: &[u8]) -> Option<usize> {
     let rest = front.strip_prefix(SIGNATURE)?;

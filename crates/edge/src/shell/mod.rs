@@ -16,7 +16,6 @@ mod cors;
 mod descriptors;
 mod farewell;
 #[doc(hidden)]
-pub mod fuzzing;
 mod handshakes;
 mod identity;
 mod kick;

@@ -106,4 +106,13 @@ mod tests {
         assert!(Query::parse(&format!("client_id={}", "a".repeat(129))).is_err());
         assert!(Query::parse(&format!("client_id=a&x={}", "a".repeat(9000))).is_err());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn rest_of_any_query_has_no_token(query in "client_id=(a|%[0-9a-f]{2}){0,3}(&(token|resume|reliable|x)=[a-z0-9=%]{0,3}){0,4}") {
+            if let Ok(parsed) = Query::parse(&query) {
+                assert!(parsed.rest.split('&').all(|pair| !pair.starts_with("token=") && !pair.starts_with("resume=")));
+            }
+        }
+    }
 }
