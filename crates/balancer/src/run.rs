@@ -3,13 +3,12 @@
 use std::rc::Rc;
 
 use anyhow::Context as _;
-use axum::Router;
 use signaling_admin::servers::Role;
 use signaling_core::View;
 use signaling_discovery::{Discovery, Settings, Source, Subject, WatchError, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, send_away};
 use signaling_server::ask::questions;
-use signaling_server::http::{HttpLimits, from_router, not_found, serve_connection};
+use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
@@ -82,7 +81,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         .fallback(not_found);
     let mut tasks = JoinSet::new();
     let internal_port = internal.local_addr().port();
-    tasks.spawn_local(serve_internal(internal, router));
+    tasks.spawn_local(serve_router(internal, router));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
     tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), backend: backend.clone(), status }));
@@ -134,18 +133,4 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 async fn watch_balancers(source: Option<Source>) -> Result<Discovery, WatchError> {
     let source = source.unwrap_or_else(|| Source::Static(View::default()));
     watch_with(source, &Settings { subject: Subject::Peers, ..Settings::default() }).await
-}
-
-async fn serve_internal(mut listener: Listener, router: Router) {
-    loop {
-        let (stream, peer) = listener.accept().await;
-        let router = router.clone();
-        spawn_local(async move {
-            let service = |request| {
-                let router = router.clone();
-                async move { from_router(&router, request).await }
-            };
-            serve_connection(stream, peer, HttpLimits::INTERNAL, service).await;
-        });
-    }
 }

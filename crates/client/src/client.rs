@@ -185,8 +185,8 @@ impl Client {
     }
 
     /// Says that the network may be back, or another one: a wait is cut short, and an open socket is asked whether it lives.
-    pub fn wake(&self) {
-        self.change(|guarded, at| guarded.core.wake(at));
+    pub fn network_changed(&self) {
+        self.change(|guarded, at| guarded.core.network_changed(at));
     }
 
     /// Ends the session. What has no outcome yet gets [`RequestError::Closed`](crate::RequestError::Closed).

@@ -1,6 +1,7 @@
 use clap::CommandFactory as _;
 use reqwest::Method;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use signaling_admin::Missing;
 use signaling_admin::clients::{Client, Clients, Kicked};
@@ -36,7 +37,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             Ok(partial(&nodes.missing))
         }
         Command::Clients { prefix, pages } => {
-            let clients = all_clients(&api, prefix.as_deref(), &pages).await?;
+            let query: Vec<_> = prefix.as_deref().map(|prefix| ("prefix", prefix)).into_iter().collect();
+            let clients: Clients = all_pages(&api, "clients", &query, Reader::new(&pages, PAGE)).await?;
             out.answer(&clients, || show::clients(&clients, out.width))?;
             Ok(partial(&clients.missing))
         }
@@ -49,12 +51,14 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
         Command::Explain { id } => explain(&api, &out, &id).await,
         Command::Preview { join, leave, pages } => {
             let change = join.as_deref().map(|node| ("join", node)).or(leave.as_deref().map(|node| ("leave", node)));
-            let preview = whole_preview(&api, change.unwrap_or_default(), &pages).await?;
+            let reader = Reader::new(&pages, PAGE);
+            let preview: Preview = all_pages(&api, "preview", &[change.unwrap_or_default()], reader).await?;
             out.answer(&preview, || show::preview(&preview, out.width))?;
             Ok(partial(&preview.missing))
         }
         Command::Rooms { prefix, pages } => {
-            let rooms = all_rooms(&api, prefix.as_deref(), &pages).await?;
+            let query: Vec<_> = prefix.as_deref().map(|prefix| ("prefix", prefix)).into_iter().collect();
+            let rooms: Rooms = all_pages(&api, "rooms", &query, Reader::new(&pages, rooms::MOST)).await?;
             out.answer(&rooms, || show::rooms(&rooms, out.width))?;
             Ok(partial(&rooms.missing))
         }
@@ -169,59 +173,56 @@ impl Reader {
     }
 }
 
-async fn all_clients(api: &Api, prefix: Option<&str>, pages: &Pages) -> Result<Clients, Failure> {
-    let further: Vec<_> = prefix.map(|prefix| ("prefix", prefix)).into_iter().collect();
-    let (mut reader, mut all) = (Reader::new(pages, PAGE), Clients::default());
-    loop {
-        let answer = api.get(&["clients"], &reader.query(&reader.limit(), &further)).await?;
-        let page: Clients = api.read(&answer)?;
-        let goes_on = reader.goes_on(page.clients.len(), page.next.as_ref());
-        all.clients.extend(page.clients);
-        all.next = page.next;
-        add_missing(&mut all.missing, page.missing);
-        if !goes_on {
-            return Ok(all);
-        }
-    }
+/// An answer that is read page by page.
+trait Paged: DeserializeOwned {
+    /// Appends a further page. Counts stay those of the first.
+    fn append(&mut self, page: Self);
+    /// Returns the number of names, and the cursor of the next page.
+    fn read(&self) -> (usize, Option<&String>);
 }
 
-async fn all_rooms(api: &Api, prefix: Option<&str>, pages: &Pages) -> Result<Rooms, Failure> {
-    let further: Vec<_> = prefix.map(|prefix| ("prefix", prefix)).into_iter().collect();
-    let (mut reader, mut all) = (Reader::new(pages, rooms::MOST), Rooms::default());
-    loop {
-        let answer = api.get(&["rooms"], &reader.query(&reader.limit(), &further)).await?;
-        let page: Rooms = api.read(&answer)?;
-        let goes_on = reader.goes_on(page.rooms.len(), page.next.as_ref());
-        all.rooms.extend(page.rooms);
-        all.next = page.next;
-        add_missing(&mut all.missing, page.missing);
-        if !goes_on {
-            return Ok(all);
+macro_rules! paged {
+    ($answer:ty, $list:ident) => {
+        impl Paged for $answer {
+            fn append(&mut self, page: Self) {
+                self.$list.extend(page.$list);
+                self.next = page.next;
+                for missing in page.missing {
+                    if self.missing.iter().all(|known| known.node != missing.node) {
+                        self.missing.push(missing);
+                    }
+                }
+            }
+
+            fn read(&self) -> (usize, Option<&String>) {
+                (self.$list.len(), self.next.as_ref())
+            }
         }
-    }
+    };
 }
 
-/// Counts are those of the first page.
-async fn whole_preview(api: &Api, change: (&str, &str), pages: &Pages) -> Result<Preview, Failure> {
-    let mut reader = Reader::new(pages, PAGE);
-    let mut whole: Option<Preview> = None;
+paged!(Clients, clients);
+paged!(Rooms, rooms);
+paged!(Preview, clients);
+
+async fn all_pages<T: Paged>(api: &Api, path: &str, query: &[(&str, &str)], mut reader: Reader) -> Result<T, Failure> {
+    let mut whole: Option<T> = None;
     loop {
-        let answer = api.get(&["preview"], &reader.query(&reader.limit(), &[change])).await?;
-        let page: Preview = api.read(&answer)?;
-        let goes_on = reader.goes_on(page.clients.len(), page.next.as_ref());
-        let preview = match whole.take() {
+        let answer = api.get(&[path], &reader.query(&reader.limit(), query)).await?;
+        let page: T = api.read(&answer)?;
+        let (read, next) = page.read();
+        let goes_on = reader.goes_on(read, next);
+        let all = match whole.take() {
             None => page,
-            Some(mut first) => {
-                first.clients.extend(page.clients);
-                first.next = page.next;
-                add_missing(&mut first.missing, page.missing);
-                first
+            Some(mut all) => {
+                all.append(page);
+                all
             }
         };
         if !goes_on {
-            return Ok(preview);
+            return Ok(all);
         }
-        whole = Some(preview);
+        whole = Some(all);
     }
 }
 
@@ -245,14 +246,6 @@ async fn whole_room(api: &Api, name: &str, all: bool) -> Result<Room, Failure> {
             return Ok(room);
         }
         whole = Some(room);
-    }
-}
-
-fn add_missing(all: &mut Vec<Missing>, page: Vec<Missing>) {
-    for missing in page {
-        if all.iter().all(|known| known.node != missing.node) {
-            all.push(missing);
-        }
     }
 }
 

@@ -6,9 +6,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::debug;
 
+use crate::flap_damper::FlapDamper;
+use crate::observation::Observation;
 use crate::publisher::Publisher;
-use crate::sighting::Observation;
-use crate::steady::FlapDamper;
 use crate::{ReadError, Settings, Subject};
 
 /// How often it is looked what time has brought about.
@@ -23,7 +23,7 @@ const WORTH_A_WARNING: u32 = 2;
 pub(crate) enum News {
     /// All servers that it shows now.
     Seen {
-        sightings: Vec<Observation>,
+        observations: Vec<Observation>,
         /// Until when it may say the same, whatever happens. A source that tells each change names no time.
         until: Option<StdInstant>,
     },
@@ -53,7 +53,7 @@ pub(crate) struct Following {
     news: mpsc::Receiver<News>,
     publisher: Publisher,
     subject: Subject,
-    steady: FlapDamper,
+    damper: FlapDamper,
     failures: u32,
     /// The last that was seen is nobody, though somebody is known: then it does not count as a good reading.
     is_doubtful: bool,
@@ -62,8 +62,8 @@ pub(crate) struct Following {
 impl Following {
     pub(crate) fn new(publisher: Publisher, settings: &Settings) -> (Teller, Self) {
         let (teller, news) = mpsc::channel(WAITING_NEWS);
-        let (subject, steady) = (settings.subject, FlapDamper::new(settings.hold));
-        let following = Self { news, publisher, subject, steady, failures: 0, is_doubtful: false };
+        let (subject, damper) = (settings.subject, FlapDamper::new(settings.hold));
+        let following = Self { news, publisher, subject, damper, failures: 0, is_doubtful: false };
         (Teller(teller), following)
     }
 
@@ -79,9 +79,9 @@ impl Following {
                 },
                 _ = ticks.tick() => {}
             }
-            self.steady.settle(Instant::now().into_std());
+            self.damper.settle(Instant::now().into_std());
             // An empty view is doubtful, and that was said when it was seen.
-            let view = self.steady.view();
+            let view = self.damper.view();
             if !view.is_empty() {
                 self.publisher.offer(view);
             }
@@ -91,9 +91,11 @@ impl Following {
 
     fn take(&mut self, news: News) {
         match news {
-            News::Seen { mut sightings, until } => {
-                sightings.iter_mut().for_each(|sighting| sighting.standing = sighting.standing.of(self.subject));
-                self.see(&sightings, until);
+            News::Seen { mut observations, until } => {
+                observations
+                    .iter_mut()
+                    .for_each(|observation| observation.status = observation.status.of(self.subject));
+                self.see(&observations, until);
             }
             News::Holds if self.is_doubtful => {}
             News::Holds => self.publisher.renewed(),
@@ -115,10 +117,10 @@ impl Following {
         }
     }
 
-    fn see(&mut self, sightings: &[Observation], until: Option<StdInstant>) {
-        self.steady.see(sightings, until, Instant::now().into_std());
+    fn see(&mut self, observations: &[Observation], until: Option<StdInstant>) {
+        self.damper.see(observations, until, Instant::now().into_std());
         let was_doubtful = self.is_doubtful;
-        self.is_doubtful = !self.steady.is_anybody_there() && self.publisher.nodes() > 0;
+        self.is_doubtful = !self.damper.is_anybody_there() && self.publisher.nodes() > 0;
         if self.is_doubtful {
             self.publisher.failed(&ReadError::SuddenlyEmpty);
             return;

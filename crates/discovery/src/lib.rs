@@ -8,15 +8,15 @@
 //! | module | idea |
 //! |---|---|
 //! | [`source`] | `static:...`, `file:...`, `dns:...` and `kubernetes:...` as text |
-//! | [`trouble`] | what can be wrong with a reading |
+//! | [`read_error`] | what can be wrong with a reading |
 //! | [`watch`](mod@watch) | a source that is followed, as its users have it |
 //! | [`settings`] | how patiently |
 //! | `file`, `polling` | from a file's bytes to a view; the task that follows a file |
 //! | [`dns`] | what is asked, from records to servers, and the asking |
 //! | [`kubernetes`] | from EndpointSlices to servers; lists and watches |
-//! | `sighting`, `steady` | what a source says of one server, and from that to members, without flaps |
+//! | `observation`, `flap_damper` | what a source says of one server, and from that to members, without flaps |
 //! | `following` | the task that follows DNS or Kubernetes |
-//! | `verdict`, `publisher` | what to publish, given the last view and a reading; and telling it |
+//! | `publisher` | publishes believable views, and reports how well the source can be read |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -30,20 +30,19 @@
 
 pub mod dns;
 mod file;
+mod flap_damper;
 mod following;
 pub mod kubernetes;
 pub mod metrics;
+mod observation;
 mod polling;
 mod publisher;
+pub mod read_error;
 pub mod settings;
-mod sighting;
 pub mod source;
-mod steady;
-pub mod trouble;
-mod verdict;
 pub mod watch;
 
+pub use read_error::ReadError;
 pub use settings::{Settings, Subject};
 pub use source::{Source, SourceError};
-pub use trouble::ReadError;
 pub use watch::{Discovery, WatchError, watch, watch_with};

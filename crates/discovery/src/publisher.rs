@@ -1,6 +1,6 @@
 //! Hands views on, and tells how well their source can be read.
 //!
-//! What is published reaches all receivers as one `Arc`. What is not believed (see `verdict`) is logged once per kind until
+//! What is published reaches all receivers as one `Arc`. What is not believed is logged once per kind until
 //! all is well again, counted each time, and shows in the age of the view.
 
 use std::sync::Arc;
@@ -13,8 +13,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::metrics::{DiscoveryMetrics, METRICS};
-use crate::trouble::Troubles;
-use crate::verdict::{PublishDecision, judge};
+use crate::read_error::Troubles;
 use crate::{ReadError, Subject};
 use signaling_core::{Member, View};
 
@@ -60,16 +59,16 @@ impl Publisher {
         self.freshness.clone()
     }
 
-    /// Publishes a view, if it differs and can be believed. Says whether it can.
+    /// Publishes a view if it differs, and returns `true` if it is believable. A view that is suddenly empty is far likelier to
+    /// be a fault of the source, and would cost every client.
     pub(crate) fn offer(&mut self, view: View) -> bool {
         let last = Arc::clone(&self.views.borrow());
-        match judge(&last, Ok(view)) {
-            PublishDecision::Publish(view) => self.publish(&last, view),
-            PublishDecision::Unchanged => {}
-            PublishDecision::Keep(trouble) => {
-                self.failed(&trouble);
-                return false;
-            }
+        if view.is_empty() && !last.is_empty() {
+            self.failed(&ReadError::SuddenlyEmpty);
+            return false;
+        }
+        if view != *last {
+            self.publish(&last, view);
         }
         true
     }

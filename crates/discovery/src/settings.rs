@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::dns::DnsSettings;
+use crate::flap_damper::HOLD;
 use crate::kubernetes::KubernetesSettings;
-use crate::steady::HOLD;
 
 /// Who is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

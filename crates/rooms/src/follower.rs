@@ -179,7 +179,7 @@ impl ChangeSequencer {
         self.other == Some(self.at.incarnation)
     }
 
-    /// The clients here have been given this state, which the store had when it was [asked](Follower::asked).
+    /// The clients here have been given this state, which the store had when it was [asked](ChangeSequencer::asked).
     pub fn healed(&mut self, now: Instant, at: Stamp) {
         let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
         if is_lost {

@@ -10,7 +10,7 @@ use signaling_wire::SessionId;
 pub struct Who {
     /// The client.
     pub client: ClientId,
-    /// Its session. Of two sessions of one client the later counts: by `born`, then by its name.
+    /// Its session. Of two sessions of one client the later counts: by `accepted_at_us`, then by its name.
     pub session: SessionId,
     /// When the session's socket was accepted, microseconds since 1970.
     pub accepted_at_us: u64,

@@ -1,4 +1,4 @@
-//! Who may speak on the internal listener: whoever shows the mesh secret.
+//! Authorization on the internal listener by the mesh secret.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ use crate::http::refusal;
 use crate::metrics::{InternalRefusal, METRICS};
 use crate::{Secret, Secrets};
 
-/// How many refused sources are remembered, so that a flood of them costs no memory.
+/// Maximum refused sources that are remembered.
 const MAX_SOURCES: usize = 1_024;
 
-/// Says whether the headers hold `Authorization: Bearer <secret>`, once. Compares in constant time.
+/// Returns `true` if the headers hold `Authorization: Bearer <secret>`, once. Compares in constant time.
 #[must_use]
 pub fn authorized(headers: &HeaderMap, secret: &Secret) -> bool {
     let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -41,42 +41,18 @@ pub(crate) async fn require_mesh_secret(State(secrets): State<Secrets>, request:
 #[derive(Debug, Default)]
 pub struct RefusalLog {
     sources: HashSet<IpAddr>,
-    overflowed: bool,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Sighting {
-    First,
-    Again,
-    /// The first source for which there was no room.
-    Overflow,
 }
 
 impl RefusalLog {
-    /// A request from this source did not show the mesh secret.
+    /// Counts a request without the mesh secret from this source.
     pub fn refused(&mut self, source: IpAddr) {
         METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
-        match self.see(source) {
-            Sighting::First => {
-                warn!(%source, "refused a request without the mesh secret; is --mesh-secret-file the same?");
+        if self.sources.len() < MAX_SOURCES && self.sources.insert(source) {
+            warn!(%source, "refused a request without the mesh secret; is --mesh-secret-file the same?");
+            if self.sources.len() == MAX_SOURCES {
+                warn!("refused requests from {MAX_SOURCES} sources; further sources are only counted");
             }
-            Sighting::Overflow => {
-                warn!("refused requests from {MAX_SOURCES} sources; further ones are only counted");
-            }
-            Sighting::Again => {}
         }
-    }
-
-    fn see(&mut self, source: IpAddr) -> Sighting {
-        if self.sources.contains(&source) || self.overflowed {
-            return Sighting::Again;
-        }
-        if self.sources.len() == MAX_SOURCES {
-            self.overflowed = true;
-            return Sighting::Overflow;
-        }
-        self.sources.insert(source);
-        Sighting::First
     }
 }
 
@@ -91,14 +67,14 @@ mod tests {
     const TEXT: &str = "0123456789abcdef";
 
     #[test]
-    fn the_secret_is_taken_from_the_authorization_header() {
+    fn secret_is_accepted_as_bearer_token() {
         let secret = Secret::new(TEXT).unwrap();
         assert!(authorized(&HeaderMap::from_iter([(AUTHORIZATION, secret.bearer())]), &secret));
         assert!(authorized(&headers(&["bearer 0123456789abcdef"]), &secret));
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_authorization_headers_are_refused() {
         let secret = Secret::new(TEXT).unwrap();
         let right = "Bearer 0123456789abcdef";
         for bad in [
@@ -118,26 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_seen_for_the_first_time_once() {
+    fn refusal_log_is_bounded_when_many_sources_are_refused() {
         let mut log = RefusalLog::default();
-        assert_eq!(log.see(source(1)), Sighting::First);
-        assert_eq!(log.see(source(1)), Sighting::Again);
-        assert_eq!(log.see(source(2)), Sighting::First);
-    }
-
-    #[test]
-    fn a_flood_of_sources_is_told_once_and_not_remembered() {
-        let mut log = RefusalLog::default();
-        for number in 0..1_024 {
-            assert_eq!(log.see(source(number)), Sighting::First);
-        }
-        assert_eq!(log.see(source(1_024)), Sighting::Overflow);
-        assert_eq!(log.see(source(1_025)), Sighting::Again);
+        (0..2_000).for_each(|number| log.refused(Ipv4Addr::from(number).into()));
         assert_eq!(log.sources.len(), MAX_SOURCES);
-    }
-
-    fn source(number: u32) -> IpAddr {
-        Ipv4Addr::from(number).into()
     }
 
     fn headers(values: &[&str]) -> HeaderMap {

@@ -1,8 +1,5 @@
 //! `/livez`, `/readyz`, `/readyz/clients`, `/metrics`.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use ::http::StatusCode;
 use ::http::header::CONTENT_TYPE;
 use axum::Router;
@@ -16,12 +13,10 @@ use crate::{metrics, telemetry};
 #[derive(Clone)]
 pub struct Health {
     state: watch::Sender<State>,
-    /// Why new clients had better go to another server.
-    elsewhere: watch::Sender<Option<Arc<str>>>,
     is_for_clients: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 struct State {
     /// Why work cannot be taken, if so.
     obstacle: Option<&'static str>,
@@ -29,6 +24,8 @@ struct State {
     out_of_service: bool,
     /// It will stop.
     stops: bool,
+    /// Why new clients should go to another server.
+    elsewhere: Option<String>,
 }
 
 impl Health {
@@ -38,9 +35,8 @@ impl Health {
     /// Not ready: `starting`. Ready means that the mesh can rely on it.
     #[must_use]
     pub fn new() -> Self {
-        let state = State { obstacle: Some("starting"), out_of_service: false, stops: false };
-        let health =
-            Self { state: watch::Sender::new(state), elsewhere: watch::Sender::new(None), is_for_clients: false };
+        let state = State { obstacle: Some("starting"), out_of_service: false, stops: false, elsewhere: None };
+        let health = Self { state: watch::Sender::new(state), is_for_clients: false };
         health.publish();
         health
     }
@@ -73,29 +69,26 @@ impl Health {
     }
 
     fn publish(&self) {
-        let State { out_of_service, stops, .. } = *self.state.borrow();
-        metrics::health(self.obstacle().is_none(), out_of_service || stops);
+        let obstacle = self.obstacle();
+        metrics::health(obstacle.is_none(), obstacle == Some(Self::DRAINING));
     }
 
     /// Nothing if the server can take work, else why not.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
-        let State { obstacle, out_of_service, stops } = *self.state.borrow();
+        let State { obstacle, out_of_service, stops, .. } = *self.state.borrow();
         if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }
     }
 
     /// Says why new clients had better go to another server, if so, though this one could take them.
     pub fn send_elsewhere(&self, reason: Option<String>) {
-        self.elsewhere.send_replace(reason.map(Into::into));
+        self.state.send_modify(|state| state.elsewhere = reason);
     }
 
     /// What `/readyz` says against this server, or for clients `/readyz/clients`.
-    fn objection(&self, of_clients: bool) -> Option<Cow<'static, str>> {
-        let obstacle = self.obstacle().map(Cow::Borrowed);
-        obstacle.or_else(|| {
-            let elsewhere = self.elsewhere.borrow();
-            elsewhere.as_deref().filter(|_| of_clients || self.is_for_clients).map(|reason| reason.to_owned().into())
-        })
+    fn objection(&self, of_clients: bool) -> Option<String> {
+        let elsewhere = || self.state.borrow().elsewhere.clone().filter(|_| of_clients || self.is_for_clients);
+        self.obstacle().map(str::to_owned).or_else(elsewhere)
     }
 }
 
@@ -116,7 +109,7 @@ pub fn router(health: Health) -> Router {
         .route("/metrics", get(page))
 }
 
-fn readiness(objection: Option<Cow<'static, str>>) -> impl IntoResponse + use<> {
+fn readiness(objection: Option<String>) -> impl IntoResponse + use<> {
     match objection {
         None => (StatusCode::OK, "ready\n".to_owned()),
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),

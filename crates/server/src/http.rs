@@ -6,5 +6,5 @@ mod serve;
 mod upgrade;
 
 pub use refuse::{Refused, not_found, refusal};
-pub use serve::{BadHead, HttpLimits, from_router, serve_connection};
+pub use serve::{BadHead, HttpLimits, from_router, serve_connection, serve_router};
 pub use upgrade::{UpgradeError, upgraded_from, upgraded_tcp};

@@ -29,7 +29,7 @@
 //! | [`limits`] | the limit of open files |
 //! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
 //! | [`wake`] | when a writer has something to carry |
-//! | [`since_1970`] | the time of day |
+//! | [`unix_time`] | the time of day |
 //! | [`FileWatcher`] | noticing that files have changed |
 //! | [`ReloadableFile`] | a file that is read again when it changes |
 //!
@@ -43,6 +43,7 @@ pub mod coalescer;
 pub mod config;
 pub mod config_file;
 pub mod dashboard;
+mod file_watcher;
 pub mod flush_signal;
 pub mod health;
 pub mod http;
@@ -53,27 +54,26 @@ pub mod mesh_status;
 pub mod metrics;
 pub mod pause_detector;
 pub mod process;
+mod reloadable_file;
 pub mod runtime;
 pub mod secret;
 pub mod secrets;
 pub mod server_client;
 pub mod shutdown;
-mod since_1970;
 pub mod switch;
 pub mod telemetry;
 pub mod trunk;
-mod watched;
-mod watched_file;
+mod unix_time;
 
 pub use config::{Common, CommonArgs, ConfigError};
+pub use file_watcher::FileWatcher;
 pub use flush_signal::FlushSignal;
 pub use health::Health;
 pub use listener::Listener;
 pub use pause_detector::PauseDetector;
+pub use reloadable_file::ReloadableFile;
 pub use secret::Secret;
 pub use secrets::Secrets;
 pub use shutdown::{Phase, Shutdown};
-pub use since_1970::since_1970;
 pub use switch::DrainSwitch;
-pub use watched::FileWatcher;
-pub use watched_file::ReloadableFile;
+pub use unix_time::unix_time;

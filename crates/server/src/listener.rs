@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use signaling_protocol::Backoff;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
@@ -21,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Listener {
     inner: TcpListener,
     local: SocketAddr,
-    pause: Pause,
+    pause: Backoff,
 }
 
 /// Why an address cannot be listened on.
@@ -55,7 +56,8 @@ impl Listener {
         loop {
             match self.inner.accept().await {
                 Ok((stream, peer)) => {
-                    if self.pause.end() {
+                    if !self.pause.is_fresh() {
+                        self.pause.reset();
                         info!(local = %self.local, "accepts connections again");
                     }
                     if let Err(error) = stream.set_nodelay(true) {
@@ -69,10 +71,10 @@ impl Listener {
                     if is_of_the_peer(&error) {
                         continue;
                     }
-                    if !self.pause.is_on() {
+                    if self.pause.is_fresh() {
                         warn!(local = %self.local, %error, "cannot accept connections");
                     }
-                    sleep(self.pause.next()).await;
+                    sleep(self.pause.next_limit()).await;
                 }
             }
         }
@@ -87,34 +89,13 @@ fn bind(address: SocketAddr) -> io::Result<Listener> {
     socket.listen(BACKLOG)?;
     let inner = TcpListener::from_std(socket.into())?;
     let local = inner.local_addr()?;
-    Ok(Listener { inner, local, pause: Pause::default() })
+    Ok(Listener { inner, local, pause: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE) })
 }
 
 /// Such an error says that one connection ended before it was accepted; the next may be fine.
 fn is_of_the_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// The pause after an error: off, or twice as long as the last.
-#[derive(Debug, Default)]
-struct Pause(Option<Duration>);
-
-impl Pause {
-    fn is_on(&self) -> bool {
-        self.0.is_some()
-    }
-
-    fn next(&mut self) -> Duration {
-        let pause = self.0.map_or(SHORTEST_PAUSE, |last| (last * 2).min(LONGEST_PAUSE));
-        self.0 = Some(pause);
-        pause
-    }
-
-    /// Says whether it was on.
-    fn end(&mut self) -> bool {
-        self.0.take().is_some()
-    }
 }
 
 #[cfg(test)]
@@ -153,15 +134,5 @@ mod tests {
         tokio::io::AsyncReadExt::read(&mut client, &mut [0; 1]).await.unwrap();
         drop(client);
         assert_eq!(Listener::bind(address).unwrap().local_addr(), address);
-    }
-
-    #[test]
-    fn a_pause_doubles_up_to_a_second_and_starts_anew() {
-        let mut pause = Pause::default();
-        let pauses: Vec<_> = (0..7).map(|_| pause.next().as_millis()).collect();
-        assert_eq!(pauses, [50, 100, 200, 400, 800, 1_000, 1_000]);
-        assert!(pause.end());
-        assert!(!pause.end());
-        assert_eq!(pause.next(), SHORTEST_PAUSE);
     }
 }

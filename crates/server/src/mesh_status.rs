@@ -14,7 +14,7 @@ use signaling_protocol::NodeId;
 use crate::admin::BETWEEN_SERVERS;
 use crate::http::Refused;
 use crate::server_client::ServerClient;
-use crate::{Common, Health, process, since_1970};
+use crate::{Common, Health, process, unix_time};
 
 /// Longest time that a server may take to answer: the answer is in its memory.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ impl ServerStatus {
     #[must_use]
     pub fn new(common: &Common, role: Role, health: Health, discovery: Rc<Discovery>) -> Self {
         let (id, stale_after) = (common.id.clone(), common.discovery.stale_after());
-        Self { id, role, started_ms: millis(since_1970()), stale_after, health, discovery }
+        Self { id, role, started_ms: millis(unix_time()), stale_after, health, discovery }
     }
 
     /// Returns the current report, without clients, messages and suspects.

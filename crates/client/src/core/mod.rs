@@ -8,11 +8,11 @@ mod asking;
 mod connection;
 mod hearing;
 mod incoming;
-mod names;
 mod request;
 mod requests;
 mod retry_state;
 mod rooms;
+mod seen_messages;
 mod tokens;
 #[cfg(test)]
 mod vectors;
@@ -24,11 +24,11 @@ use signaling_protocol::limits::DEFAULT_MESSAGE_BYTES;
 
 pub(crate) use self::asking::to_json;
 use self::connection::{Connection, Due};
-use self::names::SeenMessages;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
 use self::retry_state::RetryState;
 use self::rooms::Rooms;
+use self::seen_messages::SeenMessages;
 use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
 use crate::event::{Event, State};
@@ -239,7 +239,7 @@ impl Core {
     }
 
     /// The network may be back, or another: a wait that the client chose itself is cut short, an open socket is asked whether it lives.
-    pub(crate) fn wake(&mut self, at: Moment) {
+    pub(crate) fn network_changed(&mut self, at: Moment) {
         match &mut self.phase {
             Phase::Waiting { until, may_hurry: true, why } => {
                 let sooner = delay(BACKOFF_BASE, at.random, None, Advice::ComeBack);

@@ -60,7 +60,7 @@ impl Poller {
                 self.pass_over(&answer.named.passed_over);
                 // Until then a server between may give the same answer again.
                 let until = answer.valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
-                self.teller.tell(News::Seen { sightings: answer.named.sightings, until: Some(until) }).await?;
+                self.teller.tell(News::Seen { observations: answer.named.observations, until: Some(until) }).await?;
                 self.teller.tell(News::Works).await?;
                 let left = answer.valid_until.saturating_duration_since(Instant::now());
                 Ok(left.clamp(self.settings.shortest, self.settings.longest))

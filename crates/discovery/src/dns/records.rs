@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use hickory_resolver::proto::rr::{RData, Record};
 use signaling_protocol::NodeId;
 
-use crate::sighting::{Observation, ServerStatus};
+use crate::observation::{Observation, ServerStatus};
 use signaling_core::Address;
 
 /// What an answer names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
-    pub(super) sightings: Vec<Observation>,
+    pub(super) observations: Vec<Observation>,
     /// Records that name no node that can be reached, and what is wrong with each.
     pub(super) passed_over: Vec<String>,
 }
@@ -54,12 +54,12 @@ fn named(records: impl Iterator<Item = (String, String)>) -> Named {
         }
     }
     for (id, address) in places {
-        match named.sightings.last() {
+        match named.observations.last() {
             Some(last) if last.id == id => {
                 let reason = format!("{id} at {address}: the same id is at {} too", last.address);
                 named.passed_over.push(reason);
             }
-            _ => named.sightings.push(Observation { id, address, standing: ServerStatus::Serving }),
+            _ => named.observations.push(Observation { id, address, status: ServerStatus::Serving }),
         }
     }
     named
@@ -140,6 +140,6 @@ mod tests {
     }
 
     fn shown(named: &Named) -> Vec<String> {
-        named.sightings.iter().map(|sighting| format!("{} {}", sighting.id, sighting.address)).collect()
+        named.observations.iter().map(|observation| format!("{} {}", observation.id, observation.address)).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use super::slice::{self, Content};
-use crate::sighting::Observation;
+use crate::observation::Observation;
 
 /// What each slice shows. Slices that are not there any more are forgotten by the next list at the latest.
 pub(super) struct Shelf {
@@ -35,8 +35,8 @@ impl Shelf {
     }
 
     /// All servers that all slices show together.
-    pub(super) fn sightings(&self) -> Vec<Observation> {
-        slice::sightings(self.slices.values().flat_map(|content| &content.appearances))
+    pub(super) fn observations(&self) -> Vec<Observation> {
+        slice::observations(self.slices.values().flat_map(|content| &content.appearances))
     }
 
     /// How many endpoints are no node that can be reached.
@@ -86,7 +86,7 @@ mod tests {
 
     /// The random ends of the pods' names.
     fn ids(shelf: &Shelf) -> Vec<String> {
-        let ends = shelf.sightings().into_iter().map(|s| s.id.as_str().rsplit('-').next().unwrap().to_owned());
+        let ends = shelf.observations().into_iter().map(|s| s.id.as_str().rsplit('-').next().unwrap().to_owned());
         ends.collect()
     }
 }

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use signaling_protocol::NodeId;
 
-use crate::sighting::{Observation, ServerStatus};
+use crate::observation::{Observation, ServerStatus};
 use signaling_core::Address;
 
 /// One pod as one slice shows it.
@@ -62,7 +62,7 @@ fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
 }
 
 /// All servers that slices show together, each once, sorted by id.
-pub(super) fn sightings<'a>(appearances: impl IntoIterator<Item = &'a Appearance>) -> Vec<Observation> {
+pub(super) fn observations<'a>(appearances: impl IntoIterator<Item = &'a Appearance>) -> Vec<Observation> {
     let mut pods: BTreeMap<(&NodeId, &str), Appearance> = BTreeMap::new();
     for appearance in appearances {
         pods.entry((&appearance.id, &appearance.uid))
@@ -72,11 +72,11 @@ pub(super) fn sightings<'a>(appearances: impl IntoIterator<Item = &'a Appearance
     let mut named: BTreeMap<&NodeId, &Appearance> = BTreeMap::new();
     for ((id, _), pod) in &pods {
         let best = named.entry(id).or_insert(pod);
-        if pod.standing() > best.standing() {
+        if pod.status() > best.status() {
             *best = pod;
         }
     }
-    named.into_values().filter_map(Appearance::sighting).collect()
+    named.into_values().filter_map(Appearance::observation).collect()
 }
 
 impl Appearance {
@@ -88,7 +88,7 @@ impl Appearance {
         self.ends |= other.ends;
     }
 
-    fn standing(&self) -> ServerStatus {
+    fn status(&self) -> ServerStatus {
         match (self.serves, self.ends) {
             (true, false) => ServerStatus::Serving,
             (true, true) => ServerStatus::Draining,
@@ -97,13 +97,13 @@ impl Appearance {
         }
     }
 
-    fn sighting(&self) -> Option<Observation> {
+    fn observation(&self) -> Option<Observation> {
         let address = match self.ip {
             IpAddr::V4(ip) => format!("{ip}:{}", self.port),
             IpAddr::V6(ip) => format!("[{ip}]:{}", self.port),
         };
         let address: Address = address.parse().ok()?;
-        Some(Observation { id: self.id.clone(), address, standing: self.standing() })
+        Some(Observation { id: self.id.clone(), address, status: self.status() })
     }
 }
 

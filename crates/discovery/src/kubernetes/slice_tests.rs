@@ -84,6 +84,20 @@ fn the_port_is_found_by_its_name_in_each_slice() {
     assert_eq!(shown_by(&slices, "absent"), [""; 0]);
 }
 
+#[test]
+fn damaged_list_is_refused_or_names_each_server_once() {
+    for text in [include_str!("../../fixtures/rolling.json"), include_str!("../../fixtures/oddities.json")] {
+        for (at, change) in (0..text.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|change| (at, change))) {
+            let mut damaged = text.as_bytes().to_vec();
+            damaged[at] ^= change;
+            let Ok(list) = serde_json::from_slice::<List<EndpointSlice>>(&damaged) else { continue };
+            let contents: Vec<_> = list.items.iter().map(|slice| read(slice, "internal")).collect();
+            let servers = observations(contents.iter().flat_map(|content| &content.appearances));
+            assert!(servers.is_sorted_by(|one, next| one.id < next.id), "byte {at}: {servers:?}");
+        }
+    }
+}
+
 fn slices(text: &str) -> Vec<EndpointSlice> {
     serde_json::from_str::<List<EndpointSlice>>(text).unwrap().items
 }
@@ -94,6 +108,8 @@ fn shown(text: &str) -> Vec<String> {
 
 fn shown_by(slices: &[EndpointSlice], port: &str) -> Vec<String> {
     let contents: Vec<_> = slices.iter().map(|slice| read(slice, port)).collect();
-    let all = sightings(contents.iter().flat_map(|content| &content.appearances));
-    all.iter().map(|sighting| format!("{} {} {:?}", sighting.id, sighting.address, sighting.standing)).collect()
+    let all = observations(contents.iter().flat_map(|content| &content.appearances));
+    all.iter()
+        .map(|observation| format!("{} {} {:?}", observation.id, observation.address, observation.status))
+        .collect()
 }

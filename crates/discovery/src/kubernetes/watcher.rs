@@ -184,7 +184,7 @@ impl Watcher {
             );
         }
         self.passed_over = passed_over;
-        self.teller.tell(News::Seen { sightings: self.shelf.sightings(), until: None }).await
+        self.teller.tell(News::Seen { observations: self.shelf.observations(), until: None }).await
     }
 }
 

@@ -10,7 +10,7 @@ use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Validation, decode};
 use serde::Deserialize;
 use signaling_protocol::{ClientId, limits};
-use signaling_server::since_1970;
+use signaling_server::unix_time;
 
 use super::claims::Claims;
 use super::keys::{KeyError, Keys, TokenAlgorithm};
@@ -120,7 +120,7 @@ impl Tokens {
         if claims.sub.as_deref() != Some(client.as_str()) {
             return Err(TokenRefusal::Subject);
         }
-        let left = claims.exp.unwrap_or_default() + self.leeway.as_secs_f64() - since_1970().as_secs_f64();
+        let left = claims.exp.unwrap_or_default() + self.leeway.as_secs_f64() - unix_time().as_secs_f64();
         let expires = Duration::try_from_secs_f64(left.max(0.0)).ok().and_then(|left| Instant::now().checked_add(left));
         #[expect(
             clippy::cast_possible_truncation,

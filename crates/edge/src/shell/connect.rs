@@ -11,7 +11,7 @@ use hyper::upgrade::OnUpgrade;
 use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
 use signaling_server::http::refusal;
-use signaling_server::since_1970;
+use signaling_server::unix_time;
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
 use tracing::{debug, info_span};
@@ -170,7 +170,7 @@ fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept:
     Ok(Newcomer {
         client_id: query.client_id,
         session: SessionId::new(session, query.reliable),
-        accepted_at_us: u64::try_from(since_1970().as_micros()).unwrap_or(u64::MAX),
+        accepted_at_us: u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX),
         reliable: query.reliable,
         request: ConnectRequest {
             path: request.uri().path().to_owned(),

@@ -1,7 +1,7 @@
 //! Tokens at the door and over open sockets.
 
 use signaling_protocol::ClientId;
-use signaling_server::since_1970;
+use signaling_server::unix_time;
 use tracing::{info, warn};
 
 use super::metrics::{METRICS, auth_failed};
@@ -14,7 +14,7 @@ impl State {
     /// was here.
     pub(super) fn put_out(&mut self, kick: &Kick) -> bool {
         let client = &kick.client_id;
-        let (now, told) = (since_1970().as_secs(), kick.at);
+        let (now, told) = (unix_time().as_secs(), kick.at);
         let latest = KickList::latest_believable(now);
         if !kick.at_once && told > latest {
             warn!(%client, at = told, "a node says that a client was put out, and when will only be: its clock, or this one, is wrong");

@@ -1,7 +1,7 @@
 //! An operator puts a client out.
 
 use signaling_protocol::ClientId;
-use signaling_server::since_1970;
+use signaling_server::unix_time;
 
 use super::Edge;
 use signaling_core::edge::Kick;
@@ -12,7 +12,7 @@ impl Edge {
     #[must_use]
     pub fn put_out(&self, client: &ClientId) -> bool {
         self.with(|state, _| {
-            let at = since_1970().as_secs();
+            let at = unix_time().as_secs();
             state.core.spread_kick(client, at);
             state.put_out(&Kick { client_id: client.clone(), at, at_once: true })
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use signaling_metrics::Publish;
 use signaling_protocol::NodeId;
-use signaling_rooms::{RedisRegistry, Registry as _, Sweep};
+use signaling_rooms::{RedisRegistry, Sweep};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 

@@ -8,7 +8,7 @@ use signaling_protocol::{ClientId, NodeId};
 use super::connection::Connection;
 use super::scripts::{self, by_hash};
 use crate::rules::millis;
-use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, Registry, StoreError, Sweep};
+use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, StoreError, Sweep};
 
 /// Entries that one step of the cleaner looks at.
 const CHUNK: usize = 200;
@@ -113,8 +113,10 @@ impl RedisRegistry {
     }
 }
 
-impl Registry for RedisRegistry {
-    async fn register(&self, node: &NodeId, changes: &[Registration]) -> Result<(), StoreError> {
+impl RedisRegistry {
+    /// Registers clients that came to a node, and removes those that left it unless they are elsewhere by now. Writes the reverse
+    /// entry before the forward one: the cleaner does not find a client without it.
+    pub async fn register(&self, node: &NodeId, changes: &[Registration]) -> Result<(), StoreError> {
         let now = self.now().await?.to_string();
         for changes in changes.chunks(CHUNK) {
             let (mut first, mut then) = (Vec::new(), Vec::new());
@@ -138,7 +140,8 @@ impl Registry for RedisRegistry {
         Ok(())
     }
 
-    async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
+    /// Reports that the node lives. Returns `true` if the registry knew it: if not, it has lost everything.
+    pub async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
         let (now, nodes) = (self.now().await?.to_string(), self.nodes());
         let added: u64 = self.connection.ask(command(&["ZADD", &nodes, &now, node.as_str()])).await?;
         self.connection.ask::<u64>(command(&["PEXPIRE", &nodes, &millis(LIFE).to_string()])).await?;
@@ -146,7 +149,9 @@ impl Registry for RedisRegistry {
         Ok(added == 0)
     }
 
-    async fn renew(&self, node: &NodeId, from: Sweep) -> Result<Sweep, StoreError> {
+    /// Renews the lifetime of about a thousand entries of a node. Continues after `from`, and
+    /// returns where the next step continues: [`Sweep::default`] once all entries are renewed.
+    pub async fn renew(&self, node: &NodeId, from: Sweep) -> Result<Sweep, StoreError> {
         let mut scan = command(&["SSCAN", &self.reverse(node)]);
         scan.arg(from.0).arg("COUNT").arg(RENEWED);
         let (next, clients): (u64, Vec<String>) = self.connection.ask(scan).await?;
@@ -159,14 +164,17 @@ impl Registry for RedisRegistry {
         Ok(Sweep(next))
     }
 
-    async fn silent_nodes(&self, silent: Duration) -> Result<Vec<NodeId>, StoreError> {
+    /// Returns the nodes without a heartbeat for `silent`, by name.
+    pub async fn silent_nodes(&self, silent: Duration) -> Result<Vec<NodeId>, StoreError> {
         let until = (self.now().await? - millis(silent)).to_string();
         let names: Vec<String> =
             self.connection.ask(command(&["ZRANGEBYSCORE", &self.nodes(), "-inf", &until])).await?;
         Ok(names.iter().filter_map(|name| NodeId::new(name).ok()).collect())
     }
 
-    async fn clean(&self, dead: &NodeId, silent: Duration) -> Result<Option<Cleaned>, StoreError> {
+    /// Removes the entries of a node without a heartbeat for `silent`, in small steps. One cleaner works on a node at a time: the
+    /// others get `None`, and so does one that was overtaken because it paused, or because the node came back.
+    pub async fn clean(&self, dead: &NodeId, silent: Duration) -> Result<Option<Cleaned>, StoreError> {
         let (mut claim, mut all, mut cursor) = (String::new(), Cleaned::default(), "0".to_owned());
         loop {
             claim = self.claim(dead, silent, Some(CLAIM), &claim).await?;
@@ -191,7 +199,8 @@ impl Registry for RedisRegistry {
         Ok((!ended.is_empty()).then_some(all))
     }
 
-    async fn find(&self, client: &ClientId) -> Result<Option<Entry>, StoreError> {
+    /// Returns where a client is; `None` if nowhere.
+    pub async fn find(&self, client: &ClientId) -> Result<Option<Entry>, StoreError> {
         let look = command(&["HMGET", &self.forward(client.as_str()), "node", "session", "since"]);
         let known: (Option<String>, Option<String>, Option<u64>) = self.connection.ask(look).await?;
         let (Some(node), Some(session), Some(since)) = known else { return Ok(None) };

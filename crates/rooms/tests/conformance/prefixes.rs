@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Clock, Op, RedisStore, Registration, Registry as _, Request, RoomStore as _};
+use signaling_rooms::{Clock, Op, RedisStore, Registration, Request, RoomStore as _};
 use signaling_wire::SessionId;
 
 use crate::people::{rules, who};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Cleaned, Clock, RedisRegistry, Registration, Registry as _, Sweep};
+use signaling_rooms::{Cleaned, Clock, RedisRegistry, Registration, Sweep};
 use signaling_wire::SessionId;
 
 use crate::server::Server;

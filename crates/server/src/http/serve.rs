@@ -14,8 +14,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::spawn_local;
 use tower::ServiceExt;
 use tracing::debug;
+
+use crate::Listener;
 
 /// Hyper takes no smaller buffer.
 const SMALLEST_BUFFER: usize = 8 * 1024;
@@ -89,5 +92,19 @@ pub async fn from_router(router: &Router, request: Request<Incoming>) -> Respons
     match router.clone().oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
+    }
+}
+
+/// Lets a router answer the requests of all connections to a listener for servers. Needs a `LocalSet`. Runs until dropped.
+pub async fn serve_router(mut listener: Listener, router: Router) {
+    loop {
+        let ((stream, peer), router) = (listener.accept().await, router.clone());
+        spawn_local(async move {
+            let service = |request| {
+                let router = router.clone();
+                async move { from_router(&router, request).await }
+            };
+            serve_connection(stream, peer, HttpLimits::INTERNAL, service).await;
+        });
     }
 }

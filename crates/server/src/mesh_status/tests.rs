@@ -13,7 +13,7 @@ use signaling_core::{Member, View};
 use tokio::task::{LocalSet, spawn_local};
 
 use super::{NodesQuery, ask_all};
-use crate::http::{HttpLimits, from_router, serve_connection};
+use crate::http::serve_router;
 use crate::server_client::ServerClient;
 use crate::{Listener, Secrets};
 
@@ -32,21 +32,10 @@ fn report(id: &str, role: &str, more: &Value) -> Value {
 
 /// Serves a report and returns where.
 fn serve(report: Value) -> String {
-    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().to_string();
     let router = Router::new().route("/internal/v1/admin/server", get(async move || axum::Json(report)));
-    spawn_local(async move {
-        loop {
-            let ((stream, peer), router) = (listener.accept().await, router.clone());
-            spawn_local(async move {
-                let service = |request| {
-                    let router = router.clone();
-                    async move { from_router(&router, request).await }
-                };
-                serve_connection(stream, peer, HttpLimits::INTERNAL, service).await;
-            });
-        }
-    });
+    spawn_local(serve_router(listener, router));
     address
 }
 

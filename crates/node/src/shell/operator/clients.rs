@@ -9,9 +9,8 @@ use signaling_admin::clients::{Client, ClientState, Clients, Kicked, Registered}
 use signaling_admin::page::MOST;
 use signaling_admin::{Missing, PageQuery};
 use signaling_protocol::ClientId;
-use signaling_rooms::Registry as _;
 use signaling_server::http::Refused;
-use signaling_server::since_1970;
+use signaling_server::unix_time;
 use tokio::time::timeout;
 use tracing::info;
 
@@ -72,7 +71,7 @@ pub(super) async fn kick(
 ) -> Result<Json<Kicked>, Refused> {
     let (client, Here { here }) = (client(&name)?, query(asked)?);
     let kicked = client.clone();
-    let own = desk.floor.ask(move |floor| floor.node.with_core(|core| core.kick(&kicked, since_1970().as_secs())));
+    let own = desk.floor.ask(move |floor| floor.node.with_core(|core| core.kick(&kicked, unix_time().as_secs())));
     let client_id = client.as_str().to_owned();
     if here {
         return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));

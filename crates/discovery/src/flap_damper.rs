@@ -1,4 +1,4 @@
-//! From sightings to members, without flaps.
+//! From observations to members, without flaps.
 //!
 //! To take a node out of the view moves all its clients, and to put it back moves them again. So a node that is merely
 //! unready, or not named for a moment, stays as it was for a while; one that was put out has to serve steadily before it is
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::NodeId;
 
-use crate::sighting::{Observation, ServerStatus};
+use crate::observation::{Observation, ServerStatus};
 use signaling_core::{FailureDetector, Member, View};
 
 /// How long a node stays in the view though it is unready or unnamed.
@@ -83,12 +83,13 @@ impl FlapDamper {
 
     /// Takes all that the source shows now: whoever is not among it is not named any more. Where the source may say the same
     /// `until` then whatever happens, be it wrong, whoever is missing is so only if it still is in what is read afterwards.
-    pub(crate) fn see(&mut self, sightings: &[Observation], until: Option<Instant>, now: Instant) {
+    pub(crate) fn see(&mut self, observations: &[Observation], until: Option<Instant>, now: Instant) {
         let nobody_served = !self.is_served();
-        for sighting in sightings {
-            self.see_one(sighting, until, now);
+        for observation in observations {
+            self.see_one(observation, until, now);
         }
-        let named: HashSet<_> = sightings.iter().map(|sighting| (&sighting.id, &sighting.address)).collect();
+        let named: HashSet<_> =
+            observations.iter().map(|observation| (&observation.id, &observation.address)).collect();
         self.known.retain(|id, known| {
             if named.contains(&(id, &known.member.address)) {
                 return true;
@@ -104,17 +105,17 @@ impl FlapDamper {
         }
     }
 
-    fn see_one(&mut self, sighting: &Observation, until: Option<Instant>, now: Instant) {
-        let Observation { id, address, standing } = sighting;
+    fn see_one(&mut self, observation: &Observation, until: Option<Instant>, now: Instant) {
+        let Observation { id, address, status } = observation;
         let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
-            if *standing != ServerStatus::Unready {
-                let draining = *standing != ServerStatus::Serving;
+            if *status != ServerStatus::Unready {
+                let draining = *status != ServerStatus::Serving;
                 let member = Member { id: id.clone(), address: address.clone(), draining };
                 self.known.insert(id.clone(), Known::new(member, now));
             }
             return;
         };
-        match standing {
+        match status {
             ServerStatus::Serving => {
                 known.member.draining = false;
                 known.missing = None;
@@ -212,8 +213,8 @@ mod tests {
         let mut changes = 0;
         let mut last = mesh.members();
         for second in 0..600 {
-            let standing = if second / 10 % 2 == 0 { Unready } else { Serving };
-            mesh.sees(&[("a", Serving), ("b", standing)]);
+            let status = if second / 10 % 2 == 0 { Unready } else { Serving };
+            mesh.sees(&[("a", Serving), ("b", status)]);
             mesh.passes(SECOND);
             let members = mesh.members();
             changes += u32::from(members != last);
@@ -320,11 +321,11 @@ mod tests {
     fn another_server_under_a_known_id_takes_its_place_at_once() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Draining)]);
-        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Unready)], None, mesh.now);
+        mesh.damper.see(&[observation("a", 1, Serving), observation("b", 2, Unready)], None, mesh.now);
         assert_eq!(mesh.members(), "a", "the old one has ended, the new one is not there yet");
-        mesh.steady.see(&[sighting("a", 1, Serving), sighting("b", 2, Serving)], None, mesh.now);
+        mesh.damper.see(&[observation("a", 1, Serving), observation("b", 2, Serving)], None, mesh.now);
         assert_eq!(mesh.members(), "a b");
-        assert_eq!(mesh.steady.view().get("b").unwrap().address.as_str(), "h:2");
+        assert_eq!(mesh.damper.view().get("b").unwrap().address.as_str(), "h:2");
     }
 
     #[test]
@@ -332,7 +333,7 @@ mod tests {
         for nobody in [&[][..], &[("a", Unready), ("b", Unready), ("c", Unready)]] {
             let mut mesh = Mesh::of(&["a", "b", "c"]);
             mesh.sees(nobody);
-            assert!(!mesh.steady.is_anybody_there());
+            assert!(!mesh.damper.is_anybody_there());
             mesh.passes(1000 * SECOND);
             assert_eq!(mesh.members(), "a b c");
             // The others get their time when the first is back.
@@ -350,17 +351,17 @@ mod tests {
         mesh.sees(&[("a", Serving)]);
         mesh.passes(HOLD);
         mesh.passes(FORGET);
-        assert_eq!(mesh.steady.known.len(), 1);
+        assert_eq!(mesh.damper.known.len(), 1);
     }
 
     struct Mesh {
-        steady: FlapDamper,
+        damper: FlapDamper,
         now: Instant,
     }
 
     impl Mesh {
         fn new() -> Self {
-            Self { steady: FlapDamper::new(HOLD), now: Instant::now() }
+            Self { damper: FlapDamper::new(HOLD), now: Instant::now() }
         }
 
         fn of(ids: &[&str]) -> Self {
@@ -371,32 +372,32 @@ mod tests {
         }
 
         fn sees(&mut self, all: &[(&str, ServerStatus)]) {
-            let sightings: Vec<_> = all.iter().map(|(id, standing)| sighting(id, 1, *standing)).collect();
-            self.steady.see(&sightings, None, self.now);
-            self.steady.settle(self.now);
+            let observations: Vec<_> = all.iter().map(|(id, status)| observation(id, 1, *status)).collect();
+            self.damper.see(&observations, None, self.now);
+            self.damper.settle(self.now);
         }
 
         /// An answer that holds for a while has these, who all serve.
         fn reads(&mut self, ids: &[&str], holds: Duration) {
-            let sightings: Vec<_> = ids.iter().map(|id| sighting(id, 1, Serving)).collect();
-            self.steady.see(&sightings, Some(self.now + holds), self.now);
-            self.steady.settle(self.now);
+            let observations: Vec<_> = ids.iter().map(|id| observation(id, 1, Serving)).collect();
+            self.damper.see(&observations, Some(self.now + holds), self.now);
+            self.damper.settle(self.now);
         }
 
         fn passes(&mut self, time: Duration) {
             self.now += time;
-            self.steady.settle(self.now);
+            self.damper.settle(self.now);
         }
 
         /// The members' ids; a draining one has a mark.
         fn members(&self) -> String {
-            let view = self.steady.view();
+            let view = self.damper.view();
             let ids = view.members().iter().map(|m| format!("{}{}", m.id, if m.draining { "!" } else { "" }));
             ids.collect::<Vec<_>>().join(" ")
         }
     }
 
-    fn sighting(id: &str, port: u16, standing: ServerStatus) -> Observation {
-        Observation { id: id.parse().unwrap(), address: format!("h:{port}").parse().unwrap(), standing }
+    fn observation(id: &str, port: u16, status: ServerStatus) -> Observation {
+        Observation { id: id.parse().unwrap(), address: format!("h:{port}").parse().unwrap(), status }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Observation {
     pub(crate) id: NodeId,
     /// Where its internal listener is. Another address under a known id is another server.
     pub(crate) address: Address,
-    pub(crate) standing: ServerStatus,
+    pub(crate) status: ServerStatus,
 }
 
 /// How a server stands, the worst first.
@@ -33,7 +33,7 @@ impl ServerStatus {
         match (subject, self) {
             (Subject::Peers, Self::Unready) => Self::Serving,
             (Subject::Peers, Self::Ending) => Self::Draining,
-            (_, standing) => standing,
+            (_, status) => status,
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The time of day as tokens and sessions are dated; 0 for a clock that stands before 1970.
+/// Returns the time since 1970, by which tokens and sessions are dated; 0 if the clock is earlier.
 #[must_use]
-pub fn since_1970() -> Duration {
+pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
