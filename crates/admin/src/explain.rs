@@ -7,7 +7,7 @@ use crate::Missing;
 use crate::servers::ViewName;
 
 /// `GET /admin/explain/CLIENT` of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     pub client_id: String,
     pub asked: String,
@@ -22,7 +22,7 @@ pub struct Explanation {
 }
 
 /// A node, and how strongly it claims a client.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     pub node: String,
     pub score: String,
@@ -35,7 +35,7 @@ pub struct Candidate {
 }
 
 /// What one node has of a client.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientAt {
     pub node: String,
     pub session: Option<SessionAt>,
@@ -46,7 +46,7 @@ pub struct ClientAt {
 }
 
 /// A session at a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionAt {
     pub session: String,
     pub generation: u64,
@@ -171,39 +171,13 @@ mod tests {
     use super::*;
 
     fn at(node: &str, generation: u64) -> ClientAt {
-        let session = SessionAt {
-            session: "00".into(),
-            generation,
-            since_ms: 0,
-            reliable: false,
-            resumed: false,
-            edge: Some("balancer-0".into()),
-            slot: 0,
-            unconfirmed: Queue::default(),
-            backlog: false,
-            unfated: 0,
-            recipients: 0,
-            commands: 0,
-            broadcasts: 0,
-            contended: false,
-        };
-        let (lingering, held, located, rooms) = (None, None, None, Vec::new());
-        ClientAt { node: node.into(), session: Some(session), lingering, held, located, rooms }
+        let session = SessionAt { generation, edge: Some("balancer-0".into()), ..SessionAt::default() };
+        ClientAt { node: node.into(), session: Some(session), ..ClientAt::default() }
     }
 
     fn explanation(stand_in: Option<&str>, nodes: Vec<ClientAt>) -> String {
-        let explanation = Explanation {
-            client_id: "alice".into(),
-            asked: "node-0".into(),
-            view: ViewName { hash: String::new(), nodes: 3 },
-            why: String::new(),
-            owner: Some("node-1".into()),
-            stand_in: stand_in.map(Into::into),
-            ranking: Vec::new(),
-            nodes,
-            missing: Vec::new(),
-        };
-        explanation.sentence()
+        let (owner, stand_in) = (Some("node-1".into()), stand_in.map(Into::into));
+        Explanation { owner, stand_in, nodes, ..Explanation::default() }.sentence()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::explain::{Candidate, Queue};
 use crate::servers::ViewName;
 
 /// `GET /admin/explain/CLIENT` of a balancer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalancerExplanation {
     pub client_id: String,
     pub asked: String,
@@ -105,25 +105,14 @@ mod tests {
     fn a_balancer_says_why_better_nodes_are_passed_over() {
         let candidate = |node: &str, trunk: bool, suspect: bool| Candidate {
             node: node.into(),
-            score: String::new(),
-            eligible: trunk && !suspect,
-            draining: false,
             suspect,
             trunk: Some(trunk),
+            ..Candidate::default()
         };
-        let explanation = BalancerExplanation {
-            client_id: "alice".into(),
-            asked: "balancer-0".into(),
-            view: ViewName { hash: String::new(), nodes: 3 },
-            why: String::new(),
-            owner: Some("node-2".into()),
-            ranking: vec![
-                candidate("node-0", false, true),
-                candidate("node-1", true, true),
-                candidate("node-2", true, false),
-            ],
-            sessions: Vec::new(),
-        };
+        let ranking =
+            vec![candidate("node-0", false, true), candidate("node-1", true, true), candidate("node-2", true, false)];
+        let explanation =
+            BalancerExplanation { owner: Some("node-2".into()), ranking, ..BalancerExplanation::default() };
         assert_eq!(
             explanation.sentence(),
             "It belongs to node-2: the highest score but for node-0 (no trunk leads there), node-1 (suspect). \

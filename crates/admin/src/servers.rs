@@ -6,17 +6,18 @@ use crate::Missing;
 use crate::preview::Flow;
 
 /// Which kind of server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// It owns clients and routes their messages.
+    #[default]
     Node,
     /// It holds clients' sockets.
     Balancer,
 }
 
 /// A set of nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewName {
     pub hash: String,
     pub nodes: usize,
@@ -31,7 +32,7 @@ impl ViewName {
 }
 
 /// `GET /admin/server`: the server that was asked, and no other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub id: String,
     pub role: Role,

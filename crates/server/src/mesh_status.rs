@@ -47,22 +47,12 @@ impl ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             obstacle: self.health.obstacle().map(str::to_owned),
             view: ViewName::new(view.hash(), view.len()),
-            clients: 0,
-            lingering: 0,
-            held_bytes: 0,
-            rooms: 0,
-            edges: Vec::new(),
             started_ms: self.started_ms,
             view_age_ms: millis(age),
             view_is_stale: self.stale_after.is_some_and(|limit| age > limit),
-            suspects: Vec::new(),
-            seats: 0,
-            waiting: 0,
-            totals: Totals::default(),
-            latency_us: Vec::new(),
-            flows: Vec::new(),
             cpu_us: process::cpu().map_or(0, |cpu| u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX)),
             resident_bytes: process::resident_bytes().unwrap_or_default(),
+            ..Server::default()
         }
     }
 }

@@ -67,12 +67,6 @@ impl Shutdown {
         *self.phase.borrow()
     }
 
-    /// A receiver of the phase and of those that follow.
-    #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<Phase> {
-        self.phase.subscribe()
-    }
-
     /// Begins to drain, as a first signal does.
     pub fn drain(&self) {
         self.advance(Phase::Draining);
@@ -103,7 +97,7 @@ impl Shutdown {
 
     async fn reached(&self, wanted: Phase) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.subscribe().wait_for(|phase| *phase >= wanted).await;
+        let _ = self.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
     }
 }
 

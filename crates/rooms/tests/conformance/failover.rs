@@ -5,35 +5,28 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, Outcome, RedisStore, Request, RoomStore as _, StoreError};
+use signaling_rooms::{Clock, Op, Outcome, RedisStore, Request, RoomStore as _, StoreError, Who};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::people::{rules, who};
+use crate::people::{eventually, rules, who};
 use crate::sentinel::Sentinel;
 use crate::server::{Server, free_port};
 
 /// A store is connected this long after a new master accepts writes, at the latest.
 const WITHIN: Duration = Duration::from_secs(2);
 
-async fn ask(store: &RedisStore, op: Op) -> Result<Outcome, StoreError> {
-    let request = Request { room: RoomName::new("lobby").unwrap(), op };
-    store.apply(vec![request]).await.pop().unwrap()
+fn join_of(name: &str) -> Op {
+    Op::Join { who: Who { number: 1, ..who(name) }, data: None }
 }
 
 async fn join(store: &RedisStore, name: &str) -> Result<Outcome, StoreError> {
-    ask(store, Op::Join { who: signaling_rooms::Who { number: 1, ..who(name) }, data: None }).await
+    let request = Request { room: RoomName::new("lobby").unwrap(), op: join_of(name) };
+    store.apply(vec![request]).await.pop().unwrap()
 }
 
 /// Waits until somebody can join, and returns how many are members then.
 async fn joins_within(store: &RedisStore, name: &str, limit: Duration) -> u64 {
-    let start = Instant::now();
-    loop {
-        match join(store, name).await {
-            Ok(outcome) => return outcome.count,
-            Err(error) => assert!(start.elapsed() < limit, "after {:?}: {error}", start.elapsed()),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(store, &RoomName::new("lobby").unwrap(), join_of(name), limit).await.count
 }
 
 async fn wait_until(what: &str, is_so: impl Fn() -> bool) {

@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, SeatStatus};
+use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rooms, SeatStatus, Who};
 
-use crate::people::{House, rules};
+use crate::people::{House, eventually, is_member, rules, seat, who};
 use crate::server::Server;
+
+/// Longer than a server takes to come back.
+const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn scripts_that_the_server_has_forgotten_are_loaded_again() {
@@ -21,16 +24,8 @@ async fn a_server_that_comes_back_empty_is_found_again_and_knows_nobody() {
     let mut house = House::redis(rules(0));
     house.join("alice").await;
     house.server.as_mut().unwrap().restart_empty();
-    let start = Instant::now();
-    let known = loop {
-        let seats = vec![crate::people::seat(crate::people::who("alice"), SeatStatus::Unknown)];
-        let refresh = Request { room: house.room.clone(), op: Op::Refresh { seats } };
-        match house.store.apply(vec![refresh]).await.pop().unwrap() {
-            Ok(outcome) => break outcome,
-            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let seats = vec![seat(who("alice"), SeatStatus::Unknown)];
+    let known = eventually(&house.store, &house.room, Op::Refresh { seats }, SOON).await;
     assert_eq!(known.standings, [SeatStatus::Unknown]);
 }
 
@@ -45,35 +40,27 @@ async fn no_call_takes_longer_than_its_limit_when_the_server_stands_still() {
     let refused = house.store.apply(vec![join.clone()]).await.pop().unwrap();
     assert!(refused.is_err() && start.elapsed() < Duration::from_secs(4), "{refused:?} after {:?}", start.elapsed());
     house.server.as_ref().unwrap().go_on();
-    let start = Instant::now();
-    let done = loop {
-        match house.store.apply(vec![join.clone()]).await.pop().unwrap() {
-            Ok(outcome) => break outcome,
-            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
-        }
-    };
+    let done = eventually(&house.store, &house.room, join.op, SOON).await;
     // Whether it was carried out the first time or not, it is done once.
     assert_eq!((done.count, done.members.len()), (2, 2));
 }
 
 #[tokio::test]
 async fn a_room_that_everybody_has_left_is_forgotten_after_a_while() {
-    let clock = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(1_800_000_000_000));
-    let mut rooms = signaling_rooms::Rooms::new(rules(0));
-    let ask = |rooms: &mut signaling_rooms::Rooms, room: &str, op: Op| {
-        let now = clock.load(std::sync::atomic::Ordering::Relaxed);
-        rooms.apply(now, &Request { room: RoomName::new(room).unwrap(), op })
+    let mut rooms = Rooms::new(rules(0));
+    let mut ask = |now, room: &str, op| {
+        rooms.apply(now, &Request { room: RoomName::new(room).unwrap(), op });
+        rooms.len()
     };
+    let now = 1_800_000_000_000;
     for room in 0..1000 {
-        let who = signaling_rooms::Who { number: 1, ..crate::people::who("alice") };
-        ask(&mut rooms, &format!("r{room}"), Op::Join { who: who.clone(), data: None });
-        ask(&mut rooms, &format!("r{room}"), Op::Leave { who: signaling_rooms::Who { number: 2, ..who } });
+        let who = Who { number: 1, ..who("alice") };
+        ask(now, &format!("r{room}"), Op::Join { who: who.clone(), data: None });
+        ask(now, &format!("r{room}"), Op::Leave { who: Who { number: 2, ..who } });
     }
-    ask(&mut rooms, "own", Op::SetCapacity { capacity: Some(3) });
-    assert_eq!(rooms.len(), 1001);
-    clock.fetch_add(16 * 60 * 1000, std::sync::atomic::Ordering::Relaxed);
-    ask(&mut rooms, "another", Op::List { after: None });
-    assert_eq!(rooms.len(), 1, "only the one with a capacity of its own");
+    assert_eq!(ask(now, "own", Op::SetCapacity { capacity: Some(3) }), 1001);
+    let later = now + 16 * 60 * 1000;
+    assert_eq!(ask(later, "another", Op::List { after: None }), 1, "only the one with a capacity of its own");
 
     let mut house = House::redis(rules(0));
     house.join("alice").await;
@@ -95,11 +82,7 @@ async fn a_server_that_has_turned_a_newcomer_away_is_asked_again() {
         assert!(store.apply(vec![list.clone()]).await.pop().unwrap().is_err(), "it has no password yet");
     }
     server.cli(&["config", "set", "requirepass", "secret"]);
-    let start = Instant::now();
-    while let Err(error) = store.apply(vec![list.clone()]).await.pop().unwrap() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{error}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(&store, &list.room, list.op, SOON).await;
 }
 
 #[tokio::test]
@@ -110,31 +93,18 @@ async fn server_with_an_old_snapshot_raises_the_incarnation() {
     let bob = house.join("bob").await;
     assert!(alice.incarnation > 0 && alice.incarnation == bob.incarnation && !bob.settling);
     house.server.as_mut().unwrap().restart_empty();
-    let list = Request { room: house.room.clone(), op: Op::List { after: None } };
-    let start = Instant::now();
-    let found = loop {
-        match house.store.apply(vec![list.clone()]).await.pop().unwrap() {
-            Ok(outcome) => break outcome,
-            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let found = eventually(&house.store, &house.room, Op::List { after: None }, SOON).await;
     assert_eq!((found.version, found.count), (alice.version, 1), "the snapshot is loaded");
     assert!(found.incarnation > bob.incarnation && found.settling, "{found:?}");
-    assert!(!crate::people::is_member(&house.join("carol").await), "bob's seat is not given away");
+    assert!(!is_member(&house.join("carol").await), "bob's seat is not given away");
 }
 
 #[tokio::test]
 async fn server_without_its_data_keeps_an_unknown_room_closed() {
     let mut house = House::redis(rules(1));
-    assert!(crate::people::is_member(&house.join("alice").await), "a first server has no time to wait");
+    assert!(is_member(&house.join("alice").await), "a first server has no time to wait");
     house.server.as_mut().unwrap().restart_empty();
-    let list = Request { room: house.room.clone(), op: Op::List { after: None } };
-    let start = Instant::now();
-    while let Err(error) = house.store.apply(vec![list.clone()]).await.pop().unwrap() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{error}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(&house.store, &house.room, Op::List { after: None }, SOON).await;
     let bob = house.join("bob").await;
-    assert!(!crate::people::is_member(&bob) && bob.settling, "alice may still say that she is in: {bob:?}");
+    assert!(!is_member(&bob) && bob.settling, "alice may still say that she is in: {bob:?}");
 }

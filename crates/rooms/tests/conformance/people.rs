@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
-    Change, Clock, MemoryStore, Op, Outcome, Reason, RedisStore, Request, RoomStore as _, Rules, Seat, SeatStatus,
-    Store, Who,
+    Change, Clock, MemoryStore, Op, Outcome, Reason, RedisStore, Request, RoomStore, Rules, Seat, SeatStatus, Store,
+    Who,
 };
 use signaling_wire::SessionId;
 
@@ -97,6 +97,18 @@ impl House {
     pub(crate) async fn members(&self) -> Vec<String> {
         let outcome = self.ask(Op::List { after: None }).await;
         outcome.members.iter().map(|member| member.client.as_str().to_owned()).collect()
+    }
+}
+
+/// Repeats an operation every 20 ms until the store carries it out, for at most `limit`.
+pub(crate) async fn eventually(store: &impl RoomStore, room: &RoomName, op: Op, limit: Duration) -> Outcome {
+    let start = Instant::now();
+    loop {
+        match store.apply(vec![Request { room: room.clone(), op: op.clone() }]).await.pop().unwrap() {
+            Ok(outcome) => return outcome,
+            Err(error) => assert!(start.elapsed() < limit, "after {:?}: {error}", start.elapsed()),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
