@@ -38,9 +38,9 @@ pub struct Args {
 
     /// Maximum read delay of a busy balancer in microseconds (0 to 10,000; 0 disables it). Adds this
     /// latency on the way in and out and saves CPU time
-    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 350, help_heading = "Operations",
+    #[arg(long, env = "SIGNALING_COALESCE_US", value_name = "US", default_value_t = 350, help_heading = "Operations",
           value_parser = clap::value_parser!(u64).range(..=10_000))]
-    pub gather_us: u64,
+    pub coalesce_us: u64,
 
     /// Serve the demo page under /
     #[arg(long, env = "SIGNALING_DEMO", value_parser = FalseyValueParser::new(), help_heading = "Operations")]
@@ -106,7 +106,7 @@ impl Args {
                 return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
             }
         };
-        let coalescer = Coalescer::new(Duration::from_micros(self.gather_us), BUSY);
+        let coalescer = Coalescer::new(Duration::from_micros(self.coalesce_us), BUSY);
         Ok(Config {
             load_readiness,
             edge: EdgeConfig { coalescer, ..self.edge.check(&common, "--listen", Some(self.listen))? },

@@ -39,7 +39,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
-    let internal = Listener::bind(config.common.internal).context("--internal")?;
+    let internal = Listener::bind(config.common.internal).context("--internal-listen")?;
     let public = Listener::bind(config.listen).context("--listen")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let (balancers, load_readiness) = config.load_readiness.clone().unzip();

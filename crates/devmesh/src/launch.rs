@@ -35,12 +35,12 @@ pub(crate) fn server(
     discovery.push(folder.discovery_file());
     let (program, listen, further) = match id {
         ServerId::Balancer(_) => (&options.binaries.balancer, "--listen", &options.balancer_args),
-        _ => (&options.binaries.node, "--public", &options.node_args),
+        _ => (&options.binaries.node, "--public-listen", &options.node_args),
     };
     let mut arguments: Vec<OsString> = vec![
         "--id".into(),
         id.to_string().into(),
-        "--internal".into(),
+        "--internal-listen".into(),
         addresses.internal.to_string().into(),
         listen.into(),
         addresses.public.to_string().into(),
@@ -94,7 +94,7 @@ mod tests {
     fn a_node_is_told_its_name_addresses_discovery_and_secret() {
         assert_eq!(
             line_of(ServerId::Node(1), None),
-            "/bin/node --id node-1 --internal 127.0.0.1:1 --public 127.0.0.1:2 --discovery file:DIR/nodes.json \
+            "/bin/node --id node-1 --internal-listen 127.0.0.1:1 --public-listen 127.0.0.1:2 --discovery file:DIR/nodes.json \
              --mesh-secret-file DIR/mesh.secret --admin-token-file DIR/admin.secret --hold-ms=5000"
         );
     }
@@ -103,7 +103,7 @@ mod tests {
     fn a_balancer_listens_and_takes_its_own_flags() {
         assert_eq!(
             line_of(ServerId::Balancer(0), Some("redis://127.0.0.1:3/")),
-            "/bin/balancer --id balancer-0 --internal 127.0.0.1:1 --listen 127.0.0.1:2 \
+            "/bin/balancer --id balancer-0 --internal-listen 127.0.0.1:1 --listen 127.0.0.1:2 \
              --discovery file:DIR/nodes.json --mesh-secret-file DIR/mesh.secret --admin-token-file DIR/admin.secret --demo"
         );
     }

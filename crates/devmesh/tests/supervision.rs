@@ -276,8 +276,8 @@ async fn stand_in_for_a_server() {
     let Ok(flags) = std::env::var("STAND_IN") else { return };
     let flags: Vec<&str> = flags.split(' ').collect();
     let value = |names: [&str; 2]| flags[flags.iter().position(|flag| names.contains(flag)).unwrap() + 1];
-    let internal = TcpListener::bind(value(["--internal"; 2])).await.unwrap();
-    let _public = TcpListener::bind(value(["--public", "--listen"])).await.unwrap();
+    let internal = TcpListener::bind(value(["--internal-listen"; 2])).await.unwrap();
+    let _public = TcpListener::bind(value(["--public-listen", "--listen"])).await.unwrap();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
     loop {
         tokio::select! {

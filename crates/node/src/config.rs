@@ -27,8 +27,8 @@ pub struct Args {
     pub common: CommonArgs,
 
     /// Address for clients that connect without a balancer; without it there are none
-    #[arg(long, env = "SIGNALING_PUBLIC", value_name = "ADDR", help_heading = "Listeners")]
-    pub public: Option<SocketAddr>,
+    #[arg(long, env = "SIGNALING_PUBLIC_LISTEN", value_name = "ADDR", help_heading = "Listeners")]
+    pub public_listen: Option<SocketAddr>,
 
     /// Time in ms over which direct clients move to their owners in a new view (0 to 3,600,000).
     /// 0 disables it, as behind a proxy that selects nodes by another hash
@@ -80,21 +80,21 @@ pub struct Args {
     pub broadcast_rate: u32,
 
     /// Interval of presence refreshes in ms. Hidden: tests shorten it.
-    #[arg(long, env = "SIGNALING_PRESENCE_MS", value_name = "MS", default_value_t = 20_000, hide = true,
+    #[arg(long, env = "SIGNALING_PRESENCE_REFRESH_MS", value_name = "MS", default_value_t = 20_000, hide = true,
           value_parser = clap::value_parser!(u64).range(500..=120_000))]
-    pub presence_ms: u64,
+    pub presence_refresh_ms: u64,
 
     /// Time in ms that rooms keep a seat, at least --resume-ms, which it is by default. Hidden: tests
     /// tell the two apart.
-    #[arg(long, env = "SIGNALING_GRACE_MS", value_name = "MS", hide = true,
+    #[arg(long, env = "SIGNALING_SEAT_GRACE_MS", value_name = "MS", hide = true,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
-    pub grace_ms: Option<u64>,
+    pub seat_grace_ms: Option<u64>,
 
     /// Maximum read delay of a busy node in microseconds (0 to 10,000; 0 disables it). Adds this
     /// latency per node and saves about a third of its CPU time
-    #[arg(long, env = "SIGNALING_GATHER_US", value_name = "US", default_value_t = 2_000, help_heading = "Operations",
+    #[arg(long, env = "SIGNALING_COALESCE_US", value_name = "US", default_value_t = 2_000, help_heading = "Operations",
           value_parser = clap::value_parser!(u64).range(..=10_000))]
-    pub gather_us: u64,
+    pub coalesce_us: u64,
 
     /// Readiness by load.
     #[command(flatten)]
@@ -181,16 +181,16 @@ impl Args {
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
         let load_readiness = self.load_readiness.settings();
-        if load_readiness.is_some() && self.public.is_none() {
-            let why = "needs --public: without it the node has no clients to count".to_owned();
+        if load_readiness.is_some() && self.public_listen.is_none() {
+            let why = "needs --public-listen: without it the node has no clients to count".to_owned();
             return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
         }
-        let coalescer = Coalescer::new(Duration::from_micros(self.gather_us), BUSY);
+        let coalescer = Coalescer::new(Duration::from_micros(self.coalesce_us), BUSY);
         Ok(Config {
             load_readiness,
-            edge: EdgeConfig { coalescer, ..self.edge.check(&common, "--public", self.public)? },
+            edge: EdgeConfig { coalescer, ..self.edge.check(&common, "--public-listen", self.public_listen)? },
             common,
-            public: self.public,
+            public: self.public_listen,
             hold: Duration::from_millis(self.hold_ms),
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
@@ -198,8 +198,8 @@ impl Args {
                 store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
                 prefix: self.room_store_prefix,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
-                grace: seat_grace(self.grace_ms, self.resume_ms)?,
-                presence: Duration::from_millis(self.presence_ms),
+                grace: seat_grace(self.seat_grace_ms, self.resume_ms)?,
+                presence: Duration::from_millis(self.presence_refresh_ms),
                 reach: (self.broadcast_rate > 0).then(|| Rate {
                     per_second: self.broadcast_rate,
                     burst: self.broadcast_rate.saturating_mul(BROADCAST_BURST_S),
@@ -226,7 +226,7 @@ fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigE
             "{grace_ms} ms is less than --resume-ms ({resume_ms} ms), and a resumed session keeps its seats; raise it, or \
              lower --resume-ms"
         );
-        return Err(ConfigError::Invalid { flag: "--grace-ms", why });
+        return Err(ConfigError::Invalid { flag: "--seat-grace-ms", why });
     }
     Ok(Duration::from_millis(grace_ms))
 }
@@ -255,6 +255,9 @@ mod tests {
     #[test]
     fn seat_grace_below_the_resume_time_is_refused() {
         let why = seat_grace(Some(29_999), 30_000).map_err(|error| error.to_string());
-        assert!(why.as_ref().is_err_and(|why| why.contains("--grace-ms") && why.contains("--resume-ms")), "{why:?}");
+        assert!(
+            why.as_ref().is_err_and(|why| why.contains("--seat-grace-ms") && why.contains("--resume-ms")),
+            "{why:?}"
+        );
     }
 }

@@ -46,8 +46,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
-    let internal = Listener::bind(config.common.internal).context("--internal")?;
-    let public = config.public.map(Listener::bind).transpose().context("--public")?;
+    let internal = Listener::bind(config.common.internal).context("--internal-listen")?;
+    let public = config.public.map(Listener::bind).transpose().context("--public-listen")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);

@@ -30,12 +30,12 @@ pub struct CommonArgs {
     /// Address for other servers, health, metrics and admin; keep it inside a private network
     #[arg(
         long,
-        env = "SIGNALING_INTERNAL",
+        env = "SIGNALING_INTERNAL_LISTEN",
         value_name = "ADDR",
         default_value = "127.0.0.1:7900",
         help_heading = "Listeners"
     )]
-    pub internal: SocketAddr,
+    pub internal_listen: SocketAddr,
 
     /// Source of the mesh's nodes: static:ID=HOST:PORT,... or file:PATH (JSON) or dns:NAME:PORT or
     /// dns:_SERVICE._tcp.NAME or kubernetes:NAMESPACE/SERVICE:PORTNAME
@@ -187,7 +187,7 @@ impl CommonArgs {
         let hash_seed = self.hash_seed_file.as_deref().map(|path| read_seed("--hash-seed-file", path)).transpose()?;
         Ok(Common {
             id: self.id,
-            internal: self.internal,
+            internal: self.internal_listen,
             discovery: self.discovery,
             mesh_secrets,
             hash_seed: hash_seed.unwrap_or_default(),
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_bad_value_names_its_flag() {
         for (flag, value) in [
-            ("--internal", "localhost"),
+            ("--internal-listen", "localhost"),
             ("--max-message-bytes", "1023"),
             ("--max-message-bytes", "1048577"),
             ("--drain-ms", "3600001"),

@@ -211,7 +211,7 @@ async fn past_what_all_may_have_begun_together_who_adds_to_it_is_closed_and_anot
         let longest = format!("--max-message-bytes={MEBIBYTE}");
         options.nodes = 1;
         options.node_args = vec![longest.clone()];
-        options.balancer_args = vec![longest, format!("--buffer-bytes={MEBIBYTE}")];
+        options.balancer_args = vec![longest, format!("--max-client-buffer-bytes={MEBIBYTE}")];
     })
     .await;
     let balancer = balancer(&mesh);

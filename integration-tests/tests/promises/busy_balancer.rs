@@ -16,8 +16,8 @@ const SOON: Duration = Duration::from_secs(1);
 async fn newcomers_come_in_while_a_balancer_is_busy() {
     let mesh = TestMesh::with(|options| {
         options.nodes = 1;
-        options.balancer_args.push(format!("--gather-us={}", GATHER.as_micros()));
-        options.node_args.push("--gather-us=0".to_owned());
+        options.balancer_args.push(format!("--coalesce-us={}", GATHER.as_micros()));
+        options.node_args.push("--coalesce-us=0".to_owned());
     })
     .await;
 

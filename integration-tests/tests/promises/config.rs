@@ -25,7 +25,9 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     let files = [&short, &absent, &spaced, &empty, &endless].map(|path| path.display().to_string());
     let mut cases: Vec<(&str, String)> = Vec::new();
     cases.extend(["", "a b", "ä", &"a".repeat(254)].map(|id| ("--id", id.into())));
-    cases.extend(["localhost", "127.0.0.1", "127.0.0.1:99999", "198.51.100.1:0"].map(|at| ("--internal", at.into())));
+    cases.extend(
+        ["localhost", "127.0.0.1", "127.0.0.1:99999", "198.51.100.1:0"].map(|at| ("--internal-listen", at.into())),
+    );
     cases.extend(
         ["", "nonsense", "ftp:somewhere", "static:", "static:a", "static:a=", "static:a=b", "static:a b=127.0.0.1:1"]
             .map(|source| ("--discovery", source.into())),
@@ -47,7 +49,7 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     cases.extend(["0", "-1", "many"].map(|count| ("--max-sockets", count.into())));
     cases.extend(["-1", "1000001", "many"].map(|rate| ("--accept-rate-per-address", rate.into())));
     cases.extend(["-1", "many"].map(|count| ("--max-per-address", count.into())));
-    for flag in ["--max-handshakes", "--buffer-bytes"] {
+    for flag in ["--max-handshakes", "--max-client-buffer-bytes"] {
         cases.extend(["0", "-1", "many"].map(|count| (flag, count.into())));
     }
     cases.extend(["", "-1", "many", "1/", "/1", "1/2/3"].map(|rates| ("--message-rate", rates.into())));
@@ -78,7 +80,7 @@ async fn both_servers_refuse_values_that_make_no_sense() {
 async fn each_server_refuses_what_its_own_flags_cannot_mean() {
     let start = Start::new();
     for (server, flag, values) in [
-        ("signaling-node", "--public", &["localhost", "127.0.0.1:99999", "198.51.100.1:0"][..]),
+        ("signaling-node", "--public-listen", &["localhost", "127.0.0.1:99999", "198.51.100.1:0"][..]),
         ("signaling-node", "--hold-ms", &["-1", "655351", "20s"]),
         ("signaling-node", "--hold-bytes", &["-1", "64M"]),
         ("signaling-node", "--resume-ms", &["-1", "soon", "300001"]),
@@ -105,7 +107,7 @@ async fn without_tokens_clients_of_other_machines_are_listened_to_only_where_tha
     let start = Start::new();
     // An address that this machine does not have: whoever gets as far as listening there fails by that.
     const ELSEWHERE: &str = "198.51.100.1:0";
-    for (server, flag) in SERVERS.into_iter().zip(["--public", "--listen"]) {
+    for (server, flag) in SERVERS.into_iter().zip(["--public-listen", "--listen"]) {
         let message = refused(&start, server, flag, ELSEWHERE).await;
         assert!(message.contains("--allow-anonymous") && message.contains("--token-key-file"), "{message}");
         let mut arguments = start.arguments(server);
@@ -121,8 +123,8 @@ async fn an_address_in_use_is_named_with_its_flag() {
     let start = Start::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    for (server, public) in SERVERS.into_iter().zip(["--public", "--listen"]) {
-        for flag in ["--internal", public] {
+    for (server, public) in SERVERS.into_iter().zip(["--public-listen", "--listen"]) {
+        for flag in ["--internal-listen", public] {
             let message = refused(&start, server, flag, &taken).await;
             assert!(message.contains(&taken) && message.contains("in use"), "{message}");
         }
@@ -250,11 +252,11 @@ impl Start {
     }
 
     fn arguments(&self, server: &str) -> Vec<(&'static str, String)> {
-        let public = if server == "signaling-node" { "--public" } else { "--listen" };
+        let public = if server == "signaling-node" { "--public-listen" } else { "--listen" };
         let secret = self.folder.path().join("secret").display().to_string();
         vec![
             ("--id", "server-0".into()),
-            ("--internal", "127.0.0.1:0".into()),
+            ("--internal-listen", "127.0.0.1:0".into()),
             (public, "127.0.0.1:0".into()),
             ("--discovery", "static:node-0=127.0.0.1:1".into()),
             ("--mesh-secret-file", secret),

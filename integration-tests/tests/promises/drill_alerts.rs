@@ -65,7 +65,7 @@ async fn with_little_room() -> Option<TestMesh> {
         options.balancers = 2;
         options.notice = Duration::from_millis(200);
         options.node_args.extend(["--hold-ms=3000", "--hold-bytes=262144"].map(str::to_owned));
-        let flags = ["--max-sockets=40", "--buffer-bytes=1048576", "--drain-ms=1500"];
+        let flags = ["--max-sockets=40", "--max-client-buffer-bytes=1048576", "--drain-ms=1500"];
         options.balancer_args.extend(flags.map(str::to_owned));
     })
     .await

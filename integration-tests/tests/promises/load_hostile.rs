@@ -13,7 +13,8 @@ const DEAF: u64 = 60;
 #[tokio::test]
 async fn good_clients_lose_nothing_beside_a_crowd_that_drips_and_does_not_listen() {
     let mesh = TestMesh::with(|options| {
-        let flags = ["--buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
+        let flags =
+            ["--max-client-buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
         options.balancer_args = flags.map(str::to_owned).into();
     })
     .await;

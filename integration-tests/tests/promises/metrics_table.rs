@@ -57,7 +57,7 @@ fn sections() -> [Section; 7] {
         section(
             (
                 "Edges: client to edge, and back",
-                "Served by balancers, and by nodes with `--public`, for their clients.",
+                "Served by balancers, and by nodes with `--public-listen`, for their clients.",
             ),
             EdgeMetrics::register,
             [true, true],

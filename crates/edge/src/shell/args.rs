@@ -88,9 +88,9 @@ pub struct EdgeArgs {
 
     /// Maximum bytes kept for all clients, at least 1 MiB: messages without an outcome, and unread
     /// output. Unfinished messages may take as much again
-    #[arg(long, env = "SIGNALING_BUFFER_BYTES", value_name = "BYTES", default_value_t = 256 * 1024 * 1024,
+    #[arg(long, env = "SIGNALING_MAX_CLIENT_BUFFER_BYTES", value_name = "BYTES", default_value_t = 256 * 1024 * 1024,
           value_parser = RangedU64ValueParser::<usize>::new().range(1024 * 1024..))]
-    pub buffer_bytes: usize,
+    pub max_client_buffer_bytes: usize,
 
     /// Which clients are admitted.
     #[command(flatten)]
@@ -140,7 +140,7 @@ impl EdgeArgs {
             pace: usual,
             rate_classes,
             heartbeat: common.heartbeat,
-            buffer_bytes: self.buffer_bytes,
+            buffer_bytes: self.max_client_buffer_bytes,
             identity: self.identity.check(flag, listen)?,
             coalescer: Coalescer::disabled(),
         })

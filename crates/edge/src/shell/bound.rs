@@ -72,7 +72,7 @@ impl fmt::Display for MemoryBound {
         write!(
             f,
             "{} MiB: {} itself, {} for {sockets} clients (--max-sockets, or the open files), {} for connections that are not \
-             clients (--max-handshakes), {} for what is kept for clients (--buffer-bytes)",
+             clients (--max-handshakes), {} for what is kept for clients (--max-client-buffer-bytes)",
             mib(self.total()),
             mib(fixed),
             mib(for_sockets),

@@ -45,7 +45,7 @@ metrics! {
         rate_limited: By<RateLabel> = "signaling_rate_limited_total",
             "Messages refused over the rate of messages or bytes, and sockets closed for repeated excess";
         evicted: By<EvictionLabel> = "signaling_evicted_clients_total",
-            "Sockets closed because memory was short (`--buffer-bytes`), by what filled it: messages that the client did \
+            "Sockets closed because memory was short (`--max-client-buffer-bytes`), by what filled it: messages that the client did \
              not read (unread) or did not finish (unfinished)";
         auth_failures: By<AuthFailure> = "signaling_auth_failures_total",
             "Tokens and origins refused, at connect or on open sockets, by reason";
@@ -63,7 +63,7 @@ metrics! {
             "Maximum public connections that are not client sockets (`--max-handshakes`)";
         buffered: Gauge = "signaling_client_buffered_bytes", "Bytes buffered for all clients";
         buffered_limit: Gauge = "signaling_client_buffered_bytes_limit",
-            "Maximum bytes buffered for all clients (`--buffer-bytes`); above half of it the edge slows reads";
+            "Maximum bytes buffered for all clients (`--max-client-buffer-bytes`); above half of it the edge slows reads";
         memory_bound: Gauge = "signaling_client_memory_bound_bytes",
             "Maximum memory that clients can make this server use, by its settings";
         partial: Gauge = "signaling_partial_message_bytes", "Bytes of messages that clients have not finished";
