@@ -5,7 +5,7 @@ use std::rc::Rc;
 use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_core::View;
-use signaling_discovery::{Discovery, Settings, Source, Subject, WatchError, watch, watch_with};
+use signaling_discovery::{Discovery, KubernetesError, Settings, Source, Subject, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, send_away};
 use signaling_server::ask::questions;
 use signaling_server::http::{not_found, serve_router};
@@ -130,7 +130,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 }
 
 /// Watches the balancers behind the same front proxy; none without a source.
-async fn watch_balancers(source: Option<Source>) -> Result<Discovery, WatchError> {
+async fn watch_balancers(source: Option<Source>) -> Result<Discovery, KubernetesError> {
     let source = source.unwrap_or_else(|| Source::Static(View::default()));
     watch_with(source, &Settings { subject: Subject::Peers, ..Settings::default() }).await
 }

@@ -1,15 +1,10 @@
-//! From observations to members, without flaps.
+//! Turns observations into members, without flaps. Pure.
 //!
-//! To take a node out of the view moves all its clients, and to put it back moves them again. So a node that is merely
-//! unready, or not named for a moment, stays as it was for a while; one that was put out has to serve steadily before it is
-//! back, for longer each time ([`Trust`]). Who is said to end is believed at once, and is gone once it is named no more:
-//! until then it drains, whatever it was before. So servers agree about it, whenever they have begun to look.
-//!
-//! A source that is asked from time to time may be wrong until it is asked again: what one answer lacks, the next one has to
-//! lack too.
-//!
-//! As long as nobody at all serves, nobody is put out: the source, or what it asks, is likelier to be at fault than every
-//! node at once.
+//! A change of the view moves clients, so a node that is unready or unnamed stays for [`HOLD`]. A removed
+//! node returns once it has served steadily, each time for longer ([`FailureDetector`]). A node that ends
+//! drains at once, until it is no longer named. A polled source can repeat an outdated answer: a node leaves
+//! only when the next answer lacks it too. While no node serves, none is removed: the source is
+//! likelier at fault than every node.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -19,12 +14,12 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_core::{FailureDetector, Member, View};
 
-/// How long a node stays in the view though it is unready or unnamed.
+/// Time that an unready or unnamed node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
-/// How long one that was put out, and is named no more, is remembered.
+/// Time that a removed node is remembered while it is not named.
 const FORGET: Duration = Duration::from_secs(60);
 
-/// All servers of late, and which of them are members.
+/// Recent servers, and which of them are members.
 pub(crate) struct FlapDamper {
     hold: Duration,
     known: BTreeMap<NodeId, Known>,
@@ -32,16 +27,16 @@ pub(crate) struct FlapDamper {
 
 struct Known {
     member: Member,
-    /// It neither serves nor drains.
+    /// Set while it neither serves nor drains.
     missing: Option<Missing>,
-    /// A suspect has been put out.
+    /// A suspect is removed from the view.
     trust: FailureDetector,
 }
 
 #[derive(Clone, Copy)]
 struct Missing {
     since: Instant,
-    /// Only what is read from then on can confirm it. None: it is confirmed.
+    /// Only a reading from then on can confirm it; `None` once confirmed.
     doubted_until: Option<Instant>,
 }
 
@@ -81,8 +76,8 @@ impl FlapDamper {
         Self { hold, known: BTreeMap::new() }
     }
 
-    /// Takes all that the source shows now: whoever is not among it is not named any more. Where the source may say the same
-    /// `until` then whatever happens, be it wrong, whoever is missing is so only if it still is in what is read afterwards.
+    /// Takes all observations of one reading. Until `until` the source may repeat outdated data, so a missing node must be
+    /// missing in a later reading too.
     pub(crate) fn see(&mut self, observations: &[Observation], until: Option<Instant>, now: Instant) {
         let nobody_served = !self.is_served();
         for observation in observations {
@@ -98,7 +93,7 @@ impl FlapDamper {
             !known.member.draining
         });
         if nobody_served && self.is_served() {
-            // What was missed while nobody served counts for nothing.
+            // Time without any serving node does not count.
             for missing in self.known.values_mut().filter_map(|known| known.missing.as_mut()) {
                 *missing = Missing { since: now, doubted_until: until };
             }
@@ -121,7 +116,7 @@ impl FlapDamper {
                 known.missing = None;
                 known.trust.answered(now);
             }
-            // Its own readiness says no while it drains, but it is still there: until it is named no more.
+            // A draining node is unready, but stays until it is no longer named.
             ServerStatus::Draining | ServerStatus::Ending => {
                 known.member.draining = true;
                 known.missing = None;
@@ -130,7 +125,7 @@ impl FlapDamper {
         }
     }
 
-    /// Lets time have its effect: who has been missing for too long is put out, who has served for long enough is back.
+    /// Removes nodes that have been missing for too long, and returns those that have served for long enough.
     pub(crate) fn settle(&mut self, now: Instant) {
         if self.is_served() {
             for known in self.known.values_mut() {
@@ -145,17 +140,17 @@ impl FlapDamper {
         self.known.retain(|_, known| !known.trust.is_suspect() || known.missing_for(now) < FORGET);
     }
 
-    /// Whether somebody serves who is not ending.
+    /// Returns `true` if a node serves and does not end.
     pub(crate) fn is_served(&self) -> bool {
         self.known.values().any(Known::serves)
     }
 
-    /// Whether somebody serves, or drains.
+    /// Returns `true` if a node serves or drains.
     pub(crate) fn is_anybody_there(&self) -> bool {
         self.known.values().any(|known| known.missing.is_none())
     }
 
-    /// Who is in the mesh.
+    /// Returns the members.
     pub(crate) fn view(&self) -> View {
         let members = self.known.values().filter(|known| known.member.draining || !known.trust.is_suspect());
         // Each id is there once, so this is no error.
@@ -173,7 +168,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn whoever_serves_is_a_member_at_once_and_whoever_is_not_ready_yet_is_none() {
+    fn serving_node_is_a_member_at_once() {
         let mut mesh = Mesh::new();
         mesh.sees(&[("a", Serving), ("b", Unready), ("c", Draining), ("d", Ending)]);
         assert_eq!(mesh.members(), "a c! d!");
@@ -182,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_unready_for_a_moment_stays() {
+    fn node_stays_when_it_is_briefly_unready() {
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..20 {
             mesh.sees(&[("a", Serving), ("b", Unready)]);
@@ -195,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stays_unready_is_put_out_and_comes_back_after_serving_for_a_while() {
+    fn node_returns_after_serving_for_a_while() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Unready)]);
         mesh.passes(HOLD);
@@ -208,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_flaps_slowly_changes_the_view_ever_less_often() {
+    fn flapping_node_changes_the_view_ever_less_often() {
         let mut mesh = Mesh::of(&["a", "b"]);
         let mut changes = 0;
         let mut last = mesh.members();
@@ -224,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_named_for_a_moment_stays_and_is_gone_after_a_while() {
+    fn unnamed_node_leaves_after_the_hold_time() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving)]);
         mesh.passes(HOLD - SECOND);
@@ -234,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_an_answer_lacks_stays_until_another_lacks_it_when_the_first_holds_no_more() {
+    fn node_stays_until_a_second_answer_lacks_it() {
         let answer = 30 * SECOND;
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.reads(&["a"], answer);
@@ -248,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_some_answers_lack_in_turn_with_others_that_have_it_stays() {
+    fn node_stays_when_answers_lack_it_in_turn() {
         let answer = 30 * SECOND;
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..10 {
@@ -263,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_answers_in_quick_succession_lack_has_its_time_all_the_same() {
+    fn quick_answers_do_not_shorten_the_hold_time() {
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..HOLD.as_secs() {
             mesh.reads(&["a"], Duration::ZERO);
@@ -274,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_from_while_nobody_served_confirm_nothing() {
+    fn answers_without_a_serving_node_confirm_nothing() {
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..3 {
             mesh.reads(&[], SECOND);
@@ -286,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_drains_at_once_and_is_gone_when_it_is_named_no_more() {
+    fn ending_node_drains_until_it_is_not_named() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Draining)]);
         assert_eq!(mesh.members(), "a b!");
@@ -298,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_drains_for_servers_that_have_begun_to_look_at_any_time() {
+    fn ending_node_drains_whatever_was_known_of_it() {
         let ends = [("a", Serving), ("b", Ending)];
         let saw_it_serve = Mesh::of(&["a", "b"]);
         let mut saw_it_put_out = Mesh::of(&["a", "b"]);
@@ -318,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_under_a_known_id_takes_its_place_at_once() {
+    fn new_address_replaces_a_server_at_once() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Draining)]);
         mesh.damper.see(&[observation("a", 1, Serving), observation("b", 2, Unready)], None, mesh.now);
@@ -329,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_put_out_while_nobody_serves() {
+    fn no_node_is_removed_while_none_serves() {
         for nobody in [&[][..], &[("a", Unready), ("b", Unready), ("c", Unready)]] {
             let mut mesh = Mesh::of(&["a", "b", "c"]);
             mesh.sees(nobody);
@@ -346,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_put_out_and_never_came_back_is_forgotten() {
+    fn removed_node_is_forgotten() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving)]);
         mesh.passes(HOLD);

@@ -4,19 +4,8 @@
 //! that has the latest [`View`](signaling_core::View).
 //!
 //! A source that fails, or is suddenly empty, never takes the mesh down: the last view stays, and logs and metrics say so.
-//!
-//! | module | idea |
-//! |---|---|
-//! | [`source`] | `static:...`, `file:...`, `dns:...` and `kubernetes:...` as text |
-//! | [`read_error`] | what can be wrong with a reading |
-//! | [`watch`](mod@watch) | a source that is followed, as its users have it |
-//! | [`settings`] | how patiently |
-//! | `file`, `polling` | from a file's bytes to a view; the task that follows a file |
-//! | [`dns`] | what is asked, from records to servers, and the asking |
-//! | [`kubernetes`] | from EndpointSlices to servers; lists and watches |
-//! | `observation`, `flap_damper` | what a source says of one server, and from that to members, without flaps |
-//! | `following` | the task that follows DNS or Kubernetes |
-//! | `publisher` | publishes believable views, and reports how well the source can be read |
+//! Bytes of a file, records and EndpointSlices become observations of servers. `FlapDamper` makes members of them, and
+//! `Publisher` publishes believable views.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -42,7 +31,8 @@ pub mod settings;
 pub mod source;
 pub mod watch;
 
+pub use kubernetes::KubernetesError;
 pub use read_error::ReadError;
 pub use settings::{Settings, Subject};
 pub use source::{Source, SourceError};
-pub use watch::{Discovery, WatchError, watch, watch_with};
+pub use watch::{Discovery, watch, watch_with};

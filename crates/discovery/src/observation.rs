@@ -1,4 +1,4 @@
-//! What a source says of one server, before it is decided who is in the mesh.
+//! One server as a source shows it, before membership is decided.
 
 use signaling_protocol::NodeId;
 
@@ -14,10 +14,10 @@ pub(crate) struct Observation {
     pub(crate) status: ServerStatus,
 }
 
-/// How a server stands, the worst first.
+/// Status of a server, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ServerStatus {
-    /// It ends, and serves nobody new.
+    /// It ends and takes no new clients.
     Ending,
     /// It is not ready, and may become so again.
     Unready,
@@ -28,7 +28,7 @@ pub(crate) enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// Of peers it does not matter whether they are ready.
+    /// Returns the status without readiness, which does not count for peers.
     pub(crate) fn of(self, subject: Subject) -> Self {
         match (subject, self) {
             (Subject::Peers, Self::Unready) => Self::Serving,

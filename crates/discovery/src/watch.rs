@@ -20,14 +20,6 @@ pub struct Discovery {
     following: Option<(Freshness, AbortOnDropHandle<()>)>,
 }
 
-/// Why a source cannot be followed at all. One that does not answer is followed until it does.
-#[derive(Debug, thiserror::Error)]
-pub enum WatchError {
-    /// It is not known how to ask the Kubernetes API.
-    #[error(transparent)]
-    Kubernetes(#[from] KubernetesError),
-}
-
 impl Discovery {
     /// The view in use now.
     #[must_use]
@@ -65,7 +57,7 @@ impl Discovery {
 ///
 /// # Errors
 /// If the source cannot be asked at all, because this process is told nothing of how to.
-pub async fn watch(source: Source) -> Result<Discovery, WatchError> {
+pub async fn watch(source: Source) -> Result<Discovery, KubernetesError> {
     watch_with(source, &Settings::default()).await
 }
 
@@ -73,7 +65,7 @@ pub async fn watch(source: Source) -> Result<Discovery, WatchError> {
 ///
 /// # Errors
 /// As [`watch()`].
-pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, WatchError> {
+pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, KubernetesError> {
     let mut publisher = Publisher::new(source.to_string(), settings.subject);
     let (views, heard, freshness) = (publisher.views(), publisher.heard(), publisher.freshness());
     let task = match source {

@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use signaling_api_standin::{ApiServer, Expiry, Fault, Faults, Slice};
-use signaling_discovery::{WatchError, watch_with};
+use signaling_discovery::watch_with;
 use support::logs::Logs;
 use support::{AT_ONCE, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
 use tokio::task::JoinSet;
@@ -23,22 +23,15 @@ async fn a_watch_that_ends_at_its_time_goes_on_without_a_list() {
 }
 
 #[tokio::test]
-async fn a_version_that_expires_in_an_open_watch_is_healed_by_a_list() {
-    expires(|api| api.expires(Expiry::Event)).await;
-}
-
-#[tokio::test]
-async fn a_version_that_has_expired_when_a_watch_begins_is_healed_by_a_list() {
-    expires(|api| {
+async fn expired_version_is_healed_by_a_list() {
+    let at_begin = |api: &ApiServer| {
         api.expires(Expiry::Event);
         api.ends_watches();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_version_that_is_refused_with_a_status_is_healed_by_a_list() {
-    expires(|api| api.expires(Expiry::Status)).await;
+    };
+    let expiries: [fn(&ApiServer); 3] = [|api| api.expires(Expiry::Event), at_begin, |api| api.expires(Expiry::Status)];
+    for expire in expiries {
+        expires_in(Cluster::of(&["a", "b"]).await, expire).await;
+    }
 }
 
 #[tokio::test]
@@ -46,10 +39,6 @@ async fn a_version_that_expires_in_a_watch_that_has_worked_for_a_while_is_healed
     let cluster = Cluster::of(&["a", "b"]).await;
     sleep(settings(None).kubernetes.proven * 2).await;
     expires_in(cluster, |api| api.expires(Expiry::Event)).await;
-}
-
-async fn expires(expire: impl FnOnce(&ApiServer)) {
-    expires_in(Cluster::of(&["a", "b"]).await, expire).await;
 }
 
 async fn expires_in(cluster: Cluster<ApiServer>, expire: impl FnOnce(&ApiServer)) {
@@ -252,6 +241,5 @@ async fn a_kubeconfig_that_is_missing_is_said_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(Some(dir.path().join("absent")));
     let error = watch_with(SOURCE.parse().unwrap(), &settings).await.err().unwrap();
-    let WatchError::Kubernetes(error) = error;
     assert!(error.to_string().contains("absent"), "{error}");
 }

@@ -20,7 +20,16 @@ pub fn batches(data: &[u8]) {
         }
     }
     let (Ok(id), now) = (NodeId::new("node-0"), Instant::now()) else { return };
-    let mut node = NodeCore::new(Settings {
+    let mut node = NodeCore::new(settings(id, now, RoomSettings::default()));
+    let answered = node.batch(now, data).is_ok();
+    // The same again is a repeat, of a batch as of nonsense.
+    assert_eq!(node.batch(now, data).is_ok(), answered);
+    (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
+}
+
+/// Settings of a node in a mesh of its own.
+pub(crate) fn settings(id: NodeId, now: Instant, rooms: RoomSettings) -> Settings {
+    Settings {
         id,
         incarnation: Incarnation([7; 8]),
         hash_seed: 0,
@@ -28,14 +37,10 @@ pub fn batches(data: &[u8]) {
         resume: Duration::from_secs(30),
         hold_limits: HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 },
         rules: Arc::default(),
-        rooms: RoomSettings::default(),
+        rooms,
         max_message_bytes: 64 * 1024,
         reveal_nodes: false,
         mesh_secret: Arc::from(&b"a secret of the fuzzer's own"[..]),
         epoch: (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-    });
-    let answered = node.batch(now, data).is_ok();
-    // The same again is a repeat, of a batch as of nonsense.
-    assert_eq!(node.batch(now, data).is_ok(), answered);
-    (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
+    }
 }

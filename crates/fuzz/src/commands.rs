@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use signaling_core::edge::Rate;
-use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_core::node::{NodeCore, RoomSettings, TrunkKey, Urgency};
 use signaling_core::{Member, View};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{Op, Rooms, Rules};
 use signaling_wire::trunk::{Attach, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{Incarnation, RemainingTtl, SessionId};
+use signaling_wire::{RemainingTtl, SessionId};
+
+use crate::batches::settings;
 
 const CLIENTS: [&str; 3] = ["alice", "bob", "carol"];
 const CAPACITY: u32 = 2;
@@ -70,20 +72,7 @@ impl Stage {
         let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
         let reach = Some(Rate { per_second: 2, burst: 3 });
         let rooms = RoomSettings { per_client: PER_CLIENT, line: Some(1), reach, ..RoomSettings::default() };
-        let mut node = NodeCore::new(Settings {
-            id: id.clone(),
-            incarnation: Incarnation([7; 8]),
-            hash_seed: 0,
-            hold: HOLD,
-            resume: Duration::from_secs(30),
-            hold_limits: HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 },
-            rules: Arc::default(),
-            rooms,
-            max_message_bytes: 64 * 1024,
-            reveal_nodes: false,
-            mesh_secret: Arc::from(&b"a secret of the fuzzer's own"[..]),
-            epoch: (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-        });
+        let mut node = NodeCore::new(settings(id.clone(), now, rooms));
         let member = Member { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
         node.set_view(now, Arc::new(View::new([member]).ok()?));
         let trunk = node.trunk_up();

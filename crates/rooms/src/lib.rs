@@ -35,9 +35,9 @@
 //! assert!(matches!(join("bob", 2).standings[..], [SeatStatus::Waiting { ahead: 0, .. }]));
 //! ```
 
+mod change_sequencer;
 mod clock;
 mod core;
-mod follower;
 mod memory;
 mod op;
 mod prefix;
@@ -47,9 +47,9 @@ mod registry;
 mod rules;
 mod store;
 
+pub use self::change_sequencer::{ChangeSequencer, News};
 pub use self::clock::Clock;
 pub use self::core::Rooms;
-pub use self::follower::{ChangeSequencer, News};
 pub use self::memory::MemoryStore;
 pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, SeatStatus, Stamp, Who};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};

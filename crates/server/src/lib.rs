@@ -1,40 +1,11 @@
-//! What both servers share: configuration, telemetry, health, admin listener, signals, staged shutdown.
+//! Shared parts of both servers: configuration, telemetry, health, admin API, listeners and shutdown.
 //!
-//! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`, one local task a connection that
-//! speaks HTTP or is a trunk. So nothing here asks a connection's service to be `Send`. What this crate is not: it knows no trunk, no client and no room.
+//! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`, and a local
+//! task per connection that uses HTTP or is a trunk. So no connection service has to be `Send`.
 //!
-//! | module | idea |
-//! |---|---|
-//! | [`config`] | settings into a checked [`Common`] |
-//! | [`config_file`] | settings from flags, environment and a file; checking and printing them |
-//! | [`secret`] | secrets: read from files, compared in constant time, never printed |
-//! | [`secrets`] | the mesh's secrets, and how they are changed while it runs |
-//! | [`telemetry`] | logs, and the page of metrics |
-//! | [`metrics`] | metrics of every server |
-//! | [`process`] | what the operating system says of this process |
-//! | [`health`] | `/livez`, `/readyz`, `/metrics` |
-//! | [`load_readiness`] | unready while it has far more clients than its peers |
-//! | [`server_client`] | requests to the other servers: bounds, deadlines, missing answers |
-//! | [`mesh_status`] | status of this server, and of all servers |
-//! | [`dashboard`] | the page that shows the status of all servers |
-//! | [`auth`] | who may speak on the internal listener |
-//! | [`admin`] | the guarded routes under `/admin` |
-//! | [`ask`] | questions to what lives on the server's own thread |
-//! | [`switch`] | an operator takes a server out of service and puts it back |
-//! | [`listener`] | binding, and accepting through a shortage of descriptors |
-//! | [`http`] | serving one connection within limits; refusals; taking the socket back after an upgrade |
-//! | [`shutdown`] | signals, and the phases they lead to |
-//! | [`mod@runtime`], [`gather`] | the thread that does it all, and lets input gather while it is busy |
-//! | [`pause_detector`] | detection of process pauses |
-//! | [`limits`] | the limit of open files |
-//! | [`trunk`] | carrying batches over a trunk's WebSocket, both ends alike |
-//! | [`wake`] | when a writer has something to carry |
-//! | [`unix_time`] | the time of day |
-//! | [`FileWatcher`] | noticing that files have changed |
-//! | [`ReloadableFile`] | a file that is read again when it changes |
-//!
-//! The life of a server, in order: parse and check the flags, [`telemetry::start`], [`limits::raise_open_files`],
-//! [`Shutdown::install`], [`Listener::bind`], ready; on the first signal unready and draining, and stopped when drained.
+//! Order of a server's life: parse and check the flags, [`telemetry::start`],
+//! [`limits::raise_open_files`], [`Shutdown::install`], [`Listener::bind`], ready. The first signal
+//! makes it unready and drains it; a drained server stops.
 
 pub mod admin;
 pub mod ask;

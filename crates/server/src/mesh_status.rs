@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::http::{Method, StatusCode};
 use serde::Deserialize;
 use signaling_admin::Missing;
-use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, Totals, ViewName, balancers};
+use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, ViewName, balancers};
 use signaling_core::{Member, View};
 use signaling_discovery::Discovery;
 use signaling_protocol::NodeId;

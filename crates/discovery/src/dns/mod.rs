@@ -1,20 +1,17 @@
-//! Nodes as DNS names them, for meshes without Kubernetes: one name that has an address record for each node, or a service
-//! name that has an SRV record for each (RFC 2782).
+//! Nodes as DNS names them: an address record or an SRV record (RFC 2782) per node.
 //!
-//! The name is asked for again when its records' time to live is over, though never more than once a second, nor less than every half
-//! minute. No answer keeps the last view; so does an answer without records.
+//! The name is resolved again when the records' time to live ends, at most once per second and at least
+//! every 30 s. A failed or empty answer keeps the last view. A node leaves only when a second answer lacks
+//! its record, given after the first was valid (at most 5 min): a resolver may repeat the first. A name
+//! whose answers show changing subsets cannot be followed. Nodes themselves report that they drain.
 //!
-//! An answer may lack a record by chance. So a node leaves the view only when a second answer lacks its record too, one that was given
-//! when the first was valid no more (five minutes count as long enough): until then somebody between may just have repeated the first.
-//! A name of which each answer shows another choice of records still cannot be followed. DNS does not say that a node drains: it
-//! says that itself.
-//!
-//! | records | the node's id |
+//! | records | node id |
 //! |---|---|
-//! | A; AAAA where there is no A | its IP address |
-//! | SRV | the first label of its target: `node-0` of `node-0.nodes.example.com` |
+//! | A; AAAA where there is no A | IP address |
+//! | SRV | first label of the target: `node-0` of `node-0.nodes.example.com` |
 //!
-//! A record that names no node is passed over. Of one id at several places the least counts, so that all servers agree.
+//! A record that names no node is ignored. Of one id with several addresses the smallest counts, so that
+//! all servers agree.
 
 mod poller;
 mod query;

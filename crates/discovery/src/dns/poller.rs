@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use super::records::{self, Named};
 use super::{DnsQuery, DnsSettings};
 use crate::ReadError;
-use crate::following::{News, Teller, Unwanted};
+use crate::following::{News, Teller};
 
 /// An answer counts as valid for as many of the longest times between two questions at most.
 const VALID_AT_MOST: u32 = 10;
@@ -43,15 +43,16 @@ impl Poller {
         Self { query, settings, teller, resolver: None, backoff, passed_over: 0 }
     }
 
-    /// Ends only when nobody listens any more.
+    /// Asks until it is dropped.
     pub(crate) async fn run(mut self) {
-        while let Ok(wait) = self.look().await {
+        loop {
+            let wait = self.look().await;
             sleep(wait).await;
         }
     }
 
-    /// Asks once, and says how long to wait.
-    async fn look(&mut self) -> Result<Duration, Unwanted> {
+    /// Asks once and returns the time to the next query.
+    async fn look(&mut self) -> Duration {
         let limit = self.settings.answer;
         let asked = timeout(limit, self.ask()).await;
         match asked.unwrap_or_else(|_| Err(ReadError::NoAnswer(format!("nothing came for {limit:?}")))) {
@@ -60,17 +61,17 @@ impl Poller {
                 self.pass_over(&answer.named.passed_over);
                 // Until then a server between may give the same answer again.
                 let until = answer.valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
-                self.teller.tell(News::Seen { observations: answer.named.observations, until: Some(until) }).await?;
-                self.teller.tell(News::Works).await?;
+                self.teller.tell(News::Seen { observations: answer.named.observations, until: Some(until) }).await;
+                self.teller.tell(News::Works).await;
                 let left = answer.valid_until.saturating_duration_since(Instant::now());
-                Ok(left.clamp(self.settings.shortest, self.settings.longest))
+                left.clamp(self.settings.shortest, self.settings.longest)
             }
             Err(trouble) => {
                 self.resolver = None;
                 let wait = self.backoff.next_wait(rand::random());
                 debug!(%trouble, ?wait, "asks again");
-                self.teller.tell(News::Failed(trouble)).await?;
-                Ok(wait)
+                self.teller.tell(News::Failed(trouble)).await;
+                wait
             }
         }
     }

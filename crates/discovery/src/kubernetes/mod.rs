@@ -1,22 +1,21 @@
 //! Nodes as the EndpointSlices of a headless service show them.
 //!
-//! The API server is asked for a list and then for a watch from there on, again and again. What both say is kept slice by
-//! slice (`Shelf`), and after each change all slices together give all pods (`slice`). A watch that ends after a while is
-//! resumed where it ended; one that fails in any way, or ends early, is followed by a new list, after a wait that grows
-//! (`Backoff`). A list heals everything: versions that have expired (410, in both forms), lost events, a server that has come
-//! back with another history. So there is one too every few minutes, whatever the watch says.
+//! A watch follows each list. The slices are kept by name (`Shelf`) and together give all pods (`slice`).
+//! A watch that ends in time resumes where it ended; any other end leads to a new list after a growing
+//! wait. A list repairs expired versions (410), lost events and a server with another history, so one
+//! is made every few minutes as well.
 //!
-//! | the API server | what happens |
+//! | API server | effect |
 //! |---|---|
-//! | ends a watch at its time | a new watch from the last version, no list |
-//! | says 410 as an event or as a status, cuts the watch, ends it early or in the middle of a line | a list, after a moment |
-//! | falls silent in a watch | the same, a few seconds after the watch should have ended |
-//! | breaks watches that have worked, again and again | the same, and a warning, though the view is young (`Breaks`) |
-//! | hangs, refuses, is away, answers 5xx or 429 | lists with growing waits; the last view stays |
-//! | answers 401 or 403 | the same; the warning names the Role that is missing |
-//! | lists nobody | the last view stays, see `FlapDamper` |
+//! | ends a watch in time | a new watch from the last version |
+//! | sends 410, or breaks a watch or ends it early | a list |
+//! | is silent in a watch | a list, a few seconds after the watch should have ended |
+//! | breaks working watches repeatedly | a list each, and a warning (`Breaks`) |
+//! | hangs, refuses, answers 5xx or 429 | lists with growing waits; the last view stays |
+//! | answers 401 or 403 | the same; the warning names the missing Role |
+//! | lists no pod | the last view stays, see `FlapDamper` |
 //!
-//! Only `list` and `watch` of `endpointslices` in one namespace are asked for: `deploy/base/rbac.yaml` allows no more.
+//! It needs `list` and `watch` of `endpointslices` in one namespace, as `deploy/base/rbac.yaml` allows.
 
 mod api;
 mod breaks;

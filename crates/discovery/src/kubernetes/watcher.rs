@@ -16,7 +16,7 @@ use super::breaks::Breaks;
 use super::shelf::Shelf;
 use super::{KubernetesError, KubernetesSettings, ServicePort};
 use crate::ReadError;
-use crate::following::{News, Teller, Unwanted};
+use crate::following::{News, Teller};
 
 /// Asks the API server, and tells what it says.
 pub(crate) struct Watcher {
@@ -31,26 +31,6 @@ pub(crate) struct Watcher {
     /// The watch has worked for a while, and not ended yet.
     is_proven: bool,
     breaks: Breaks,
-}
-
-/// Why watching stops.
-enum Stop {
-    /// Something went wrong: list again, after a wait.
-    ReadError(ReadError),
-    /// Nobody listens any more.
-    Unwanted,
-}
-
-impl From<ReadError> for Stop {
-    fn from(trouble: ReadError) -> Self {
-        Self::ReadError(trouble)
-    }
-}
-
-impl From<Unwanted> for Stop {
-    fn from(Unwanted: Unwanted) -> Self {
-        Self::Unwanted
-    }
 }
 
 impl Watcher {
@@ -72,13 +52,12 @@ impl Watcher {
         })
     }
 
-    /// Ends only when nobody listens any more.
+    /// Lists and watches until it is dropped.
     pub(crate) async fn run(mut self) {
         loop {
             match self.list_and_watch().await {
                 Ok(()) => debug!("time for a list"),
-                Err(Stop::Unwanted) => return,
-                Err(Stop::ReadError(trouble)) => {
+                Err(trouble) => {
                     if std::mem::take(&mut self.is_proven) && self.breaks.broke() {
                         warn!(
                             selector = %self.selector,
@@ -88,16 +67,14 @@ impl Watcher {
                     }
                     let wait = self.backoff.next_wait(rand::random());
                     debug!(%trouble, ?wait, "lists again");
-                    if self.teller.tell(News::Failed(trouble)).await.is_err() {
-                        return;
-                    }
+                    self.teller.tell(News::Failed(trouble)).await;
                     sleep(wait).await;
                 }
             }
         }
     }
 
-    async fn list_and_watch(&mut self) -> Result<(), Stop> {
+    async fn list_and_watch(&mut self) -> Result<(), ReadError> {
         let mut version = self.list().await?;
         let resync = Instant::now() + self.settings.resync.mul_f64(0.8 + 0.4 * rand::random::<f64>());
         while Instant::now() < resync {
@@ -107,54 +84,54 @@ impl Watcher {
     }
 
     /// Returns the version that the list stands for.
-    async fn list(&mut self) -> Result<String, Stop> {
+    async fn list(&mut self) -> Result<String, ReadError> {
         // Without a version asked for, the answer is what holds now, and not what a server has cached.
         let params = ListParams::default().labels(&self.selector);
         let list = answer(self.settings.answer, self.api.list(&params)).await?;
         let version = list.metadata.resource_version.filter(|version| !version.is_empty());
         let version = version.ok_or_else(|| ReadError::NoAnswer("a list without a resourceVersion".into()))?;
         self.shelf.replace(&list.items);
-        self.show().await?;
+        self.show().await;
         Ok(version)
     }
 
     /// Returns the version to go on from, once the watch has ended as it should.
-    async fn watch(&mut self, mut version: String) -> Result<String, Stop> {
+    async fn watch(&mut self, mut version: String) -> Result<String, ReadError> {
         let start = Instant::now();
         let seconds = u32::try_from(self.settings.watch.as_secs()).unwrap_or(u32::MAX).max(1);
         let params = WatchParams::default().labels(&self.selector).timeout(seconds);
         let mut events = pin!(answer(self.settings.answer, self.api.watch(&params, &version)).await?);
-        self.teller.tell(News::Holds).await?;
+        self.teller.tell(News::Holds).await;
         let (proven, silent) = (start + self.settings.proven, start + self.settings.watch + self.settings.grace);
         loop {
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) => version = self.take(event).await?,
-                    Some(Err(error)) => return Err(trouble(&error).into()),
+                    Some(Err(error)) => return Err(trouble(&error)),
                     None => break,
                 },
                 () = sleep_until(proven), if !self.is_proven => {
                     self.is_proven = true;
                     self.backoff.reset();
-                    self.teller.tell(News::Works).await?;
+                    self.teller.tell(News::Works).await;
                 }
                 () = sleep_until(silent) => {
-                    return Err(ReadError::NoAnswer("a watch fell silent".into()).into());
+                    return Err(ReadError::NoAnswer("a watch fell silent".into()));
                 }
             }
         }
         if !std::mem::take(&mut self.is_proven) {
-            return Err(ReadError::NoAnswer(format!("a watch ended after {:?}", start.elapsed())).into());
+            return Err(ReadError::NoAnswer(format!("a watch ended after {:?}", start.elapsed())));
         }
         if self.breaks.ended() {
             info!(selector = %self.selector, "watches last again");
         }
-        self.teller.tell(News::Holds).await?;
+        self.teller.tell(News::Holds).await;
         Ok(version)
     }
 
     /// Returns the version that the event stands for.
-    async fn take(&mut self, event: WatchEvent<EndpointSlice>) -> Result<String, Stop> {
+    async fn take(&mut self, event: WatchEvent<EndpointSlice>) -> Result<String, ReadError> {
         let slice = match event {
             WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
                 self.shelf.put(&slice);
@@ -165,17 +142,17 @@ impl Watcher {
                 slice
             }
             WatchEvent::Bookmark(bookmark) => {
-                self.teller.tell(News::Holds).await?;
+                self.teller.tell(News::Holds).await;
                 return Ok(bookmark.metadata.resource_version);
             }
-            WatchEvent::Error(status) => return Err(status_trouble(&status).into()),
+            WatchEvent::Error(status) => return Err(status_trouble(&status)),
         };
-        self.show().await?;
+        self.show().await;
         let version = slice.metadata.resource_version;
-        Ok(version.ok_or_else(|| ReadError::NoAnswer("an event without a resourceVersion".into()))?)
+        version.ok_or_else(|| ReadError::NoAnswer("an event without a resourceVersion".into()))
     }
 
-    async fn show(&mut self) -> Result<(), Unwanted> {
+    async fn show(&mut self) {
         let passed_over = self.shelf.passed_over();
         if passed_over > self.passed_over {
             warn!(
@@ -184,7 +161,7 @@ impl Watcher {
             );
         }
         self.passed_over = passed_over;
-        self.teller.tell(News::Seen { observations: self.shelf.observations(), until: None }).await
+        self.teller.tell(News::Seen { observations: self.shelf.observations(), until: None }).await;
     }
 }
 
