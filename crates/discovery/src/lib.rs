@@ -24,7 +24,6 @@ mod following;
 pub mod kubernetes;
 pub mod metrics;
 mod observation;
-mod polling;
 mod publisher;
 pub mod read_error;
 pub mod settings;

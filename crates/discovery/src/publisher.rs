@@ -3,9 +3,9 @@
 //! What is published reaches all receivers as one `Arc`. What is not believed is logged once per kind until
 //! all is well again, counted each time, and shows in the age of the view.
 
+use std::collections::HashSet;
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use signaling_metrics::Publish;
 use tokio::sync::watch;
@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::metrics::{DiscoveryMetrics, METRICS};
-use crate::read_error::Troubles;
 use crate::{ReadError, Subject};
 use signaling_core::{Member, View};
 
@@ -25,12 +24,20 @@ pub(crate) struct Publisher {
     /// The source, as it is written.
     source: String,
     views: watch::Sender<Arc<View>>,
-    heard: watch::Sender<bool>,
-    freshness: Freshness,
+    readings: watch::Sender<Readings>,
     /// `None` unless the source names nodes.
     metrics: Option<&'static DiscoveryMetrics>,
-    /// What has been wrong since all was well, so that each kind is logged once: two may take turns for ever.
-    troubles: Troubles,
+    /// Kinds of errors since the source last worked. Each is logged once: two may alternate for ever.
+    errors: HashSet<Discriminant<ReadError>>,
+}
+
+/// How the source was read so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Readings {
+    /// It was read at least once, well or not.
+    pub(crate) any: bool,
+    /// Time of the last good reading, or of the start.
+    pub(crate) last_good: Instant,
 }
 
 impl Publisher {
@@ -38,10 +45,9 @@ impl Publisher {
         let publisher = Self {
             source,
             views: watch::Sender::new(Arc::default()),
-            heard: watch::Sender::new(false),
-            freshness: Freshness::start(),
+            readings: watch::Sender::new(Readings { any: false, last_good: Instant::now() }),
             metrics: (subject == Subject::Nodes).then(|| &*METRICS),
-            troubles: Troubles::default(),
+            errors: HashSet::new(),
         };
         publisher.count(0);
         publisher
@@ -51,12 +57,8 @@ impl Publisher {
         self.views.clone()
     }
 
-    pub(crate) fn heard(&self) -> watch::Receiver<bool> {
-        self.heard.subscribe()
-    }
-
-    pub(crate) fn freshness(&self) -> Freshness {
-        self.freshness.clone()
+    pub(crate) fn readings(&self) -> watch::Receiver<Readings> {
+        self.readings.subscribe()
     }
 
     /// Publishes a view if it differs, and returns `true` if it is believable. A view that is suddenly empty is far likelier to
@@ -88,20 +90,19 @@ impl Publisher {
         self.views.send_replace(Arc::new(view));
     }
 
-    /// The source has been read well.
+    /// Notes a good reading.
     pub(crate) fn renewed(&self) {
-        self.freshness.renew();
-        self.settled();
+        self.readings.send_replace(Readings { any: true, last_good: Instant::now() });
     }
 
-    /// The source has said all that it has to say for now, be it good or bad.
+    /// Notes a reading, good or bad.
     pub(crate) fn settled(&self) {
-        self.heard.send_if_modified(|heard| !std::mem::replace(heard, true));
+        self.readings.send_modify(|readings| readings.any = true);
     }
 
-    /// Nothing is wrong with the source any more.
+    /// Logs that the source works again, if it did not.
     pub(crate) fn recovered(&mut self) {
-        if self.troubles.end() {
+        if !std::mem::take(&mut self.errors).is_empty() {
             info!(source = %self.source, "discovery works again");
         }
     }
@@ -116,7 +117,7 @@ impl Publisher {
     /// The source cannot be read, or not be believed.
     pub(crate) fn failed(&mut self, trouble: &ReadError) {
         self.missed();
-        if self.troubles.has(trouble) {
+        if self.errors.insert(discriminant(trouble)) {
             let nodes = self.views.borrow().len();
             warn!(source = %self.source, %trouble, nodes, "discovery keeps the last view");
         }
@@ -130,7 +131,7 @@ impl Publisher {
     /// Shows the age of the view.
     pub(crate) fn aged(&self) {
         if let Some(metrics) = self.metrics {
-            metrics.age.set(self.freshness.age().as_secs_f64());
+            metrics.age.set(self.readings.borrow().last_good.elapsed().as_secs_f64());
         }
     }
 
@@ -153,32 +154,6 @@ fn names(members: &[Member]) -> String {
         names.push(format!("{more} more"));
     }
     if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
-}
-
-/// When the source was last read well, shared by the task and the handle.
-#[derive(Clone)]
-pub(crate) struct Freshness {
-    start: Instant,
-    /// Milliseconds from `start`.
-    read_at: Arc<AtomicU64>,
-}
-
-impl Freshness {
-    fn start() -> Self {
-        Self { start: Instant::now(), read_at: Arc::default() }
-    }
-
-    fn renew(&self) {
-        self.read_at.store(millis(self.start.elapsed()), Ordering::Relaxed);
-    }
-
-    pub(crate) fn age(&self) -> Duration {
-        self.start.elapsed().saturating_sub(Duration::from_millis(self.read_at.load(Ordering::Relaxed)))
-    }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

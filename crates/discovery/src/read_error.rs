@@ -1,7 +1,5 @@
 //! What can be wrong with one reading of a source.
 
-use std::mem::{Discriminant, discriminant, take};
-
 /// Why a reading gave no view to publish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -37,43 +35,4 @@ pub enum ReadError {
     /// The source answers that this server may not ask.
     #[error("not allowed to ask: {0}")]
     Refused(String),
-}
-
-/// What kinds of trouble there have been since all was well, each once, whatever its details.
-#[derive(Debug, Default)]
-pub(crate) struct Troubles(Vec<Discriminant<ReadError>>);
-
-impl Troubles {
-    /// Says whether it is of a new kind.
-    pub(crate) fn has(&mut self, trouble: &ReadError) -> bool {
-        let kind = discriminant(trouble);
-        let is_new = !self.0.contains(&kind);
-        if is_new {
-            self.0.push(kind);
-        }
-        is_new
-    }
-
-    /// All is well. Says whether it was not.
-    pub(crate) fn end(&mut self) -> bool {
-        !take(&mut self.0).is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_is_new_once_until_all_is_well() {
-        let mut troubles = Troubles::default();
-        assert!(!troubles.end());
-        for round in 0..3 {
-            for trouble in [ReadError::SuddenlyEmpty, ReadError::Refused(format!("{round}")), ReadError::Blank] {
-                assert_eq!(troubles.has(&trouble), round == 0, "{trouble}");
-            }
-        }
-        assert!(troubles.end());
-        assert!(troubles.has(&ReadError::Blank));
-    }
 }

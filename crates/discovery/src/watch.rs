@@ -6,18 +6,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::file::FileFollower;
 use crate::following::Following;
 use crate::kubernetes::{self, KubernetesError};
-use crate::polling::FileFollower;
-use crate::publisher::{Freshness, Publisher};
+use crate::publisher::{Publisher, Readings};
 use crate::{Settings, Source, dns};
 use signaling_core::View;
 
 /// The handle of a followed source. When it is dropped, following ends and receivers are told that no more views come.
 pub struct Discovery {
     views: watch::Sender<Arc<View>>,
-    heard: watch::Receiver<bool>,
-    following: Option<(Freshness, AbortOnDropHandle<()>)>,
+    readings: watch::Receiver<Readings>,
+    /// The task that follows the source; `None` for a static list.
+    task: Option<AbortOnDropHandle<()>>,
 }
 
 impl Discovery {
@@ -36,15 +37,15 @@ impl Discovery {
     /// How long ago the source was last read well, or following began; nothing for a static list.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.following.as_ref().map_or(Duration::ZERO, |(freshness, _)| freshness.age())
+        self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }
 
     /// Waits until the source has been read once: before, an empty view says nothing. A file counts as read also where it is
     /// missing. Never ends if the handle is dropped before.
     pub fn first_reading(&self) -> impl Future<Output = ()> + use<> {
-        let mut heard = self.heard.clone();
+        let mut readings = self.readings.clone();
         async move {
-            if heard.wait_for(|heard| *heard).await.is_err() {
+            if readings.wait_for(|readings| readings.any).await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
@@ -67,13 +68,13 @@ pub async fn watch(source: Source) -> Result<Discovery, KubernetesError> {
 /// As [`watch()`].
 pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, KubernetesError> {
     let mut publisher = Publisher::new(source.to_string(), settings.subject);
-    let (views, heard, freshness) = (publisher.views(), publisher.heard(), publisher.freshness());
+    let (views, readings) = (publisher.views(), publisher.readings());
     let task = match source {
         Source::Static(view) => {
             publisher.offer(view);
             publisher.renewed();
             publisher.aged();
-            return Ok(Discovery { views, heard, following: None });
+            return Ok(Discovery { views, readings, task: None });
         }
         Source::File(path) => {
             let mut follower = FileFollower::new(&path, publisher);
@@ -95,5 +96,5 @@ pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery
             })
         }
     };
-    Ok(Discovery { views, heard, following: Some((freshness, AbortOnDropHandle::new(task))) })
+    Ok(Discovery { views, readings, task: Some(AbortOnDropHandle::new(task)) })
 }

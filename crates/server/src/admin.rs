@@ -154,10 +154,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use ::http::header::AUTHORIZATION;
-    use axum::body::{Body, to_bytes};
+    use axum::body::Body;
     use tower::ServiceExt;
 
     use super::*;
+    use crate::testing;
 
     const TOKEN: &str = "0123456789abcdef";
 
@@ -209,10 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn routes_between_servers_need_the_mesh_secret() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("secret");
-        std::fs::write(&path, TOKEN).unwrap();
-        let router = between_servers(routes(), Secrets::read("--mesh-secret-file", &path).unwrap());
+        let router = between_servers(routes(), testing::secrets(TOKEN));
         for (shown, status) in [(None, 401), (Some("0123456789abcdeF"), 401), (Some(TOKEN), 200)] {
             assert_eq!(ask(&router, "/internal/v1/admin/view", shown).await.0, status, "{shown:?}");
         }
@@ -235,13 +233,9 @@ mod tests {
     }
 
     async fn ask(router: &Router, path: &str, token: Option<&str>) -> (u16, String) {
-        let mut request = Request::get(path);
-        if let Some(token) = token {
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        (status, String::from_utf8(body.to_vec()).unwrap())
+        let request = token
+            .iter()
+            .fold(Request::get(path), |request, token| request.header(AUTHORIZATION, format!("Bearer {token}")));
+        testing::ask(router, request).await
     }
 }

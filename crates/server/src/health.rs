@@ -122,12 +122,8 @@ async fn page() -> impl IntoResponse {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use axum::body::{Body, to_bytes};
-    use tower::ServiceExt;
-
     use super::*;
+    use crate::testing::get as ask;
 
     #[tokio::test]
     async fn readiness_follows_the_state_and_says_why_not() {
@@ -182,13 +178,5 @@ mod tests {
         let (status, page) = ask(&router(Health::new()), "/metrics").await;
         assert_eq!(status, 200);
         assert!(page.contains("process_cpu_seconds_total"), "{page}");
-    }
-
-    async fn ask(router: &Router, path: &str) -> (u16, String) {
-        let request = ::http::Request::get(path).body(Body::empty()).unwrap();
-        let response = router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        (status, String::from_utf8(body.to_vec()).unwrap())
     }
 }

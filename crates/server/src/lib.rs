@@ -33,6 +33,8 @@ pub mod server_client;
 pub mod shutdown;
 pub mod switch;
 pub mod telemetry;
+#[cfg(test)]
+mod testing;
 pub mod trunk;
 mod unix_time;
 

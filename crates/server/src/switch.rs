@@ -57,13 +57,10 @@ impl DrainSwitch {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use ::http::Request;
-    use axum::body::{Body, to_bytes};
-    use tower::ServiceExt;
 
     use super::*;
+    use crate::testing::{ask, get};
 
     #[tokio::test]
     async fn a_drain_makes_unready_at_once_and_can_be_taken_back() {
@@ -90,7 +87,7 @@ mod tests {
     #[tokio::test]
     async fn who_only_looks_changes_nothing() {
         let (switch, health, _) = switch();
-        assert_eq!(ask(&switch, "GET", "/drain").await.0, 405);
+        assert_eq!(get(&switch.routes().bare(), "/drain").await.0, 405);
         assert_eq!(health.obstacle(), None);
     }
 
@@ -101,14 +98,6 @@ mod tests {
     }
 
     async fn post(switch: &DrainSwitch, path: &str) -> (u16, String) {
-        ask(switch, "POST", path).await
-    }
-
-    async fn ask(switch: &DrainSwitch, method: &str, path: &str) -> (u16, String) {
-        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
-        let response = switch.routes().bare().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        (status, String::from_utf8(body.to_vec()).unwrap())
+        ask(&switch.routes().bare(), Request::post(path)).await
     }
 }

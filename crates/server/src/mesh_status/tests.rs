@@ -13,9 +13,10 @@ use signaling_core::{Member, View};
 use tokio::task::{LocalSet, spawn_local};
 
 use super::{NodesQuery, ask_all};
+use crate::Listener;
 use crate::http::serve_router;
 use crate::server_client::ServerClient;
-use crate::{Listener, Secrets};
+use crate::testing::secrets;
 
 fn report(id: &str, role: &str, more: &Value) -> Value {
     let view = json!({ "hash": "h", "nodes": 1 });
@@ -40,11 +41,7 @@ fn serve(report: Value) -> String {
 }
 
 async fn ask(nodes: &[(&str, String)], own: Value) -> Nodes {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("secret");
-    std::fs::write(&path, "a-mesh-secret-of-ours").unwrap();
-    let secrets = Secrets::read("--mesh-secret-file", &path).unwrap();
-    let client = ServerClient::new(secrets, Duration::from_secs(2), 1 << 16).unwrap();
+    let client = ServerClient::new(secrets("a-mesh-secret-of-ours"), Duration::from_secs(2), 1 << 16).unwrap();
     let member = |(id, address): &(&str, String)| Member {
         id: id.parse().unwrap(),
         address: address.parse().unwrap(),

@@ -1,0 +1,29 @@
+//! Helpers of this crate's unit tests.
+#![allow(clippy::unwrap_used)]
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use http::Request;
+use tower::ServiceExt as _;
+
+use crate::Secrets;
+
+/// Returns the mesh secrets of a file with this content.
+pub(crate) fn secrets(content: &str) -> Secrets {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), content).unwrap();
+    Secrets::read("--mesh-secret-file", file.path()).unwrap()
+}
+
+/// Returns the status and body of a router's answer.
+pub(crate) async fn ask(router: &Router, request: http::request::Builder) -> (u16, String) {
+    let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+/// Returns the status and body of a router's answer to a GET request.
+pub(crate) async fn get(router: &Router, path: &str) -> (u16, String) {
+    ask(router, Request::get(path)).await
+}
