@@ -59,27 +59,16 @@ proptest! {
     }
 
     #[test]
-    fn the_owner_is_the_first_candidate_and_skipping_it_gives_the_second(
-        hash_seed: u64, nodes in node_ids(2..20), keys in keys()
-    ) {
-        let nodes = Ranking::new(hash_seed, nodes);
-        for key in keys {
-            let candidates = nodes.candidates(key);
-            prop_assert_eq!(nodes.owner(key), Some(candidates[0]));
-            prop_assert_eq!(nodes.owner_where(key, |_| true), Some(candidates[0]));
-            prop_assert_eq!(nodes.owner_where(key, |index| index != candidates[0]), Some(candidates[1]));
-        }
-    }
-
-    #[test]
-    fn the_best_eligible_node_is_the_first_eligible_candidate(
+    fn owner_is_the_first_eligible_candidate(
         hash_seed: u64, nodes in node_ids(1..20), skipped in any::<u32>(), keys in keys()
     ) {
         let nodes = Ranking::new(hash_seed, nodes);
         let eligible = |index: usize| skipped >> index & 1 == 0;
         for key in keys {
-            let expected = nodes.candidates(key).into_iter().find(|&index| eligible(index));
-            prop_assert_eq!(nodes.owner_where(key, eligible), expected);
+            let candidates = nodes.candidates(key);
+            prop_assert_eq!(nodes.owner(key), Some(candidates[0]));
+            prop_assert_eq!(nodes.owner_where(key, eligible), candidates.into_iter().find(|&index| eligible(index)));
+            prop_assert_eq!(nodes.owner_where(key, |_| false), None);
         }
     }
 

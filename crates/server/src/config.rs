@@ -264,17 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_has_its_default() {
-        let files = Files::new();
-        let common = files.parse(&[]).unwrap().check().unwrap();
-        assert_eq!(common.internal, "127.0.0.1:7900".parse().unwrap());
-        assert_eq!((common.max_message_bytes, common.drain), (65_536, Duration::from_secs(30)));
-        assert_eq!((common.hash_seed.get(), common.reveal_nodes), (0, false));
-        assert!(common.admin_token.is_none());
-        assert_eq!((common.log.format, common.log.filter.as_str()), (LogFormat::Text, "info"));
-    }
-
-    #[test]
     fn files_are_read_and_secrets_do_not_show() {
         let files = Files::new();
         let seed = files.write("seed", "0x10\n");
@@ -298,26 +287,6 @@ mod tests {
         for (host, status) in [("a:7900", 200), ("mesh-a.internal", 200), ("mesh-b.internal", 403)] {
             let request = Request::get("/admin/view").header("host", host).body(Body::empty()).unwrap();
             assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{host}");
-        }
-    }
-
-    #[test]
-    fn a_bad_value_names_its_flag() {
-        for (flag, value) in [
-            ("--internal-listen", "localhost"),
-            ("--max-message-bytes", "1023"),
-            ("--max-message-bytes", "1048577"),
-            ("--drain-ms", "3600001"),
-            ("--log-format", "xml"),
-            ("--log", "info,[broken"),
-        ] {
-            let message = Files::new().parse(&[flag, value]).unwrap_err().to_string();
-            assert!(message.contains(flag) && message.contains(value), "{message}");
-        }
-        for (id, source, part) in [("a b", "file:x", "--id"), ("a", "consul:x", "there is no scheme \"consul\"")] {
-            let args = ["x", "--id", id, "--discovery", source, "--mesh-secret-file", "x"];
-            let message = Cli::try_parse_from(args).unwrap_err().to_string();
-            assert!(message.contains(part), "{message}");
         }
     }
 

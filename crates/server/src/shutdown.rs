@@ -121,18 +121,4 @@ mod tests {
         shutdown.draining().await;
         shutdown.stopped().await;
     }
-
-    #[tokio::test]
-    async fn every_clone_hears_of_each_phase() {
-        let shutdown = Shutdown::new();
-        let server = shutdown.clone();
-        let life = tokio::spawn(async move {
-            server.draining().await;
-            assert_eq!(server.phase(), Phase::Draining);
-            server.stop();
-        });
-        shutdown.drain();
-        shutdown.stopped().await;
-        assert!(life.await.is_ok());
-    }
 }
