@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod common;
+
 use std::io;
 use std::time::Duration;
 
+use common::{loss, upgraded, welcome};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::Uri;
 use signaling_client::{Client, Dial, Ending, Event, Events, Fault, Options, State};
@@ -13,7 +16,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
 
 struct Memory(mpsc::Sender<DuplexStream>);
@@ -36,27 +38,7 @@ fn client() -> (Client, Events, mpsc::Receiver<DuplexStream>) {
 }
 
 async fn upgrade(server: &mut mpsc::Receiver<DuplexStream>) -> WebSocketStream<DuplexStream> {
-    #[allow(clippy::result_large_err, clippy::unnecessary_wraps)]
-    let echo = |_: &Request, mut response: Response| {
-        response.headers_mut().insert("sec-websocket-protocol", "signaling.v1".parse().unwrap());
-        Ok(response)
-    };
-    tokio_tungstenite::accept_hdr_async(server.recv().await.unwrap(), echo).await.unwrap()
-}
-
-async fn welcome(socket: &mut WebSocketStream<DuplexStream>) {
-    let text = r#"{"type":"welcome","client_id":"me","resume":"r","resumed":true,"heartbeat_ms":25000,"max_message_bytes":65536,"ice_servers":[]}"#;
-    socket.send(Message::text(text)).await.unwrap();
-}
-
-async fn loss(events: &mut Events) -> (Duration, Ending) {
-    loop {
-        match events.next().await.unwrap() {
-            Event::State(State::Waiting { retry_in, why }) => return (retry_in, why),
-            Event::State(State::Closed { why }) => panic!("closed: {why:?}"),
-            _ => {}
-        }
-    }
+    upgraded(server.recv().await.unwrap()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

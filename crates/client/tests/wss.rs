@@ -3,29 +3,30 @@
 #![cfg(feature = "rustls")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod common;
+
 use std::sync::Arc;
 
+use common::{loss, upgraded, welcome};
 use futures_util::{SinkExt as _, StreamExt as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use signaling_client::{Client, Ending, Event, Events, Fault, Options, State};
+use signaling_client::{Client, Ending, Fault, Options};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
 const CERTIFICATE: &[u8] = include_bytes!("data/localhost.cert.der");
 const KEY: &[u8] = include_bytes!("data/localhost.key.der");
-const WELCOME: &str = r#"{"type":"welcome","client_id":"me","resume":"r","resumed":false,"heartbeat_ms":25000,"max_message_bytes":65536,"ice_servers":[]}"#;
 
 #[tokio::test]
 async fn a_client_that_trusts_the_servers_certificate_talks_over_tls() {
     let server = Server::start().await;
     let (client, mut events) = Client::connect(server.options().tls(trusting([CERTIFICATE])));
     let mut socket = server.upgrade().await.unwrap();
-    socket.send(Message::text(WELCOME)).await.unwrap();
+    welcome(&mut socket).await;
     events.connected().await.unwrap();
     let receipt = client.signal("bob", "hello").unwrap();
     let text = socket.next().await.unwrap().unwrap().into_text().unwrap();
@@ -40,7 +41,7 @@ async fn a_certificate_that_nobody_vouches_for_is_not_talked_to() {
     for options in [server.options(), server.options().tls(trusting([]))] {
         let (_client, mut events) = Client::connect(options);
         assert!(server.upgrade().await.is_none());
-        assert_eq!(loss(&mut events).await, Ending::Fault(Fault::Unreachable));
+        assert_eq!(loss(&mut events).await.1, Ending::Fault(Fault::Unreachable));
     }
 }
 
@@ -68,14 +69,9 @@ impl Server {
 
     /// The next client's socket, if the client goes through with TLS.
     async fn upgrade(&self) -> Option<WebSocketStream<TlsStream<TcpStream>>> {
-        #[allow(clippy::result_large_err, clippy::unnecessary_wraps)]
-        let echo = |_: &Request, mut response: Response| {
-            response.headers_mut().insert("sec-websocket-protocol", "signaling.v1".parse().unwrap());
-            Ok(response)
-        };
         let (stream, _) = self.listener.accept().await.unwrap();
         let stream = self.acceptor.accept(stream).await.ok()?;
-        tokio_tungstenite::accept_hdr_async(stream, echo).await.ok()
+        upgraded(stream).await
     }
 }
 
@@ -90,14 +86,4 @@ fn trusting<const N: usize>(certificates: [&'static [u8]; N]) -> Arc<ClientConfi
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-async fn loss(events: &mut Events) -> Ending {
-    loop {
-        match events.next().await.unwrap() {
-            Event::State(State::Waiting { why, .. }) => return why,
-            Event::State(State::Closed { why }) => panic!("closed: {why:?}"),
-            _ => {}
-        }
-    }
 }

@@ -112,12 +112,8 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Static(view) => {
-                f.write_str("static:")?;
-                for (at, member) in view.members().iter().enumerate() {
-                    let comma = if at == 0 { "" } else { "," };
-                    write!(f, "{comma}{}={}", member.id, member.address)?;
-                }
-                Ok(())
+                let entries = view.members().iter().map(|member| format!("{}={}", member.id, member.address));
+                write!(f, "static:{}", entries.collect::<Vec<_>>().join(","))
             }
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Dns(query) => write!(f, "dns:{query}"),

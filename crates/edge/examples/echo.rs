@@ -2,102 +2,87 @@
 //!
 //! `cargo run --release --example echo -- --listen 127.0.0.1:9001 --max-message-bytes 67108864`
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use http::{HeaderValue, Request, StatusCode};
+use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use signaling_core::ws::{self, Decoder, Limits};
 use signaling_edge::handshake;
+use signaling_server::Listener;
+use signaling_server::http::{HttpLimits, refusal, serve_connection, upgraded_tcp};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{LocalSet, spawn_local};
 
-type Failure = Box<dyn Error + Send + Sync>;
+type Failure = Box<dyn Error>;
 
 const SCRATCH_BYTES: usize = 64 * 1024;
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take to close its side once we have closed ours.
+/// Time that a client has to close its side after this one.
 const DRAIN: Duration = Duration::from_millis(500);
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     let listen = flag("--listen").unwrap_or_else(|| "127.0.0.1:9001".to_owned());
     let max_message_bytes = flag("--max-message-bytes").map_or(Ok(64 << 20), |value| value.parse())?;
     let limits = Limits { max_message_bytes, max_fragments: u32::MAX, binary: true };
-    let listener = TcpListener::bind(listen).await?;
-    println!("listening on {}", listener.local_addr()?);
-    loop {
-        let (stream, _) = listener.accept().await?;
-        tokio::spawn(async move {
-            let service = service_fn(move |request| async move { Ok::<_, Infallible>(answer(request, limits)) });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADER_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades()
-                .await;
-            if let Err(error) = served {
-                eprintln!("http: {error}");
+    let mut listener = Listener::bind(listen.parse()?)?;
+    println!("listening on {}", listener.local_addr());
+    LocalSet::new()
+        .run_until(async {
+            loop {
+                let (stream, peer) = listener.accept().await;
+                let service = move |request| async move { answer(request, limits) };
+                spawn_local(serve_connection(stream, peer, HttpLimits::PUBLIC, service));
             }
-        });
-    }
+        })
+        .await
 }
 
 fn flag(name: &str) -> Option<String> {
     std::env::args().skip_while(|arg| arg != name).nth(1)
 }
 
-fn answer(mut request: Request<Incoming>, limits: Limits) -> Response<Full<Bytes>> {
+fn answer(mut request: Request<Incoming>, limits: Limits) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
-        Err(refused) => return refuse(&refused),
+        Err(refused) => {
+            let mut response = refusal(refused.status, refused.code, refused.message, None);
+            for (name, value) in refused.headers {
+                response.headers_mut().insert(*name, HeaderValue::from_static(value));
+            }
+            return response;
+        }
     };
     let upgrade = hyper::upgrade::on(&mut request);
-    tokio::spawn(async move {
+    spawn_local(async move {
         if let Err(error) = echo(upgrade, limits).await {
             eprintln!("websocket: {error}");
         }
     });
-    let mut response = Response::new(Full::default());
+    let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
-    headers.insert(header::UPGRADE, header::HeaderValue::from_static("websocket"));
-    headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     if let Ok(value) = accept.key_accept.try_into() {
-        headers.insert(header::SEC_WEBSOCKET_ACCEPT, value);
+        headers.insert(SEC_WEBSOCKET_ACCEPT, value);
     }
     if accept.signaling_v1 {
-        let subprotocol = header::HeaderValue::from_static(handshake::SUBPROTOCOL);
-        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, subprotocol);
-    }
-    response
-}
-
-fn refuse(refused: &handshake::Refused) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(refused.message));
-    *response.status_mut() = refused.status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
-    for (name, value) in refused.headers {
-        headers.insert(*name, header::HeaderValue::from_static(value));
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(handshake::SUBPROTOCOL));
     }
     response
 }
 
 async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
-    let parts =
-        upgrade.await?.downcast::<TokioIo<TcpStream>>().map_err(|_| "the upgraded connection is not over TCP")?;
-    let mut stream = parts.io.into_inner();
+    let (mut stream, early) = upgraded_tcp(upgrade.await?)?;
     let mut scratch = vec![0; SCRATCH_BYTES];
     let mut out = Vec::new();
     let mut decoder = Decoder::default();
-    let mut early = parts.read_buf.to_vec();
+    let mut early = early.to_vec();
     let mut closing = ws::echo(&mut decoder, &mut early, limits, &mut out);
     loop {
         stream.write_all(&out).await?;

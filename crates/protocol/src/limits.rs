@@ -19,9 +19,7 @@ pub const MAX_QUERY_BYTES: usize = 8 * 1024 + 512;
 pub const DEFAULT_HOLD: Duration = Duration::from_secs(20);
 /// Longest hold time: what two bytes express in steps of 10 ms.
 pub const MAX_HOLD: Duration = Duration::from_millis(u16::MAX as u64 * 10);
-/// How long a session waits for its client to come back, unless a setting says otherwise.
-pub const DEFAULT_RESUME: Duration = Duration::from_secs(30);
-/// Longest value of that setting: recipients' edges remember for so long what they have written.
+/// Longest time that a session waits for its client to come back: recipients' edges remember for so long what they have written.
 pub const MAX_RESUME: Duration = Duration::from_secs(5 * 60);
 /// After this silence of a client the edge pings it. Shorter than the 30 s at which mobile carriers drop idle flows.
 pub const HEARTBEAT: Duration = Duration::from_secs(25);

@@ -52,15 +52,6 @@ impl TokenAlgorithm {
             Self::Rs256 => Algorithm::RS256,
         }
     }
-
-    const fn of_keys(self) -> KeyAlgorithm {
-        match self {
-            Self::Hs256 => KeyAlgorithm::HS256,
-            Self::EdDsa => KeyAlgorithm::EdDSA,
-            Self::Es256 => KeyAlgorithm::ES256,
-            Self::Rs256 => KeyAlgorithm::RS256,
-        }
-    }
 }
 
 /// Why a file has no keys. Never quotes it.
@@ -137,7 +128,7 @@ fn secret(text: &[u8]) -> Result<DecodingKey, KeyError> {
 /// The key of a set, if it is one for the algorithm, and for signatures.
 fn key_of_set(algorithm: TokenAlgorithm, jwk: &Jwk) -> Option<DecodingKey> {
     let common = &jwk.common;
-    if common.key_algorithm.is_some_and(|named| named != algorithm.of_keys())
+    if common.key_algorithm.is_some_and(|named| named != KeyAlgorithm::from(algorithm.of_library()))
         || common.public_key_use.as_ref().is_some_and(|named| *named != PublicKeyUse::Signature)
     {
         return None;

@@ -2,7 +2,6 @@
 //! send the host that it was opened by. Both are checked, because a page of a foreign name that
 //! resolves to this server (DNS rebinding) is of the same origin. Pure.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use ::http::header::{HOST, ORIGIN};
@@ -19,22 +18,14 @@ pub struct OwnHosts {
 }
 
 /// Why a request is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Foreign {
-    /// A page of another site has sent it.
+    /// A page of another site sent it.
+    #[error("a page of another site may not ask; set --admin-token-file and show the token")]
     Page,
     /// It names a host that is not this server.
+    #[error("host is not this server; ask by its IP address, or set --admin-token-file and show the token")]
     Host,
-}
-
-impl fmt::Display for Foreign {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Page => "a page of another site may not ask; ",
-            Self::Host => "this server does not know itself by that host; ask by its IP address, or ",
-        })?;
-        out.write_str("set --admin-token-file and show the token")
-    }
 }
 
 impl OwnHosts {
