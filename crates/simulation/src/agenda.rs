@@ -1,7 +1,7 @@
 //! What happens when: the simulated clock and its scheduler.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 use std::time::{Duration, Instant};
 
 /// Simulated time: microseconds since the world began.
@@ -9,38 +9,11 @@ pub(crate) type Micros = u64;
 pub(crate) const MS: Micros = 1_000;
 pub(crate) const SECOND: Micros = 1_000_000;
 
-#[derive(Debug)]
-struct Entry<E> {
-    at: Micros,
-    /// Of two at one time the one that was scheduled first comes first.
-    order: u64,
-    event: E,
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
 /// Events to come, and the time of the one that is happening.
 #[derive(Debug)]
 pub(crate) struct Agenda<E> {
-    heap: BinaryHeap<Reverse<Entry<E>>>,
+    /// By time; of two at one time the one that was scheduled first comes first.
+    events: BTreeMap<(Micros, u64), E>,
     scheduled: u64,
     now: Micros,
     /// An instant has no zero: all that the cores see counts from this one, and only differences matter to them.
@@ -49,7 +22,7 @@ pub(crate) struct Agenda<E> {
 
 impl<E> Agenda<E> {
     pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::new(), scheduled: 0, now: 0, base: Instant::now() }
+        Self { events: BTreeMap::new(), scheduled: 0, now: 0, base: Instant::now() }
     }
 
     pub(crate) fn now(&self) -> Micros {
@@ -67,7 +40,7 @@ impl<E> Agenda<E> {
 
     pub(crate) fn schedule(&mut self, at: Micros, event: E) {
         self.scheduled += 1;
-        self.heap.push(Reverse(Entry { at: at.max(self.now), order: self.scheduled, event }));
+        self.events.insert((at.max(self.now), self.scheduled), event);
     }
 
     pub(crate) fn after(&mut self, delay: Micros, event: E) {
@@ -76,16 +49,9 @@ impl<E> Agenda<E> {
 
     /// The next event before `end`, which is then the present; the time is `end` if there is none.
     pub(crate) fn next_before(&mut self, end: Micros) -> Option<E> {
-        match self.heap.peek() {
-            Some(Reverse(entry)) if entry.at < end => {
-                self.now = entry.at;
-                self.heap.pop().map(|Reverse(entry)| entry.event)
-            }
-            _ => {
-                self.now = end;
-                None
-            }
-        }
+        let next = self.events.first_entry().filter(|entry| entry.key().0 < end);
+        self.now = next.as_ref().map_or(end, |entry| entry.key().0);
+        next.map(OccupiedEntry::remove)
     }
 }
 

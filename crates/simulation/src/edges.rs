@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_core::balancer::moves::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
-use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL};
+use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL, Settings};
 use signaling_protocol::{CloseCode, NodeId};
 use signaling_wire::trunk::DetachReason;
 
@@ -77,15 +77,15 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     counters.add("edges: closes", counts.closes);
 }
 
-impl World {
-    pub(crate) fn add_edge(&mut self, index: usize) {
-        self.edges.push(EdgeHost {
+impl EdgeHost {
+    fn new(index: usize, settings: &Settings) -> Self {
+        Self {
             id: format!("e{index}"),
             alive: true,
             generation: 0,
             started: 0,
             pause: None,
-            core: EdgeCore::new(self.edge_settings.clone()),
+            core: EdgeCore::new(settings.clone()),
             draining: false,
             placement: Placement::new(0),
             moves: HandoffScheduler::new(PER_TURN),
@@ -93,23 +93,21 @@ impl World {
             ways: BTreeMap::new(),
             socket_by_client: BTreeMap::new(),
             swept: 0,
-        });
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn add_edge(&mut self, index: usize) {
+        self.edges.push(EdgeHost::new(index, &self.edge_settings));
         self.later(Host::Edge(index), LOOK, Input::Sweep);
     }
 
     /// A new process under the same name.
     pub(crate) fn restart_edge(&mut self, index: usize) {
-        let core = EdgeCore::new(self.edge_settings.clone());
-        let started = self.agenda.now();
+        let (started, new) = (self.agenda.now(), EdgeHost::new(index, &self.edge_settings));
         let Some(edge) = self.edges.get_mut(index) else { return };
-        edge.alive = true;
-        edge.draining = false;
-        edge.started = started;
-        edge.core = core;
-        edge.placement = Placement::new(0);
-        edge.moves = HandoffScheduler::new(PER_TURN);
-        edge.version = None;
-        edge.ways.clear();
+        *edge = EdgeHost { generation: edge.generation, swept: edge.swept, started, ..new };
         self.later(Host::Edge(index), LOOK, Input::Sweep);
         if self.silences == 0 {
             self.later(Host::Edge(index), MS, Input::View(self.views.len() - 1));

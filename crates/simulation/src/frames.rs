@@ -1,5 +1,7 @@
 //! WebSocket frames as a client sees them.
 
+use signaling_core::ws::encode;
+
 /// What a server says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
@@ -11,19 +13,15 @@ pub(crate) enum Frame {
 
 /// Takes one whole frame from the front of `bytes`, if it has come.
 pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Frame> {
-    let (first, short) = (*bytes.first()?, *bytes.get(1)?);
-    let (header, length) = match short {
-        126 => (4, usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]))),
-        127 => {
-            let long: [u8; 8] = bytes.get(2..10)?.try_into().ok()?;
-            (10, usize::try_from(u64::from_be_bytes(long)).ok()?)
-        }
-        short => (2, usize::from(short)),
+    let length = encode::frame_len(bytes).filter(|length| *length <= bytes.len())?;
+    let frame: Vec<u8> = bytes.drain(..length).collect();
+    let header = match frame[1] {
+        126 => 4,
+        127 => 10,
+        _ => 2,
     };
-    let payload = bytes.get(header..header + length)?.to_vec();
-    bytes.drain(..header + length);
-    Some(match first & 0x0f {
-        1 => Frame::Text(payload),
+    Some(match frame[0] & 0x0f {
+        1 => Frame::Text(frame[header..].to_vec()),
         9 => Frame::Ping,
         _ => Frame::Other,
     })
@@ -31,8 +29,6 @@ pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Frame> {
 
 #[cfg(test)]
 mod tests {
-    use signaling_core::ws::encode;
-
     use super::*;
 
     #[test]

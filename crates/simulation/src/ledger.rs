@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::agenda::{MS, Micros, SECOND};
+use crate::counters::Counters;
 use crate::event::{ClientIx, MessageId, SocketId};
 use crate::spans::Spans;
 use crate::trouble::Trouble;
@@ -98,19 +99,7 @@ pub(crate) struct Ledger {
     hold: Micros,
     pub(crate) last_taken: Micros,
     violations: Vec<Violation>,
-    /// Copies that a recipient got on a further socket.
-    pub(crate) doubled_on_next_socket: u64,
-    pub(crate) doubled_after_ack: u64,
-    pub(crate) written_late_to_slow: u64,
-    /// Messages that a resumed sender was told are unavailable while an edge that was away still had a copy.
-    pub(crate) written_late_repeats: u64,
-    pub(crate) got: u64,
-    pub(crate) acks: u64,
-    pub(crate) unavailable: u64,
-    pub(crate) unavailable_though_written: u64,
-    pub(crate) late_acks: u64,
-    /// Messages given up before their time, because too many wait for one recipient.
-    pub(crate) given_up_early: u64,
+    pub(crate) counters: Counters,
 }
 
 impl Ledger {
@@ -125,16 +114,7 @@ impl Ledger {
             hold,
             last_taken: 0,
             violations: Vec::new(),
-            doubled_on_next_socket: 0,
-            doubled_after_ack: 0,
-            written_late_to_slow: 0,
-            written_late_repeats: 0,
-            got: 0,
-            acks: 0,
-            unavailable: 0,
-            unavailable_though_written: 0,
-            late_acks: 0,
-            given_up_early: 0,
+            counters: Counters::default(),
         }
     }
 
@@ -247,9 +227,9 @@ impl Ledger {
             return self.broken(now, "doubled", format!("{name} was written twice to socket {socket}"));
         }
         if elsewhere {
-            self.doubled_on_next_socket += 1;
+            self.counters.add("doubled on the recipient's next socket", 1);
             if told == Some(SenderResult::Ack) {
-                self.doubled_after_ack += 1;
+                self.counters.add("doubled there after an ack", 1);
             }
             // What a reliable client has not said `received` for, it gets again: it knows it by its name.
             // And what its sender said again on another socket of its own may be news to the recipient's next one.
@@ -258,8 +238,12 @@ impl Ledger {
             }
         }
         match told {
-            Some(SenderResult::Unavailable) if slow => self.written_late_to_slow += 1,
-            Some(SenderResult::Unavailable) if repeated && troubled => self.written_late_repeats += 1,
+            Some(SenderResult::Unavailable) if slow => {
+                self.counters.add("written to a slow socket after unavailable", 1)
+            }
+            Some(SenderResult::Unavailable) if repeated && troubled => {
+                self.counters.add("written after unavailable, said on several sockets", 1)
+            }
             Some(SenderResult::Unavailable) => self.broken(now, "written after unavailable", name),
             Some(SenderResult::Ack) if calm => {
                 self.broken(now, "doubled after ack", format!("{name}, with no fault on"))
@@ -281,7 +265,7 @@ impl Ledger {
         let Some(entry) = self.messages.get_mut(message) else { return };
         let Some(Place { stream, number }) = entry.place else { return };
         let repeated = entry.repeated;
-        self.got += 1;
+        self.counters.add("messages that applications of reliable clients got", 1);
         if entry.got.replace(now).is_some() {
             return self.broken(now, "doubled to an application", format!("c{client} got {name} twice"));
         }
@@ -327,7 +311,7 @@ impl Ledger {
         let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
         match told {
             SenderResult::Ack => {
-                self.acks += 1;
+                self.counters.add("messages taken and acked", 1);
                 if !written {
                     return self.broken(now, "ack without writing", name);
                 }
@@ -338,7 +322,7 @@ impl Ledger {
                 let either = trouble.any.with(away);
                 let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), now);
                 let calm = either.longest_gap(at, now);
-                self.late_acks += u64::from(waited > LATEST_ACK);
+                self.counters.add("messages acked after more than a second", u64::from(waited > LATEST_ACK));
                 if slow {
                 } else if waited > LATEST_ACK && either.covers_nothing(since, now) {
                     self.broken(now, "late ack", format!("{name} after {} ms", waited / MS));
@@ -349,10 +333,10 @@ impl Ledger {
                 }
             }
             SenderResult::Unavailable => {
-                self.unavailable += 1;
+                self.counters.add("messages unavailable", 1);
                 let at = first_taken.unwrap_or(at);
-                self.unavailable_though_written += u64::from(written);
-                self.given_up_early += u64::from(now < at + life);
+                self.counters.add("unavailable though written", u64::from(written));
+                self.counters.add("messages given up early", u64::from(now < at + life));
                 let over = now.min(at + life);
                 let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
                 let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), over);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use signaling_core::edge::FlushUrgency;
-use signaling_core::node::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, TrunkKey};
+use signaling_core::node::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, Settings, TrunkKey};
 use signaling_wire::RemainingTtl;
 use signaling_wire::forward::{self, Item};
 
@@ -67,12 +67,10 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("rooms: broadcasts", counts.broadcasts);
 }
 
-impl World {
-    pub(crate) fn add_node(&mut self, index: usize) {
-        let id = format!("n{index}");
-        let Some(settings) = self.node_settings(&id) else { return };
-        self.nodes.push(NodeHost {
-            id,
+impl NodeHost {
+    fn new(settings: Settings) -> Self {
+        Self {
+            id: settings.id.to_string(),
             alive: true,
             generation: 0,
             pause: None,
@@ -83,7 +81,14 @@ impl World {
             requests: BTreeMap::new(),
             flush_at: BTreeMap::new(),
             asked: [None, None],
-        });
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn add_node(&mut self, index: usize) {
+        let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
+        self.nodes.push(NodeHost::new(settings));
         self.later(Host::Node(index), MS, Input::Sweep);
     }
 
@@ -91,10 +96,7 @@ impl World {
     pub(crate) fn restart_node(&mut self, index: usize) {
         let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
         let Some(node) = self.nodes.get_mut(index) else { return };
-        node.alive = true;
-        node.core = NodeCore::new(settings);
-        node.version = None;
-        node.peers.clear();
+        *node = NodeHost { generation: node.generation, ..NodeHost::new(settings) };
         self.later(Host::Node(index), MS, Input::Sweep);
         if self.silences == 0 {
             self.later(Host::Node(index), MS, Input::View(self.views.len() - 1));
@@ -104,19 +106,10 @@ impl World {
     /// The process is gone, with all it knew.
     pub(crate) fn kill_node(&mut self, index: usize) {
         let Some(node) = self.nodes.get_mut(index) else { return };
-        node.alive = false;
-        node.generation += 1;
-        node.pause = None;
-        node.conns.clear();
-        node.requests.clear();
-        node.flush_at.clear();
-        node.asked = [None, None];
         count(&mut self.counters, &node.core);
-        if let Some(settings) = self.node_settings("dead")
-            && let Some(node) = self.nodes.get_mut(index)
-        {
-            node.core = NodeCore::new(settings);
-        }
+        let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        *node = NodeHost { alive: false, generation: node.generation + 1, ..NodeHost::new(settings) };
         self.reset_conns(Host::Node(index));
     }
 

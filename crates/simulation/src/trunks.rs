@@ -57,19 +57,11 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn side(&mut self, end: End) -> &mut Side {
-        let [edge, node] = &mut self.sides;
-        match end {
-            End::Edge => edge,
-            End::Node => node,
-        }
+        &mut self.sides[end as usize]
     }
 
     pub(crate) fn is_open(&self, end: End) -> bool {
-        let [edge, node] = &self.sides;
-        match end {
-            End::Edge => edge.open,
-            End::Node => node.open,
-        }
+        self.sides[end as usize].open
     }
 
     fn host(&self, end: End) -> Host {

@@ -340,16 +340,7 @@ impl World {
         for kind in size.kinds() {
             self.counters.add(kind.name(), 0);
         }
-        self.counters.add("messages taken and acked", self.ledger.acks);
-        self.counters.add("messages unavailable", self.ledger.unavailable);
-        self.counters.add("messages acked after more than a second", self.ledger.late_acks);
-        self.counters.add("messages given up early", self.ledger.given_up_early);
-        self.counters.add("unavailable though written", self.ledger.unavailable_though_written);
-        self.counters.add("written to a slow socket after unavailable", self.ledger.written_late_to_slow);
-        self.counters.add("written after unavailable, said on several sockets", self.ledger.written_late_repeats);
-        self.counters.add("doubled on the recipient's next socket", self.ledger.doubled_on_next_socket);
-        self.counters.add("doubled there after an ack", self.ledger.doubled_after_ack);
-        self.counters.add("messages that applications of reliable clients got", self.ledger.got);
+        self.counters.merge(&self.ledger.counters);
         let violation = self.ledger.first_violation().cloned();
         if let Some(violation) = &violation {
             let now = self.agenda.now();

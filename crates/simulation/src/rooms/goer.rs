@@ -135,7 +135,7 @@ impl World {
                 self.rooms.asks.push(Ask::new(index, room, What::Join { shows: true }));
                 let wish = Wish::Ask(self.rooms.asks.len() - 1);
                 self.agenda.after(after, Event::Act(Act::Wish(index, wish)));
-                self.rooms.counts.rejoins += 1;
+                self.counters.add("rooms: joins anew in another session", 1);
             }
         }
     }
@@ -170,7 +170,7 @@ impl World {
                 let Some(picture) = Picture::read(message) else {
                     return self.ledger.broken(now, "damaged", format!("c{index} got {message}"));
                 };
-                self.rooms.counts.states += 1;
+                self.counters.add("rooms: told the whole state", 1);
                 let known = matches!(&place.belief, Belief::In(known) if *known == picture);
                 // Behind an outage of the store all clients may have missed something.
                 let is_needed = !self.rooms.unavailable.covers_nothing(now.saturating_sub(10 * SECOND), now);
@@ -184,12 +184,12 @@ impl World {
                 (place.belief, place.ended) = (Belief::In(picture), None);
             }
             "waiting" => {
-                self.rooms.counts.waits += 1;
+                self.counters.add("rooms: told to wait", 1);
                 (place.belief, place.ended) = (Belief::Waiting, None);
             }
             "left" => (place.belief, place.ended) = (Belief::Out, None),
             _ => {
-                self.rooms.counts.news += 1;
+                self.counters.add("rooms: told of changes", 1);
                 wrong = match (&mut place.belief, self.rooms.watch.room(name)) {
                     (Belief::In(picture), Some(seen)) if same_socket => {
                         picture.change(message, seen).err().map(|what| ("room changes", what))
@@ -247,9 +247,9 @@ impl World {
             }
         }
         if what == What::Broadcast && lost {
-            let counts = &mut self.rooms.counts;
-            counts.behind_loss += 1;
-            counts.refused_behind_loss += u64::from(refused == Some(Refused::StoreAway));
+            self.counters.add("rooms: broadcasts answered behind a loss of the store", 1);
+            let is_refused = refused == Some(Refused::StoreAway);
+            self.counters.add("rooms: broadcasts refused behind a loss of the store", u64::from(is_refused));
         }
         let place = goer.places.get(&room);
         let told_here = place.filter(|place| place.socket == socket);
@@ -266,7 +266,7 @@ impl World {
             }
             (_, Some(Refused::NotInRoom)) => Some("refused"),
             (What::Join { .. }, None) => {
-                self.rooms.counts.joins += 1;
+                self.counters.add("rooms: joins", 1);
                 told_here.is_none().then_some("done, and it was not told where it stands")
             }
             (What::Leave, None) => {

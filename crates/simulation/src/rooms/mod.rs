@@ -55,22 +55,6 @@ pub(crate) struct RoomWorld {
     /// How often clients have asked anything.
     said: u64,
     goers: Vec<RoomClient>,
-    counts: Counts,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    joins: u64,
-    rejoins: u64,
-    admissions: u64,
-    waits: u64,
-    moves: u64,
-    expired: u64,
-    states: u64,
-    news: u64,
-    set_back: u64,
-    behind_loss: u64,
-    refused_behind_loss: u64,
 }
 
 impl RoomWorld {
@@ -96,7 +80,6 @@ impl RoomWorld {
             asks,
             said: 0,
             goers: (0..clients).map(|_| RoomClient::default()).collect(),
-            counts: Counts::default(),
         }
     }
 
@@ -153,21 +136,8 @@ impl RoomWorld {
         if self.settings.is_none() {
             return;
         }
-        let Counts { joins, rejoins, admissions, waits, moves, expired, states, news, .. } = self.counts;
-        let Counts { set_back, behind_loss, refused_behind_loss, .. } = self.counts;
         counters.add("rooms: worlds with rooms", 1);
-        counters.add("rooms: joins", joins);
-        counters.add("rooms: joins anew in another session", rejoins);
-        counters.add("rooms: let in from the line", admissions);
-        counters.add("rooms: told to wait", waits);
-        counters.add("rooms: seats moved to another node", moves);
-        counters.add("rooms: members expired", expired);
-        counters.add("rooms: told the whole state", states);
-        counters.add("rooms: told of changes", news);
         counters.add("rooms: store emptied", self.emptied.len() as u64);
-        counters.add("rooms: store lost its last writes", set_back);
-        counters.add("rooms: broadcasts answered behind a loss of the store", behind_loss);
-        counters.add("rooms: broadcasts refused behind a loss of the store", refused_behind_loss);
         counters.add("rooms: store away", self.away.len() as u64);
     }
 }

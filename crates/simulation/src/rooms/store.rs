@@ -76,8 +76,8 @@ impl World {
         let outcome = rooms.store.apply(EPOCH_MS + now / MS, request);
         let seen = rooms.watch.saw(now, request, &outcome);
         rooms.changes += outcome.changes.len() as u64;
-        rooms.counts.admissions += seen.admitted;
-        rooms.counts.moves += seen.moved;
+        self.counters.add("rooms: let in from the line", seen.admitted);
+        self.counters.add("rooms: seats moved to another node", seen.moved);
         if self.trace.is_wanted() {
             let said = format!("store {}: {:?}", request.room, request.op);
             self.trace.line(now, || format!("{said} -> {}", describe(&outcome)));
@@ -87,7 +87,7 @@ impl World {
         }
         for change in &outcome.changes {
             if let Change::Left { client, reason: Reason::Expired } = change {
-                self.rooms.counts.expired += 1;
+                self.counters.add("rooms: members expired", 1);
                 let (client, room) = (number(client.as_str()), number(request.room.as_str()));
                 if let Some((client, room)) = client.zip(room) {
                     self.check_expired(client, room);
@@ -115,7 +115,7 @@ impl World {
         self.trace.line(now, || format!("FAULT the room store loses the last {lost} changes"));
         store.restarted(EPOCH_MS + now / MS);
         self.rooms.store = store;
-        self.rooms.counts.set_back += u64::from(lost > 0);
+        self.counters.add("rooms: store lost its last writes", u64::from(lost > 0));
         self.rooms.watch.is_set_back(now, seats);
     }
 

@@ -52,6 +52,13 @@ impl Mesh {
         self.opens(id, edge, node, reliable, token)
     }
 
+    /// The same, and is told that its session goes on.
+    pub(crate) fn goes_on(&mut self, id: &str, earlier: Who, edge: &str, node: &str) -> Who {
+        let who = self.resumes(id, earlier, edge, node);
+        assert!(self.is_resumed(who));
+        who
+    }
+
     fn opens(&mut self, id: &str, edge: &str, node: &str, reliable: bool, resume: Option<String>) -> Who {
         self.accepted_at_us += 1;
         let mut session = [0; 16];
@@ -87,6 +94,15 @@ impl Mesh {
     /// Sends message `number` to a client, and asks for an `ack`.
     pub(crate) fn sends(&mut self, who: Who, to: &str, number: u64) {
         self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number}}}"#));
+    }
+
+    /// Sends a message of anna's, which arrives and is acked at once.
+    pub(crate) fn delivers(&mut self, anna: Who, to: &str, recipient: Who, number: u64) {
+        self.sends(anna, to, number);
+        assert_eq!(
+            (self.got(recipient), self.got(anna)),
+            (vec![format!("anna {number}")], vec![format!("ack {number}")])
+        );
     }
 
     /// The same, with a second to live.

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use crate::clients::SECOND;
-use crate::mesh::{Mesh, named};
+use crate::mesh::Mesh;
 
 #[test]
 fn a_message_takes_the_way_round_by_a_node_that_reaches_its_owner_and_its_fate_comes_back_by_it() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a", "c"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let bob = mesh.connects(&bob_id, "f", "b");
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["b", "a", "c"], "a", "b");
     mesh.cut("a", "b");
     mesh.cut("b", "a");
     mesh.sends(anna, &bob_id, 1);
@@ -22,10 +19,7 @@ fn a_message_takes_the_way_round_by_a_node_that_reaches_its_owner_and_its_fate_c
 
 #[test]
 fn a_node_that_cannot_open_connections_gives_fates_back_in_its_answers() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let bob = mesh.connects(&bob_id, "f", "b");
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["b", "a"], "a", "b");
     mesh.hold_back("b", "a");
     (1..=3).for_each(|number| mesh.sends(anna, &bob_id, number));
     assert_eq!(mesh.got(bob), ["anna 1", "anna 2", "anna 3"]);

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use crate::clients::{SECOND, Who, unavailable};
-use crate::mesh::{HOLD, Mesh, named};
+use crate::mesh::{HOLD, Mesh};
 
 #[test]
 fn what_expired_and_is_repeated_after_later_ones_were_written_gets_no_ack() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND / 2);
@@ -29,8 +28,7 @@ fn what_expired_and_is_repeated_after_later_ones_were_written_gets_no_ack() {
 
 #[test]
 fn a_holder_that_was_left_behind_cannot_call_a_message_undeliverable() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND);
@@ -78,10 +76,7 @@ fn an_edge_knows_what_it_wrote_for_as_long_as_it_can_be_asked() {
 
 /// Bob's node is b, and c comes after it. Back come the mesh, anna, and bob.
 fn bobs_edge_has_written_a_message_and_not_said_so() -> (Mesh, Who, Who) {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "c", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let bob = mesh.connects(&bob_id, "f", "b");
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["b", "c", "a"], "a", "b");
     mesh.hold_back("f", "b");
     mesh.sends(anna, &bob_id, 1);
     assert_eq!(mesh.got(bob), ["anna 1"]);
@@ -90,8 +85,7 @@ fn bobs_edge_has_written_a_message_and_not_said_so() -> (Mesh, Who, Who) {
 
 #[test]
 fn a_copy_that_comes_after_it_was_asked_for_in_vain_is_not_written() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.hold_back("a", "b");
     mesh.sends_for_a_second(anna, &bob_id, 1);
@@ -103,6 +97,5 @@ fn a_copy_that_comes_after_it_was_asked_for_in_vain_is_not_written() {
     // By what it says of itself, this copy has a second left.
     mesh.let_go("a", "b");
     assert!(mesh.got(bob).is_empty());
-    mesh.sends(anna, &bob_id, 2);
-    assert_eq!((mesh.got(bob), mesh.got(anna)), (vec!["anna 2".to_owned()], vec!["ack 2".to_owned()]));
+    mesh.delivers(anna, &bob_id, bob, 2);
 }

@@ -1,13 +1,10 @@
 //! Sessions that move behind their sockets, and nodes that empty themselves.
 
-use crate::mesh::{Mesh, named};
+use crate::mesh::Mesh;
 
 #[test]
 fn a_node_passes_on_what_it_has_for_a_client_that_was_handed_off_in_order_and_at_once() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
-    let anna = mesh.connects("anna", "e", "c");
-    let bob = mesh.connects(&bob_id, "f", "a");
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "a");
     mesh.stops_reading(bob);
     mesh.sends(anna, &bob_id, 1);
     mesh.sends(anna, &bob_id, 2);
@@ -23,8 +20,7 @@ fn a_node_passes_on_what_it_has_for_a_client_that_was_handed_off_in_order_and_at
 
 #[test]
 fn a_node_that_drains_waits_for_nobody_who_is_absent() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     let dora = mesh.connects("dora", "e", "a");
     mesh.sends(anna, &bob_id, 1);

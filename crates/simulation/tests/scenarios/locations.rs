@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use crate::clients::{SECOND, Who};
-use crate::mesh::{Mesh, named};
+use crate::clients::SECOND;
+use crate::mesh::Mesh;
 
 #[test]
 fn an_owner_passes_on_to_where_a_client_is_said_to_be_from_its_attach_on() {
-    let (mut mesh, bob_id, anna, bob) = bob_is_at_b_though_a_owns_him();
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!(mesh.got(bob), ["anna 1"]);
-    assert_eq!(mesh.got(anna), ["ack 1"]);
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
+    mesh.delivers(anna, &bob_id, bob, 1);
 }
 
 #[test]
 fn where_a_client_was_is_taken_back_when_it_leaves() {
-    let (mut mesh, bob_id, anna, bob) = bob_is_at_b_though_a_owns_him();
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.is_lost(bob);
     mesh.sends(anna, &bob_id, 1);
     assert!(mesh.held_at("a") > 0);
@@ -24,7 +22,7 @@ fn where_a_client_was_is_taken_back_when_it_leaves() {
 
 #[test]
 fn an_owner_that_was_restarted_is_told_again_where_its_clients_are() {
-    let (mut mesh, bob_id, anna, bob) = bob_is_at_b_though_a_owns_him();
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.is_killed("a");
     mesh.starts("a");
     mesh.sees("a", &["a", "b", "c"]);
@@ -35,8 +33,7 @@ fn an_owner_that_was_restarted_is_told_again_where_its_clients_are() {
 
 #[test]
 fn a_new_owner_is_told_where_its_clients_are_when_the_view_changes() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     mesh.all_see(&["b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     let bob = mesh.connects(&bob_id, "f", "b");
@@ -47,7 +44,7 @@ fn a_new_owner_is_told_where_its_clients_are_when_the_view_changes() {
 
 #[test]
 fn a_word_about_a_client_is_not_followed_to_a_node_that_does_not_answer() {
-    let (mut mesh, bob_id, anna, lost) = bob_is_at_b_though_a_owns_him();
+    let (mut mesh, bob_id, anna, lost) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.is_paused("b");
     mesh.pass(3 * SECOND);
     mesh.sends(anna, &bob_id, 1);
@@ -59,7 +56,7 @@ fn a_word_about_a_client_is_not_followed_to_a_node_that_does_not_answer() {
 
 #[test]
 fn a_word_about_a_client_that_is_not_said_again_is_forgotten_after_thirty_seconds() {
-    let (mut mesh, bob_id, anna, _) = bob_is_at_b_though_a_owns_him();
+    let (mut mesh, bob_id, anna, _) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     // Restarted, it does not know what it said before.
     mesh.is_killed("b");
     mesh.starts("b");
@@ -68,13 +65,4 @@ fn a_word_about_a_client_that_is_not_said_again_is_forgotten_after_thirty_second
     mesh.sends(anna, &bob_id, 1);
     assert!(mesh.held_at("a") > 0);
     assert_eq!(mesh.held_at("b"), 0);
-}
-
-/// Anna is at c. Back come the mesh, bob's id, anna, and bob.
-fn bob_is_at_b_though_a_owns_him() -> (Mesh, String, Who, Who) {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
-    let anna = mesh.connects("anna", "e", "c");
-    let bob = mesh.connects(&bob_id, "f", "b");
-    (mesh, bob_id, anna, bob)
 }

@@ -12,7 +12,7 @@ use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::Incarnation;
 
-use crate::clients::Client;
+use crate::clients::{Client, Who};
 use crate::wires::{Call, Trunk};
 
 /// How long messages wait for absent recipients.
@@ -75,6 +75,21 @@ impl Mesh {
         // They get to know each other.
         mesh.pass(Duration::from_secs(1));
         mesh
+    }
+
+    /// Nodes that are candidates for bob in this order, and edges e and f. Back come the mesh and bob's id.
+    pub(crate) fn with_bob(candidates: &[&str]) -> (Self, String) {
+        let mut nodes = candidates.to_vec();
+        nodes.sort_unstable();
+        (Self::new(&nodes, &["e", "f"]), named("bob", candidates))
+    }
+
+    /// The same with anna's socket at e and bob's at f, attached to these nodes.
+    pub(crate) fn with_pair(candidates: &[&str], annas: &str, bobs: &str) -> (Self, String, Who, Who) {
+        let (mut mesh, bob_id) = Self::with_bob(candidates);
+        let anna = mesh.connects("anna", "e", annas);
+        let bob = mesh.connects(&bob_id, "f", bobs);
+        (mesh, bob_id, anna, bob)
     }
 
     /// A node's process starts, with no memory of an earlier one.

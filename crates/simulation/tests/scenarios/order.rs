@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use crate::mesh::{Mesh, named};
+use crate::mesh::Mesh;
 
 #[test]
 fn a_message_that_an_old_location_sent_astray_is_not_overtaken_and_comes_at_once() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     let bob = mesh.connects(&bob_id, "e", "b");
     // Its owner thinks that it still is at b when it comes.
@@ -26,8 +25,7 @@ fn a_message_that_an_old_location_sent_astray_is_not_overtaken_and_comes_at_once
 
 #[test]
 fn what_a_restarted_node_has_forgotten_is_sent_to_it_at_its_first_sign_of_life() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
     assert!(mesh.held_at("b") > 0);
@@ -41,8 +39,7 @@ fn what_a_restarted_node_has_forgotten_is_sent_to_it_at_its_first_sign_of_life()
 
 #[test]
 fn what_is_known_to_wait_is_not_repeated_every_two_seconds() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(Duration::from_millis(4900));
@@ -53,12 +50,9 @@ fn what_is_known_to_wait_is_not_repeated_every_two_seconds() {
 
 #[test]
 fn where_only_draining_nodes_are_left_they_are_used() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.all_see(&["-a", "-b"]);
     let bob = mesh.connects(&bob_id, "e", "b");
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!(mesh.got(bob), ["anna 1"]);
-    assert_eq!(mesh.got(anna), ["ack 1"]);
+    mesh.delivers(anna, &bob_id, bob, 1);
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use crate::clients::{SECOND, Who};
-use crate::mesh::{HOLD, Mesh, named};
+use crate::mesh::{HOLD, Mesh};
 
 #[test]
 fn what_a_node_remembers_of_a_session_that_left_means_nothing_once_it_is_back() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND);
@@ -37,8 +36,7 @@ fn what_a_node_remembers_of_a_session_that_left_means_nothing_once_it_is_back() 
 
 #[test]
 fn a_copy_at_a_node_that_was_left_behind_is_forgotten_there_even_if_that_is_heard_late() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     mesh.sends(anna, &bob_id, 1);
     mesh.hold_back("c", "a");
@@ -81,8 +79,7 @@ fn an_answer_that_was_lost_is_given_again_with_the_fates_that_were_in_it() {
 
 /// Anna has sent so many messages from a. Back come the mesh, anna, and bob's second socket at b.
 fn bob_is_back_and_what_he_got_is_not_known_to_annas_node(messages: u64) -> (Mesh, Who, Who) {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     let first = mesh.connects(&bob_id, "f", "b");
     mesh.hold_back("b", "a");

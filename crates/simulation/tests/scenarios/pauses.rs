@@ -1,12 +1,11 @@
 //! Servers that were stopped for a while, and wake.
 
 use crate::clients::{SECOND, unavailable};
-use crate::mesh::{Mesh, named};
+use crate::mesh::Mesh;
 
 #[test]
 fn a_node_that_was_stopped_does_not_act_on_what_came_before_others_gave_it_up() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.is_paused("a");
     mesh.sends(anna, &bob_id, 1);

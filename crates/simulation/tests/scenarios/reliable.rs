@@ -17,8 +17,7 @@ fn who_never_says_received_is_closed_and_gets_the_message_again_under_its_name()
     mesh.pass(2 * SECOND);
     assert_eq!(mesh.closed(silent), Some(4002));
     assert!(mesh.got(anna).is_empty(), "written is not received");
-    let back = mesh.resumes("bob", silent, "f", "a");
-    assert!(mesh.is_resumed(back));
+    let back = mesh.goes_on("bob", silent, "f", "a");
     assert_eq!(mesh.got(back), ["anna 1"]);
     assert_eq!(mesh.names(back), mesh.names(silent));
     mesh.says_received(back, 1);

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use crate::mesh::{Mesh, named};
+use crate::mesh::Mesh;
 
 #[test]
 fn the_token_of_the_present_session_wins_over_its_open_socket() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let anna = mesh.connects("anna", "e", "a");
     let old = mesh.connects("bob", "e", "a");
-    let new = mesh.resumes("bob", old, "f", "a");
-    assert!(mesh.is_resumed(new));
+    let new = mesh.goes_on("bob", old, "f", "a");
     assert_eq!(mesh.closed(old), Some(4410));
     mesh.sends(anna, "bob", 1);
     assert_eq!((mesh.got(old), mesh.got(new)), (vec![], vec!["anna 1".to_owned()]));
@@ -29,16 +28,14 @@ fn the_token_of_an_earlier_session_wins_nothing_from_an_open_socket() {
 
 #[test]
 fn a_session_without_a_socket_is_resumed_at_the_node_that_owns_its_client_by_then() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     mesh.all_see(&["a"]);
     let anna = mesh.connects("anna", "e", "a");
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
     mesh.sends(anna, &bob_id, 1);
     mesh.all_see(&["a", "b"]);
-    let back = mesh.resumes(&bob_id, bob, "f", "b");
-    assert!(mesh.is_resumed(back));
+    let back = mesh.goes_on(&bob_id, bob, "f", "b");
     assert_eq!(mesh.got(back), ["anna 1"]);
     assert_eq!(mesh.got(anna), ["ack 1"]);
 }
@@ -63,8 +60,7 @@ fn a_resumed_session_numbers_on_above_what_its_old_edge_sent_unseen() {
     mesh.hold_back("e", "a");
     mesh.sends(old, "bob", 2);
     mesh.is_lost(old);
-    let new = mesh.resumes("anna", old, "f", "a");
-    assert!(mesh.is_resumed(new));
+    let new = mesh.goes_on("anna", old, "f", "a");
     mesh.let_go("e", "a");
     mesh.sends(new, "bob", 3);
     assert_eq!(mesh.got(bob), ["anna 1", "anna 2", "anna 3"]);
@@ -73,8 +69,7 @@ fn a_resumed_session_numbers_on_above_what_its_old_edge_sent_unseen() {
 
 #[test]
 fn a_session_that_waits_for_its_client_is_not_forgotten_for_an_older_socket_of_its_own() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let old = mesh.connects(&bob_id, "e", "a");
     // That it is over does not reach the old socket's edge.
     mesh.hold_back("a", "e");
@@ -82,38 +77,32 @@ fn a_session_that_waits_for_its_client_is_not_forgotten_for_an_older_socket_of_i
     mesh.is_lost(new);
     mesh.goes_next_to(old, "b");
     mesh.trunk_is_given_up("e", "a");
-    let back = mesh.resumes(&bob_id, new, "f", "a");
-    assert!(mesh.is_resumed(back));
+    mesh.goes_on(&bob_id, new, "f", "a");
 }
 
 #[test]
 fn a_newcomer_at_a_node_that_does_not_know_its_session_is_given_it_by_the_one_that_does() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
     // Its new edge has no trunk to the owner yet.
-    let back = mesh.resumes(&bob_id, bob, "f", "b");
-    assert!(mesh.is_resumed(back));
+    mesh.goes_on(&bob_id, bob, "f", "b");
 }
 
 #[test]
 fn a_session_that_loses_its_socket_at_a_draining_node_is_resumed_after_that_has_gone() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.drains("a");
     mesh.is_lost(bob);
     mesh.pass(Duration::from_millis(100));
     mesh.is_killed("a");
-    let back = mesh.resumes(&bob_id, bob, "f", "b");
-    assert!(mesh.is_resumed(back));
+    mesh.goes_on(&bob_id, bob, "f", "b");
 }
 
 #[test]
 fn a_session_that_loses_its_socket_between_two_nodes_is_resumed_at_the_next() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.hold_back("a", "e");
     mesh.is_handed_to(bob, "b");
@@ -121,14 +110,12 @@ fn a_session_that_loses_its_socket_between_two_nodes_is_resumed_at_the_next() {
     mesh.let_go("a", "e");
     mesh.pass(Duration::from_millis(100));
     mesh.is_killed("a");
-    let back = mesh.resumes(&bob_id, bob, "f", "b");
-    assert!(mesh.is_resumed(back));
+    mesh.goes_on(&bob_id, bob, "f", "b");
 }
 
 #[test]
 fn a_newcomer_whose_trunk_is_lost_while_it_waits_for_its_session_takes_that_with_it_to_nobody() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
     mesh.hold_back("f", "a");
@@ -140,8 +127,7 @@ fn a_newcomer_whose_trunk_is_lost_while_it_waits_for_its_session_takes_that_with
     mesh.let_go("a", "b");
     mesh.let_answers_go("a", "b");
     mesh.is_killed("a");
-    let back = mesh.resumes(&bob_id, bob, "e", "b");
-    assert!(mesh.is_resumed(back));
+    mesh.goes_on(&bob_id, bob, "e", "b");
 }
 
 #[test]

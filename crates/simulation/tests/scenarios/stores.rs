@@ -5,10 +5,7 @@ use crate::mesh::{HOLD, Mesh, named};
 
 #[test]
 fn a_fate_that_was_lost_on_its_way_comes_again_with_its_ack() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let bob = mesh.connects(&bob_id, "f", "a");
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b"], "a", "a");
     mesh.hold_back("a", "e");
     mesh.sends(anna, &bob_id, 1);
     assert_eq!(mesh.got(bob), ["anna 1"]);
@@ -62,8 +59,7 @@ fn a_client_that_is_not_read_because_its_store_is_full_hears_pongs_all_the_same(
 
 #[test]
 fn what_a_client_sent_just_before_it_left_finds_its_way_by_another_node() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.hold_back("e", "a");
     mesh.sends(anna, &bob_id, 1);

@@ -1,12 +1,11 @@
 //! Two sockets of one id.
 
 use crate::clients::{SECOND, Who};
-use crate::mesh::{Mesh, named};
+use crate::mesh::Mesh;
 
 #[test]
 fn an_old_session_that_is_handed_off_late_does_not_replace_a_newer_one() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     let old = mesh.connects(&bob_id, "e", "a");
     let new = mesh.connects(&bob_id, "f", "b");
@@ -19,8 +18,7 @@ fn an_old_session_that_is_handed_off_late_does_not_replace_a_newer_one() {
 
 #[test]
 fn an_owner_that_hears_of_a_newer_session_elsewhere_closes_its_own() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "b");
     let old = mesh.connects(&bob_id, "e", "b");
     let new = mesh.connects(&bob_id, "f", "a");
@@ -31,8 +29,7 @@ fn an_owner_that_hears_of_a_newer_session_elsewhere_closes_its_own() {
 
 #[test]
 fn a_node_with_an_older_session_than_the_owners_is_told_to_close_it() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["b", "a"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let old = mesh.connects(&bob_id, "e", "a");
     let new = mesh.connects(&bob_id, "f", "b");
     mesh.pass(11 * SECOND);
@@ -151,13 +148,11 @@ struct Resumed {
 
 /// That the old socket is over does not reach its edge. Anna is at b.
 fn resumed_unknown_to_the_edge_of_the_old_socket() -> Resumed {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "f", "b");
     let old = mesh.connects(&bob_id, "e", "a");
     mesh.hold_back("a", "e");
-    let new = mesh.resumes(&bob_id, old, "f", "a");
-    assert!(mesh.is_resumed(new));
+    let new = mesh.goes_on(&bob_id, old, "f", "a");
     Resumed { mesh, bob_id, anna, old, new }
 }
 
@@ -172,8 +167,7 @@ fn what_went_down_the_old_socket_is_not_sent_to_the_new_ones_node_before_its_las
 }
 
 fn the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_sent_at(node: &str) {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "f", node);
     let old = mesh.connects(&bob_id, "e", "a");
     mesh.hold_back("e", "a");
@@ -191,8 +185,7 @@ fn the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_se
 
 #[test]
 fn a_newcomer_that_the_node_it_asked_first_has_let_in_unheard_goes_on_with_its_session_at_the_next() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
@@ -209,8 +202,7 @@ fn a_newcomer_that_the_node_it_asked_first_has_let_in_unheard_goes_on_with_its_s
 
 #[test]
 fn a_newcomer_that_is_let_in_late_by_the_node_it_asked_first_does_not_replace_its_own_open_socket() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b"]);
+    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);

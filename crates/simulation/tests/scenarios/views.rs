@@ -1,14 +1,11 @@
 //! Nodes that discovery has told of no other.
 
 use crate::clients::SECOND;
-use crate::mesh::{Mesh, named};
+use crate::mesh::Mesh;
 
 #[test]
 fn stand_in_serves_while_restarted_owner_has_no_view() {
-    let mut mesh = Mesh::new(&["a", "b", "c"], &["e", "f"]);
-    let bob_id = named("bob", &["a", "b", "c"]);
-    let anna = mesh.connects("anna", "e", "c");
-    let bob = mesh.connects(&bob_id, "f", "a");
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "a");
     mesh.goes_next_to(bob, "b");
     mesh.is_killed("a");
     mesh.starts("a");
