@@ -1,5 +1,6 @@
 //! How often each thing happened: a simulation in which something never happens proves nothing about it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -62,17 +63,17 @@ pub const DEMANDED: &[&str] = &[
 
 /// Counts by name, summed over runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters(BTreeMap<&'static str, u64>);
+pub struct Counters(BTreeMap<Cow<'static, str>, u64>);
 
 impl Counters {
     /// Counts `count` more of `what`, which is listed from then on even if that is 0.
-    pub(crate) fn add(&mut self, what: &'static str, count: u64) {
-        *self.0.entry(what).or_default() += count;
+    pub(crate) fn add(&mut self, what: impl Into<Cow<'static, str>>, count: u64) {
+        *self.0.entry(what.into()).or_default() += count;
     }
 
     /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|(what, count)| self.add(what, *count));
+        other.0.iter().for_each(|(what, count)| self.add(what.clone(), *count));
     }
 
     /// How often `what` happened.

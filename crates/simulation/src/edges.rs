@@ -1,6 +1,6 @@
 //! An edge: the real core, and around it what the balancer's shell does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use signaling_core::balancer::moves::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
@@ -123,12 +123,8 @@ impl World {
             Input::SendAway(client) => self.send_away(index, client),
             Input::Connected(conn) => self.edge_connected(index, conn),
             Input::ConnectFailed(conn) => {
-                if let Some(edge) = self.edges.get(index)
-                    && edge
-                        .ways
-                        .values()
-                        .any(|way| matches!(way, Way::Connecting { conn: other, .. } if *other == conn))
-                {
+                let is_it = |way: &Way| matches!(way, Way::Connecting { conn: other, .. } if *other == conn);
+                if self.edges[index].ways.values().any(is_it) {
                     self.close_conn(conn, End::Edge);
                 }
             }
@@ -139,7 +135,7 @@ impl World {
             Input::SocketGone(socket, exit) => self.socket_gone(index, socket, exit),
             Input::Writable(socket) => {
                 if let Some(key) = self.key_of(socket) {
-                    self.socket_is_writable(socket);
+                    self.sockets[socket].writable_planned = false;
                     self.write_out(index, key);
                 }
             }
@@ -168,13 +164,11 @@ impl World {
     pub(crate) fn edge_turn(&mut self, index: usize) {
         loop {
             let mut idle = true;
-            while let Some(effect) = self.edges.get_mut(index).and_then(|edge| edge.core.next_effect()) {
+            while let Some(effect) = self.edges[index].core.next_effect() {
                 idle = false;
                 self.edge_effect(index, effect);
             }
-            let clients =
-                self.edges.get_mut(index).map(|edge| edge.core.take_clients_with_output()).unwrap_or_default();
-            for client in clients {
+            for client in self.edges[index].core.take_clients_with_output() {
                 idle = false;
                 self.write_out(index, client);
             }
@@ -188,7 +182,7 @@ impl World {
     }
 
     fn edge_conns(&self, index: usize) -> Vec<ConnId> {
-        let ways = self.edges.get(index).into_iter().flat_map(|edge| edge.ways.values());
+        let ways = self.edges[index].ways.values();
         ways.filter_map(|way| if let Way::Up { conn } = way { Some(*conn) } else { None }).collect()
     }
 
@@ -256,21 +250,17 @@ impl World {
         if edge.placement.look(instant) {
             self.rearrange(index);
         }
-        let members: BTreeSet<usize> = self.members_seen_by(edge_version(self, index));
-        let Some(edge) = self.edges.get_mut(index) else { return };
+        let edge = &self.edges[index];
+        let members = self.members_seen_by(edge.version);
         let ways: Vec<_> = edge.ways.iter().map(|(node, way)| (*node, *way)).collect();
         for (node, way) in ways {
             match way {
                 Way::Down { .. } if !members.contains(&node) => {
-                    if let Some(edge) = self.edges.get_mut(index) {
-                        edge.ways.remove(&node);
-                    }
+                    self.edges[index].ways.remove(&node);
                 }
                 Way::Down { retry_at, backoff } if retry_at <= now => {
                     let conn = self.open_conn(index, node);
-                    if let Some(edge) = self.edges.get_mut(index) {
-                        edge.ways.insert(node, Way::Connecting { conn, backoff });
-                    }
+                    self.edges[index].ways.insert(node, Way::Connecting { conn, backoff });
                 }
                 // Handoffs have had their time, and sometimes they have not.
                 Way::Up { conn } if !members.contains(&node) && self.rng.percent(30) => {
@@ -387,16 +377,15 @@ impl World {
         }
         let key = edge.core.connect(now, newcomer);
         edge.socket_by_client.insert(key, socket);
-        self.set_key(socket, key);
+        self.sockets[socket].key = Some(key);
         self.later(Host::Edge(index), DECISION_TIMEOUT, Input::GiveUpWaiting(socket));
     }
 
     fn send_away(&mut self, index: usize, client: ClientKey) {
         let retry_after_ms = self.rng.within(0, MOST_RETRY_AFTER / MS + 1);
-        if let Some(edge) = self.edges.get_mut(index) {
-            edge.core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
-            self.counters.add("clients: sent away", 1);
-        }
+        let core = &mut self.edges[index].core;
+        core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
+        self.counters.add("clients: sent away", 1);
     }
 
     /// Where a message for the present edge process would go wrong, somebody else hears of it.
@@ -420,10 +409,6 @@ impl World {
 
 fn node_id(node: usize) -> Option<NodeId> {
     NodeId::new(&format!("n{node}")).ok()
-}
-
-fn edge_version(world: &World, index: usize) -> Option<usize> {
-    world.edges.get(index).and_then(|edge| edge.version)
 }
 
 pub(crate) fn names(view: &signaling_core::View) -> String {

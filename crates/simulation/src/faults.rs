@@ -79,9 +79,7 @@ impl World {
             Undo::RestartEdge(edge) => self.restart_edge(edge),
             Undo::ReplaceEdge(edge) => self.replace_edge(edge),
             Undo::Resume(host) => self.resume(host),
-            Undo::Mend(cuts) => cuts.iter().for_each(|cut| {
-                self.cut.remove(cut);
-            }),
+            Undo::Mend(cuts) => self.cut.retain(|cut| !cuts.contains(cut)),
             Undo::Show(node) => {
                 if self.is_alive(Host::Node(node)) && !self.truth.contains_key(&node) {
                     self.truth.insert(node, false);
@@ -164,7 +162,7 @@ impl World {
     }
 
     fn is_draining(&self, edge: usize) -> bool {
-        self.edges.get(edge).is_some_and(|edge| edge.draining)
+        self.edges[edge].draining
     }
 
     /// An edge sends its clients away, each at its own moment; others take them.
@@ -187,7 +185,7 @@ impl World {
             return;
         }
         for id in 0..self.conns.len() {
-            if self.conns.get(id).is_some_and(|conn| conn.edge == index) {
+            if self.conns[id].edge == index {
                 self.close_conn(id, End::Edge);
             }
         }
@@ -203,52 +201,41 @@ impl World {
         self.cut.iter().all(|cut| cuts.contains(cut)) && cuts.iter().all(between_nodes) && up > 2
     }
 
-    fn pause_of(&mut self, host: Host) -> Option<&mut Option<Pause>> {
+    pub(crate) fn pause_of(&mut self, host: Host) -> &mut Option<Pause> {
         match host {
-            Host::Edge(index) => self.edges.get_mut(index).map(|edge| &mut edge.pause),
-            Host::Node(index) => self.nodes.get_mut(index).map(|node| &mut node.pause),
+            Host::Edge(index) => &mut self.edges[index].pause,
+            Host::Node(index) => &mut self.nodes[index].pause,
         }
     }
 
     fn pause(&mut self, host: Host) -> Option<Undo> {
         let since = self.agenda.now();
-        if !self.is_alive(host) {
+        if !self.is_alive(host) || self.pause_of(host).is_some() {
             return None;
         }
-        let pause = self.pause_of(host)?;
-        if pause.is_some() {
-            return None;
-        }
-        *pause = Some(Pause { since, backlog: Vec::new() });
+        *self.pause_of(host) = Some(Pause { since, backlog: Vec::new() });
         Some(Undo::Resume(host))
     }
 
     /// A paused server goes on: first what has arrived, then its timers. One that was away past the heartbeat closes
     /// its trunks unread and refuses the requests that waited.
     fn resume(&mut self, host: Host) {
-        let Some(Pause { since, backlog }) = self.pause_of(host).and_then(Option::take) else { return };
+        let Some(Pause { since, backlog }) = self.pause_of(host).take() else { return };
         let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ClockJump);
         let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(Input::is_timer);
         if jumped {
             self.counters.add("clock jumps", 1);
             let instant = self.agenda.instant();
-            if let Host::Node(index) = host
-                && let Some(node) = self.nodes.get_mut(index)
-            {
-                node.core.jumped(instant);
-            }
-            if let Host::Edge(index) = host
-                && let Some(edge) = self.edges.get_mut(index)
-            {
-                edge.core.jumped(instant);
+            match host {
+                Host::Node(index) => self.nodes[index].core.jumped(instant),
+                Host::Edge(index) => self.edges[index].core.jumped(instant),
             }
             for id in 0..self.conns.len() {
-                let end = match (host, self.conns.get(id)) {
-                    (Host::Edge(index), Some(conn)) if conn.edge == index => End::Edge,
-                    (Host::Node(index), Some(conn)) if conn.node == index => End::Node,
-                    _ => continue,
-                };
-                self.close_conn(id, end);
+                match host {
+                    Host::Edge(index) if self.conns[id].edge == index => self.close_conn(id, End::Edge),
+                    Host::Node(index) if self.conns[id].node == index => self.close_conn(id, End::Node),
+                    _ => {}
+                }
             }
         }
         for input in arrived {
@@ -266,7 +253,7 @@ impl World {
         let node = self.candidate()?;
         let edge = self.rng.index(self.edges.len());
         for id in 0..self.conns.len() {
-            if self.conns.get(id).is_some_and(|conn| conn.edge == edge && conn.node == node) {
+            if self.conns[id].edge == edge && self.conns[id].node == node {
                 self.sever(id);
             }
         }
@@ -298,9 +285,7 @@ impl World {
         let instant = self.agenda.instant();
         let node = self.spare()?;
         self.truth.insert(node, true);
-        if let Some(host) = self.nodes.get_mut(node) {
-            host.core.drain(instant);
-        }
+        self.nodes[node].core.drain(instant);
         self.node_turn(node);
         self.publish(false);
         let deadline = self.agenda.now() + DRAIN_DEADLINE;

@@ -239,14 +239,14 @@ impl Ledger {
         }
         match told {
             Some(SenderResult::Unavailable) if slow => {
-                self.counters.add("written to a slow socket after unavailable", 1)
+                self.counters.add("written to a slow socket after unavailable", 1);
             }
             Some(SenderResult::Unavailable) if repeated && troubled => {
-                self.counters.add("written after unavailable, said on several sockets", 1)
+                self.counters.add("written after unavailable, said on several sockets", 1);
             }
             Some(SenderResult::Unavailable) => self.broken(now, "written after unavailable", name),
             Some(SenderResult::Ack) if calm => {
-                self.broken(now, "doubled after ack", format!("{name}, with no fault on"))
+                self.broken(now, "doubled after ack", format!("{name}, with no fault on"));
             }
             _ => {
                 let last = self.last_written.entry((stream, socket)).or_insert(number);

@@ -1,6 +1,6 @@
 //! What one run will be, drawn from its seed before anything happens.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use signaling_protocol::CloseCode;
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -53,20 +53,14 @@ impl Size {
 }
 
 impl Default for Size {
+    /// As a command line without flags.
     fn default() -> Self {
-        Self {
-            nodes: 3,
-            edges: 2,
-            clients: 20,
-            messages: 500,
-            faults: 5,
-            kinds: Vec::new(),
-            hasty_percent: 5,
-            steady_clients: false,
-            rooms_percent: 60,
-            roomy_edges: false,
-            mutant: None,
+        #[derive(Parser)]
+        struct Flags {
+            #[command(flatten)]
+            size: Size,
         }
+        Flags::parse_from([""]).size
     }
 }
 
@@ -102,21 +96,8 @@ pub enum FaultKind {
 impl FaultKind {
     /// The name in flags, traces and counters.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Crash => "crash",
-            Self::PauseNode => "pause-node",
-            Self::PauseEdge => "pause-edge",
-            Self::CutTrunk => "cut-trunk",
-            Self::CutNodes => "cut-nodes",
-            Self::CutOneWay => "cut-one-way",
-            Self::Join => "join",
-            Self::Drain => "drain",
-            Self::Flap => "flap",
-            Self::CrashEdge => "crash-edge",
-            Self::DrainEdge => "drain-edge",
-            Self::Silence => "silence",
-        }
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
@@ -129,14 +110,12 @@ pub(crate) struct Fault {
 }
 
 /// How a client's socket takes output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Takes {
+    #[default]
     All,
     /// At most so many bytes, then nothing for that time.
-    Some {
-        bytes: usize,
-        rest: Micros,
-    },
+    Some { bytes: usize, rest: Micros },
 }
 
 /// What sort of client one is.
@@ -224,9 +203,7 @@ impl Plan {
 
     fn client(&mut self, rng: &mut Rng, client: ClientIx, size: &Size) {
         let early = rng.within(100 * MS, 800 * MS);
-        if let Some(traits) = self.traits.get_mut(client) {
-            traits.reliable = rng.percent(RELIABLE_PERCENT);
-        }
+        self.traits[client].reliable = rng.percent(RELIABLE_PERCENT);
         // The first three are always there: what happens to the others must not be all there is to see.
         let kind = if !size.steady_clients && client >= 3 { rng.within(0, 100) } else { 0 };
         match kind {
@@ -239,9 +216,7 @@ impl Plan {
                 if rng.percent(50) {
                     let bytes = rng.index(4_000) + 200;
                     let rest = rng.within(MS, 20 * MS);
-                    if let Some(traits) = self.traits.get_mut(client) {
-                        traits.takes = Takes::Some { bytes, rest };
-                    }
+                    self.traits[client].takes = Takes::Some { bytes, rest };
                 }
                 for _ in 0..rng.within(1, 4) {
                     let lasts = rng.within(100 * MS, 8 * SECOND);

@@ -93,9 +93,7 @@ impl World {
             self.later(at_edge, SILENCE, Input::ConnectFailed(id));
         } else if self.is_alive(at_node) {
             let now = self.agenda.now();
-            if let Some(conn) = self.conns.get_mut(id) {
-                conn.side(End::Edge).arrives = now + delay;
-            }
+            self.conns[id].side(End::Edge).arrives = now + delay;
             self.later(at_node, delay, Input::ConnectArrives(id));
             self.later(at_edge, SILENCE, Input::ConnectFailed(id));
         } else {
@@ -108,11 +106,10 @@ impl World {
     pub(crate) fn answer_connect(&mut self, id: ConnId, edge: usize) {
         let delay = self.rng.delay();
         let now = self.agenda.now();
-        if let Some(conn) = self.conns.get_mut(id) {
-            conn.side(End::Node).arrives = now + delay;
-            let generation = conn.side(End::Edge).generation;
-            self.agenda.schedule(now + delay, Event::At(Host::Edge(edge), generation, Input::Connected(id)));
-        }
+        let conn = &mut self.conns[id];
+        conn.side(End::Node).arrives = now + delay;
+        let generation = conn.side(End::Edge).generation;
+        self.agenda.schedule(now + delay, Event::At(Host::Edge(edge), generation, Input::Connected(id)));
     }
 
     /// Puts bytes on the wire.
@@ -184,13 +181,9 @@ impl World {
     pub(crate) fn sever(&mut self, id: ConnId) {
         for end in [End::Edge, End::Node] {
             let told = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
-            let Some(conn) = self.conns.get_mut(id) else { return };
-            conn.severed = true;
-            let host = conn.host(end);
-            if let Some(delay) = told
-                && conn.is_open(end)
-            {
-                self.later(host, delay, Input::Closed(id));
+            self.conns[id].severed = true;
+            if let Some(delay) = told.filter(|_| self.conns[id].is_open(end)) {
+                self.later(self.conns[id].host(end), delay, Input::Closed(id));
             }
         }
     }

@@ -215,19 +215,9 @@ impl World {
     }
 
     fn input(&mut self, host: Host, generation: u32, input: Input) {
-        let (alive, current, pause) = match host {
-            Host::Edge(index) => match self.edges.get_mut(index) {
-                Some(edge) => (edge.alive, edge.generation, &mut edge.pause),
-                None => return,
-            },
-            Host::Node(index) => match self.nodes.get_mut(index) {
-                Some(node) => (node.alive, node.generation, &mut node.pause),
-                None => return,
-            },
-        };
-        if !alive || current != generation {
+        if !self.is_alive(host) || self.generation(host) != generation {
             self.nobody_there(host, &input);
-        } else if let Some(pause) = pause {
+        } else if let Some(pause) = self.pause_of(host) {
             pause.backlog.push(input);
         } else {
             self.carry_out(host, input);
@@ -267,15 +257,15 @@ impl World {
 
     pub(crate) fn generation(&self, host: Host) -> u32 {
         match host {
-            Host::Edge(index) => self.edges.get(index).map_or(0, |edge| edge.generation),
-            Host::Node(index) => self.nodes.get(index).map_or(0, |node| node.generation),
+            Host::Edge(index) => self.edges[index].generation,
+            Host::Node(index) => self.nodes[index].generation,
         }
     }
 
     pub(crate) fn is_alive(&self, host: Host) -> bool {
         match host {
-            Host::Edge(index) => self.edges.get(index).is_some_and(|edge| edge.alive),
-            Host::Node(index) => self.nodes.get(index).is_some_and(|node| node.alive),
+            Host::Edge(index) => self.edges[index].alive,
+            Host::Node(index) => self.nodes[index].alive,
         }
     }
 

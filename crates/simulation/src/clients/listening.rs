@@ -72,12 +72,8 @@ impl World {
                     edge.core.client_text(self.agenda.instant(), key, text.as_bytes());
                 }
                 if here {
-                    self.application_gets(
-                        id,
-                        News::Message(named),
-                        number("n"),
-                        message.get("m").and_then(Value::as_str),
-                    );
+                    let name = message.get("m").and_then(Value::as_str);
+                    self.application_gets(id, News::Message(named), number("n"), name);
                 }
             }
             ("broadcast", _) => {

@@ -24,7 +24,7 @@ pub(crate) use self::socket::Socket;
 /// The `id`s of plain clients from here on are of what they ask of rooms.
 const FIRST_ASK: u64 = 1_000_000_000;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Client {
     socket: Option<SocketId>,
     former: Option<SocketId>,
@@ -49,19 +49,7 @@ impl Client {
         let mut away = Spans::default();
         away.begin(0);
         let reliable = traits.reliable.then(|| Reliable::new(store_frames / 2));
-        let takes = traits.takes;
-        Self {
-            socket: None,
-            former: None,
-            resume: None,
-            pending: VecDeque::new(),
-            takes,
-            reliable,
-            away,
-            busy: Spans::default(),
-            full: Spans::default(),
-            stalled_until: 0,
-        }
+        Self { takes: traits.takes, reliable, away, ..Self::default() }
     }
 }
 
@@ -74,8 +62,7 @@ impl World {
 
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
         // Who drains is no longer offered, if anybody else is there.
-        let offered: Vec<_> =
-            (0..self.edges.len()).filter(|at| self.edges.get(*at).is_some_and(|edge| !edge.draining)).collect();
+        let offered: Vec<_> = (0..self.edges.len()).filter(|at| !self.edges[*at].draining).collect();
         let edge = self.rng.pick(&offered).unwrap_or_default();
         let delay = self.rng.delay();
         let now = self.agenda.now();
@@ -109,10 +96,9 @@ impl World {
 
     fn client_lost_socket(&mut self, index: ClientIx, id: SocketId, again: Option<Micros>) {
         let now = self.agenda.now();
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.here = false;
-            socket.lost.get_or_insert((now, false));
-        }
+        let socket = &mut self.sockets[id];
+        socket.here = false;
+        socket.lost.get_or_insert((now, false));
         let Some(client) = self.clients.get_mut(index).filter(|client| client.socket == Some(id)) else { return };
         client.socket = None;
         client.away.begin(now);

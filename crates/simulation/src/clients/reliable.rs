@@ -123,9 +123,7 @@ impl World {
             for wish in reliable.starts_again().into_iter().rev() {
                 let Some(anew) = self.anew(wish) else { continue };
                 self.counters.add("clients: requests sent anew in another session", 1);
-                if let Some(client) = self.clients.get_mut(index) {
-                    client.pending.push_front(anew);
-                }
+                self.clients[index].pending.push_front(anew);
             }
         }
         self.reliable_sends(index);

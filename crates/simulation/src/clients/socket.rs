@@ -13,9 +13,10 @@ use crate::ledger::Place;
 use crate::plan::{Sending, Takes};
 use crate::world::World;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// Its upgrade has not been answered.
+    #[default]
     Opening,
     /// It has been, but the edge has no socket yet.
     Accepted,
@@ -24,11 +25,11 @@ pub(super) enum State {
     Closed,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Socket {
     pub(crate) client: ClientIx,
     pub(super) edge: usize,
-    pub(super) key: Option<ClientKey>,
+    pub(crate) key: Option<ClientKey>,
     pub(super) state: State,
     /// The client still has it, whatever the edge believes.
     pub(crate) here: bool,
@@ -39,7 +40,7 @@ pub(crate) struct Socket {
     pub(super) received: Vec<u8>,
     pub(super) welcomed: bool,
     pub(super) rests_until: Micros,
-    pub(super) writable_planned: bool,
+    pub(crate) writable_planned: bool,
     pub(super) slow: bool,
     /// The socket whose welcome brought the token that it was opened with.
     pub(super) token_of: Option<SocketId>,
@@ -55,26 +56,8 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(super) fn new(client: ClientIx, edge: usize, up_arrives: Micros, rests_until: Micros, slow: bool) -> Self {
-        Self {
-            token_of: None,
-            former: None,
-            lost: None,
-            come_back_after: None,
-            client,
-            edge,
-            key: None,
-            state: State::Opening,
-            here: true,
-            paused: false,
-            unread: VecDeque::new(),
-            up_arrives,
-            received: Vec::new(),
-            welcomed: false,
-            rests_until,
-            writable_planned: false,
-            slow,
-            swallows: SOCKET_BUFFER,
-        }
+        let (here, swallows) = (true, SOCKET_BUFFER);
+        Self { client, edge, here, up_arrives, rests_until, slow, swallows, ..Self::default() }
     }
 
     /// Whether a fate would reach the client promptly.
@@ -95,21 +78,13 @@ impl World {
         self.sockets.get(socket).is_some_and(|socket| socket.state == State::Open)
     }
 
-    pub(crate) fn set_key(&mut self, socket: SocketId, key: ClientKey) {
-        if let Some(socket) = self.sockets.get_mut(socket) {
-            socket.key = Some(key);
-        }
-    }
-
     pub(crate) fn edge_text(&mut self, edge: usize, id: SocketId, said: Option<Said>) {
         let now = self.agenda.instant();
         let Some(key) = self.key_of(id) else { return };
         let Some(socket) = self.sockets.get_mut(id) else { return };
         // What is not read shows no sign of life.
-        if !socket.paused
-            && let Some(edge) = self.edges.get_mut(edge)
-        {
-            edge.core.heard(now, key);
+        if !socket.paused {
+            self.edges[edge].core.heard(now, key);
         }
         let Some(said) = said else { return };
         socket.unread.push_back(said);
@@ -119,13 +94,9 @@ impl World {
     pub(crate) fn read_again(&mut self, edge: usize, key: ClientKey) {
         let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
         let now = self.agenda.instant();
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.paused = false;
-            if !socket.unread.is_empty()
-                && let Some(edge) = self.edges.get_mut(edge)
-            {
-                edge.core.heard(now, key);
-            }
+        self.sockets[id].paused = false;
+        if !self.sockets[id].unread.is_empty() {
+            self.edges[edge].core.heard(now, key);
         }
         self.read_socket(edge, id, key);
     }
@@ -159,9 +130,7 @@ impl World {
     pub(crate) fn accepted(&mut self, edge: usize, key: ClientKey) {
         let delay = self.rng.delay();
         let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.state = State::Accepted;
-        }
+        self.sockets[id].state = State::Accepted;
         self.later(Host::Edge(edge), delay, Input::Opened(id));
     }
 
@@ -194,9 +163,7 @@ impl World {
 
     /// The edge has no socket any more.
     pub(crate) fn socket_ended(&mut self, id: SocketId) {
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.state = State::Closed;
-        }
+        self.sockets[id].state = State::Closed;
     }
 
     pub(crate) fn refused(&mut self, edge: usize, key: ClientKey, refusal: &Refusal) {
@@ -235,12 +202,6 @@ impl World {
             self.ledger.broken(now, "closed by the mesh", format!("socket {id} of c{index}: {code:?}"));
         }
         self.client_lost_socket(index, id, Some(goodbye.unwrap_or(again)));
-    }
-
-    pub(crate) fn socket_is_writable(&mut self, id: SocketId) {
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.writable_planned = false;
-        }
     }
 
     /// Writes what a client's socket takes.

@@ -4,7 +4,7 @@ use crate::clients::{SECOND, unavailable};
 use crate::mesh::{Mesh, named};
 
 #[test]
-fn a_flood_to_an_absent_client_elsewhere_is_refused_at_once_and_stops_nothing_else() {
+fn flood_to_an_absent_client_is_refused_and_stops_nothing_else() {
     let mut mesh = Mesh::new(&["a", "b"], &["e"]);
     let (bob_id, carol_id) = (named("bob", &["b", "a"]), named("carol", &["b", "a"]));
     let anna = mesh.connects("anna", "e", "a");

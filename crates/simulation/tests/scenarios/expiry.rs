@@ -6,7 +6,7 @@ use crate::clients::{SECOND, Who, unavailable};
 use crate::mesh::{HOLD, Mesh};
 
 #[test]
-fn what_expired_and_is_repeated_after_later_ones_were_written_gets_no_ack() {
+fn expired_message_repeated_after_later_ones_gets_no_ack() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
@@ -27,7 +27,7 @@ fn what_expired_and_is_repeated_after_later_ones_were_written_gets_no_ack() {
 }
 
 #[test]
-fn a_holder_that_was_left_behind_cannot_call_a_message_undeliverable() {
+fn holder_left_behind_cannot_call_a_message_undeliverable() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     mesh.sends(anna, &bob_id, 1);
@@ -51,7 +51,7 @@ fn a_holder_that_was_left_behind_cannot_call_a_message_undeliverable() {
 }
 
 #[test]
-fn a_message_that_was_written_is_asked_after_when_its_time_is_over_and_its_fate_was_lost() {
+fn written_message_is_asked_after_when_its_fate_was_lost() {
     let (mut mesh, anna, bob) = bobs_edge_has_written_a_message_and_not_said_so();
     mesh.pass(HOLD + SECOND / 10);
     // What the edge wanted to say is lost with the trunk.
@@ -84,7 +84,7 @@ fn bobs_edge_has_written_a_message_and_not_said_so() -> (Mesh, Who, Who) {
 }
 
 #[test]
-fn a_copy_that_comes_after_it_was_asked_for_in_vain_is_not_written() {
+fn copy_is_not_written_after_it_was_asked_for_in_vain() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.hold_back("a", "b");

@@ -3,7 +3,7 @@
 use crate::mesh::Mesh;
 
 #[test]
-fn a_node_passes_on_what_it_has_for_a_client_that_was_handed_off_in_order_and_at_once() {
+fn messages_of_a_handed_off_client_follow_in_order_at_once() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "a");
     mesh.stops_reading(bob);
     mesh.sends(anna, &bob_id, 1);

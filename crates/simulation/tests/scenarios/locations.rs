@@ -6,7 +6,7 @@ use crate::clients::SECOND;
 use crate::mesh::Mesh;
 
 #[test]
-fn an_owner_passes_on_to_where_a_client_is_said_to_be_from_its_attach_on() {
+fn owner_passes_on_to_a_clients_node_from_its_attach_on() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.delivers(anna, &bob_id, bob, 1);
 }
@@ -21,7 +21,7 @@ fn where_a_client_was_is_taken_back_when_it_leaves() {
 }
 
 #[test]
-fn an_owner_that_was_restarted_is_told_again_where_its_clients_are() {
+fn restarted_owner_is_told_again_where_its_clients_are() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.is_killed("a");
     mesh.starts("a");
@@ -32,7 +32,7 @@ fn an_owner_that_was_restarted_is_told_again_where_its_clients_are() {
 }
 
 #[test]
-fn a_new_owner_is_told_where_its_clients_are_when_the_view_changes() {
+fn new_owner_is_told_where_clients_are_when_the_view_changes() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     mesh.all_see(&["b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
@@ -43,7 +43,7 @@ fn a_new_owner_is_told_where_its_clients_are_when_the_view_changes() {
 }
 
 #[test]
-fn a_word_about_a_client_is_not_followed_to_a_node_that_does_not_answer() {
+fn location_is_not_followed_to_a_node_that_does_not_answer() {
     let (mut mesh, bob_id, anna, lost) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.is_paused("b");
     mesh.pass(3 * SECOND);
@@ -55,7 +55,7 @@ fn a_word_about_a_client_is_not_followed_to_a_node_that_does_not_answer() {
 }
 
 #[test]
-fn a_word_about_a_client_that_is_not_said_again_is_forgotten_after_thirty_seconds() {
+fn location_is_forgotten_after_thirty_seconds_without_repeat() {
     let (mut mesh, bob_id, anna, _) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     // Restarted, it does not know what it said before.
     mesh.is_killed("b");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::mesh::Mesh;
 
 #[test]
-fn a_message_that_an_old_location_sent_astray_is_not_overtaken_and_comes_at_once() {
+fn message_sent_astray_is_not_overtaken_and_comes_at_once() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     let bob = mesh.connects(&bob_id, "e", "b");
@@ -24,7 +24,7 @@ fn a_message_that_an_old_location_sent_astray_is_not_overtaken_and_comes_at_once
 }
 
 #[test]
-fn what_a_restarted_node_has_forgotten_is_sent_to_it_at_its_first_sign_of_life() {
+fn restarted_node_gets_what_it_forgot_at_its_first_sign() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);

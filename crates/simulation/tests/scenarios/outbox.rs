@@ -6,7 +6,7 @@ use crate::clients::{SECOND, Who};
 use crate::mesh::{HOLD, Mesh};
 
 #[test]
-fn what_a_node_remembers_of_a_session_that_left_means_nothing_once_it_is_back() {
+fn memory_of_a_left_session_means_nothing_once_it_is_back() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
@@ -35,7 +35,7 @@ fn what_a_node_remembers_of_a_session_that_left_means_nothing_once_it_is_back() 
 }
 
 #[test]
-fn a_copy_at_a_node_that_was_left_behind_is_forgotten_there_even_if_that_is_heard_late() {
+fn copy_left_behind_is_forgotten_even_if_heard_late() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     mesh.sends(anna, &bob_id, 1);
@@ -54,7 +54,7 @@ fn a_copy_at_a_node_that_was_left_behind_is_forgotten_there_even_if_that_is_hear
 }
 
 #[test]
-fn a_repeat_that_meets_its_fate_on_the_way_back_is_not_delivered_again() {
+fn repeat_is_not_delivered_when_it_meets_its_fate() {
     let (mut mesh, anna, second) = bob_is_back_and_what_he_got_is_not_known_to_annas_node(1);
     assert!(mesh.got(anna).is_empty());
     mesh.pass(2 * SECOND + Duration::from_millis(100));
@@ -63,7 +63,7 @@ fn a_repeat_that_meets_its_fate_on_the_way_back_is_not_delivered_again() {
 }
 
 #[test]
-fn an_answer_that_was_lost_is_given_again_with_the_fates_that_were_in_it() {
+fn lost_answer_is_given_again_with_its_fates() {
     // The first fate is under way and keeps the second in the lane, for the next answer.
     let (mut mesh, anna, second) = bob_is_back_and_what_he_got_is_not_known_to_annas_node(2);
     mesh.cut("b", "a");

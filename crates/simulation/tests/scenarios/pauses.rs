@@ -4,7 +4,7 @@ use crate::clients::{SECOND, unavailable};
 use crate::mesh::Mesh;
 
 #[test]
-fn a_node_that_was_stopped_does_not_act_on_what_came_before_others_gave_it_up() {
+fn stopped_node_ignores_what_came_before_it_was_given_up() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.is_paused("a");
@@ -22,7 +22,7 @@ fn a_node_that_was_stopped_does_not_act_on_what_came_before_others_gave_it_up() 
 }
 
 #[test]
-fn a_node_that_was_stopped_does_not_blame_others_for_the_silence() {
+fn stopped_node_does_not_blame_others_for_the_silence() {
     let mut mesh = Mesh::new(&["a", "b"], &["e"]);
     mesh.is_paused("a");
     mesh.pass(10 * SECOND);
@@ -50,7 +50,7 @@ fn an_edge_that_was_stopped_lets_its_clients_show_life_first() {
 }
 
 #[test]
-fn an_edge_that_was_stopped_does_not_take_its_clients_for_too_slow() {
+fn stopped_edge_does_not_take_its_clients_for_too_slow() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let anna = mesh.connects("anna", "f", "a");
     let bob = mesh.connects("bob", "e", "a");

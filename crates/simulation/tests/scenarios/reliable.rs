@@ -6,7 +6,7 @@ use crate::clients::SECOND;
 use crate::mesh::Mesh;
 
 #[test]
-fn who_never_says_received_is_closed_and_gets_the_message_again_under_its_name() {
+fn unreceived_message_closes_the_client_and_comes_again() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let anna = mesh.connects("anna", "e", "a");
     let silent = mesh.connects_reliably("bob", "f", "a");

@@ -16,7 +16,7 @@ fn the_token_of_the_present_session_wins_over_its_open_socket() {
 }
 
 #[test]
-fn the_token_of_an_earlier_session_wins_nothing_from_an_open_socket() {
+fn token_of_an_earlier_session_wins_nothing_when_one_is_open() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let earlier = mesh.connects("bob", "e", "a");
     mesh.says_goodbye(earlier);
@@ -27,7 +27,7 @@ fn the_token_of_an_earlier_session_wins_nothing_from_an_open_socket() {
 }
 
 #[test]
-fn a_session_without_a_socket_is_resumed_at_the_node_that_owns_its_client_by_then() {
+fn session_without_a_socket_is_resumed_at_its_new_owner() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     mesh.all_see(&["a"]);
     let anna = mesh.connects("anna", "e", "a");
@@ -52,7 +52,7 @@ fn a_session_whose_client_has_said_goodbye_is_not_resumed() {
 }
 
 #[test]
-fn a_resumed_session_numbers_on_above_what_its_old_edge_sent_unseen() {
+fn resumed_session_numbers_on_above_what_went_unseen() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let bob = mesh.connects("bob", "f", "a");
     let old = mesh.connects("anna", "e", "a");
@@ -68,7 +68,7 @@ fn a_resumed_session_numbers_on_above_what_its_old_edge_sent_unseen() {
 }
 
 #[test]
-fn a_session_that_waits_for_its_client_is_not_forgotten_for_an_older_socket_of_its_own() {
+fn waiting_session_is_not_forgotten_for_its_older_socket() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let old = mesh.connects(&bob_id, "e", "a");
     // That it is over does not reach the old socket's edge.
@@ -81,7 +81,7 @@ fn a_session_that_waits_for_its_client_is_not_forgotten_for_an_older_socket_of_i
 }
 
 #[test]
-fn a_newcomer_at_a_node_that_does_not_know_its_session_is_given_it_by_the_one_that_does() {
+fn newcomer_gets_its_session_from_the_node_that_knows_it() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
@@ -90,7 +90,7 @@ fn a_newcomer_at_a_node_that_does_not_know_its_session_is_given_it_by_the_one_th
 }
 
 #[test]
-fn a_session_that_loses_its_socket_at_a_draining_node_is_resumed_after_that_has_gone() {
+fn session_is_resumed_after_its_draining_node_has_gone() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.drains("a");
@@ -101,7 +101,7 @@ fn a_session_that_loses_its_socket_at_a_draining_node_is_resumed_after_that_has_
 }
 
 #[test]
-fn a_session_that_loses_its_socket_between_two_nodes_is_resumed_at_the_next() {
+fn session_is_resumed_when_its_socket_ends_between_nodes() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.hold_back("a", "e");
@@ -114,7 +114,7 @@ fn a_session_that_loses_its_socket_between_two_nodes_is_resumed_at_the_next() {
 }
 
 #[test]
-fn a_newcomer_whose_trunk_is_lost_while_it_waits_for_its_session_takes_that_with_it_to_nobody() {
+fn session_is_kept_when_the_waiting_newcomers_trunk_is_lost() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
@@ -131,7 +131,7 @@ fn a_newcomer_whose_trunk_is_lost_while_it_waits_for_its_session_takes_that_with
 }
 
 #[test]
-fn a_newcomer_whose_trunk_is_lost_while_it_waits_for_an_id_leaves_its_holder_alone() {
+fn holder_stays_when_the_waiting_newcomers_trunk_is_lost() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let bob = mesh.connects("bob", "e", "a");
     mesh.answers_no_pings(bob);

@@ -35,7 +35,7 @@ fn one_absent_recipient_does_not_block_messages_to_others() {
 }
 
 #[test]
-fn a_client_that_is_not_read_because_its_store_is_full_hears_pongs_all_the_same() {
+fn unread_client_hears_pongs_when_its_store_is_full() {
     let mut mesh = Mesh::new(&["a"], &["e"]);
     let anna = mesh.connects("anna", "e", "a");
     for number in 0..256 {
@@ -58,7 +58,7 @@ fn a_client_that_is_not_read_because_its_store_is_full_hears_pongs_all_the_same(
 }
 
 #[test]
-fn what_a_client_sent_just_before_it_left_finds_its_way_by_another_node() {
+fn last_message_of_a_client_finds_its_way_by_another_node() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.hold_back("e", "a");

@@ -4,7 +4,7 @@ use crate::clients::{SECOND, Who};
 use crate::mesh::Mesh;
 
 #[test]
-fn an_old_session_that_is_handed_off_late_does_not_replace_a_newer_one() {
+fn old_session_handed_off_late_does_not_replace_a_newer_one() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     let old = mesh.connects(&bob_id, "e", "a");
@@ -17,7 +17,7 @@ fn an_old_session_that_is_handed_off_late_does_not_replace_a_newer_one() {
 }
 
 #[test]
-fn an_owner_that_hears_of_a_newer_session_elsewhere_closes_its_own() {
+fn owner_closes_its_session_when_a_newer_one_is_elsewhere() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "b");
     let old = mesh.connects(&bob_id, "e", "b");
@@ -28,7 +28,7 @@ fn an_owner_that_hears_of_a_newer_session_elsewhere_closes_its_own() {
 }
 
 #[test]
-fn a_node_with_an_older_session_than_the_owners_is_told_to_close_it() {
+fn older_session_is_closed_when_the_owner_has_a_newer_one() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let old = mesh.connects(&bob_id, "e", "a");
     let new = mesh.connects(&bob_id, "f", "b");
@@ -37,7 +37,7 @@ fn a_node_with_an_older_session_than_the_owners_is_told_to_close_it() {
 }
 
 #[test]
-fn what_went_down_the_old_socket_waits_for_its_last_word_before_it_goes_down_the_new_one() {
+fn repeats_wait_for_the_last_word_of_the_old_socket() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let anna = mesh.connects("anna", "f", "a");
     let old = mesh.connects("bob", "e", "a");
@@ -54,7 +54,7 @@ fn what_went_down_the_old_socket_waits_for_its_last_word_before_it_goes_down_the
 }
 
 #[test]
-fn an_old_socket_that_has_no_last_word_is_waited_for_no_longer_than_two_seconds() {
+fn old_socket_without_last_word_is_waited_for_two_seconds() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let anna = mesh.connects("anna", "f", "a");
     let old = mesh.connects("bob", "e", "a");
@@ -71,7 +71,7 @@ fn an_old_socket_that_has_no_last_word_is_waited_for_no_longer_than_two_seconds(
 }
 
 #[test]
-fn a_client_whose_trunk_was_lost_is_not_in_the_way_of_its_next_socket() {
+fn client_with_a_lost_trunk_does_not_block_its_next_socket() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     mesh.connects("bob", "e", "a");
     mesh.trunk_is_lost("e", "a");
@@ -80,7 +80,7 @@ fn a_client_whose_trunk_was_lost_is_not_in_the_way_of_its_next_socket() {
 }
 
 #[test]
-fn an_id_whose_holder_does_not_answer_goes_to_the_newcomer_after_two_seconds() {
+fn id_of_a_silent_holder_goes_to_the_newcomer_in_two_seconds() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let old = mesh.connects("bob", "e", "a");
     mesh.answers_no_pings(old);
@@ -107,7 +107,7 @@ fn client_that_is_not_read_keeps_its_id_against_a_newcomer() {
 }
 
 #[test]
-fn an_old_socket_of_a_session_that_was_resumed_elsewhere_is_closed_wherever_it_turns_up() {
+fn old_socket_is_closed_when_its_session_resumed_elsewhere() {
     let Resumed { mut mesh, bob_id, anna, old, new } = resumed_unknown_to_the_edge_of_the_old_socket();
     mesh.goes_next_to(old, "b");
     mesh.trunk_is_given_up("e", "a");
@@ -119,7 +119,7 @@ fn an_old_socket_of_a_session_that_was_resumed_elsewhere_is_closed_wherever_it_t
 }
 
 #[test]
-fn a_resumed_session_that_is_handed_to_the_node_of_its_old_socket_takes_the_place_of_that() {
+fn resumed_session_replaces_its_old_socket_when_handed_there() {
     let Resumed { mut mesh, bob_id, anna, old, new } = resumed_unknown_to_the_edge_of_the_old_socket();
     mesh.hold_back("b", "a");
     mesh.goes_next_to(old, "b");
@@ -157,16 +157,16 @@ fn resumed_unknown_to_the_edge_of_the_old_socket() -> Resumed {
 }
 
 #[test]
-fn what_went_down_the_old_socket_is_not_passed_on_to_the_new_ones_node_before_its_last_word() {
-    the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_sent_at("c");
+fn repeats_are_not_passed_on_before_the_last_word() {
+    last_word_is_awaited_before_the_new_node_gets_messages("c");
 }
 
 #[test]
-fn what_went_down_the_old_socket_is_not_sent_to_the_new_ones_node_before_its_last_word() {
-    the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_sent_at("a");
+fn repeats_are_not_sent_to_the_new_node_before_the_last_word() {
+    last_word_is_awaited_before_the_new_node_gets_messages("a");
 }
 
-fn the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_sent_at(node: &str) {
+fn last_word_is_awaited_before_the_new_node_gets_messages(node: &str) {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "f", node);
     let old = mesh.connects(&bob_id, "e", "a");
@@ -184,7 +184,7 @@ fn the_last_word_is_waited_for_before_the_node_of_the_new_socket_gets_what_is_se
 }
 
 #[test]
-fn a_newcomer_that_the_node_it_asked_first_has_let_in_unheard_goes_on_with_its_session_at_the_next() {
+fn newcomer_let_in_unheard_goes_on_at_the_next_node() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     let bob = mesh.connects(&bob_id, "e", "a");
@@ -201,7 +201,7 @@ fn a_newcomer_that_the_node_it_asked_first_has_let_in_unheard_goes_on_with_its_s
 }
 
 #[test]
-fn a_newcomer_that_is_let_in_late_by_the_node_it_asked_first_does_not_replace_its_own_open_socket() {
+fn newcomer_let_in_late_does_not_replace_its_open_socket() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "e", "a");
     let bob = mesh.connects(&bob_id, "e", "a");
