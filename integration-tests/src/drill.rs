@@ -66,7 +66,7 @@ impl Drill {
         }
         let mesh = &*mesh;
         let (figures, ()) = under_load(mesh.dir.path(), &self.load, fault(mesh)).await.unwrap();
-        println!("{}: {figures}", self.name);
+        println!("{}: {figures:?}", self.name);
         Outcome { name: self.name, figures }
     }
 }
@@ -91,20 +91,20 @@ impl Outcome {
         ];
         let broken: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        assert!(broken.is_empty(), "{}: {}; {}", self.name, broken.join(", "), self.figures);
+        assert!(broken.is_empty(), "{}: {}; {:?}", self.name, broken.join(", "), self.figures);
         let share = self.figures.sent_share;
         assert!(share >= MIN_SENT, "{}: only {share} of the schedule was sent: take a lower DRILL_RATE", self.name);
         self
     }
 
     pub fn assert_moved(&self) -> &Self {
-        assert!(self.figures.moved > 0, "{}: the fault moved no session; {}", self.name, self.figures);
+        assert!(self.figures.moved > 0, "{}: the fault moved no session; {:?}", self.name, self.figures);
         self
     }
 
     pub fn assert_done_within(&self, limit: Duration) -> &Self {
         let took = self.figures.fault;
-        assert!(took < limit, "{}: it took {took:?}, more than {limit:?}; {}", self.name, self.figures);
+        assert!(took < limit, "{}: it took {took:?}, more than {limit:?}; {:?}", self.name, self.figures);
         self
     }
 
@@ -113,7 +113,7 @@ impl Outcome {
         let longest = self.figures.longest;
         assert!(
             longest < fault,
-            "{}: a message waited {longest:?} in a fault of {fault:?}; {}",
+            "{}: a message waited {longest:?} in a fault of {fault:?}; {:?}",
             self.name,
             self.figures
         );
@@ -126,17 +126,17 @@ impl Outcome {
         let Figures { ref returns, ref received, .. } = self.figures;
         let (sent_away, returned, resumed) = (returns.sent_away, returns.returned, returns.resumed);
         let goodbyes = received.get("goodbye").copied().unwrap_or(0);
-        assert!(sent_away > 0, "{}: the fault sent no client away; {}", self.name, self.figures);
-        assert_eq!(goodbyes, sent_away, "{}: each one sent away is told why; {}", self.name, self.figures);
-        assert_eq!(returned, sent_away, "{}: each one sent away comes back; {}", self.name, self.figures);
-        assert_eq!(resumed, returned, "{}: each one that comes back resumes; {}", self.name, self.figures);
+        assert!(sent_away > 0, "{}: the fault sent no client away; {:?}", self.name, self.figures);
+        assert_eq!(goodbyes, sent_away, "{}: each one sent away is told why; {:?}", self.name, self.figures);
+        assert_eq!(returned, sent_away, "{}: each one sent away comes back; {:?}", self.name, self.figures);
+        assert_eq!(resumed, returned, "{}: each one that comes back resumes; {:?}", self.name, self.figures);
         self
     }
 
     /// Asserts that the fault hit messages: some had to be sent again, or came again and were filtered.
     pub fn assert_repeated(&self) -> &Self {
         let Figures { resends, filtered, .. } = self.figures;
-        assert!(resends + filtered > 0, "{}: the fault hit no message; {}", self.name, self.figures);
+        assert!(resends + filtered > 0, "{}: the fault hit no message; {:?}", self.name, self.figures);
         self
     }
 }

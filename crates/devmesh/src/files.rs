@@ -44,6 +44,19 @@ pub struct NodeEntry {
     pub pid: u32,
 }
 
+/// A running node or balancer.
+#[derive(Clone, Copy, Debug)]
+pub struct Server<'a> {
+    /// `node-N` or `balancer-N`.
+    pub id: &'a str,
+    /// The internal listener, `http://HOST:PORT`.
+    pub internal: &'a str,
+    /// Where clients connect, `ws://HOST:PORT` without a path.
+    pub url: &'a str,
+    /// Its process.
+    pub pid: u32,
+}
+
 /// One line of `DIR/nodes.json`, the discovery file that all servers watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredNode {
@@ -65,6 +78,23 @@ impl MeshFile {
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}: is `mesh-dev up` running there, and ready?", path.display()))?;
         serde_json::from_str(&text).with_context(|| format!("{} is not a mesh file", path.display()))
+    }
+
+    /// All servers, the nodes first.
+    pub fn servers(&self) -> impl Iterator<Item = Server<'_>> {
+        let nodes = self.nodes.iter().map(|NodeEntry { id, internal, public: url, pid }| Server {
+            id,
+            internal,
+            url,
+            pid: *pid,
+        });
+        let balancers = self.balancers.iter().map(|BalancerEntry { id, url, internal, pid }| Server {
+            id,
+            internal,
+            url,
+            pid: *pid,
+        });
+        nodes.chain(balancers)
     }
 
     /// Reads the token that its servers ask operators for; none where they ask for none.

@@ -54,25 +54,18 @@ mod tests {
         longest.iter().map(Duration::as_secs_f64).collect()
     }
 
-    fn assert_just_below(waits: &[f64], bounds: &[f64]) {
-        for (longest, bound) in waits.iter().zip(bounds) {
-            assert!((0.98 * bound..=*bound).contains(longest), "{longest} is not just below {bound}");
+    #[test]
+    fn bound_doubles_up_to_twice_the_time_away() {
+        let cases: [(u64, &[f64]); 3] = [
+            (60_000, &[1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]),
+            (300, &[1.0, 1.0, 1.0, 1.0]),
+            (3_000, &[1.0, 2.0, 4.0, 6.0, 6.0]),
+        ];
+        for (away_ms, bounds) in cases {
+            for (longest, bound) in longest_waits(Duration::from_millis(away_ms), bounds.len()).iter().zip(bounds) {
+                assert!((0.98 * bound..=*bound).contains(longest), "{longest} is not just below {bound}");
+            }
         }
-    }
-
-    #[test]
-    fn the_bound_doubles_from_one_second_to_thirty_and_waits_come_close_to_it() {
-        let long = Duration::from_secs(60);
-
-        assert_just_below(&longest_waits(long, 7), &[1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
-    }
-
-    #[test]
-    fn no_bound_is_above_twice_the_time_away() {
-        let (short, longer) = (Duration::from_millis(300), Duration::from_secs(3));
-
-        assert_just_below(&longest_waits(short, 4), &[1.0, 1.0, 1.0, 1.0]);
-        assert_just_below(&longest_waits(longer, 5), &[1.0, 2.0, 4.0, 6.0, 6.0]);
     }
 
     #[test]

@@ -1,24 +1,23 @@
-mod error;
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
+use thiserror::Error;
 use tokio::io::AsyncWrite as _;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::http::HeaderMap;
+use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-
-pub(crate) use error::{ConnectError, retry_after_of};
-use error::{asked_for, short};
 
 /// Maximum time from the start of the connection to `welcome`.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(15);
@@ -52,17 +51,13 @@ struct Unanswered {
     is_sent: bool,
 }
 
-/// A reconnect.
 pub(crate) struct Return {
-    /// The mesh resumed the session.
     pub(crate) resumed: bool,
-    /// Ids of retransmitted messages.
     pub(crate) sent_again: Vec<u64>,
     /// Attempts, with the failed ones.
     pub(crate) tries: u32,
 }
 
-/// Result of a write to the client's own socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// The kernel has taken it.
@@ -74,7 +69,6 @@ pub(crate) enum Sent {
 }
 
 impl Client {
-    /// Connects and waits for `welcome`.
     pub(crate) async fn connect(url: &str) -> Result<Self, ConnectError> {
         let opening = async {
             let mut socket = open(url).await?;
@@ -118,7 +112,6 @@ impl Client {
         if sent == Sent::Refused { Sent::Written } else { sent }
     }
 
-    /// Forgets the message whose outcome has arrived.
     pub(crate) fn answered(&self, id: u64) {
         if let Some(unanswered) = &self.unanswered {
             unanswered.borrow_mut().remove(&id);
@@ -231,6 +224,59 @@ async fn open(url: &str) -> Result<Socket, ConnectError> {
     }
 }
 
+#[derive(Debug, Error)]
+pub(crate) enum ConnectError {
+    #[error("{0}")]
+    Address(&'static str),
+    #[error("its host has no address")]
+    NoHost(#[source] std::io::Error),
+    #[error("cannot connect to {address}")]
+    Network { address: SocketAddr, source: std::io::Error },
+    #[error("refused with {status}")]
+    Refused { status: u16, retry_after: Option<Duration> },
+    #[error("the upgrade failed")]
+    Upgrade(#[source] tungstenite::Error),
+    #[error("closed with {code} before welcome")]
+    Closed { code: u16, retry_after: Option<Duration> },
+    #[error("lost before welcome")]
+    Lost,
+    #[error("its welcome is not understood")]
+    Welcome(#[source] serde_json::Error),
+    #[error("no welcome within {WELCOME_TIMEOUT:?}")]
+    Silent,
+}
+
+impl ConnectError {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } | Self::Closed { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+fn asked_for(headers: &HeaderMap) -> Option<Duration> {
+    Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
+}
+
+pub(crate) fn retry_after_of(text: &str) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Goodbye {
+        retry_after_ms: u64,
+    }
+    let is_goodbye = text.starts_with("{\"type\":\"goodbye\"");
+    let goodbye: Goodbye = is_goodbye.then(|| serde_json::from_str(text).ok())??;
+    Some(Duration::from_millis(goodbye.retry_after_ms))
+}
+
+fn short(error: &tungstenite::Error) -> String {
+    match error {
+        tungstenite::Error::Io(error) => error.kind().to_string(),
+        tungstenite::Error::Protocol(error) => error.to_string(),
+        _ => "lost".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -260,5 +306,14 @@ mod tests {
 
         let unanswered = client.unanswered.unwrap().into_inner();
         assert!(unanswered.last_key_value().is_some_and(|(id, last)| Some(*id) == broken && !last.is_sent));
+    }
+
+    #[test]
+    fn only_a_goodbye_has_a_retry_after() {
+        let goodbye = r#"{"type":"goodbye","reason":"drains","retry_after_ms":750}"#;
+
+        assert_eq!(retry_after_of(goodbye), Some(Duration::from_millis(750)));
+        assert_eq!(retry_after_of(r#"{"type":"goodbye","reason":"drains"}"#), None);
+        assert_eq!(retry_after_of(r#"{"type":"error","retry_after_ms":750}"#), None);
     }
 }

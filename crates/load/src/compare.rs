@@ -11,7 +11,7 @@
 //! | `contestant` | servers under comparison, and their order in a round |
 //! | `config` | pure: configurations of nginx and HAProxy |
 //! | `programs`, `server` | their programs; a child process |
-//! | `own_mesh`, `stage` | the nodes; the nodes with contestants in front of them |
+//! | `stage` | the nodes with contestants in front of them |
 //! | `echo` | the least that a server costs: one read and one write per message |
 //! | `steady`, `idle` | one measurement of one contestant: under a load, and with idle clients |
 //! | `search` | pure: the next rate to try, to find the highest |
@@ -24,7 +24,6 @@ pub mod echo;
 mod figures;
 mod idle;
 mod options;
-mod own_mesh;
 mod programs;
 mod rounds;
 mod search;
@@ -35,6 +34,8 @@ mod table;
 
 pub use contestant::Contestant;
 pub use options::Options;
+#[cfg(test)]
+pub(crate) use steady::Common;
 
 use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,9 +46,6 @@ use programs::Programs;
 use rounds::play;
 
 /// Runs the comparison. An interrupt stops all servers.
-///
-/// # Errors
-/// When the options do not fit together, a program is missing, or a server does not start.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;

@@ -5,27 +5,21 @@ use signaling_devmesh::MeshFile;
 
 use crate::procfs::{CoreTicks, Usage, core_ticks, family, usage};
 
-/// What a process is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Group {
-    /// The mesh's balancers.
-    Balancers,
-    /// The mesh's nodes.
-    Nodes,
-    /// Others that were named with `--also`, a proxy under comparison for one.
-    Others,
-}
+const BALANCERS: &str = "balancers";
+const NODES: &str = "nodes";
+/// Processes that were named with `--also`, a proxy under comparison for one.
+const OTHERS: &str = "others";
+/// The name of the sum of all groups.
+const ALL: &str = "all";
 
 /// A process whose usage is read. Its number may change when it is restarted; then its first reading is lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     name: String,
-    group: Group,
+    group: &'static str,
     pid: u32,
 }
 
-/// The servers' usage at one moment.
 pub(crate) struct Reading {
     at: Instant,
     cores: CoreTicks,
@@ -35,26 +29,22 @@ pub(crate) struct Reading {
 /// What the servers used between two readings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Costs {
-    /// Between the readings.
     pub(crate) seconds: f64,
     /// Delivered between the readings.
     pub(crate) messages: u64,
     /// The share of the machine's time that its host gave to others while we had work for it.
     pub(crate) stolen_percent: f64,
-    /// Each process.
     pub(crate) processes: Vec<Cost>,
     /// Sums by group, and `all`.
     pub(crate) groups: Vec<Cost>,
 }
 
-/// What a process or group used.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cost {
     /// `node-0`, or `nodes`.
     pub(crate) name: String,
     /// What it is for; absent for the sum of all.
-    pub(crate) group: Option<Group>,
-    /// CPU time in seconds, user and system.
+    pub(crate) group: Option<String>,
     pub(crate) cpu_seconds: f64,
     /// CPU time in microseconds for each delivered message; absent without messages.
     pub(crate) cpu_us_per_message: Option<f64>,
@@ -69,11 +59,11 @@ pub(crate) fn watched(mesh: Option<&MeshFile>, also: &[(String, u32)]) -> Vec<Wa
     let mut watched = Vec::new();
     let mut watch = |name: &str, group, pid| watched.push(Watched { name: name.to_owned(), group, pid });
     if let Some(mesh) = mesh {
-        mesh.balancers.iter().for_each(|it| watch(&it.id, Group::Balancers, it.pid));
-        mesh.nodes.iter().for_each(|it| watch(&it.id, Group::Nodes, it.pid));
+        mesh.balancers.iter().for_each(|it| watch(&it.id, BALANCERS, it.pid));
+        mesh.nodes.iter().for_each(|it| watch(&it.id, NODES, it.pid));
     }
     for (name, pid) in also {
-        family(*pid).into_iter().for_each(|pid| watch(name, Group::Others, pid));
+        family(*pid).into_iter().for_each(|pid| watch(name, OTHERS, pid));
     }
     watched
 }
@@ -87,9 +77,9 @@ pub(crate) fn read(watched: &[Watched]) -> Reading {
 impl Reading {
     /// One of name, group, number, CPU seconds and KiB.
     #[cfg(test)]
-    pub(crate) fn of_test(at: Instant, usages: &[(&str, Group, u32, f64, u64)]) -> Self {
+    pub(crate) fn of_test(at: Instant, usages: &[(&str, &'static str, u32, f64, u64)]) -> Self {
         let usages = usages.iter().map(|(name, group, pid, cpu_seconds, rss_kib)| {
-            let watched = Watched { name: (*name).to_owned(), group: *group, pid: *pid };
+            let watched = Watched { name: (*name).to_owned(), group, pid: *pid };
             (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib })
         });
         Self { at, cores: CoreTicks::default(), usages: usages.collect() }
@@ -108,49 +98,42 @@ impl Costs {
 
     /// What was used from `before` to `after`; a process must be in both.
     pub(crate) fn between(before: &Reading, after: &Reading, messages: u64) -> Self {
-        let per_message = |cpu_seconds: f64| (messages > 0).then(|| cpu_seconds * 1e6 / messages as f64);
         let cost_of = |(process, after): &(Watched, Usage)| {
             let (_, before) = before.usages.iter().find(|(earlier, _)| earlier.pid == process.pid)?;
             let cpu_seconds = after.cpu_seconds - before.cpu_seconds;
             Some(Cost {
                 name: process.name.clone(),
-                group: Some(process.group),
+                group: Some(process.group.to_owned()),
                 cpu_seconds,
-                cpu_us_per_message: per_message(cpu_seconds),
+                cpu_us_per_message: None,
                 rss_kib: after.rss_kib,
                 rss_growth_kib: after.rss_kib.cast_signed() - before.rss_kib.cast_signed(),
             })
         };
         let processes: Vec<Cost> = after.usages.iter().filter_map(cost_of).collect();
-        let sum = |name: &str, group: Option<Group>| {
+        let sum = |name: &str| {
+            let group = (name != ALL).then(|| name.to_owned());
             let members = || processes.iter().filter(|cost| group.is_none() || cost.group == group);
             let cpu_seconds = members().map(|cost| cost.cpu_seconds).sum();
             members().next().is_some().then(|| Cost {
                 name: name.to_owned(),
-                group,
+                group: group.clone(),
                 cpu_seconds,
-                cpu_us_per_message: per_message(cpu_seconds),
+                cpu_us_per_message: None,
                 rss_kib: members().map(|cost| cost.rss_kib).sum(),
                 rss_growth_kib: members().map(|cost| cost.rss_growth_kib).sum(),
             })
         };
-        let groups = [
-            sum("balancers", Some(Group::Balancers)),
-            sum("nodes", Some(Group::Nodes)),
-            sum("others", Some(Group::Others)),
-            sum("all", None),
-        ];
+        let groups = [BALANCERS, NODES, OTHERS, ALL].into_iter().filter_map(sum).collect();
         let seconds = after.at.duration_since(before.at).as_secs_f64();
         let stolen_percent = after.cores.stolen_percent_since(before.cores);
-        Self { seconds, messages, stolen_percent, groups: groups.into_iter().flatten().collect(), processes }
+        Self { seconds, messages: 0, stolen_percent, groups, processes }.for_messages(messages)
     }
 
-    /// How much more memory all processes have at the second reading.
     pub(crate) fn growth_bytes(&self) -> f64 {
         self.processes.iter().map(|cost| cost.rss_growth_kib as f64 * 1024.0).sum()
     }
 
-    /// The sum of a group, by its name.
     pub(crate) fn group(&self, name: &str) -> Option<&Cost> {
         self.groups.iter().find(|cost| cost.name == name)
     }
@@ -161,10 +144,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_are_the_difference_of_two_readings_by_process_and_group() {
+    fn costs_are_differences_of_processes_in_both_readings() {
         let now = Instant::now();
-        let before = Reading::of_test(now, &[("b", Group::Balancers, 1, 1.0, 100), ("n", Group::Nodes, 2, 5.0, 100)]);
-        let after = Reading::of_test(now, &[("b", Group::Balancers, 1, 1.5, 300), ("n", Group::Nodes, 2, 5.25, 90)]);
+        let before = Reading::of_test(now, &[("b", BALANCERS, 1, 1.0, 100), ("n", NODES, 2, 5.0, 100)]);
+        let after = [("b", BALANCERS, 1, 1.5, 300), ("n", NODES, 2, 5.25, 90), ("new", NODES, 3, 5.25, 90)];
+        let after = Reading::of_test(now, &after);
 
         let costs = Costs::between(&before, &after, 100_000);
 
@@ -177,15 +161,5 @@ mod tests {
             lines,
             [("balancers", Some(5.0), 300, 200), ("nodes", Some(2.5), 90, -10), ("all", Some(7.5), 390, 190)]
         );
-    }
-
-    #[test]
-    fn a_process_that_came_between_the_readings_is_left_out() {
-        let now = Instant::now();
-        let after = Reading::of_test(now, &[("n", Group::Nodes, 2, 5.25, 90)]);
-
-        let costs = Costs::between(&Reading::of_test(now, &[]), &after, 0);
-
-        assert!(costs.processes.is_empty() && costs.groups.is_empty());
     }
 }

@@ -22,26 +22,20 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(1);
 pub(crate) struct Driver {
     schedule: Schedule,
     clock: Clock,
-    /// When the schedule began.
     pub(crate) start_us: u64,
     ticker: Ticker,
-    next: u64,
+    /// How many things have begun.
+    pub(crate) begun: u64,
     bar: ProgressBar,
 }
 
 impl Driver {
-    /// Starts the schedule.
     pub(crate) fn start(schedule: Schedule, clock: Clock, what: &'static str) -> Result<Self> {
         let bar = progress(schedule.duration_us / 1_000_000, what);
         // Before the ticker starts, so that at a tick what is due at that tick is due.
         let start_us = clock.now_us();
         let ticker = Ticker::every(Duration::from_micros(TICK_US))?;
-        Ok(Self { schedule, clock, start_us, ticker, next: 0, bar })
-    }
-
-    /// Things begun so far.
-    pub(crate) fn begun(&self) -> u64 {
-        self.next
+        Ok(Self { schedule, clock, start_us, ticker, begun: 0, bar })
     }
 
     /// Runs until a moment of the schedule. Calls `begin` with the number and time of each due thing, and `turn` at
@@ -55,10 +49,10 @@ impl Driver {
         loop {
             let now_us = self.clock.now_us() - self.start_us;
             let due = self.schedule.due(now_us.min(end_us));
-            while self.next < due {
-                begin(self.next, self.start_us + self.schedule.time_us(self.next));
-                self.next += 1;
-                if self.next.is_multiple_of(MAX_BATCH) {
+            while self.begun < due {
+                begin(self.begun, self.start_us + self.schedule.time_us(self.begun));
+                self.begun += 1;
+                if self.begun.is_multiple_of(MAX_BATCH) {
                     yield_now().await;
                 }
             }

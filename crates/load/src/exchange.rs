@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `options` | command line |
 //! | `ledger`, `acks` | pure: delivery of one pair's messages; answers to messages that asked for one |
+//! | `plan` | pure: messages to come, and what a workload does with them |
 //! | `pairs`, `calls`, `shape` | pure: the workloads; size of a call |
 //! | `recording` | each arrival with its time, for drills |
 
@@ -16,12 +17,12 @@ mod calls;
 mod ledger;
 mod options;
 mod pairs;
+mod plan;
 mod recording;
 mod shape;
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
@@ -36,83 +37,31 @@ use crate::clock::Clock;
 use crate::costs::{self, Costs, Watched};
 use crate::driver::{Driver, run_mark, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
-use crate::message::{Answer, Body, Format, read_answer};
+use crate::message::{Format, Heard};
 use crate::procfs::own_cpu_seconds;
 use crate::record::{Record, is_break};
 use crate::schedule::Schedule;
 use acks::{AckResult, Acks, Question};
 use ledger::Ledger;
+use plan::Message;
 
 pub use acks::AckTotals;
 pub(crate) use calls::{CallOptions, Calls, MAX_RATE};
 pub use ledger::Totals;
 pub(crate) use options::{RunOptions, TrafficOptions};
 pub(crate) use pairs::{Pairs, partners, turns};
+pub(crate) use plan::{Arrived, Plan, Workload};
 pub(crate) use recording::{Arrival, Recording};
 
 /// Close code with which a server sends a client to another one.
 const GOING_AWAY: &str = "1001";
 
-/// What the clients of an exchange do.
-pub(crate) trait Workload: 'static {
-    /// Plans the messages of one thing of the schedule, which is due now.
-    fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, record: &mut Record);
-    /// A message has arrived, for the first time.
-    fn arrived(&mut self, _arrived: &Arrived, _plan: &mut Plan, _record: &mut Record) {}
-    /// Things that have begun and are not done.
-    fn open(&self) -> u64 {
-        0
-    }
-}
-
-/// A message that has arrived.
-pub(crate) struct Arrived {
-    pub(crate) receiver: usize,
-    /// What the workload gave it.
-    pub(crate) tag: u64,
-    pub(crate) now_us: u64,
-}
-
-/// Messages that are to leave, in the order of their times.
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
-    planned: u64,
-    due: BinaryHeap<Reverse<Message>>,
-}
-
-/// A message from a client to its partner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Message {
-    at_us: u64,
-    order: u64,
-    from: usize,
-    tag: u64,
-    body: Body,
-}
-
-impl Plan {
-    pub(crate) fn add(&mut self, at_us: u64, from: usize, tag: u64, body: Body) {
-        self.due.push(Reverse(Message { at_us, order: self.planned, from, tag, body }));
-        self.planned += 1;
-    }
-
-    fn next(&mut self, now_us: u64) -> Option<Message> {
-        if self.due.peek()?.0.at_us > now_us {
-            return None;
-        }
-        self.due.pop().map(|Reverse(message)| message)
-    }
-}
-
-/// How an exchange runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) run: RunOptions,
     /// Things of the workload begun a second.
     pub(crate) rate: u64,
-    /// The share of messages that ask for an `ack`.
     pub(crate) ack_share: f64,
-    /// Whether to record each arrival.
     pub(crate) is_recorded: bool,
     /// Whether the server gives messages back to their senders.
     pub(crate) is_echo: bool,
@@ -164,13 +113,13 @@ pub(crate) struct Exchange<W> {
     acks: RefCell<Acks>,
     random: RefCell<StdRng>,
     record: RefCell<Record>,
-    recording: RefCell<Recording>,
+    pub(crate) recording: RefCell<Recording>,
     come_back: bool,
     returns: Cell<Returns>,
     away_since_us: RefCell<BTreeMap<usize, u64>>,
     arrived: Cell<u64>,
     sent: Cell<u64>,
-    end_us: Cell<u64>,
+    pub(crate) end_us: Cell<u64>,
     is_over: Cell<bool>,
 }
 
@@ -209,7 +158,6 @@ impl<W: Workload> Exchange<W> {
         }))
     }
 
-    /// Opens all sockets.
     pub(crate) async fn connect(self: &Rc<Self>, plan: FleetPlan) -> Result<Fleet> {
         let fleet = Fleet::connect(plan, self).await?;
         self.clients.borrow_mut().clone_from(&fleet.clients);
@@ -248,7 +196,7 @@ impl<W: Workload> Exchange<W> {
         self.end_us.set(end_us.min(start_us + now_us));
         let mut record = self.record.borrow_mut();
         record.add("generator", "planned", schedule.due(now_us));
-        record.add("generator", "begun", driver.begun());
+        record.add("generator", "begun", driver.begun);
         Ok(())
     }
 
@@ -256,7 +204,7 @@ impl<W: Workload> Exchange<W> {
     pub(crate) async fn settle(&self) {
         let is_settled = || {
             self.send_due();
-            self.plan.borrow().due.is_empty()
+            self.plan.borrow().is_empty()
                 && self.work.borrow().open() == 0
                 && self.acks.borrow().open() == 0
                 && self.returns().away == 0
@@ -265,7 +213,6 @@ impl<W: Workload> Exchange<W> {
         settle(Duration::from_millis(self.settings.run.settle_ms), is_settled).await;
     }
 
-    /// Ends the exchange and says what it came to.
     pub(crate) fn finish(&self, fleet: Fleet) -> Record {
         self.is_over.set(true);
         self.clients.borrow_mut().clear();
@@ -299,15 +246,6 @@ impl<W: Workload> Exchange<W> {
         Ok(self.finish(fleet))
     }
 
-    /// When the schedule ended.
-    pub(crate) fn end_us(&self) -> u64 {
-        self.end_us.get()
-    }
-
-    pub(crate) fn take_recording(&self) -> Recording {
-        self.recording.take()
-    }
-
     pub(crate) fn totals(&self) -> Totals {
         Totals::of(self.ledgers.borrow().iter())
     }
@@ -327,7 +265,6 @@ impl<W: Workload> Exchange<W> {
         Returns { away, ..self.returns.get() }
     }
 
-    /// Sends what is due.
     fn send_due(&self) {
         let mut context = TaskContext::from_waker(Waker::noop());
         let clients = self.clients.borrow();
@@ -367,34 +304,31 @@ impl<W: Workload> Exchange<W> {
         record.time("lateness", at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
-    /// A text that is no message of this run. Returns the id of the message that it answers.
-    fn answered(&self, client: usize, answer: Answer) -> Option<u64> {
+    /// Counts a text that is no message of this run. Returns the id of the message that it answers.
+    fn answered(&self, client: usize, answer: &Heard<'_>) -> Option<u64> {
         let now_us = self.clock.now_us();
-        let mut acks = self.acks.borrow_mut();
-        let mut record = self.record.borrow_mut();
+        let (mut acks, mut record) = (self.acks.borrow_mut(), self.record.borrow_mut());
         match answer {
-            Answer::Ack(id) => {
-                acks.answered(client, id, AckResult::Delivered, now_us);
-                if let Some(question) = acks.question(id) {
+            Heard::Ack(id) => {
+                acks.answered(client, *id, AckResult::Delivered, now_us);
+                if let Some(question) = acks.question(*id) {
                     self.ledgers.borrow_mut()[question.receiver].acked(question.number);
                 }
-                Some(id)
+                return Some(*id);
             }
-            Answer::Error { code, id } => {
+            Heard::Error { code, id } => {
                 if let Some(id) = id {
-                    acks.answered(client, id, AckResult::Failed, now_us);
+                    acks.answered(client, *id, AckResult::Failed, now_us);
                 }
-                record.add("received", &code, 1);
+                record.add("received", code, 1);
                 record.add("errors", "errors", 1);
-                id
+                return *id;
             }
-            Answer::Other(kind) => {
-                let (group, name) =
-                    if kind == "signal" { ("foreign", "messages") } else { ("received", kind.as_str()) };
-                record.add(group, name, 1);
-                None
-            }
+            Heard::Other(kind) if kind == "signal" => record.add("foreign", "messages", 1),
+            Heard::Other(kind) => record.add("received", kind, 1),
+            Heard::Message(_) => {}
         }
+        None
     }
 
     fn count_returns(&self, count: impl FnOnce(&mut Returns)) {
@@ -406,7 +340,10 @@ impl<W: Workload> Exchange<W> {
 
 impl<W: Workload> Listener for Exchange<W> {
     fn text(&self, client: usize, text: &str) -> Option<u64> {
-        let Some(arrival) = self.format.read(text) else { return self.answered(client, read_answer(text)) };
+        let arrival = match self.format.read(text) {
+            Heard::Message(arrival) => arrival,
+            answer => return self.answered(client, &answer),
+        };
         if arrival.from != self.names[self.partner_of[client]] {
             self.record.borrow_mut().add("foreign", "messages", 1);
             return None;
@@ -425,7 +362,7 @@ impl<W: Workload> Listener for Exchange<W> {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());
             record.time("latency", arrival.time_us, latency_us);
             self.work.borrow_mut().arrived(&arrived, &mut plan, &mut record);
-            plan.due.peek().is_some_and(|Reverse(next)| next.at_us <= now_us)
+            plan.is_due(now_us)
         };
         if is_planned {
             self.send_due();
@@ -476,6 +413,7 @@ fn add_one(count: &Cell<u64>) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::message::Body;
     use crate::testing::parse;
 
     /// Two clients, the first of which has sent a message and asked for an ack.
@@ -497,8 +435,9 @@ mod tests {
     #[test]
     fn a_message_that_arrives_and_is_acked_balances() {
         let exchange = exchange();
-        arrive(&exchange);
         exchange.text(0, r#"{"type":"ack","id":1}"#);
+        assert_eq!(exchange.ack_totals().untrue, 1);
+        arrive(&exchange);
 
         let (messages, acks) = (exchange.totals(), exchange.ack_totals());
 
@@ -519,17 +458,6 @@ mod tests {
         assert_eq!((totals.delivered, totals.copied, totals.doubled), (1, 1, 1));
         let returns = Returns { returned: 1, resumed: 1, tries: 1, sent_again: 1, ..Returns::default() };
         assert_eq!(exchange.returns(), returns);
-    }
-
-    #[test]
-    fn an_ack_is_untrue_until_its_message_arrives() {
-        let exchange = exchange();
-        exchange.text(0, r#"{"type":"ack","id":1}"#);
-        assert_eq!(exchange.ack_totals().untrue, 1);
-
-        arrive(&exchange);
-
-        assert_eq!(exchange.ack_totals().untrue, 0);
     }
 
     #[test]

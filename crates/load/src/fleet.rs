@@ -19,7 +19,6 @@ use crate::record::Record;
 
 pub(crate) use options::{FleetOptions, connect_url};
 
-/// Maximum handshakes at the same time.
 const MAX_OPENING: usize = 64;
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 const LAST_BACK_OFF: Duration = Duration::from_secs(30);
@@ -31,7 +30,6 @@ pub(crate) trait Listener: 'static {
     fn text(&self, client: usize, text: &str) -> Option<u64>;
     /// A socket ended that this process had not closed.
     fn ended(&self, client: usize, reason: String);
-    /// A client reconnected.
     fn returned(&self, _client: usize, _how: &Return) {}
 }
 
@@ -46,20 +44,15 @@ impl Listener for RefCell<Record> {
     }
 }
 
-/// Connections to open.
 pub(crate) struct FleetPlan {
     /// URLs of each client; it begins with the first, and each reconnect takes the next.
     pub(crate) urls: Vec<Vec<String>>,
-    /// Connections begun per second.
     pub(crate) rate: u32,
-    /// Clients reconnect when their socket ends.
     pub(crate) come_back: bool,
 }
 
-/// Open sockets.
 pub(crate) struct Fleet {
     pub(crate) clients: Vec<Rc<Client>>,
-    /// Time that each client took to connect.
     pub(crate) connect: Latencies,
     pub(crate) connect_seconds: f64,
     _readers: JoinSet<()>,
@@ -112,14 +105,12 @@ impl Fleet {
         Ok(Self { clients, connect, connect_seconds: begin.elapsed().as_secs_f64(), _readers: readers })
     }
 
-    /// Cuts the connections of this share of the clients.
     pub(crate) fn cut(&self, percent: u32) {
         let mut context = TaskContext::from_waker(Waker::noop());
         let clients = self.clients.len() * percent as usize / 100;
         self.clients[..clients].iter().for_each(|client| client.cut(&mut context));
     }
 
-    /// Closes all sockets with a close frame.
     pub(crate) fn close(self) {
         let mut context = TaskContext::from_waker(Waker::noop());
         self.clients.iter().for_each(|client| client.close(&mut context));

@@ -6,15 +6,12 @@
 //! | `stranger` | what each of the crowd does |
 //! | `crowd` | all of them, on a thread of their own: the good clients' clock is not to wait for them |
 //! | `edges` | what the edges say of themselves meanwhile, and how much memory they have |
-//! | `report` | pure: what the crowd and the memory of the edges say against the run |
 
 mod crowd;
 mod edges;
 mod options;
-mod report;
 mod stranger;
 
-pub(crate) use crowd::Crowd;
+pub(crate) use crowd::{Crowd, Present};
 pub(crate) use edges::{Edges, Seen};
 pub(crate) use options::HostileOptions;
-pub(crate) use report::Present;

@@ -1,7 +1,6 @@
-//! How the harness writes its messages and finds its numbers in those that arrive, without a JSON parser on the way of
-//! every message.
+//! Texts of the harness: messages with their numbers, and what servers answer.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -57,7 +56,6 @@ impl FromStr for Size {
 }
 
 impl Size {
-    /// The body of a message with this number.
     pub(crate) fn body(self, number: u64) -> Body {
         match self {
             Self::Ice => Body::candidate(ICE_BYTES),
@@ -79,100 +77,98 @@ impl Body {
     }
 }
 
-/// Writes and recognises the messages of one run; those of an earlier run are told apart by its mark.
+/// Writes and recognises the messages of one run, which a mark tells from those of an earlier run.
 #[derive(Debug)]
 pub(crate) struct Format {
-    marker: String,
-    /// What stands before the sender's name.
-    sender: &'static str,
+    run: u32,
+    /// The server gives messages back to their senders, so the recipient is the sender.
+    is_echoed: bool,
     ice: String,
     sdp: String,
 }
 
-/// What the harness wrote into a message that has arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a server wrote to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard<'a> {
+    Message(Arrival<'a>),
+    /// The message of this `id` was delivered.
+    Ack(u64),
+    /// A request failed; its `id` if it had one.
+    Error {
+        code: Cow<'a, str>,
+        id: Option<u64>,
+    },
+    /// Anything else, by its type.
+    Other(Cow<'a, str>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival<'a> {
-    pub(crate) from: &'a str,
+    pub(crate) from: Cow<'a, str>,
     pub(crate) number: u64,
     pub(crate) time_us: u64,
     pub(crate) tag: u64,
 }
 
+#[derive(Deserialize)]
+struct Text<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    from: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    to: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    code: Option<Cow<'a, str>>,
+    id: Option<u64>,
+    data: Option<Data>,
+}
+
+/// The `data` of a message, without its padding. Data of other programs has none of these fields.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Data {
+    r: Option<u32>,
+    n: u64,
+    t: u64,
+    c: u64,
+}
+
 impl Format {
     pub(crate) fn new(run: u32) -> Self {
         let repeated = |text: &str| text.repeat(MAX_BYTES.div_ceil(text.len()) + 1);
-        Self {
-            marker: format!("\"data\":{{\"r\":{run},\"n\":"),
-            sender: "\"from\":\"",
-            ice: repeated(ICE_TEXT),
-            sdp: repeated(SDP_TEXT),
-        }
+        Self { run, is_echoed: false, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
     }
 
-    /// Of a server that gives messages back as they are to those who sent them, to themselves.
+    /// Recognises messages that a server gave back to their senders.
     pub(crate) fn echoed(self) -> Self {
-        Self { sender: "\"to\":\"", ..self }
+        Self { is_echoed: true, ..self }
     }
 
-    /// Message `number` of its pair, to the client `to`, to be sent at `time_us`; with an `id` it asks for an `ack`.
+    /// Writes message `number` of its pair, to the client `to`, due at `time_us`; with an `id` it asks for an `ack`.
     pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
         let Body { bytes, is_description } = body;
         let text = if is_description { &self.sdp } else { &self.ice };
-        let mut message = String::with_capacity(bytes + 180);
-        message.push_str("{\"type\":\"signal\",\"to\":\"");
-        message.push_str(to);
-        message.push_str("\",");
-        // Writing to a String cannot fail.
-        if let Some(id) = id {
-            let _ = write!(message, "\"id\":{id},");
+        let head = format!(r#"{{"r":{},"n":{number},"t":{time_us},"c":{tag},"pad":""#, self.run);
+        let end = r#""}"#;
+        let pad = pad(text, bytes.saturating_sub(head.len() + end.len()));
+        let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
+        format!(r#"{{"type":"signal","to":"{to}",{id}"data":{head}{pad}{end}}}"#)
+    }
+
+    pub(crate) fn read<'a>(&self, text: &'a str) -> Heard<'a> {
+        let Ok(Text { kind, from, to, code, id, data }) = serde_json::from_str(text) else {
+            return Heard::Other("not JSON".into());
+        };
+        let data = data.filter(|data| data.r == Some(self.run));
+        match (&*kind, if self.is_echoed { to } else { from }, data, code, id) {
+            ("signal", Some(from), Some(Data { n, t, c, .. }), ..) => {
+                Heard::Message(Arrival { from, number: n, time_us: t, tag: c })
+            }
+            ("error", .., Some(code), id) => Heard::Error { code, id },
+            ("ack", .., Some(id)) => Heard::Ack(id),
+            _ => Heard::Other(kind),
         }
-        let begin = message.len() + "\"data\":".len();
-        let _ = write!(message, "{}{number},\"t\":{time_us},\"c\":{tag},\"pad\":\"", self.marker);
-        let end = "\"}";
-        message.push_str(pad(text, (begin + bytes).saturating_sub(message.len() + end.len())));
-        message.push_str(end);
-        message.push('}');
-        message
-    }
-
-    /// The numbers of a message of this run; `None` for anything else.
-    pub(crate) fn read<'a>(&self, text: &'a str) -> Option<Arrival<'a>> {
-        let at = text.find(&self.marker)?;
-        let (number, rest) = leading_number(&text[at + self.marker.len()..])?;
-        let (time_us, rest) = leading_number(rest.strip_prefix(",\"t\":")?)?;
-        let (tag, _) = leading_number(rest.strip_prefix(",\"c\":")?)?;
-        // The sender stands before or after the data, whose own text has no such field.
-        let begin = text.find(self.sender)? + self.sender.len();
-        let length = text[begin..].find('"')?;
-        Some(Arrival { from: &text[begin..begin + length], number, time_us, tag })
-    }
-}
-
-/// A text that is no message of ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// The message of this `id` was delivered.
-    Ack(u64),
-    /// A request failed: the code, and which one where it had an `id`.
-    Error { code: String, id: Option<u64> },
-    /// Anything else, by its type.
-    Other(String),
-}
-
-/// What a text says that is no message of ours.
-pub(crate) fn read_answer(text: &str) -> Answer {
-    #[derive(Deserialize)]
-    struct Head<'a> {
-        #[serde(rename = "type", borrow)]
-        kind: std::borrow::Cow<'a, str>,
-        code: Option<String>,
-        id: Option<u64>,
-    }
-    match serde_json::from_str::<Head<'_>>(text) {
-        Ok(Head { kind, code: Some(code), id }) if kind == "error" => Answer::Error { code, id },
-        Ok(Head { kind, id: Some(id), .. }) if kind == "ack" => Answer::Ack(id),
-        Ok(Head { kind, .. }) => Answer::Other(kind.into_owned()),
-        Err(_) => Answer::Other("not JSON".to_owned()),
     }
 }
 
@@ -186,12 +182,6 @@ fn varied(bounds: &RangeInclusive<usize>, number: u64) -> usize {
 fn pad(text: &str, length: usize) -> &str {
     let cut = &text[..length];
     if cut.ends_with('\\') { &text[1..=length] } else { cut }
-}
-
-fn leading_number(text: &str) -> Option<(u64, &str)> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, rest) = text.split_at(digits);
-    Some((number.parse().ok()?, rest))
 }
 
 #[cfg(test)]
@@ -214,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn data_has_exactly_the_size_asked_for_and_is_json() {
+    fn data_is_json_of_the_requested_size() {
         let format = Format::new(u32::MAX);
         for (size, bytes) in
             [(Size::Ice, 200), (Size::Sdp, 3_000), (Size::Bytes(777), 777), (Size::Bytes(60_000), 60_000)]
@@ -226,15 +216,18 @@ mod tests {
     }
 
     #[test]
-    fn a_session_description_is_json_wherever_it_is_cut() {
+    fn description_is_json_wherever_it_is_cut_and_ids_are_no_data() {
         let format = Format::new(1);
         for digits in 0..12 {
             data_length(&format.write("bob", 1, 10_u64.pow(digits), 7, None, Size::Sdp.body(0)));
         }
+        let message = format.write("bob", 1, 0, 0, Some(77), Size::Ice.body(0));
+        assert_eq!(data_length(&message), ICE_BYTES);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&message).unwrap()["id"], 77);
     }
 
     #[test]
-    fn varied_messages_keep_within_the_bounds_of_their_kind_and_differ() {
+    fn varied_messages_differ_within_the_bounds_of_their_kind() {
         let format = Format::new(1);
 
         let lengths =
@@ -246,52 +239,30 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_are_found_again_wherever_the_sender_stands() {
-        let format = Format::new(42);
-        let message = passed_on(&format.write("bob", 17, 3_500, 5, None, Body::candidate(200)));
-        let arrival = Arrival { from: "alice", number: 17, time_us: 3_500, tag: 5 };
-
-        assert_eq!(format.read(&message), Some(arrival));
-        let head = "{\"type\":\"signal\",\"from\":\"alice\",";
-        let turned =
-            format!("{{{}{}", &message[head.len()..message.len() - 1], ",\"from\":\"alice\",\"type\":\"signal\"}");
-        assert_eq!(format.read(&turned), Some(arrival));
-    }
-
-    #[test]
-    fn messages_of_another_run_and_other_texts_are_none_of_ours() {
-        let message = passed_on(&Format::new(41).write("bob", 17, 3_500, 5, None, Body::candidate(200)));
-
-        assert_eq!(Format::new(42).read(&message), None);
-        assert_eq!(Format::new(42).read("{\"type\":\"pong\"}"), None);
-    }
-
-    #[test]
-    fn of_an_echo_the_recipient_is_the_sender_and_of_others_it_is_not() {
+    fn message_of_this_run_is_read_with_its_numbers() {
         let message = Format::new(42).write("bob", 17, 3_500, 5, None, Body::candidate(200));
-        let arrival = Arrival { from: "bob", number: 17, time_us: 3_500, tag: 5 };
+        let arrival = |from: &'static str| Arrival { from: from.into(), number: 17, time_us: 3_500, tag: 5 };
 
-        assert_eq!(Format::new(42).echoed().read(&message), Some(arrival));
-        assert_eq!(Format::new(42).read(&message), None);
+        assert_eq!(Format::new(42).read(&passed_on(&message)), Heard::Message(arrival("alice")));
+        assert_eq!(Format::new(42).echoed().read(&message), Heard::Message(arrival("bob")));
+        for (format, text) in [(Format::new(42), &message), (Format::new(41), &passed_on(&message))] {
+            assert_eq!(format.read(text), Heard::Other("signal".into()));
+        }
     }
 
     #[test]
-    fn an_id_is_beside_the_data_and_does_not_count() {
-        let message = Format::new(1).write("bob", 1, 0, 0, Some(77), Body::candidate(200));
-
-        assert_eq!(data_length(&message), ICE_BYTES);
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&message).unwrap()["id"], 77);
-    }
-
-    #[test]
-    fn answers_are_told_apart_and_the_rest_is_named() {
-        let error = |id| Answer::Error { code: "rate_limited".to_owned(), id };
-
-        assert_eq!(read_answer(r#"{"type":"ack","id":7}"#), Answer::Ack(7));
-        assert_eq!(read_answer(r#"{"type":"error","code":"rate_limited","message":"slow"}"#), error(None));
-        assert_eq!(read_answer(r#"{"type":"error","code":"rate_limited","id":3,"message":"slow"}"#), error(Some(3)));
-        assert_eq!(read_answer(r#"{"type":"moved","node":"node-1"}"#), Answer::Other("moved".to_owned()));
-        assert_eq!(read_answer("?"), Answer::Other("not JSON".to_owned()));
+    fn answers_are_told_from_other_texts() {
+        let error = |id| Heard::Error { code: "rate_limited".into(), id };
+        for (text, heard) in [
+            (r#"{"type":"ack","id":7}"#, Heard::Ack(7)),
+            (r#"{"type":"error","code":"rate_limited","message":"slow"}"#, error(None)),
+            (r#"{"type":"error","code":"rate_limited","id":3,"message":"slow"}"#, error(Some(3))),
+            (r#"{"type":"moved","node":"node-1"}"#, Heard::Other("moved".into())),
+            (r#"{"type":"signal","from":"eve","data":{"x":1}}"#, Heard::Other("signal".into())),
+            ("?", Heard::Other("not JSON".into())),
+        ] {
+            assert_eq!(Format::new(1).read(text), heard);
+        }
     }
 
     #[test]

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// How long a server may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// A client for metrics pages.
 pub(crate) fn http() -> Result<reqwest::Client> {
     let http = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build();
     http.context("cannot make an HTTP client")

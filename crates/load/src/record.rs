@@ -105,10 +105,9 @@ impl Record {
         of("begun") / of("planned").max(1.0) * taken
     }
 
-    /// Adds all counts, times and costs.
     pub(crate) fn describe(&self, report: &mut Report) {
         for (group, counts) in &self.counts {
-            report.set_name(group, counts);
+            report.set(group, counts);
         }
         for group in ["closed", "received"] {
             if !self.counts.contains_key(group) {
@@ -116,7 +115,7 @@ impl Record {
             }
         }
         for (name, times) in &self.times {
-            report.set_name(&format!("{name}_us"), times.percentiles());
+            report.set(&format!("{name}_us"), times.percentiles());
         }
         let in_time = self.count("generator", "in_time");
         let costs = self.costs.clone();

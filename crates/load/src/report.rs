@@ -27,11 +27,7 @@ impl Report {
     }
 
     /// Adds a value; `None` is left out.
-    pub(crate) fn set(&mut self, name: &'static str, value: impl Serialize) {
-        self.set_name(name, value);
-    }
-
-    pub(crate) fn set_name(&mut self, name: &str, value: impl Serialize) {
+    pub(crate) fn set(&mut self, name: &str, value: impl Serialize) {
         let value = serde_json::to_value(value).unwrap_or_else(|error| Value::String(error.to_string()));
         if !value.is_null() {
             self.values.push((name.to_owned(), value));
@@ -42,14 +38,12 @@ impl Report {
         self.failures.push(failure);
     }
 
-    /// Adds a failure where the count is not 0.
     pub(crate) fn fail_if(&mut self, count: u64, what: &str) {
         if count > 0 {
             self.fail(format!("{count} {what}"));
         }
     }
 
-    /// Adds a failure where the 99th percentile is above a limit.
     pub(crate) fn fail_above(&mut self, what: &str, times: Percentiles, limit_ms: Option<f64>) {
         let p99 = times.p99 as f64 / 1_000.0;
         if let Some(limit) = limit_ms.filter(|limit| p99 > *limit) {

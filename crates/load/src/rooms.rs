@@ -22,5 +22,5 @@ mod seating;
 mod store;
 mod words;
 
-pub(crate) use options::RoomOptions;
+pub(crate) use options::Options;
 pub(crate) use play::play;

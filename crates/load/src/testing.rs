@@ -3,17 +3,7 @@
 
 use clap::Args;
 
-use crate::exchange::TrafficOptions;
-use crate::fleet::FleetOptions;
-
-/// The options that scenarios have in common.
-#[derive(Args)]
-pub(crate) struct Common {
-    #[command(flatten)]
-    pub(crate) fleet: FleetOptions,
-    #[command(flatten)]
-    pub(crate) traffic: TrafficOptions,
-}
+use crate::compare::Common;
 
 /// Reads options as a command line has them.
 pub(crate) fn options<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {

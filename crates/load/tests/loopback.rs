@@ -1,8 +1,9 @@
 //! The harness against a relay that keeps the protocol, and against relays that do wrong on purpose.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Parser as _;
@@ -14,10 +15,11 @@ use signaling_load::report::Report;
 use signaling_load::scenarios::Cli;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::LocalSet;
+use tokio::task::{LocalSet, spawn_local};
 use tokio_tungstenite::accept_hdr_async;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 #[test]
 fn a_faithful_relay_passes_and_every_message_is_accounted_for() {
@@ -45,51 +47,29 @@ fn what_a_relay_loses_doubles_or_swaps_is_counted() {
 }
 
 #[test]
-fn errors_are_counted_by_code() {
-    let outcome = steady(Relay::Refuses, &["--clients=2", "--rate=100", "--settle-ms=10", "--warmup=0"]).unwrap();
+fn failures_say_what_went_wrong() {
+    let short = ["--clients=4", "--rate=100", "--settle-ms=10", "--warmup=0"];
+    let large = ["--clients=2", "--rate=1000", "--size=60000", "--settle-ms=10", "--warmup=0"];
+    let resumed = [&short[..], &["--resume"]].concat();
+    let limited = [&short[..], &["--max-p99-ms=0.000001"]].concat();
+    let cases: [(Relay, &[&str], &[&str]); 5] = [
+        (Relay::Refuses, &short, &["100 messages lost"]),
+        (Relay::ClosesFirst, &short, &["1 sockets closed: 1013"]),
+        (Relay::ClosesFirst, &resumed, &["sockets closed: 1013", "came back and got a new session"]),
+        (Relay::NeverReads, &large, &["of the schedule was sent"]),
+        (Relay::Faithful, &limited, &["p99 of the latency is "]),
+    ];
+    for (relay, arguments, expected) in cases {
+        let outcome = steady(relay, arguments).unwrap();
 
-    assert_eq!(json(&outcome)["received"]["recipient_unavailable"], 100);
-    assert_eq!(outcome.failures, ["100 messages lost"]);
-}
-
-#[test]
-fn a_closed_socket_is_a_failure_with_its_code() {
-    let outcome = steady(Relay::ClosesFirst, &["--clients=4", "--rate=100", "--settle-ms=10", "--warmup=0"]).unwrap();
-
-    assert!(outcome.failures.contains(&"1 sockets closed: 1013".to_owned()), "{:?}", outcome.failures);
-}
-
-#[test]
-fn closed_socket_is_a_failure_where_sessions_resume_too() {
-    let arguments = ["--resume", "--clients=4", "--rate=100", "--settle-ms=10", "--warmup=0"];
-
-    let failures = steady(Relay::ClosesFirst, &arguments).unwrap().failures;
-
-    for expected in ["sockets closed: 1013", "came back and got a new session"] {
-        assert!(failures.iter().any(|failure| failure.contains(expected)), "no {expected}: {failures:?}");
+        let failures = &outcome.failures;
+        for expected in expected {
+            assert!(failures.iter().any(|failure| failure.contains(expected)), "no {expected}: {failures:?}");
+        }
+        if relay == Relay::Refuses {
+            assert_eq!(json(&outcome)["received"]["recipient_unavailable"], 100);
+        }
     }
-}
-
-#[test]
-fn a_rate_that_cannot_be_sent_is_a_failure() {
-    let arguments = ["--clients=2", "--rate=1000", "--size=60000", "--settle-ms=10", "--warmup=0"];
-
-    let outcome = steady(Relay::NeverReads, &arguments).unwrap();
-
-    assert!(
-        outcome.failures.iter().any(|failure| failure.contains("of the schedule was sent")),
-        "{:?}",
-        outcome.failures
-    );
-}
-
-#[test]
-fn a_slow_answer_is_a_failure_where_a_limit_is_set() {
-    let arguments = ["--clients=2", "--rate=100", "--max-p99-ms=0.000001", "--warmup=0"];
-
-    let failures = steady(Relay::Faithful, &arguments).unwrap().failures;
-
-    assert!(failures.len() == 1 && failures[0].starts_with("p99 of the latency is "), "{failures:?}");
 }
 
 #[test]
@@ -100,10 +80,9 @@ fn a_refused_client_ends_the_run_with_the_status() {
 }
 
 #[test]
-fn idle_clients_are_held_and_the_cost_of_a_named_process_is_told() {
-    let url = Relay::Faithful.start();
+fn idle_clients_are_held_and_named_processes_are_measured() {
     let own = format!("--also=relay={}", std::process::id());
-    let outcome = run(&["idle", "--clients=10", "--seconds=1", &own, "--url", &url]).unwrap();
+    let outcome = run(Relay::Faithful, &["idle", "--clients=10", "--seconds=1", &own]).unwrap();
 
     assert_eq!(outcome.failures, Vec::<String>::new());
     assert_eq!(json(&outcome)["costs"]["processes"][0]["name"], "relay");
@@ -112,10 +91,10 @@ fn idle_clients_are_held_and_the_cost_of_a_named_process_is_told() {
 }
 
 #[test]
-fn calls_are_set_up_by_a_faithful_relay_and_not_by_one_that_loses_parts_of_them() {
+fn calls_are_set_up_unless_the_relay_loses_parts() {
     let calls = |relay: Relay| {
         let arguments = ["calls", "--clients=10", "--rate=10", "--seconds=1", "--warmup=0", "--settle-ms=100"];
-        run(&[&arguments[..], &["--gather-ms=20", "--url", &relay.start()]].concat()).unwrap()
+        run(relay, &[&arguments[..], &["--gather-ms=20"]].concat()).unwrap()
     };
 
     let (whole, lossy) = (calls(Relay::Faithful), calls(Relay::LosesTenths));
@@ -129,10 +108,10 @@ fn calls_are_set_up_by_a_faithful_relay_and_not_by_one_that_loses_parts_of_them(
 
 #[test]
 fn cut_clients_come_back_and_failed_acts_are_failures() {
-    let url = Relay::Faithful.start();
     let arguments = ["drill", "--clients=20", "--rate=100", "--warmup=0", "--seconds=6", "--settle-ms=5000"];
 
-    let outcome = run(&[&arguments[..], &["--act=1 cut 50%", "--act=2 kill node-1", "--url", &url]].concat()).unwrap();
+    let outcome =
+        run(Relay::Faithful, &[&arguments[..], &["--act=1 cut 50%", "--act=2 kill node-1"]].concat()).unwrap();
 
     let report = json(&outcome);
     // The relay also closes clients that write to a client that has gone.
@@ -144,14 +123,15 @@ fn cut_clients_come_back_and_failed_acts_are_failures() {
 }
 
 fn steady(relay: Relay, arguments: &[&str]) -> anyhow::Result<Report> {
-    let url = relay.start();
-    run(&[&["steady", "--seconds=1", "--url", &url], arguments].concat())
+    run(relay, &[&["steady", "--seconds=1"], arguments].concat())
 }
 
-fn run(arguments: &[&str]) -> anyhow::Result<Report> {
+fn run(relay: Relay, arguments: &[&str]) -> anyhow::Result<Report> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let cli = Cli::parse_from([&["mesh-load"], arguments].concat());
-    let report = LocalSet::new().block_on(&runtime, cli.scenario.run())?;
+    let report = LocalSet::new().block_on(&runtime, async {
+        let url = relay.start().await;
+        Cli::parse_from([&["mesh-load"], arguments, &["--url", &url]].concat()).scenario.run().await
+    })?;
     Ok(report.expect("the first process reports"))
 }
 
@@ -179,24 +159,19 @@ struct Signal<'a> {
     data: &'a RawValue,
 }
 
-type Peers = Arc<Mutex<HashMap<String, mpsc::Sender<String>>>>;
+type Peers = Rc<RefCell<HashMap<String, mpsc::Sender<String>>>>;
 
 impl Relay {
-    /// Runs on a thread of its own for as long as the test program; returns its URL.
-    fn start(self) -> String {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
+    /// Serves as long as the test runs; returns its URL.
+    async fn start(self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).unwrap();
-                let peers = Peers::default();
-                loop {
-                    let (stream, _) = listener.accept().await.unwrap();
-                    tokio::spawn(self.serve(stream, Arc::clone(&peers)));
-                }
-            });
+        spawn_local(async move {
+            let peers = Peers::default();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                spawn_local(self.serve(stream, Rc::clone(&peers)));
+            }
         });
         url
     }
@@ -206,7 +181,7 @@ impl Relay {
         #[allow(clippy::result_large_err)]
         let greet = |request: &Request, mut response: Response| {
             if self == Self::Full {
-                return Err(http_503());
+                return Err(http::Response::builder().status(503).body(None).unwrap());
             }
             assert_eq!(request.uri().path(), "/v1/connect");
             let query = request.uri().query().unwrap().strip_prefix("client_id=").unwrap();
@@ -218,7 +193,7 @@ impl Relay {
         };
         let mut socket = accept_hdr_async(stream, greet).await.ok()?;
         let (outbox, mut inbox) = mpsc::channel(10_000);
-        peers.lock().unwrap().insert(id.clone(), outbox);
+        peers.borrow_mut().insert(id.clone(), outbox);
         let welcome = format!(
             r#"{{"type":"welcome","client_id":"{id}","resume":"token","resumed":false,"max_message_bytes":65536}}"#
         );
@@ -228,8 +203,7 @@ impl Relay {
                 tokio::time::sleep(Duration::from_secs(3_600)).await;
             }
             Self::ClosesFirst if id == "load-0" => {
-                let frame =
-                    tokio_tungstenite::tungstenite::protocol::CloseFrame { code: 1013.into(), reason: "".into() };
+                let frame = CloseFrame { code: 1013.into(), reason: "".into() };
                 socket.next().await;
                 return socket.close(Some(frame)).await.ok();
             }
@@ -243,7 +217,7 @@ impl Relay {
                     let Message::Text(text) = frame?.ok()? else { continue };
                     let signal: Signal<'_> = serde_json::from_str(&text).unwrap();
                     let passed = format!("{{\"type\":\"signal\",\"from\":\"{id}\",\"data\":{}}}", signal.data);
-                    let peer = peers.lock().unwrap().get(signal.to).cloned()?;
+                    let peer = peers.borrow_mut().get(signal.to).cloned()?;
                     count += 1;
                     let copies = match self {
                         Self::LosesTenths if count % 10 == 0 => vec![],
@@ -263,10 +237,4 @@ impl Relay {
             }
         }
     }
-}
-
-fn http_503() -> ErrorResponse {
-    let mut response = ErrorResponse::new(None);
-    *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
-    response
 }

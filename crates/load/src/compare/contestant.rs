@@ -46,14 +46,11 @@ mod tests {
     #[test]
     fn rounds_begin_with_each_contestant_in_turn() {
         let all = Contestant::value_variants();
-
-        let rounds: Vec<_> = (0..4).map(|round| order(all, round)).collect();
-
-        let firsts: Vec<_> = rounds.iter().map(|order| order[0]).collect();
-        assert_eq!(firsts, all);
-        for mut round in rounds {
-            round.sort_unstable();
-            assert_eq!(round, all);
+        for (round, first) in (0..).zip(all) {
+            let mut order = order(all, round);
+            assert_eq!(order[0], *first);
+            order.sort_unstable();
+            assert_eq!(order, all);
         }
     }
 }

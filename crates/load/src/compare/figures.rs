@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::contestant::Contestant;
 
-/// What a figure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Unit {
@@ -17,7 +16,6 @@ pub(super) enum Unit {
     Bytes,
 }
 
-/// One figure of one measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Figure {
     what: String,
@@ -25,13 +23,11 @@ pub(super) struct Figure {
     value: f64,
 }
 
-/// One measurement of one contestant.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
     pub(super) contestant: Contestant,
     pub(super) round: u32,
     pub(super) what: String,
-    /// Whether it is a load at a rate.
     pub(super) is_load: bool,
     pub(super) figures: Vec<Figure>,
     /// Of a load: what became of its messages.
@@ -124,34 +120,35 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_a_complaint_does_not_count() {
-        let runs = [
-            run(Balancer, 0, 4.0, None),
-            run(Nginx, 0, 8.0, None),
-            run(Balancer, 1, 400.0, Some("1 messages lost")),
-            run(Nginx, 1, 8.0, None),
+    fn ratios_compare_rounds_in_which_both_count() {
+        let complaint = Some("1 messages lost");
+        let cases: [(&[Run], &[(Contestant, f64)]); 4] = [
+            (
+                &[
+                    run(Balancer, 0, 4.0, None),
+                    run(Nginx, 0, 8.0, None),
+                    run(Balancer, 1, 400.0, complaint),
+                    run(Nginx, 1, 8.0, None),
+                ],
+                &[(Nginx, 0.5)],
+            ),
+            // The machine becomes slower.
+            (
+                &[
+                    run(Balancer, 0, 1.0, None),
+                    run(Nginx, 0, 2.0, None),
+                    run(Balancer, 1, 4.0, None),
+                    run(Nginx, 1, 8.0, None),
+                ],
+                &[(Nginx, 0.5)],
+            ),
+            (&[run(Balancer, 0, 3.0, None), run(Nginx, 1, 1.0, None)], &[]),
+            (&[run(Balancer, 0, 3.0, None), run(Nginx, 0, 0.0, None)], &[]),
         ];
-
-        let rows = rows(&runs);
-
-        assert_eq!(rows[0].medians, BTreeMap::from([(Balancer, 4.0), (Nginx, 8.0)]));
-        assert_eq!(rows[0].ratios, BTreeMap::from([(Nginx, 0.5)]));
-    }
-
-    #[test]
-    fn a_ratio_compares_within_rounds() {
-        let slowing = (0..3).flat_map(|round| {
-            let value = f64::from(1 << round);
-            [run(Balancer, round, value, None), run(Nginx, round, 2.0 * value, None)]
-        });
-
-        assert_eq!(rows(&slowing.collect::<Vec<_>>())[0].ratios[&Nginx], 0.5);
-    }
-
-    #[test]
-    fn rounds_of_one_alone_and_zeros_make_no_ratio() {
-        assert!(rows(&[run(Balancer, 0, 3.0, None), run(Nginx, 1, 1.0, None)])[0].ratios.is_empty());
-        assert!(rows(&[run(Balancer, 0, 3.0, None), run(Nginx, 0, 0.0, None)])[0].ratios.is_empty());
+        for (runs, ratios) in cases {
+            assert_eq!(rows(runs)[0].ratios, ratios.iter().copied().collect(), "{runs:?}");
+        }
+        assert_eq!(rows(&[run(Nginx, 0, 8.0, None), run(Nginx, 1, 4.0, complaint)])[0].medians[&Nginx], 8.0);
     }
 
     #[test]

@@ -17,10 +17,8 @@ use crate::record::Record;
 
 /// Higher than the generator can reach in a second.
 const UNLIMITED_RATE: u32 = 1_000_000;
-/// Connections begun per second for the memory measurement.
 const CONNECT_RATE: u32 = 2_000;
 
-/// Measures how fast clients connect.
 pub(super) async fn connects(target: &Target, clients: u32) -> Result<Vec<Figure>> {
     let record = Rc::new(RefCell::new(Record::default()));
     let fleet = Fleet::connect(target.plan(&fleet_of(clients)?, UNLIMITED_RATE)?, &record).await?;

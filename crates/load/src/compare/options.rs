@@ -50,7 +50,6 @@ pub struct Options {
     pub json: Option<PathBuf>,
 }
 
-/// A message size and a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) size: Size,
@@ -103,15 +102,11 @@ impl Options {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::testing;
-
-    fn options(arguments: &[&str]) -> Options {
-        testing::options(arguments).unwrap()
-    }
+    use crate::testing::options;
 
     #[test]
     fn defaults_measure_all_at_three_rates_of_two_sizes() {
-        let options = options(&[]);
+        let options: Options = options(&[]).unwrap();
 
         assert_eq!(options.contestants().len(), 4);
         let cells: Vec<_> = options.cells().iter().map(|cell| (cell.size, cell.rate)).collect();
@@ -122,12 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn contestant_named_twice_takes_part_once() {
-        assert_eq!(options(&["--only=nginx,balancer,nginx"]).contestants(), [Contestant::Balancer, Contestant::Nginx]);
-    }
+    fn contestants_named_twice_and_odd_clients_are_noticed() {
+        let options: Options = options(&["--only=nginx,balancer,nginx", "--clients=3"]).unwrap();
 
-    #[test]
-    fn an_odd_number_of_clients_is_refused() {
-        assert!(options(&["--clients=3"]).check().unwrap_err().to_string().contains("--clients"));
+        assert_eq!(options.contestants(), [Contestant::Balancer, Contestant::Nginx]);
+        assert!(options.check().unwrap_err().to_string().contains("--clients"));
     }
 }

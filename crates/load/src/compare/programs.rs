@@ -34,7 +34,6 @@ impl Programs {
         Ok(Self { mesh: has_nodes.then(|| Binaries::locate(bin_dir)).transpose()?, by_contestant })
     }
 
-    /// Returns the program of a contestant outside the mesh.
     pub(super) fn of(&self, contestant: Contestant) -> Result<&Path> {
         let program = self.by_contestant.get(&contestant);
         Ok(program.with_context(|| format!("{} has no program of its own here", contestant.name()))?)

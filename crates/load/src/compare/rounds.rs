@@ -22,7 +22,6 @@ const HELD_P99_US: u64 = 50_000;
 /// Time after which closed sockets have no effect on the next run.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs every measurement in every round.
 pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Vec<Run>> {
     let contestants = options.contestants();
     let stage = Stage::start(programs, &contestants).await?;
@@ -88,11 +87,11 @@ impl Play<'_> {
     /// Returns the highest rate that a contestant holds; 0 if it holds none.
     async fn search(&mut self, contestant: Contestant) -> Result<u64> {
         let mut search = Search::from(self.options.search_from);
-        while let Some(rate) = search.next() {
+        while let Some(rate) = search.next {
             let is_held = self.holds(contestant, Cell { size: Size::Ice, rate }).await?;
             search.tell(is_held);
         }
-        Ok(search.highest().unwrap_or(0))
+        Ok(search.held.unwrap_or(0))
     }
 
     /// Tries a rate twice: one pause of the machine is no limit.

@@ -2,8 +2,10 @@
 /// where the first is not, down until one is.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
-    next: Option<u64>,
-    held: Option<u64>,
+    /// The rate to try; `None` when the search is over.
+    pub(super) next: Option<u64>,
+    /// The highest rate that was held.
+    pub(super) held: Option<u64>,
     is_going_down: bool,
 }
 
@@ -17,12 +19,6 @@ impl Search {
         Self { next: Some(round(first).max(GRAIN)), held: None, is_going_down: false }
     }
 
-    /// The rate to try; nothing when the search is over.
-    pub(super) fn next(&self) -> Option<u64> {
-        self.next
-    }
-
-    /// What came of trying it.
     pub(super) fn tell(&mut self, is_held: bool) {
         let Some(tried) = self.next.take() else { return };
         if is_held {
@@ -34,11 +30,6 @@ impl Search {
             self.next = Some(round(tried * 4 / 5)).filter(|next| self.held.is_none() && *next >= GRAIN);
         }
     }
-
-    /// The highest rate that was held.
-    pub(super) fn highest(&self) -> Option<u64> {
-        self.held
-    }
 }
 
 fn round(rate: u64) -> u64 {
@@ -49,35 +40,25 @@ fn round(rate: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The rates that are tried of a server that holds so much, and what is found.
+    /// The rates that are tried of a server with this capacity, and the highest that it holds.
     fn search(first: u64, capacity: u64) -> (Vec<u64>, Option<u64>) {
         let (mut search, mut tried) = (Search::from(first), Vec::new());
-        while let Some(rate) = search.next() {
+        while let Some(rate) = search.next {
             tried.push(rate);
             search.tell(rate <= capacity);
         }
-        (tried, search.highest())
+        (tried, search.held)
     }
 
     #[test]
-    fn it_goes_up_until_a_rate_is_not_held() {
+    fn search_goes_up_or_down_and_ends() {
         assert_eq!(search(10_000, 20_000), (vec![10_000, 12_500, 15_600, 19_500, 24_300], Some(19_500)));
-    }
-
-    #[test]
-    fn it_goes_down_until_a_rate_is_held_and_not_up_again() {
         assert_eq!(search(10_000, 7_000), (vec![10_000, 8_000, 6_400], Some(6_400)));
-    }
-
-    #[test]
-    fn what_holds_nothing_has_no_highest_rate_and_what_holds_everything_ends_too() {
         let (tried, highest) = search(1_000, 0);
         assert_eq!((tried.last(), highest), (Some(&100), None));
-
         for low in [1, 100, 300] {
             assert!(search(low, 2_000).1.is_some_and(|highest| (1_500..=2_000).contains(&highest)), "from {low}");
         }
-
         let (tried, highest) = search(10_000, u64::MAX);
         assert!(tried.len() < 30 && highest > Some(800_000), "{highest:?} after {} steps", tried.len());
     }

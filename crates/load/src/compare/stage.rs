@@ -2,22 +2,29 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use signaling_devmesh::{Mesh, MeshFile, hold_port};
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, hold_port};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
+use tokio::time::{sleep, timeout};
 
 use super::config::{self, Backend};
 use super::contestant::Contestant;
-use super::own_mesh;
 use super::programs::Programs;
 use super::server::Server;
 use crate::costs::{Watched, watched};
 use crate::fleet::{FleetOptions, FleetPlan, connect_url};
+use crate::metrics::{fetch, http, sum};
 
 const NODES: u32 = 3;
+/// Accepts all clients at once.
+const ACCEPT_RATE: &str = "--accept-rate=1000000";
+/// Maximum time until each server has seen every node.
+const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Nodes with contestants in front of them, in a directory of their own. All end when this value is dropped.
 pub(super) struct Stage {
@@ -33,7 +40,6 @@ struct Front {
     _port: TcpSocket,
 }
 
-/// The address and the processes of a contestant.
 pub(super) struct Target {
     pub(super) contestant: Contestant,
     pub(super) watched: Vec<Watched>,
@@ -43,13 +49,12 @@ pub(super) struct Target {
 }
 
 impl Stage {
-    /// Starts the nodes if a contestant needs them, then the contestants.
     pub(super) async fn start(programs: &Programs, contestants: &[Contestant]) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("mesh-compare-").tempdir().context("cannot make a directory")?;
         let mesh = match &programs.mesh {
             Some(binaries) if contestants.iter().any(|contestant| contestant.has_nodes()) => {
                 let balancers = u32::from(contestants.contains(&Contestant::Balancer));
-                Some(own_mesh::start(&dir.path().join("mesh"), binaries, NODES, balancers).await?)
+                Some(start_mesh(&dir.path().join("mesh"), binaries, balancers).await?)
             }
             _ => None,
         };
@@ -62,7 +67,6 @@ impl Stage {
         Ok(Self { front_by_contestant, mesh, _dir: dir })
     }
 
-    /// Returns the target of a started contestant.
     pub(super) fn target(&self, contestant: Contestant) -> Result<Target> {
         let mesh = self.mesh.as_ref().map(Mesh::state);
         if contestant == Contestant::Balancer {
@@ -81,7 +85,6 @@ impl Stage {
         })
     }
 
-    /// Stops all servers in order.
     pub(super) async fn end(self) -> Result<()> {
         drop(self.front_by_contestant);
         match &self.mesh {
@@ -122,7 +125,6 @@ impl Target {
         if self.contestant == Contestant::Balancer { "balancers" } else { "others" }
     }
 
-    /// Returns how these clients connect, at a rate per second.
     pub(super) fn plan(&self, fleet: &FleetOptions, rate: u32) -> Result<FleetPlan> {
         let url = |number| {
             let id = fleet.client_id(number);
@@ -138,4 +140,29 @@ impl Target {
 fn backends(mesh: &MeshFile) -> Result<Vec<Backend>> {
     let backend = |url: &str| url.trim_start_matches("ws://").parse().with_context(|| format!("{url} is no address"));
     mesh.nodes.iter().map(|node| Ok((node.id.clone(), backend(&node.public)?))).collect()
+}
+
+/// Starts a mesh in `dir`, which ends when the value is dropped.
+async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<Mesh> {
+    let mut options = MeshOptions::new(dir, binaries.clone());
+    (options.nodes, options.balancers) = (NODES, balancers);
+    options.node_args = vec![ACCEPT_RATE.to_owned()];
+    options.balancer_args = vec![ACCEPT_RATE.to_owned()];
+    let mesh = Mesh::start(options).await.context("cannot start the nodes")?;
+    let state = mesh.state();
+    let all_agree = timeout(VIEW_TIMEOUT, agree(&state)).await;
+    all_agree.with_context(|| format!("not every server has seen all nodes after {VIEW_TIMEOUT:?}"))??;
+    Ok(mesh)
+}
+
+/// Waits until every server has seen every node, so that clients connect to their owners.
+async fn agree(mesh: &MeshFile) -> Result<()> {
+    let http = http()?;
+    let wanted = mesh.nodes.len() as u64;
+    for server in mesh.servers() {
+        while sum(&fetch(&http, server.internal).await.unwrap_or_default(), "signaling_view_nodes") != wanted {
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+    Ok(())
 }

@@ -14,26 +14,23 @@ use crate::report::Report;
 /// Share of the rate that has to arrive in the measured time.
 const MIN_DELIVERED: f64 = 0.98;
 const WARMUP_SECONDS: u64 = 1;
-/// Connections begun per second.
 const CONNECT_RATE: u32 = 2_000;
 
-/// The result of a load on one contestant.
 #[derive(Default)]
 pub(super) struct Steady {
     pub(super) figures: Vec<Figure>,
     pub(super) messages: BTreeMap<String, u64>,
     pub(super) p99_us: u64,
-    /// Reasons why it does not count.
     pub(super) complaints: Vec<String>,
 }
 
-/// The options of `mesh-load steady` and their defaults.
+/// The options that scenarios have in common, with their defaults.
 #[derive(Parser)]
-struct Defaults {
+pub(crate) struct Common {
     #[command(flatten)]
-    fleet: FleetOptions,
+    pub(crate) fleet: FleetOptions,
     #[command(flatten)]
-    traffic: TrafficOptions,
+    pub(crate) traffic: TrafficOptions,
 }
 
 /// Puts a load on a contestant. An error becomes a complaint.
@@ -44,11 +41,11 @@ pub(super) async fn measure(target: &Target, cell: Cell, clients: u32, seconds: 
 
 /// Returns the fleet of `mesh-load steady` with this number of clients.
 pub(super) fn fleet_of(clients: u32) -> Result<FleetOptions> {
-    Ok(FleetOptions { clients, ..Defaults::try_parse_from(["compare"])?.fleet })
+    Ok(FleetOptions { clients, ..Common::try_parse_from(["compare"])?.fleet })
 }
 
 async fn put_load(target: &Target, cell: Cell, clients: u32, seconds: u64) -> Result<Steady> {
-    let defaults = Defaults::try_parse_from(["compare"])?.traffic;
+    let defaults = Common::try_parse_from(["compare"])?.traffic;
     let Cell { size, rate } = cell;
     let run = RunOptions { seconds, warmup: WARMUP_SECONDS, ..defaults.run };
     let traffic = TrafficOptions { rate, size, run };

@@ -5,7 +5,6 @@ use indicatif::HumanCount;
 use super::contestant::Contestant;
 use super::figures::{Row, Unit};
 
-/// The table of these contestants.
 pub(super) fn table(contestants: &[Contestant], rows: &[Row]) -> String {
     let is_compared = contestants.contains(&Contestant::Balancer);
     let others = contestants.iter().filter(|other| is_compared && **other != Contestant::Balancer);

@@ -25,7 +25,6 @@ pub(crate) struct Course<'a> {
 /// What an act brought about; times from its begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Effect {
-    /// What the servers counted meanwhile.
     #[serde(flatten)]
     pub(crate) counts: Counts,
     /// Until the last session moved.
@@ -35,7 +34,6 @@ pub(crate) struct Effect {
     /// Until the last tenth of a second in which more than 1 in 100 messages were late; 0 when there was none, `None`
     /// when that was the last one.
     pub(crate) quiet_us: Option<u64>,
-    /// Sockets of clients that ended.
     pub(crate) sockets_lost: u64,
     /// Clients that came back, and when the last of them did.
     pub(crate) returned: u64,
@@ -85,7 +83,6 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Until every session is at a node, and stays so.
     fn complete_us(&self, samples: &[Sample], begin_us: u64) -> Option<u64> {
         if self.samples.is_empty() {
             return Some(0);
@@ -124,7 +121,6 @@ impl<'a> Course<'a> {
     }
 }
 
-/// How many messages of a slice were late.
 #[derive(Clone, Copy, Default)]
 struct Share {
     late: u64,
@@ -169,10 +165,11 @@ mod tests {
         states.iter().enumerate().map(sample).collect()
     }
 
-    fn effect(states: &[(u64, u64)], arrivals: &[Arrival], window_ms: Range<u64>) -> Effect {
+    fn effect(states: &[(u64, u64)], arrivals: &[(u64, u32)], window_ms: Range<u64>) -> Effect {
         let samples = samples(states);
+        let arrival = |(at_ms, latency_ms): &(u64, u32)| Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000 };
         let recording = Recording {
-            arrivals: arrivals.to_vec(),
+            arrivals: arrivals.iter().map(arrival).collect(),
             closed_us: vec![1_000 * MS, 1_100 * MS],
             returned_us: vec![1_300 * MS, 1_400 * MS],
         };
@@ -180,80 +177,51 @@ mod tests {
         course.effect(window_ms.start * MS..window_ms.end * MS)
     }
 
-    fn arrival(at_ms: u64, latency_ms: u32) -> Arrival {
-        Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000 }
+    #[test]
+    fn effect_is_settled_when_moves_sessions_and_messages_are() {
+        let quiet = [(0, 10); 8];
+        // Sent at 150 and 350 ms, and both delivered when all is over.
+        let overdue = [(160, 1), (370, 1), (900, 750), (900, 550)];
+        let cases: [(&str, &[(u64, u64)], &[(u64, u32)], Range<u64>, Option<u64>); 8] = [
+            ("nothing happens", &[(5, 10), (5, 10), (5, 10)], &[(150, 3)], 100..300, Some(0)),
+            ("last move", &[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500, Some(250)),
+            ("sessions missing or twice", &[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], &[], 50..500, Some(350)),
+            ("session missing at the end", &[(0, 10), (4, 10), (4, 9)], &[], 50..500, None),
+            ("overdue at the end", &quiet, &overdue, 100..400, None),
+            ("overdue", &quiet, &overdue, 100..600, Some(300)),
+            ("caught by the next act", &quiet, &[(900, 505)], 100..400, Some(0)),
+            ("before and after", &[(0, 9), (1, 10), (1, 10), (2, 7)], &[(90, 500), (310, 500)], 150..300, Some(0)),
+        ];
+        for (what, states, arrivals, window_ms, settled_ms) in cases {
+            let effect = effect(states, arrivals, window_ms);
+            assert_eq!(effect.settled_us(), settled_ms.map(|ms| ms * MS), "{what}");
+            assert_eq!(effect == nothing(), settled_ms == Some(0), "{what}");
+        }
     }
 
     #[test]
-    fn nothing_happens_and_all_is_settled_at_once() {
-        let effect = effect(&[(5, 10), (5, 10), (5, 10)], &[arrival(150, 3)], 100..300);
+    fn moves_are_counted_within_the_window() {
+        let moves = effect(&[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500);
+        assert_eq!((moves.counts.attached, moves.last_move_us), (4, Some(250 * MS)));
 
-        assert_eq!(effect, nothing());
+        let without_sample = effect(&[(0, 10)], &[], 50..60);
+        assert_eq!((without_sample.counts, without_sample.last_move_us), (Counts::default(), None));
     }
 
     #[test]
-    fn the_last_move_ends_it() {
-        let effect = effect(&[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500);
-
-        assert_eq!(effect.counts.attached, 4);
-        assert_eq!(effect.last_move_us, Some(250 * MS));
-        assert_eq!(effect.settled_us(), Some(250 * MS));
-    }
-
-    #[test]
-    fn sessions_that_are_nowhere_or_twice_keep_it_from_being_settled() {
-        let until_the_last_is_there = effect(&[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], &[], 50..500);
-        let never = effect(&[(0, 10), (4, 10), (4, 9)], &[], 50..500);
-
-        assert_eq!(until_the_last_is_there.settled_us(), Some(350 * MS));
-        assert_eq!(never.settled_us(), None);
-        assert_eq!(never.last_move_us, Some(50 * MS));
-    }
-
-    #[test]
-    fn late_messages_keep_it_from_being_settled_and_one_in_a_hundred_does_not() {
-        let mut arrivals: Vec<Arrival> = (0..200).map(|number| arrival(100 + number / 2, 1)).collect();
-        arrivals.extend([arrival(250, 30), arrival(260, 1), arrival(410, 1)]);
+    fn one_late_message_in_a_hundred_is_quiet() {
+        let mut arrivals: Vec<(u64, u32)> = (0..200).map(|number| (100 + number / 2, 1)).collect();
+        arrivals.extend([(250, 30), (260, 1), (410, 1)]);
         let quiet = [(0, 10); 6];
 
         assert_eq!(effect(&quiet, &arrivals, 0..600).settled_us(), Some(300 * MS));
-        arrivals.retain(|arrival| arrival.latency_us < 30_000);
-        arrivals[50].latency_us = 30_000;
+        arrivals.retain(|(_, latency_ms)| *latency_ms < 30);
+        arrivals[50].1 = 30;
         assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us(), Some(0));
     }
 
     #[test]
-    fn messages_that_ought_to_have_arrived_keep_it_from_being_settled_though_the_others_do() {
-        // Sent at 150 and 350, and both delivered when all is over.
-        let arrivals = [arrival(160, 1), arrival(370, 1), arrival(900, 750), arrival(900, 550)];
-        let quiet = [(0, 10); 8];
-
-        assert_eq!(effect(&quiet, &arrivals, 100..400).settled_us(), None);
-        assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us(), Some(300 * MS));
-    }
-
-    #[test]
-    fn a_message_that_is_caught_by_the_next_act_is_no_effect_of_this_one() {
-        assert_eq!(effect(&[(0, 10); 8], &[arrival(900, 505)], 100..400), nothing());
-    }
-
-    #[test]
-    fn what_happens_before_and_after_the_window_is_anothers() {
-        let arrivals = [arrival(90, 500), arrival(310, 500)];
-        let effect = effect(&[(0, 9), (1, 10), (1, 10), (2, 7)], &arrivals, 150..300);
-
-        assert_eq!(effect, nothing());
-    }
-
-    #[test]
-    fn an_act_without_a_sample_behind_it_is_no_proof_of_anything() {
-        let effect = effect(&[(0, 10)], &[], 50..60);
-
-        assert_eq!((effect.counts, effect.last_move_us), (Counts::default(), None));
-    }
-
-    #[test]
-    fn clients_that_come_back_keep_it_from_being_settled() {
+    fn effect_is_settled_when_clients_are_back() {
         let effect = effect(&[(0, 10); 20], &[], 1_050..1_900);
 
         assert_eq!((effect.sockets_lost, effect.returned), (1, 2));

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -80,11 +79,5 @@ impl Figures {
             settled: effect.settled_us().map(us),
             is_complete: effect.complete_us.is_some(),
         }
-    }
-}
-
-impl fmt::Display for Figures {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{self:?}")
     }
 }

@@ -21,7 +21,6 @@ use crate::record::Record;
 const BEFORE: Duration = Duration::from_secs(2);
 /// The fault comes within so much of the time that there is.
 const DRAWN_FROM: f64 = 0.4;
-/// After the fault, so that its effects show.
 const AFTER: Duration = Duration::from_secs(3);
 /// A fault that lasts longer is not one that ends.
 const MAX_SECONDS: u64 = 180;
@@ -144,7 +143,7 @@ pub(crate) async fn put<T>(
         None => Vec::new(),
     };
     let (messages, acks, returns) = (exchange.totals(), exchange.ack_totals(), exchange.returns());
-    let (end_us, recording) = (exchange.end_us(), exchange.take_recording());
+    let (end_us, recording) = (exchange.end_us.get(), exchange.recording.take());
     let record = Rc::clone(&exchange).finish(clients);
     let measured_us = begin_us..end_us;
     Ok((Evidence { measured_us, samples, recording, record, messages, acks, returns }, returned))

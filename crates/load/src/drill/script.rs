@@ -44,7 +44,6 @@ pub(crate) struct Done {
 }
 
 impl Action {
-    /// Returns `true` if it ends sockets of clients.
     pub(crate) fn ends_sockets(&self) -> bool {
         match self {
             Self::Scale(_) => false,
@@ -141,17 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn step_is_read_from_its_flag() {
+    fn steps_are_read_and_some_end_sockets() {
         let step: Step = "2.5 kill node-1".parse().unwrap();
 
         assert_eq!((step.at, step.action.to_string()), (2.5, "kill node-1".to_owned()));
         assert!("soon kill node-1".parse::<Step>().is_err());
-    }
-
-    #[test]
-    fn balancers_and_cuts_end_sockets() {
         let ends = ["kill balancer-0", "cut 10%", "kill node-0", "scale 3"];
-
         assert_eq!(ends.map(|text| text.parse::<Action>().unwrap().ends_sockets()), [true, true, false, false]);
     }
 }

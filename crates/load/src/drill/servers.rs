@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use signaling_devmesh::MeshFile;
+use signaling_devmesh::{MeshFile, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -13,12 +13,10 @@ use crate::clock::Clock;
 use crate::metrics::{fetch, http, sum};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Time in which all servers have to answer at first.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer stands for its server: one that is paused has no sessions.
 const FRESH_US: u64 = 500_000;
 
-/// Counters of servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) handoffs: u64,
@@ -64,7 +62,6 @@ impl Counts {
         self.handoffs.max(self.attached)
     }
 
-    /// The same, each field with that of another.
     fn with(self, other: Self, apply: fn(u64, u64) -> u64) -> Self {
         Self {
             handoffs: apply(self.handoffs, other.handoffs),
@@ -80,7 +77,6 @@ impl Counts {
 }
 
 impl Sample {
-    /// Reads a metrics page.
     fn read(page: &str, at_us: u64) -> Self {
         let counts = Counts {
             handoffs: sum(page, "signaling_handoffs_total"),
@@ -154,12 +150,11 @@ impl Sampler {
     /// Asks servers that are not being asked; returns all that run.
     fn ask_all(&mut self) -> Vec<ServerRun> {
         let Ok(mesh) = MeshFile::read(&self.dir) else { return Vec::new() };
-        let nodes = mesh.nodes.into_iter().map(|node| ((node.id, node.pid), node.internal));
-        let balancers = mesh.balancers.into_iter().map(|it| ((it.id, it.pid), it.internal));
         let mut running = Vec::new();
-        for (server, internal) in nodes.chain(balancers) {
+        for Server { id, pid, internal, .. } in mesh.servers() {
+            let server = (id.to_owned(), pid);
             if self.asked.insert(server.clone()) {
-                let (http, server) = (self.http.clone(), server.clone());
+                let (http, server, internal) = (self.http.clone(), server.clone(), internal.to_owned());
                 self.asking.spawn(async move { (server, fetch(&http, &internal).await) });
             }
             running.push(server);
@@ -212,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_survive_a_restart_and_sessions_of_silent_servers_do_not() {
+    fn counts_survive_a_restart_and_silent_sessions_do_not() {
         let mut tally = Tally::default();
         tally.answered(run("node-0", 1), page(5, 5, 10));
         tally.answered(run("node-0", 2), page(3, 3, 20));

@@ -14,14 +14,10 @@ pub(crate) struct Acks {
     stray: u64,
 }
 
-/// A message that asked for an `ack`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
-    /// Number of the sending client.
     pub(crate) sender: usize,
-    /// Number of the receiving client.
     pub(crate) receiver: usize,
-    /// Number of the message in its pair.
     pub(crate) number: u64,
     /// Time at which it was due, in microseconds.
     pub(crate) time_us: u64,
@@ -30,16 +26,10 @@ pub(crate) struct Question {
 #[derive(Debug)]
 struct Asked {
     question: Question,
-    answer: Option<Answer>,
+    /// The answer, and microseconds until it came.
+    answer: Option<(AckResult, u32)>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Answer {
-    result: AckResult,
-    after_us: u32,
-}
-
-/// Answer to a message that asked for an `ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckResult {
     /// `ack`: delivered.
@@ -80,25 +70,22 @@ impl Acks {
         self.open += 1;
     }
 
-    /// Adds the answer that `sender` received for this id.
     pub(crate) fn answered(&mut self, sender: usize, id: u64, result: AckResult, now_us: u64) {
         match self.asked_by_id.get_mut(&id).filter(|asked| asked.question.sender == sender) {
             None => self.stray += 1,
             Some(Asked { answer: Some(_), .. }) => self.repeated += 1,
             Some(asked) => {
                 let after_us = now_us.saturating_sub(asked.question.time_us);
-                asked.answer = Some(Answer { result, after_us: u32::try_from(after_us).unwrap_or(u32::MAX) });
+                asked.answer = Some((result, u32::try_from(after_us).unwrap_or(u32::MAX)));
                 self.open -= 1;
             }
         }
     }
 
-    /// Returns the message of this id.
     pub(crate) fn question(&self, id: u64) -> Option<Question> {
         self.asked_by_id.get(&id).map(|asked| asked.question)
     }
 
-    /// Questions without an answer yet.
     pub(crate) fn open(&self) -> u64 {
         self.open
     }
@@ -107,11 +94,10 @@ impl Acks {
     pub(crate) fn times(&self) -> Latencies {
         let mut times = Latencies::default();
         let answers = self.asked_by_id.values().filter_map(|asked| asked.answer);
-        answers.for_each(|answer| times.record_us(answer.after_us.into()));
+        answers.for_each(|(_, after_us)| times.record_us(after_us.into()));
         times
     }
 
-    /// Compares the answers with the arrivals.
     pub(crate) fn totals(&self, has_arrived: impl Fn(&Question) -> bool) -> AckTotals {
         let mut totals = AckTotals {
             asked: self.asked_by_id.len() as u64,
@@ -121,7 +107,7 @@ impl Acks {
             ..AckTotals::default()
         };
         for asked in self.asked_by_id.values() {
-            match asked.answer.map(|answer| answer.result) {
+            match asked.answer.map(|(result, _)| result) {
                 Some(AckResult::Delivered) => {
                     totals.acked += 1;
                     totals.untrue += u64::from(!has_arrived(&asked.question));
@@ -137,56 +123,34 @@ impl Acks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use AckResult::{Delivered, Failed};
 
-    fn asked(ids: &[u64]) -> Acks {
-        let mut acks = Acks::default();
-        for id in ids {
-            acks.asked(*id, Question { sender: 0, receiver: 1, number: *id, time_us: 1_000 });
+    #[test]
+    fn answers_are_compared_with_questions_and_arrivals() {
+        let all = AckTotals { asked: 2, unanswered: 2, ..AckTotals::default() };
+        // Answers as sender, id, result and time; whether the messages arrived; what that comes to.
+        let cases: [(&[(usize, u64, AckResult)], bool, AckTotals); 5] = [
+            (&[(0, 1, Delivered), (0, 2, Failed)], true, AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
+            (
+                &[(0, 1, Delivered), (0, 2, Failed)],
+                false,
+                AckTotals { unanswered: 0, acked: 1, failed: 1, untrue: 1, ..all },
+            ),
+            (&[(0, 1, Delivered), (0, 1, Failed)], true, AckTotals { unanswered: 1, acked: 1, repeated: 1, ..all }),
+            (&[(0, 9, Delivered), (1, 1, Delivered)], true, AckTotals { stray: 2, ..all }),
+            (&[], true, all),
+        ];
+        for (answers, has_arrived, expected) in cases {
+            let mut acks = Acks::default();
+            for id in [1, 2] {
+                acks.asked(id, Question { sender: 0, receiver: 1, number: id, time_us: 1_000 });
+            }
+            answers.iter().for_each(|(sender, id, result)| acks.answered(*sender, *id, *result, 1_500));
+
+            assert_eq!(acks.totals(|_| has_arrived), expected, "{answers:?}");
+            let times = acks.times().percentiles();
+            assert_eq!((acks.open(), times.count), (expected.unanswered, expected.acked + expected.failed));
+            assert!(times.count == 0 || times.p50 == 500);
         }
-        acks
-    }
-
-    #[test]
-    fn each_question_wants_one_answer_and_its_time_is_taken() {
-        let mut acks = asked(&[1, 2, 3]);
-        acks.answered(0, 1, AckResult::Delivered, 1_500);
-        acks.answered(0, 2, AckResult::Failed, 9_000);
-
-        let (totals, times) = (acks.totals(|_| true), acks.times().percentiles());
-
-        assert_eq!(acks.open(), 1);
-        assert_eq!((totals.asked, totals.acked, totals.failed, totals.unanswered), (3, 1, 1, 1));
-        assert_eq!((times.count, times.p50), (2, 500));
-        assert!((8_000..8_010).contains(&times.max), "{times:?}");
-    }
-
-    #[test]
-    fn an_ack_for_what_never_arrived_is_untrue_and_an_error_for_it_is_not() {
-        let mut acks = asked(&[1, 2]);
-        acks.answered(0, 1, AckResult::Delivered, 1_500);
-        acks.answered(0, 2, AckResult::Failed, 9_000);
-
-        assert_eq!(acks.totals(|_| false).untrue, 1);
-        assert_eq!(acks.totals(|question| question.number == 1).untrue, 0);
-    }
-
-    #[test]
-    fn a_second_answer_is_a_repeat_and_the_first_one_counts() {
-        let mut acks = asked(&[1]);
-        acks.answered(0, 1, AckResult::Delivered, 1_500);
-        acks.answered(0, 1, AckResult::Failed, 9_000);
-
-        let totals = acks.totals(|_| true);
-
-        assert_eq!((totals.acked, totals.failed, totals.repeated), (1, 0, 1));
-    }
-
-    #[test]
-    fn an_answer_to_nobodys_question_or_to_somebody_elses_is_stray() {
-        let mut acks = asked(&[1]);
-        acks.answered(0, 9, AckResult::Delivered, 1_500);
-        acks.answered(1, 1, AckResult::Delivered, 1_500);
-
-        assert_eq!(acks.totals(|_| true), AckTotals { asked: 1, unanswered: 1, stray: 2, ..AckTotals::default() });
     }
 }

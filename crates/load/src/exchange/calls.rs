@@ -29,7 +29,6 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// The part of the calls that a process makes.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         Ok(Self { rate: share.of_rate(self.rate)?, run: self.run.of_share(share), ..self.clone() })
     }
@@ -149,16 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_call_with_a_lost_part_stays_open() {
-        let (calls, record) = play(2_000, |sent| sent != 5);
+    fn call_with_a_lost_part_stays_open_and_only_offers_count() {
+        for (lost, answers) in [(5, 1), (0, 0)] {
+            let (calls, record) = play(2_000, |sent| sent != lost);
 
-        assert_eq!((calls.open(), record.count("calls", "set_up")), (1, 0));
-    }
-
-    #[test]
-    fn callee_answers_only_the_offer() {
-        let (calls, record) = play(2_000, |sent| sent != 0);
-
-        assert_eq!((calls.open(), record.percentiles("answer").count), (1, 0));
+            assert_eq!((calls.open(), record.count("calls", "set_up")), (1, 0));
+            assert_eq!(record.percentiles("answer").count, answers);
+        }
     }
 }

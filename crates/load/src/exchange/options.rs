@@ -2,6 +2,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::message::Size;
+use crate::report::Report;
 use crate::schedule::Schedule;
 use crate::workers::Share;
 
@@ -37,9 +38,15 @@ pub struct TrafficOptions {
 }
 
 impl RunOptions {
-    /// The same with the seed of a process.
     pub(crate) fn of_share(&self, share: Share) -> Self {
         Self { seed: share.seed(self.seed), ..self.clone() }
+    }
+
+    pub(crate) fn describe(&self, report: &mut Report, rate: u64) {
+        report.set("rate", rate);
+        report.set("seconds", self.seconds);
+        report.set("warmup", self.warmup);
+        report.set("seed", self.seed);
     }
 
     pub(crate) fn schedule(&self, rate: u64) -> Schedule {
@@ -48,7 +55,6 @@ impl RunOptions {
 }
 
 impl TrafficOptions {
-    /// The part of the rate that a process has.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         Ok(Self { rate: share.of_rate(self.rate)?, run: self.run.of_share(share), ..self.clone() })
     }

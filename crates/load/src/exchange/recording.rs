@@ -5,11 +5,9 @@ pub(crate) struct Recording {
     pub(crate) arrivals: Vec<Arrival>,
     /// Sockets of clients that come back, when they ended.
     pub(crate) closed_us: Vec<u64>,
-    /// Clients that came back.
     pub(crate) returned_us: Vec<u64>,
 }
 
-/// A message that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) at_us: u64,

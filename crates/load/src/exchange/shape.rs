@@ -18,7 +18,6 @@ pub(super) struct Shape {
     pub(super) callee: Side,
 }
 
-/// What one side has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
     description_bytes: usize,
@@ -48,7 +47,6 @@ impl Side {
         gather_us * u64::from(part) / u64::from(self.candidates.max(1))
     }
 
-    /// A description, or a candidate.
     pub(super) fn body(self, part: u32) -> Body {
         let bytes = self.bytes(part);
         if part == 0 { Body::description(bytes) } else { Body::candidate(bytes) }
@@ -68,7 +66,6 @@ pub(super) fn tag_of(call: u64, part: u32) -> u64 {
     call * PARTS + u64::from(part)
 }
 
-/// The call and the part of a message with this tag.
 pub(super) fn call_and_part(tag: u64) -> (u64, u32) {
     (tag / PARTS, (tag % PARTS) as u32)
 }
@@ -93,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_leaves_at_once_and_the_last_candidate_when_all_are_gathered() {
+    fn description_leaves_first_and_the_last_candidate_at_the_end() {
         let side = Side { description_bytes: 2_000, candidates: 10 };
 
         assert_eq!([0, 5, 10].map(|part| side.leaves_after_us(part, 100_000)), [0, 50_000, 100_000]);

@@ -83,13 +83,11 @@ impl FleetOptions {
         Ok((FleetPlan { urls, rate: self.connect_rate, come_back: self.come_back }, watched(mesh.as_ref(), &self.also)))
     }
 
-    /// Reads the mesh of --dir, if given.
     pub(crate) fn mesh(&self) -> Result<Option<MeshFile>> {
         self.dir.as_ref().map(MeshFile::read).transpose()
     }
 }
 
-/// Returns the URL at which a client connects to a server.
 pub(crate) fn connect_url(base: &str, client_id: &str) -> String {
     format!("{}/v1/connect?client_id={client_id}", base.trim_end_matches('/'))
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures_util::future::pending;
+use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::HostileOptions;
-use super::stranger::{Count, deaf, drip};
+use super::stranger::{deaf, drip};
 
 /// How many begin each second: fewer than the servers let in, so that the crowd does not turn itself away.
 const COME_PER_SECOND: f64 = 1_500.0;
@@ -19,40 +20,41 @@ const GATHER_WITHIN: Duration = Duration::from_secs(20);
 /// This share of them counts as all: some have just been closed, and are on their way back.
 const ALL: f64 = 0.9;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Where deaf clients come from.
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The crowd. It is there from when it is called until it is dispersed or dropped.
 pub(crate) struct Crowd {
     options: HostileOptions,
-    present: Arc<Present>,
+    present: Arc<Presence>,
     end: oneshot::Sender<()>,
     thread: JoinHandle<Result<()>>,
 }
 
+/// Strangers of one kind that are there now: each holds a clone.
+pub(super) type Headcount = Arc<()>;
+
 #[derive(Debug, Default)]
-struct Present {
+struct Presence {
     begin: Notify,
-    handshakes: Count,
-    deaf: Count,
+    handshakes: Headcount,
+    deaf: Headcount,
 }
 
 impl Crowd {
-    /// A crowd for these edges, in turn.
     pub(crate) fn new(options: &HostileOptions, edges: Vec<SocketAddr>) -> Result<Self> {
         if edges.is_empty() {
             bail!("there is nobody to bother");
         }
-        let present = Arc::new(Present::default());
+        let present = Arc::new(Presence::default());
         let (end, ended) = oneshot::channel();
         let crowd = (options.clone(), Arc::clone(&present));
         let thread = thread::Builder::new().name("crowd".into()).spawn(move || live(&crowd.0, &crowd.1, &edges, ended));
         Ok(Self { options: options.clone(), present, end, thread: thread.context("cannot start a thread")? })
     }
 
-    /// Handshakes and deaf clients that are there now.
     pub(crate) fn present(&self) -> (u64, u64) {
-        (self.present.handshakes.now(), self.present.deaf.now())
+        let count = |present| Arc::strong_count(present) as u64 - 1;
+        (count(&self.present.handshakes), count(&self.present.deaf))
     }
 
     /// Calls them all, and waits until they are there.
@@ -74,7 +76,6 @@ impl Crowd {
         }
     }
 
-    /// Ends it.
     pub(crate) fn disperse(self) -> Result<()> {
         drop(self.end);
         self.thread.join().unwrap_or_else(|_| bail!("the crowd's thread has panicked"))
@@ -83,7 +84,7 @@ impl Crowd {
 
 fn live(
     options: &HostileOptions,
-    present: &Arc<Present>,
+    present: &Arc<Presence>,
     edges: &[SocketAddr],
     ended: oneshot::Receiver<()>,
 ) -> Result<()> {
@@ -98,7 +99,7 @@ fn live(
     Ok(())
 }
 
-async fn bother(options: &HostileOptions, present: &Arc<Present>, edges: &[SocketAddr]) {
+async fn bother(options: &HostileOptions, present: &Arc<Presence>, edges: &[SocketAddr]) {
     present.begin.notified().await;
     let mut strangers = JoinSet::new();
     for (number, to) in (0..options.sockets()).zip(edges.iter().copied().cycle()) {
@@ -113,4 +114,39 @@ async fn bother(options: &HostileOptions, present: &Arc<Present>, edges: &[Socke
         });
     }
     pending::<()>().await;
+}
+
+/// Less of the crowd than this share, on average, is another crowd.
+const ENOUGH: f64 = 0.8;
+
+/// Who was there, on average, while the good clients were measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Present {
+    handshakes: f64,
+    deaf: f64,
+}
+
+impl Present {
+    pub(crate) fn mean(looks: &[(u64, u64)]) -> Self {
+        let mean = |of: fn(&(u64, u64)) -> u64| looks.iter().map(of).sum::<u64>() as f64 / looks.len().max(1) as f64;
+        Self { handshakes: mean(|look| look.0), deaf: mean(|look| look.1) }
+    }
+
+    pub(crate) fn failures(&self, options: &HostileOptions) -> impl Iterator<Item = String> {
+        let crowd = [("handshakes", self.handshakes, options.handshakes), ("deaf clients", self.deaf, options.deaf)];
+        let is_missing = |(_, present, all): &(&str, f64, u32)| *present < f64::from(*all) * ENOUGH;
+        let failure = |(what, present, all)| format!("of {all} {what} only {present:.0} were there");
+        crowd.into_iter().filter(is_missing).map(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_there_is_a_mean() {
+        assert_eq!(Present::mean(&[(10, 4), (20, 8)]), Present { handshakes: 15.0, deaf: 6.0 });
+        assert_eq!(Present::mean(&[]), Present::default());
+    }
 }

@@ -6,57 +6,47 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
-use signaling_devmesh::MeshFile;
+use signaling_devmesh::{BalancerEntry, MeshFile};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics::{fetch, http, sum};
 use crate::procfs::usage;
 
 const EVERY: Duration = Duration::from_millis(250);
+const MIB: f64 = 1024.0 * 1024.0;
 /// What an edge says its clients can cost at most.
 const BOUND: &str = "signaling_client_memory_bound_bytes";
-/// Those that have highest values.
 const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "signaling_client_buffered_bytes"];
-/// What is done to a crowd.
 const COUNTERS: [&str; 3] =
     ["signaling_refused_connects_total", "signaling_client_sockets_closed_total", "signaling_evicted_clients_total"];
 
-/// What was seen of all edges.
 #[derive(Default)]
 pub(crate) struct Edges {
     http: Option<reqwest::Client>,
-    edges: Vec<(Server, Seen)>,
+    edges: Vec<(BalancerEntry, Seen)>,
 }
 
-struct Server {
-    internal: String,
-    pid: u32,
-}
-
-/// What was seen of an edge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Seen {
-    pub(super) edge: String,
+    edge: String,
     /// The most memory in RAM that it had.
-    pub(super) resident_bytes: u64,
+    resident_bytes: u64,
     /// The most that it says its clients can make it have.
-    pub(super) bound_bytes: u64,
+    bound_bytes: u64,
     /// The highest that its gauges showed.
-    pub(super) highest: BTreeMap<&'static str, u64>,
+    highest: BTreeMap<&'static str, u64>,
     /// What its counters rose by.
-    pub(super) counted: BTreeMap<&'static str, u64>,
+    counted: BTreeMap<&'static str, u64>,
     #[serde(skip)]
-    pub(super) first: BTreeMap<&'static str, u64>,
+    first: BTreeMap<&'static str, u64>,
 }
 
 impl Edges {
     /// The balancers of a mesh; nothing is seen of one that is known by its address alone.
     pub(crate) fn of(mesh: Option<&MeshFile>) -> Result<Self> {
         let Some(mesh) = mesh else { return Ok(Self::default()) };
-        let edges = mesh.balancers.iter().map(|balancer| {
-            let server = Server { internal: balancer.internal.clone(), pid: balancer.pid };
-            (server, Seen { edge: balancer.id.clone(), ..Seen::default() })
-        });
+        let seen = |edge: &BalancerEntry| (edge.clone(), Seen { edge: edge.id.clone(), ..Seen::default() });
+        let edges = mesh.balancers.iter().map(seen);
         Ok(Self { http: Some(http()?), edges: edges.collect() })
     }
 
@@ -80,7 +70,6 @@ impl Edges {
         }
     }
 
-    /// What was seen, edge by edge.
     pub(crate) fn seen(self) -> Vec<Seen> {
         self.edges.into_iter().map(|(_, seen)| seen).collect()
     }
@@ -98,6 +87,19 @@ impl Seen {
             let first = *self.first.entry(name).or_insert(now);
             self.counted.insert(name, now.saturating_sub(first));
         }
+    }
+
+    /// What its memory says against it.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let Self { edge, resident_bytes, bound_bytes, .. } = self;
+        if *bound_bytes == 0 {
+            return Some(format!("{edge} does not say how much memory its clients can make it use"));
+        }
+        let is_too_much = resident_bytes > bound_bytes;
+        is_too_much.then(|| {
+            let (had, bound) = (*resident_bytes as f64 / MIB, *bound_bytes as f64 / MIB);
+            format!("{edge} had {had:.0} MiB, and said that {bound:.0} is the most")
+        })
     }
 }
 
@@ -118,5 +120,14 @@ mod tests {
         assert_eq!(seen.highest["signaling_handshakes"], 9);
         assert_eq!(seen.counted["signaling_refused_connects_total"], 10);
         assert_eq!(seen.bound_bytes, 4096);
+    }
+
+    #[test]
+    fn an_edge_fails_that_has_more_than_it_said_or_says_nothing() {
+        let seen = |resident_bytes, bound_bytes| Seen { resident_bytes, bound_bytes, ..Seen::default() };
+
+        assert_eq!(seen(1, 1).failure(), None);
+        assert!(seen(2 << 20, 1 << 20).failure().is_some_and(|text| text.contains("2 MiB")));
+        assert!(seen(1, 0).failure().is_some());
     }
 }

@@ -6,7 +6,7 @@ use super::seating::Seating;
 use crate::latency::Latencies;
 
 /// Who came and went when, and who has heard of it. Decides only; the times go in.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Book {
     seating: Seating,
     stand_by_client: Vec<Stand>,
@@ -14,7 +14,7 @@ pub(super) struct Book {
     open_by_number: BTreeMap<u64, Change>,
     next: u64,
     measured_from_us: u64,
-    counts: Counts,
+    pub(super) counts: Counts,
     /// From the moment at which a visitor was to join until it heard that it had.
     pub(super) joins: Latencies,
     /// From the moment at which a visitor was to leave until it heard that it had.
@@ -23,7 +23,6 @@ pub(super) struct Book {
     pub(super) events: Latencies,
 }
 
-/// What became of the changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     pub(super) begun: u64,
@@ -31,11 +30,9 @@ pub(super) struct Counts {
     pub(super) refused: u64,
     /// Whose turn it was while its last change had no answer.
     pub(super) late: u64,
-    /// What residents have heard.
     pub(super) heard: u64,
     /// What residents were told by the whole state alone.
     pub(super) heard_by_state: u64,
-    /// What a resident heard again.
     pub(super) doubled: u64,
     /// Whole states that came to somebody who was in the room already.
     pub(super) healed: u64,
@@ -65,7 +62,6 @@ struct Change {
 /// Who is in a room, each with the change by which it joined.
 pub(super) type Members = BTreeMap<usize, Option<u64>>;
 
-/// What somebody is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Join,
@@ -79,13 +75,8 @@ impl Book {
             seating,
             stand_by_client: vec![Stand::Out; clients],
             last_leave_by_client: vec![None; clients],
-            open_by_number: BTreeMap::new(),
-            next: 0,
             measured_from_us: u64::MAX,
-            counts: Counts::default(),
-            joins: Latencies::default(),
-            leaves: Latencies::default(),
-            events: Latencies::default(),
+            ..Self::default()
         }
     }
 
@@ -96,38 +87,32 @@ impl Book {
 
     /// Somebody comes in before the run; nobody counts who hears of that.
     pub(super) fn enters(&mut self, client: usize, at_us: u64) -> u64 {
-        let number = self.open(client, Act::Join, at_us, BTreeSet::new());
-        self.stand_by_client[client] = Stand::Joining(number);
-        number
+        self.open(client, Act::Join, at_us, BTreeSet::new())
     }
 
     /// It is a visitor's turn: it joins if it is out, and leaves if it is in. `None` if its last change has no answer yet.
     pub(super) fn turn(&mut self, client: usize, at_us: u64) -> Option<(u64, Act)> {
-        let residents = self.seating.residents(self.seating.room(client)).collect();
-        match self.stand_by_client[client] {
-            Stand::Out => {
-                let number = self.open(client, Act::Join, at_us, residents);
-                self.stand_by_client[client] = Stand::Joining(number);
-                self.counts.begun += 1;
-                Some((number, Act::Join))
-            }
-            Stand::In => {
-                let number = self.open(client, Act::Leave, at_us, residents);
-                self.stand_by_client[client] = Stand::Leaving(number);
-                self.last_leave_by_client[client] = Some(number);
-                self.counts.begun += 1;
-                Some((number, Act::Leave))
-            }
+        let act = match self.stand_by_client[client] {
+            Stand::Out => Act::Join,
+            Stand::In => Act::Leave,
             Stand::Joining(_) | Stand::Leaving(_) => {
                 self.counts.late += 1;
-                None
+                return None;
             }
+        };
+        let residents = self.seating.residents(self.seating.room(client)).collect();
+        let number = self.open(client, act, at_us, residents);
+        self.counts.begun += 1;
+        if act == Act::Leave {
+            self.last_leave_by_client[client] = Some(number);
         }
+        Some((number, act))
     }
 
     fn open(&mut self, client: usize, act: Act, begun_us: u64, unheard: BTreeSet<usize>) -> u64 {
         let number = self.next;
         self.next += 1;
+        self.stand_by_client[client] = if act == Act::Join { Stand::Joining(number) } else { Stand::Leaving(number) };
         self.open_by_number.insert(number, Change { client, act, begun_us, is_answered: false, unheard });
         number
     }
@@ -180,11 +165,6 @@ impl Book {
         }
     }
 
-    /// Somebody hears that another has joined by this change.
-    pub(super) fn heard_join(&mut self, listener: usize, number: u64, now_us: u64) {
-        self.heard(listener, number, now_us);
-    }
-
     /// Somebody hears that another has left: by the first change of this kind that it has not heard of.
     pub(super) fn heard_leave(&mut self, listener: usize, who: usize, now_us: u64) {
         let is_news =
@@ -195,7 +175,8 @@ impl Book {
         }
     }
 
-    fn heard(&mut self, listener: usize, number: u64, now_us: u64) {
+    /// A client hears of a change: that another has joined by it.
+    pub(super) fn heard(&mut self, listener: usize, number: u64, now_us: u64) {
         let open = self.open_by_number.get_mut(&number);
         let news = open.and_then(|change| change.unheard.remove(&listener).then_some(change.begun_us));
         let Some(begun_us) = news else {
@@ -243,7 +224,6 @@ impl Book {
         self.open_by_number.len()
     }
 
-    /// Changes without an answer.
     pub(super) fn unanswered(&self) -> usize {
         self.open_by_number.values().filter(|change| !change.is_answered).count()
     }
@@ -251,10 +231,6 @@ impl Book {
     /// What residents have not heard of.
     pub(super) fn unheard(&self) -> u64 {
         self.open_by_number.values().map(|change| change.unheard.len() as u64).sum()
-    }
-
-    pub(super) fn counts(&self) -> Counts {
-        self.counts
     }
 }
 
@@ -276,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_over_once_it_is_answered_and_each_resident_has_heard_of_it() {
+    fn change_is_over_when_answered_and_heard_by_each_resident() {
         let mut book = book();
         let (leave, act) = book.turn(2, 2_000).unwrap();
         assert_eq!(act, Act::Leave);
@@ -286,43 +262,35 @@ mod tests {
         assert_eq!((book.open_changes(), book.unheard(), book.unanswered()), (1, 1, 0));
         book.heard_leave(1, 2, 2_700);
         assert_eq!((book.open_changes(), book.events.percentiles().count), (0, 2));
+        for listener in [1, 3] {
+            book.heard_leave(listener, 2, 2_800);
+        }
+        assert_eq!(book.counts.doubled, 1, "residents alone have to hear of it once");
 
         let (join, act) = book.turn(2, 9_000).unwrap();
         assert_eq!(act, Act::Join);
         book.joined(2, None, 9_400);
-        book.heard_join(0, join, 9_500);
-        book.heard_join(1, join, 9_600);
+        book.heard(0, join, 9_500);
+        book.heard(1, join, 9_600);
 
         assert_eq!(book.open_changes(), 0);
-        assert_eq!(book.counts(), Counts { begun: 2, answered: 6, heard: 4, ..Counts::default() });
+        assert_eq!(book.counts, Counts { begun: 2, answered: 6, heard: 4, doubled: 1, ..Counts::default() });
         assert_eq!((book.joins.percentiles().count, book.leaves.percentiles().max), (1, 300));
     }
 
     #[test]
-    fn what_a_resident_hears_again_is_doubled() {
-        let mut book = book();
-        let (leave, _) = book.turn(2, 2_000).unwrap();
-        book.acked(leave, 2_300);
-        for listener in [0, 1, 1, 3] {
-            book.heard_leave(listener, 2, 2_500);
-        }
-
-        assert_eq!(book.counts().doubled, 1);
-    }
-
-    #[test]
-    fn a_turn_that_comes_too_early_is_late_and_a_refusal_leaves_things_as_they_were() {
+    fn early_turn_is_late_and_refusal_changes_nothing() {
         let mut book = book();
         let (leave, _) = book.turn(2, 2_000).unwrap();
         assert_eq!(book.turn(2, 2_100), None);
         book.refused(leave);
 
         assert_eq!(book.turn(2, 3_000).unwrap().1, Act::Leave);
-        assert_eq!((book.counts().late, book.counts().refused), (1, 1));
+        assert_eq!((book.counts.late, book.counts.refused), (1, 1));
     }
 
     #[test]
-    fn who_is_put_out_without_asking_and_who_is_told_the_whole_state_again_are_counted() {
+    fn removed_members_and_repeated_states_are_counted() {
         let mut book = book();
         book.left(3);
         book.joined(0, None, 5_000);
@@ -330,7 +298,7 @@ mod tests {
         book.left(2);
         book.acked(leave, 2_300);
 
-        assert_eq!((book.counts().put_out, book.counts().healed), (1, 1));
+        assert_eq!((book.counts.put_out, book.counts.healed), (1, 1));
         assert_eq!(book.turn(3, 6_000).unwrap().1, Act::Join);
     }
 
@@ -342,7 +310,7 @@ mod tests {
         book.heard_leave(1, 2, 2_400);
         book.joined(0, None, 5_000);
 
-        assert_eq!((book.open_changes(), book.counts().heard, book.counts().heard_by_state), (0, 1, 1));
+        assert_eq!((book.open_changes(), book.counts.heard, book.counts.heard_by_state), (0, 1, 1));
     }
 
     #[test]
@@ -359,9 +327,9 @@ mod tests {
         let (join, _) = book.turn(2, 3_000).unwrap();
         book.joined(1, Some(&Members::from([(0, None), (1, None), (3, None)])), 3_100);
         book.joined(0, Some(&Members::from([(0, None), (1, None), (2, Some(join)), (3, None)])), 3_200);
-        book.heard_join(1, join, 3_300);
+        book.heard(1, join, 3_300);
         book.joined(2, None, 3_400);
 
-        assert_eq!((book.open_changes(), book.counts().doubled, book.counts().heard_by_state), (0, 0, 1));
+        assert_eq!((book.open_changes(), book.counts.doubled, book.counts.heard_by_state), (0, 0, 1));
     }
 }

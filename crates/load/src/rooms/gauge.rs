@@ -9,17 +9,14 @@ use tokio::time::{Instant, sleep};
 use super::store::{self, StoreCosts};
 use crate::costs::{self, Costs, Watched};
 
-/// Interval at which growth is compared with its limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Reads the servers' processes and their store.
 pub(super) struct Gauge {
     watched: Vec<Watched>,
     /// `None` if the mesh has no Redis, or is not known.
     redis: Option<MultiplexedConnection>,
 }
 
-/// State of processes and store at one moment.
 pub(super) struct Mark {
     processes: costs::Reading,
     store: Option<store::Reading>,
@@ -62,13 +59,11 @@ impl Gauge {
 }
 
 impl Mark {
-    /// Returns the costs of the store until another moment.
     pub(super) fn store_costs(&self, until: &Self) -> Option<StoreCosts> {
         let (before, after) = self.store.as_ref().zip(until.store.as_ref())?;
         Some(StoreCosts::between(before, after, until.answered - self.answered))
     }
 
-    /// Returns the costs of the servers until another moment.
     pub(super) fn costs(&self, until: &Self) -> Option<Costs> {
         let costs = Costs::between(&self.processes, &until.processes, until.answered - self.answered);
         Some(costs).filter(|costs| !costs.processes.is_empty())

@@ -6,14 +6,14 @@ use std::task::{Context as TaskContext, Waker};
 
 use anyhow::Result;
 
-use super::RoomOptions;
+use super::Options;
 use super::book::{Act, Book};
 use super::line::Line;
 use super::seating::Seating;
 use super::words::{self, Heard};
 use crate::client::{Client, Sent};
 use crate::clock::Clock;
-use crate::fleet::{FleetOptions, Listener};
+use crate::fleet::Listener;
 use crate::record::Record;
 
 /// Requests of the line are numbered from here on, apart from the changes of the book.
@@ -37,7 +37,8 @@ pub(super) struct House {
 }
 
 impl House {
-    pub(super) fn new(fleet: &FleetOptions, options: &RoomOptions, seating: Seating) -> Result<Self> {
+    pub(super) fn new(options: &Options, seating: Seating) -> Result<Self> {
+        let fleet = &options.fleet;
         let (first_of_line, line) = (seating.clients(), usize::try_from(options.line)?);
         let name = |number: usize| (fleet.client_id(number), number);
         Ok(Self {
@@ -56,7 +57,6 @@ impl House {
         })
     }
 
-    /// Measures what begins within this time.
     pub(super) fn measure(&self, measured_us: Range<u64>) {
         self.book.borrow_mut().measure_from(measured_us.start);
         self.line.borrow_mut().measure_from(measured_us.start);
@@ -65,21 +65,18 @@ impl House {
 
     /// Changes that were answered so far, and seats that were given on.
     pub(super) fn answered(&self) -> u64 {
-        self.book.borrow().counts().answered + self.line.borrow().admitted()
+        self.book.borrow().counts.answered + self.line.borrow().admitted()
     }
 
-    /// Whether everything is answered and heard.
     pub(super) fn is_settled(&self) -> bool {
         self.flush();
         self.book.borrow().open_changes() == 0 && self.line.borrow().is_settled()
     }
 
-    /// They are connected.
     pub(super) fn are_there(&self, clients: &[Rc<Client>]) {
         *self.clients.borrow_mut() = clients.to_vec();
     }
 
-    /// The clients are let go.
     pub(super) fn ends(&self) {
         self.is_over.set(true);
         self.clients.borrow_mut().clear();
@@ -95,18 +92,14 @@ impl House {
     pub(super) fn turn(&self, client: usize, at_us: u64) {
         let turn = self.book.borrow_mut().turn(client, at_us);
         let Some((number, act)) = turn else { return };
-        let room = self.room_of(client);
-        self.say(
-            client,
-            match act {
-                Act::Join => words::join(room, id_of(number), Some(number)),
-                Act::Leave => words::leave(room, id_of(number)),
-            },
-        );
+        let text = match act {
+            Act::Join => words::join(self.room_of(client), id_of(number), Some(number)),
+            Act::Leave => words::leave(self.room_of(client), id_of(number)),
+        };
+        self.say(client, text);
         self.record.borrow_mut().time("lateness", at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
-    /// One of the line gets in line, by the number there.
     pub(super) fn line_up(&self, number: usize) {
         let text = words::join(&self.line_room, LINE_IDS + 2 * number as u64, None);
         self.say(self.first_of_line + number, text);
@@ -121,7 +114,6 @@ impl House {
         true
     }
 
-    /// Tries again to write what kernels did not take.
     pub(super) fn flush(&self) {
         let mut context = TaskContext::from_waker(Waker::noop());
         let clients = self.clients.borrow();
@@ -173,7 +165,7 @@ impl House {
             }
             Heard::Changed { joined, left } => {
                 for number in joined.iter().filter_map(|(_, change)| *change) {
-                    book.heard_join(client, number, now_us);
+                    book.heard(client, number, now_us);
                 }
                 for who in left.iter().filter_map(|who| self.number_by_name.get(&**who)) {
                     book.heard_leave(client, *who, now_us);

@@ -8,7 +8,7 @@ use crate::latency::{Latencies, Percentiles};
 const OVERTAKEN_US: u64 = 1_000_000;
 
 /// The line in front of a room with few seats. Decides only; clients are numbered as they joined it, the times go in.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Line {
     stand_by_client: Vec<Stand>,
     /// When each who waited was let in, in order of time.
@@ -32,7 +32,6 @@ enum Stand {
     Seated,
 }
 
-/// What came of the line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct LineFindings {
     clients: usize,
@@ -53,16 +52,7 @@ pub(super) struct LineFindings {
 
 impl Line {
     pub(super) fn new(clients: usize) -> Self {
-        Self {
-            stand_by_client: vec![Stand::Out; clients],
-            admissions: Vec::new(),
-            free_since_us: VecDeque::new(),
-            seated: VecDeque::new(),
-            pushes: 0,
-            shortest_gap_us: None,
-            measured_from_us: u64::MAX,
-            waits: Latencies::default(),
-        }
+        Self { stand_by_client: vec![Stand::Out; clients], measured_from_us: u64::MAX, ..Self::default() }
     }
 
     /// Seats that become free from now on count.
@@ -70,7 +60,6 @@ impl Line {
         self.measured_from_us = now_us;
     }
 
-    /// Whether a client has a place, in the room or in the line.
     pub(super) fn has_place(&self, client: usize) -> bool {
         self.stand_by_client[client] != Stand::Out
     }
@@ -119,7 +108,6 @@ impl Line {
         self.free_since_us.is_empty()
     }
 
-    /// How many were let in so far.
     pub(super) fn admitted(&self) -> u64 {
         self.admissions.len() as u64
     }
@@ -169,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_followed_by_the_first_in_line_and_the_time_between_is_measured() {
+    fn seat_is_given_to_the_first_in_line_and_timed() {
         let mut line = line();
         assert_eq!(line.leaver(2 * S), Some(0));
         assert!(!line.is_settled());
@@ -185,38 +173,29 @@ mod tests {
     }
 
     #[test]
-    fn who_is_let_in_before_one_in_front_has_overtaken() {
-        let mut line = line();
-        line.leaver(2 * S);
-        line.joined(3, 2 * S);
-        assert_eq!(line.findings(2, 1).overtook, 1, "2 waits still");
-
-        line.leaver(5 * S);
-        line.joined(2, 5 * S);
-        assert_eq!(line.findings(2, 2).overtook, 1, "2 was let in long after");
+    fn clients_let_in_long_before_one_in_front_overtook() {
+        // Who is let in when, or `None` where one leaves; how many overtook.
+        let cases: [(&str, &[(Option<usize>, u64)], usize); 4] = [
+            ("2 waits still", &[(None, 2 * S), (Some(3), 2 * S)], 1),
+            ("2 came long after", &[(None, 2 * S), (Some(3), 2 * S), (None, 5 * S), (Some(2), 5 * S)], 1),
+            ("almost at once", &[(None, 2 * S), (None, 2 * S), (Some(3), 2 * S + 100), (Some(2), 2 * S + 200)], 0),
+            ("above the capacity", &[(Some(2), 2 * S)], 0),
+        ];
+        for (what, turns, overtook) in cases {
+            let (mut line, mut left) = (line(), 0);
+            for (let_in, at_us) in turns {
+                match let_in {
+                    Some(client) => line.joined(*client, *at_us),
+                    None => left += usize::from(line.leaver(*at_us).is_some()),
+                }
+            }
+            let found = line.findings(2, left);
+            assert_eq!((found.overtook, found.above_capacity), (overtook, left == 0), "{what}");
+        }
     }
 
     #[test]
-    fn two_who_hear_of_their_seats_almost_at_once_have_not_overtaken() {
-        let mut line = line();
-        line.leaver(2 * S);
-        line.leaver(2 * S);
-        line.joined(3, 2 * S + 100);
-        line.joined(2, 2 * S + 200);
-
-        assert_eq!(line.findings(2, 2).overtook, 0);
-    }
-
-    #[test]
-    fn more_inside_than_there_are_seats_is_noticed() {
-        let mut line = line();
-        line.joined(2, 2 * S);
-
-        assert!(line.findings(2, 0).above_capacity);
-    }
-
-    #[test]
-    fn the_shortest_time_between_two_words_of_the_place_is_kept_but_for_the_answer_to_a_join() {
+    fn shortest_gap_of_two_place_messages_is_kept() {
         let mut line = line();
         line.waiting(4, 500);
         line.waiting(4, 3 * S + 500);

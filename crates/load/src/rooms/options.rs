@@ -8,9 +8,12 @@ use crate::schedule::Schedule;
 /// Changes of one visitor are at least so far apart, so that each is seen by itself: servers gather those of a fifth of a second.
 const SECONDS_BETWEEN: u64 = 1;
 
-/// What rooms there are, and how they change.
+/// Options of `mesh-load rooms`.
 #[derive(Clone, Debug, Args)]
-pub struct RoomOptions {
+pub struct Options {
+    /// Servers, and clients without those of the waiting queue.
+    #[command(flatten)]
+    pub fleet: FleetOptions,
     /// Rooms that the clients are spread over.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rooms: u32,
@@ -43,22 +46,18 @@ pub struct RoomOptions {
     pub max_growth: Option<f64>,
 }
 
-impl RoomOptions {
+impl Options {
     /// Whether the numbers fit together.
-    pub(crate) fn check(&self, fleet: &FleetOptions, visitors: usize) -> Result<()> {
-        ensure!(
-            self.rooms <= fleet.clients,
-            "--rooms {} are more than there are --clients {}",
-            self.rooms,
-            fleet.clients
-        );
+    pub(crate) fn check(&self, visitors: usize) -> Result<()> {
+        let (rooms, clients) = (self.rooms, self.fleet.clients);
+        ensure!(rooms <= clients, "--rooms {rooms} are more than there are --clients {clients}");
         ensure!(
             visitors as u64 >= self.rate * SECONDS_BETWEEN,
             "--rate {} is more than a change a second of each of {visitors} visitors: take more --clients or --visitors",
             self.rate
         );
         ensure!(
-            self.line == 0 || fleet.dir.is_some(),
+            self.line == 0 || self.fleet.dir.is_some(),
             "--line needs --dir: a room's seats are set through a node, and are no matter of clients"
         );
         let admitted = u64::from(self.seats) + self.line_rate * (self.run.warmup + self.run.seconds);
@@ -89,15 +88,8 @@ mod tests {
     use crate::testing::options;
 
     fn check(arguments: &[&str], visitors: usize) -> Option<String> {
-        #[derive(Args)]
-        struct Both {
-            #[command(flatten)]
-            fleet: FleetOptions,
-            #[command(flatten)]
-            rooms: RoomOptions,
-        }
-        let Both { fleet, rooms } = options(arguments).unwrap();
-        rooms.check(&fleet, visitors).err().map(|error| error.to_string())
+        let checked = options::<Options>(arguments).unwrap().check(visitors);
+        checked.err().map(|error| error.to_string())
     }
 
     #[test]

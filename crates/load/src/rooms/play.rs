@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use signaling_devmesh::MeshFile;
 use tokio::time::{Instant, sleep};
 
-use super::RoomOptions;
+use super::Options;
 use super::gauge::{Gauge, Mark};
 use super::house::House;
 use super::seating::Seating;
@@ -19,7 +19,6 @@ use crate::report::Report;
 const AT_ONCE: usize = 64;
 /// Before the run an answer takes no longer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// How often to look for one.
 const LOOK_FOR_ANSWERS_EVERY: Duration = Duration::from_millis(1);
 
 /// Marks around the measured time, and leaves of the queue's room in all.
@@ -29,16 +28,18 @@ struct Course {
     left: usize,
 }
 
-/// Connects all clients, lets everybody join, runs the schedule, waits until every change was received, and judges.
-pub(crate) async fn play(fleet: &FleetOptions, options: &RoomOptions) -> Result<Report> {
+/// Connects all clients, lets everybody join, runs the schedule, waits until every change was received, and judges. All
+/// clients are in one process, since a room is judged by what all its members receive.
+pub(crate) async fn play(options: &Options) -> Result<Report> {
+    let fleet = &options.fleet;
     let seating = Seating::new(usize::try_from(fleet.clients)?, options);
-    options.check(fleet, seating.visitors.len())?;
+    options.check(seating.visitors.len())?;
     let (members, visitors, largest_room) = (seating.clients(), seating.visitors.clone(), seating.largest());
     let everybody = FleetOptions { clients: fleet.clients + options.line, ..fleet.clone() };
     let (plan, watched) = everybody.plan()?;
     let mesh = fleet.mesh()?;
     let mut gauge = Gauge::new(watched, mesh.as_ref()).await?;
-    let house = Rc::new(House::new(fleet, options, seating)?);
+    let house = Rc::new(House::new(options, seating)?);
     let connected = Fleet::connect(plan, &house).await?;
     house.are_there(&connected.clients);
     enter(&house, members).await?;
@@ -55,7 +56,7 @@ pub(crate) async fn play(fleet: &FleetOptions, options: &RoomOptions) -> Result<
         None => Vec::new(),
     };
     let (book, line) = (house.book.borrow(), house.line.borrow());
-    let (counts, unanswered, unheard) = (book.counts(), book.unanswered(), book.unheard());
+    let (counts, unanswered, unheard) = (book.counts, book.unanswered(), book.unheard());
     let mut record = house.record.take();
     record.add("generator", "planned", options.schedule().total());
     record.add("generator", "begun", counts.begun);
@@ -73,10 +74,7 @@ pub(crate) async fn play(fleet: &FleetOptions, options: &RoomOptions) -> Result<
     report.set("rooms", options.rooms);
     report.set("largest_room", largest_room);
     report.set("visitors", visitors.len());
-    report.set("rate", options.rate);
-    report.set("seconds", options.run.seconds);
-    report.set("warmup", options.run.warmup);
-    report.set("seed", options.run.seed);
+    options.run.describe(&mut report, options.rate);
     report.set("changes", counts);
     report.set("unanswered", unanswered);
     report.set("unheard", unheard);
@@ -101,7 +99,6 @@ pub(crate) async fn play(fleet: &FleetOptions, options: &RoomOptions) -> Result<
     Ok(report)
 }
 
-/// Brings everybody into the rooms, some at a time.
 async fn enter(house: &House, clients: usize) -> Result<()> {
     let bar = progress(clients as u64, "joining");
     for client in 0..clients {
@@ -111,7 +108,7 @@ async fn enter(house: &House, clients: usize) -> Result<()> {
     }
     until("all joins", || house.book.borrow().unanswered() == 0).await?;
     bar.finish_and_clear();
-    let refused = house.book.borrow().counts().refused;
+    let refused = house.book.borrow().counts.refused;
     ensure!(
         refused == 0,
         "{refused} clients were not let into their rooms: {:?}",
@@ -141,7 +138,6 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// An operator gives a room a capacity of its own.
 async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result<()> {
     let (mesh, node) = mesh
         .and_then(|mesh| Some((mesh, mesh.nodes.first()?)))
@@ -159,7 +155,7 @@ async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result
 }
 
 /// Has visitors come and go, and the line move, each at its time.
-async fn run(house: &House, options: &RoomOptions, visitors: &[usize], gauge: &mut Gauge) -> Result<Course> {
+async fn run(house: &House, options: &Options, visitors: &[usize], gauge: &mut Gauge) -> Result<Course> {
     let (changes, leavers) = (options.schedule(), options.line_schedule());
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
     let mut driver = Driver::start(changes, house.clock, "changing")?;

@@ -4,31 +4,30 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 
-use super::RoomOptions;
+use super::Options;
 
 /// Who belongs to which room, and who of them comes and goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seating {
     room_by_client: Vec<usize>,
-    is_visitor: Vec<bool>,
     residents_by_room: Vec<Range<usize>>,
     /// In the order of their turns.
     pub(super) visitors: Vec<usize>,
 }
 
 impl Seating {
-    pub(super) fn new(clients: usize, options: &RoomOptions) -> Self {
-        let (mut room_by_client, mut is_visitor, mut residents_by_room) = (Vec::new(), Vec::new(), Vec::new());
+    pub(super) fn new(clients: usize, options: &Options) -> Self {
+        let (mut room_by_client, mut residents_by_room) = (Vec::new(), Vec::new());
         for (room, size) in sizes(clients, options.rooms as usize).enumerate() {
             let visitors = (size * options.visitors as usize / 100).min(size.saturating_sub(1));
             room_by_client.extend(std::iter::repeat_n(room, size));
-            is_visitor.extend((0..size).map(|number| number >= size - visitors));
             let first = room_by_client.len() - size;
             residents_by_room.push(first..first + size - visitors);
         }
-        let mut visitors: Vec<usize> = (0..clients).filter(|client| is_visitor[*client]).collect();
-        visitors.shuffle(&mut StdRng::seed_from_u64(options.run.seed));
-        Self { room_by_client, is_visitor, residents_by_room, visitors }
+        let mut seating = Self { room_by_client, residents_by_room, visitors: Vec::new() };
+        seating.visitors = (0..clients).filter(|client| !seating.is_resident(*client)).collect();
+        seating.visitors.shuffle(&mut StdRng::seed_from_u64(options.run.seed));
+        seating
     }
 
     pub(super) fn clients(&self) -> usize {
@@ -41,14 +40,13 @@ impl Seating {
 
     /// Whether a client stays in its room, and is to hear of all that happens there.
     pub(super) fn is_resident(&self, client: usize) -> bool {
-        self.is_visitor.get(client) == Some(&false)
+        self.room_by_client.get(client).is_some_and(|room| self.residents_by_room[*room].contains(&client))
     }
 
     pub(super) fn residents(&self, room: usize) -> Range<usize> {
         self.residents_by_room[room].clone()
     }
 
-    /// The members of the largest room.
     pub(super) fn largest(&self) -> usize {
         self.room_by_client.chunk_by(|one, next| one == next).map(<[usize]>::len).max().unwrap_or(0)
     }
@@ -76,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn in_each_room_somebody_stays_to_listen_and_the_rest_are_visitors_once() {
+    fn each_room_has_a_resident_and_the_rest_visit_once() {
         let seating = Seating::new(100, &options(&["--rooms=40", "--visitors=100"]).unwrap());
 
         assert!((0..40).all(|room| seating.residents(room).len() == 1));

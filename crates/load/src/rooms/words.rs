@@ -15,25 +15,31 @@ pub(super) fn leave(room: &str, id: u64) -> String {
 /// Who has joined, and by which change of the run.
 pub(super) type Joiner<'a> = (Cow<'a, str>, Option<u64>);
 
-/// What a client hears.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard<'a> {
     /// It is in this room, with these, each with the change of the run by which it joined; `None` if there are further pages.
-    Joined { members: Option<Vec<Joiner<'a>>> },
-    /// It waits for this room.
+    Joined {
+        members: Option<Vec<Joiner<'a>>>,
+    },
     Waiting,
     /// Others came, with the change of the run that it is, or went.
-    Changed { joined: Vec<Joiner<'a>>, left: Vec<Cow<'a, str>> },
-    /// It is out of this room.
+    Changed {
+        joined: Vec<Joiner<'a>>,
+        left: Vec<Cow<'a, str>>,
+    },
     Left,
-    /// A request was carried out.
-    Ack { id: u64 },
-    /// A request was not carried out.
-    Error { code: Cow<'a, str>, id: Option<u64> },
+    Ack {
+        id: u64,
+    },
+    Error {
+        code: Cow<'a, str>,
+        id: Option<u64>,
+    },
     /// Anything else, by its type.
     Other(Cow<'a, str>),
 }
 
+/// All that is read of any text about rooms.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(rename = "type", borrow)]
@@ -41,21 +47,14 @@ struct Message<'a> {
     #[serde(default, borrow)]
     code: Cow<'a, str>,
     id: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct State<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     members: Vec<Member<'a>>,
+    #[serde(default)]
     more: bool,
-}
-
-#[derive(Deserialize)]
-struct Changes<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     joined: Vec<Member<'a>>,
-    #[serde(borrow)]
-    left: Vec<Gone<'a>>,
+    #[serde(default, borrow)]
+    left: Vec<Member<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -66,30 +65,20 @@ struct Member<'a> {
 }
 
 #[derive(Deserialize)]
-struct Gone<'a> {
-    #[serde(borrow)]
-    client_id: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
 struct Shown {
     change: Option<u64>,
 }
 
 /// What a text says; `None` if it is nothing that servers say.
 pub(super) fn read(text: &str) -> Option<Heard<'_>> {
-    let Message { kind, code, id } = serde_json::from_str(text).ok()?;
+    let Message { kind, code, id, members, more, joined, left } = serde_json::from_str(text).ok()?;
     Some(match (&*kind, id) {
-        ("joined", ..) => {
-            let State { members, more } = serde_json::from_str(text).ok()?;
-            Heard::Joined { members: (!more).then(|| joiners(members)) }
-        }
+        ("joined", _) => Heard::Joined { members: (!more).then(|| joiners(members)) },
         ("waiting", _) => Heard::Waiting,
         ("left", _) => Heard::Left,
         ("ack", Some(id)) => Heard::Ack { id },
         ("error", id) => Heard::Error { code, id },
-        ("members_changed", ..) => {
-            let Changes { joined, left } = serde_json::from_str(text).ok()?;
+        ("members_changed", _) => {
             Heard::Changed { joined: joiners(joined), left: left.into_iter().map(|it| it.client_id).collect() }
         }
         _ => Heard::Other(kind),

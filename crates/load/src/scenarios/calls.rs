@@ -10,7 +10,6 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::workers::{Gate, Share, WorkerOptions};
 
-/// Rates that are tried at most.
 const MAX_STEPS: usize = 30;
 
 /// Options of `mesh-load calls`.
@@ -30,7 +29,6 @@ pub struct Options {
     pub until_doubled: bool,
 }
 
-/// The set-up time at one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Step {
     rate: u64,
@@ -83,10 +81,7 @@ fn report(Options { fleet, calls, workers, .. }: &Options, record: &Record) -> R
     let mut report = Report::new("calls");
     report.set("processes", workers.processes);
     report.set("clients", fleet.clients);
-    report.set("rate", calls.rate);
-    report.set("seconds", calls.run.seconds);
-    report.set("warmup", calls.run.warmup);
-    report.set("seed", calls.run.seed);
+    calls.run.describe(&mut report, calls.rate);
     report.set("gather_ms", calls.gather_ms);
     record.describe(&mut report);
     let unfinished = record.count("calls", "begun").saturating_sub(record.count("calls", "set_up"));

@@ -42,7 +42,6 @@ struct ActReport {
     act: String,
     at_seconds: f64,
     took_us: u64,
-    /// Sessions that moved.
     moved: u64,
     #[serde(flatten)]
     effect: Effect,
@@ -72,7 +71,6 @@ pub async fn run(options: &Options) -> Result<Report> {
 }
 
 impl Options {
-    /// Returns the acts in the order of their times.
     fn steps(&self) -> Result<Vec<Step>> {
         let mut steps = self.act.clone();
         steps.sort_by(|one, other| one.at.total_cmp(&other.at));

@@ -4,7 +4,6 @@ pub mod calls;
 pub mod drill;
 pub mod hostile;
 pub mod idle;
-pub mod rooms;
 pub mod steady;
 
 use std::path::Path;
@@ -12,9 +11,9 @@ use std::path::Path;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::compare;
 use crate::fleet::FleetOptions;
 use crate::report::Report;
+use crate::{compare, rooms};
 
 /// Puts load on a signaling mesh and counts what becomes of every message.
 #[derive(Debug, Parser)]
@@ -76,7 +75,7 @@ impl Scenario {
             Self::Idle(options) => options.workers.clients_of_one(clients),
             Self::Drill(_) => clients,
             Self::Hostile(options) => clients + options.crowd.sockets(),
-            Self::Rooms(options) => clients + options.rooms.line,
+            Self::Rooms(options) => clients + options.line,
             Self::Compare(options) => options.most_clients(),
         };
         of_one.into()
@@ -93,7 +92,7 @@ impl Scenario {
             Self::Idle(options) => idle::run(options).await,
             Self::Drill(options) => drill::run(options).await.map(Some),
             Self::Hostile(options) => hostile::run(options).await.map(Some),
-            Self::Rooms(options) => rooms::run(options).await.map(Some),
+            Self::Rooms(options) => rooms::play(options).await.map(Some),
             Self::Compare(options) => compare::run(options).await.map(Some),
         }
     }

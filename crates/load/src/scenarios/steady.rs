@@ -47,13 +47,9 @@ pub async fn run(options: &Options) -> Result<Option<Report>> {
     Ok(Some(report))
 }
 
-/// Adds the load and its record.
 pub(super) fn describe(report: &mut Report, fleet: &FleetOptions, traffic: &TrafficOptions, record: &Record) {
     report.set("clients", fleet.clients);
-    report.set("rate", traffic.rate);
-    report.set("seconds", traffic.run.seconds);
-    report.set("warmup", traffic.run.warmup);
-    report.set("seed", traffic.run.seed);
+    traffic.run.describe(report, traffic.rate);
     report.set("sent_share", record.sent_share());
     record.describe(report);
 }

@@ -14,7 +14,6 @@ pub(super) const GO: &str = "go\n";
 pub(crate) struct Gate(Option<oneshot::Receiver<()>>);
 
 impl Gate {
-    /// A gate that holds nothing.
     pub(super) fn open() -> Self {
         Self(None)
     }

@@ -12,7 +12,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// All of it.
     pub(crate) const WHOLE: Self = Self { number: 0, of: 1 };
 
     pub(super) fn all(processes: u32) -> impl Iterator<Item = Self> {
@@ -30,10 +29,7 @@ impl Share {
         bound(self.number)..bound(self.number + 1)
     }
 
-    /// Its part of so many things a second.
-    ///
-    /// # Errors
-    /// When they are too few for all.
+    /// Its part of so many things a second; an error when they are too few for all.
     pub(crate) fn of_rate(self, rate: u64) -> Result<u64> {
         let Range { start, end } = self.of(rate);
         ensure!(start < end, "--rate {rate} is too low for {} processes", self.of);
@@ -87,19 +83,16 @@ mod tests {
     }
 
     #[test]
-    fn no_pair_of_clients_is_torn_apart() {
-        let parts: Vec<_> = Share::all(3).map(|share| share.of_clients(20)).collect();
+    fn pairs_rates_and_seeds_are_shared_out() {
+        let shares: Vec<Share> = Share::all(3).collect();
 
-        assert_eq!(parts, [0..6, 6..12, 12..20]);
-        assert_eq!(Share::WHOLE.of_clients(7), 0..7);
-    }
-
-    #[test]
-    fn a_rate_is_shared_out_or_said_to_be_too_low() {
-        let rates: Vec<u64> = Share::all(3).map(|share| share.of_rate(10).unwrap()).collect();
-
+        let parts: Vec<_> = shares.iter().map(|share| share.of_clients(20)).collect();
+        assert_eq!((parts, Share::WHOLE.of_clients(7)), (vec![0..6, 6..12, 12..20], 0..7));
+        let rates: Vec<u64> = shares.iter().map(|share| share.of_rate(10).unwrap()).collect();
         assert_eq!(rates, [3, 3, 4]);
-        assert!(Share::all(3).any(|share| share.of_rate(2).is_err()));
+        assert!(shares.iter().any(|share| share.of_rate(2).is_err()));
+        assert_eq!(shares[0].seed(7), 7, "as a single process draws");
+        assert_ne!(shares[0].seed(7), shares[1].seed(7));
     }
 
     #[test]
@@ -111,13 +104,5 @@ mod tests {
         for wrong in ["4/4", "1", "a/b", ""] {
             assert!(wrong.parse::<Share>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_first_share_draws_as_a_single_process_does_and_the_others_differ() {
-        let seeds: Vec<u64> = Share::all(2).map(|share| share.seed(7)).collect();
-
-        assert_eq!(seeds[0], 7);
-        assert_ne!(seeds[0], seeds[1]);
     }
 }
