@@ -1,7 +1,7 @@
-//! A link between nodes that a test can cut.
+//! Relays in front of servers, which hold back what a test wants not to arrive.
 
-mod who;
-
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,64 +15,77 @@ use tokio::time::Instant;
 
 use crate::{Peer, TestMesh};
 
-/// How a trunk's connection begins; all others carry forwards.
-const TRUNK: &[u8] = b"GET /internal/v1/trunk";
+/// Begin of a request that carries forwards.
+const FORWARD: &[u8] = b"POST /internal/v1/forward";
 /// Longer than the nodes take to hear of a change.
 const USED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A relay in front of a node's internal listener. To the mesh it is the node's new address. Trunks always pass; what
-/// other nodes send passes until it is cut. It ends when dropped.
-pub struct Forwards {
-    node: String,
-    cut: watch::Sender<Cut>,
-    connections: Arc<AtomicUsize>,
+/// Connections whose bytes a relay holds back, as a network does that drops packets.
+#[derive(Clone)]
+enum Held {
+    Nothing,
+    Everything,
+    ForwardsOf(Vec<String>),
+}
+
+impl Held {
+    /// Returns `true` for a connection with the forwards of `sender`, or with anything else.
+    fn includes(&self, sender: Option<&String>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Everything => true,
+            Self::ForwardsOf(senders) => sender.is_some_and(|sender| senders.contains(sender)),
+        }
+    }
+}
+
+/// A relay in front of a listener. It ends when dropped.
+pub struct Relay {
+    pub address: SocketAddr,
+    held: watch::Sender<Held>,
+    /// Connections that carried forwards.
+    forwards: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
-/// Whose forwards do not arrive.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    Nobodys,
-    Everybodys,
-    Of(u32),
-}
-
-impl Forwards {
-    /// Puts a relay in front of a node. What changes the set of nodes later, such as a kill, undoes it.
-    pub async fn to(mesh: &TestMesh, node: &str) -> Self {
+impl Relay {
+    pub async fn to(target: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let file = mesh.dir.path().join("nodes.json");
-        let mut nodes: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();
-        let target: Arc<str> = entry["address"].as_str().unwrap().into();
-        entry["address"] = listener.local_addr().unwrap().to_string().into();
-
-        let (cut, cuts) = watch::channel(Cut::Nobodys);
-        let connections = Arc::<AtomicUsize>::default();
-        let count = Arc::clone(&connections);
+        let (address, target) = (listener.local_addr().unwrap(), target.to_owned());
+        let (held, holds) = watch::channel(Held::Nothing);
+        let forwards = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&forwards);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut relays = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                relays.spawn(relay(stream, Arc::clone(&target), cuts.clone(), Arc::clone(&count)));
+                relays.spawn(relay(stream, target.clone(), holds.clone(), Arc::clone(&count)));
                 while relays.try_join_next().is_some() {}
             }
         });
-        let renewed = file.with_extension("renewed");
-        std::fs::write(&renewed, serde_json::to_vec(&nodes).unwrap()).unwrap();
-        std::fs::rename(&renewed, &file).unwrap();
-        Self { node: node.to_owned(), cut, connections, _tasks: tasks }
+        Self { address, held, forwards, _tasks: tasks }
     }
 
-    /// Has signals sent from one node to the other until they come this way.
-    pub async fn until_used(&self, mesh: &TestMesh, from_node: &str) {
-        let (from, to) = (mesh.id_owned_by(from_node, "probe-from"), mesh.id_owned_by(&self.node, "probe-to"));
+    /// Puts a relay in front of a node's internal listener, which to the mesh is the node's new address. What changes
+    /// the set of nodes later, such as a kill, undoes it.
+    pub async fn to_node(mesh: &TestMesh, node: &str) -> Self {
+        let mut nodes = mesh.named_nodes();
+        let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();
+        let relay = Self::to(entry["address"].as_str().unwrap()).await;
+        entry["address"] = relay.address.to_string().into();
+        mesh.name_nodes(&nodes);
+        relay
+    }
+
+    /// Has signals sent from one node to the one behind this relay until they come this way.
+    pub async fn until_used(&self, mesh: &TestMesh, from_node: &str, to_node: &str) {
+        let (from, to) = (mesh.id_owned_by(from_node, "probe-from"), mesh.id_owned_by(to_node, "probe-to"));
         let mut sender = Peer::connect(&mesh.url(), &from).await;
         let mut recipient = Peer::connect(&mesh.url(), &to).await;
         let start = Instant::now();
-        while self.connections.load(Ordering::Relaxed) == 0 {
-            assert!(start.elapsed() < USED_WITHIN, "{from_node} still sends to the old address of {}", self.node);
+        while self.forwards.load(Ordering::Relaxed) == 0 {
+            assert!(start.elapsed() < USED_WITHIN, "{from_node} still sends to the old address of {to_node}");
             sender.signal(&to, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;
             sender.recv_type("ack").await;
@@ -81,42 +94,48 @@ impl Forwards {
         recipient.close().await;
     }
 
-    pub fn cut(&self) {
-        self.cut.send_replace(Cut::Everybodys);
+    pub fn hold(&self) {
+        self.held.send_replace(Held::Everything);
     }
 
-    pub fn cut_from(&self, pid: u32) {
-        self.cut.send_replace(Cut::Of(pid));
+    /// Holds back the forwards of these nodes.
+    pub fn hold_forwards_of(&self, senders: &[&str]) {
+        self.held.send_replace(Held::ForwardsOf(senders.iter().map(ToString::to_string).collect()));
     }
 
-    pub fn heal(&self) {
-        self.cut.send_replace(Cut::Nobodys);
+    pub fn let_go(&self) {
+        self.held.send_replace(Held::Nothing);
     }
 }
 
-async fn relay(mut near: TcpStream, target: Arc<str>, mut cuts: watch::Receiver<Cut>, forwards: Arc<AtomicUsize>) {
-    let (from, here) = (near.peer_addr().unwrap(), near.local_addr().unwrap());
-    let mut first = [0; TRUNK.len()];
-    if near.read_exact(&mut first).await.is_err() {
-        return;
-    }
-    let carry = async {
-        let mut far = TcpStream::connect(&*target).await?;
+async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<Held>, forwards: Arc<AtomicUsize>) {
+    let mut first = Vec::new();
+    let sender = loop {
+        if near.read_buf(&mut first).await.unwrap_or(0) == 0 {
+            return;
+        }
+        let sender = sender_of(&first);
+        if sender.is_some() || !first.starts_with(FORWARD) {
+            break sender;
+        }
+    };
+    forwards.fetch_add(usize::from(sender.is_some()), Ordering::Relaxed);
+    let mut carry = pin!(async {
+        let mut far = TcpStream::connect(&target).await?;
         far.write_all(&first).await?;
         copy_bidirectional(&mut near, &mut far).await
-    };
-    if first == TRUNK {
-        let _ = carry.await;
-    } else {
-        forwards.fetch_add(1, Ordering::Relaxed);
+    });
+    while holds.wait_for(|held| !held.includes(sender.as_ref())).await.is_ok() {
         tokio::select! {
-            biased;
-            _ = cuts.wait_for(|cut| match cut {
-                Cut::Nobodys => false,
-                Cut::Everybodys => true,
-                Cut::Of(pid) => who::has_socket(*pid, from, here),
-            }) => {}
-            _ = carry => {}
+            _ = &mut carry => return,
+            _ = holds.wait_for(|held| held.includes(sender.as_ref())) => {}
         }
     }
+}
+
+/// The node that sends a batch, whose name stands in it behind a version and a length.
+fn sender_of(request: &[u8]) -> Option<String> {
+    let batch = request.windows(4).position(|end| end == b"\r\n\r\n").filter(|_| request.starts_with(FORWARD))? + 4;
+    let end = batch + 2 + usize::from(*request.get(batch + 1)?);
+    String::from_utf8(request.get(batch + 2..end)?.to_vec()).ok()
 }

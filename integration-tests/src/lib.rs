@@ -2,7 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod again;
 pub mod babbler;
 pub mod chatter;
 pub mod chromium;
@@ -18,7 +17,6 @@ pub mod mesh;
 pub mod metrics;
 #[path = "../../crates/edge/tests/mint/mod.rs"]
 pub mod mint;
-pub mod namespace;
 pub mod optional;
 pub mod peer;
 pub mod prometheus;
@@ -36,6 +34,7 @@ pub use babbler::PacedSenders;
 pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;
+pub use cut::Relay;
 pub use drill::Drill;
 pub use guest::Guest;
 pub use mesh::TestMesh;

@@ -4,10 +4,10 @@ use std::process::Output;
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::TestMesh;
 use crate::mesh::binaries;
 
 /// For a run of seconds on a slow machine.
@@ -20,17 +20,17 @@ pub struct Run {
     pub complaints: String,
 }
 
-/// Runs `mesh-load` with these arguments against the mesh in a folder.
-pub async fn mesh_load(dir: &TempDir, arguments: &[&str]) -> Run {
-    mesh_load_within(PATIENCE, dir, arguments).await
+/// Runs `mesh-load` with these arguments against a mesh.
+pub async fn mesh_load(mesh: &TestMesh, arguments: &[&str]) -> Run {
+    mesh_load_within(PATIENCE, mesh, arguments).await
 }
 
 /// The same with a run that may take so long.
-pub async fn mesh_load_within(patience: Duration, dir: &TempDir, arguments: &[&str]) -> Run {
+pub async fn mesh_load_within(patience: Duration, mesh: &TestMesh, arguments: &[&str]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());
     let mut harness = Command::new(program);
-    harness.args(arguments).arg("--json=-").arg("--dir").arg(dir.path()).kill_on_drop(true);
+    harness.args(arguments).arg("--json=-").arg("--dir").arg(mesh.dir.path()).kill_on_drop(true);
     let run = timeout(patience, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
     let Output { status, stdout, stderr } = run;
     let complaints = String::from_utf8_lossy(&stderr).into_owned();

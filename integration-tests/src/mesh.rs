@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::Value;
 use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, control_socket, serve_control};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::metrics::becomes;
+use crate::Peer;
+use crate::metrics::{becomes, metric};
 use crate::optional::{in_path, missing};
 use crate::room_times::RoomTimes;
 use crate::wait::eventually;
@@ -49,6 +51,15 @@ impl TestMesh {
         Self::with(|options| (options.nodes, options.balancer_args) = (nodes, flags)).await
     }
 
+    /// Starts a mesh whose nodes and balancers have the same flags.
+    pub async fn with_flags_of_all(nodes: u32, flags: &[&str]) -> Self {
+        let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let change = |options: &mut MeshOptions| {
+            (options.nodes, options.node_args, options.balancer_args) = (nodes, flags.clone(), flags);
+        };
+        Self::with(change).await
+    }
+
     /// Nodes and balancers whose rooms are in a Redis of their own, with short times, and other options still. `None` where no Redis is
     /// installed.
     pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {
@@ -77,11 +88,9 @@ impl TestMesh {
 
     /// Waits until every server has seen every node.
     pub async fn agrees(&self) {
-        let state = self.mesh.state();
-        let nodes = state.nodes.len();
-        let servers = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|b| &b.internal));
-        for internal in servers {
-            becomes(internal, "signaling_view_nodes", nodes).await;
+        let nodes = self.mesh.state().nodes.len();
+        for internal in self.internals() {
+            becomes(&internal, "signaling_view_nodes", nodes).await;
         }
     }
 
@@ -91,6 +100,23 @@ impl TestMesh {
         for balancer in &state.balancers {
             becomes(&balancer.internal, "signaling_usable_nodes", state.nodes.len()).await;
         }
+    }
+
+    /// The nodes that discovery names.
+    pub fn named_nodes(&self) -> Vec<Value> {
+        serde_json::from_slice(&std::fs::read(self.dir.path().join("nodes.json")).unwrap()).unwrap()
+    }
+
+    /// Has discovery name these nodes. What changes the set of nodes later undoes it.
+    pub fn name_nodes(&self, nodes: &[Value]) {
+        self.replace_file("nodes.json", &serde_json::to_string(nodes).unwrap());
+    }
+
+    /// Replaces a file of the mesh's folder at once.
+    pub fn replace_file(&self, name: &str, content: &str) {
+        let (path, next) = (self.dir.path().join(name), self.dir.path().join("next"));
+        std::fs::write(&next, content).unwrap();
+        std::fs::rename(next, path).unwrap();
     }
 
     /// Kills a server that discovery goes on to name. `MeshOptions::notice` must outlast the test.
@@ -105,6 +131,50 @@ impl TestMesh {
             killed = self.mesh.kill(id) => panic!("discovery has noticed: {killed:?}"),
             () = eventually(&what, KILL_TIMEOUT, is_down) => {}
         }
+    }
+
+    /// The internal listener of a node.
+    pub fn node(&self, number: usize) -> String {
+        self.mesh.state().nodes[number].internal.clone()
+    }
+
+    /// The internal listener of the first balancer.
+    pub fn balancer(&self) -> String {
+        self.mesh.state().balancers[0].internal.clone()
+    }
+
+    /// The internal listeners of all servers, the nodes first.
+    pub fn internals(&self) -> Vec<String> {
+        self.mesh.state().servers().map(|server| server.internal.to_owned()).collect()
+    }
+
+    /// The sum of a metric over all nodes.
+    pub async fn total(&self, name: &str) -> f64 {
+        let mut total = 0.0;
+        for node in self.mesh.state().nodes {
+            total += metric(&node.internal, name, "").await;
+        }
+        total
+    }
+
+    /// Connects clients with these ids, one after the other.
+    pub async fn connect(&self, ids: impl IntoIterator<Item = String>) -> Vec<(Peer, String)> {
+        let mut peers = Vec::new();
+        for id in ids {
+            peers.push((Peer::connect(&self.url(), &id).await, id));
+        }
+        peers
+    }
+
+    /// What a server has logged.
+    pub fn log(&self, id: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(format!("logs/{id}.log"))).unwrap()
+    }
+
+    /// What all servers have logged.
+    pub fn logs(&self) -> String {
+        let files = std::fs::read_dir(self.dir.path().join("logs")).unwrap();
+        files.map(|file| String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()).into_owned()).collect()
     }
 
     pub fn url(&self) -> String {
@@ -127,7 +197,7 @@ impl TestMesh {
 
     /// Waits until so many clients were handed off behind their sockets, and not moved as after a crash.
     pub async fn hands_off(&self, clients: usize) {
-        becomes(&self.mesh.state().balancers[0].internal, "signaling_handoffs_total", clients).await;
+        becomes(&self.balancer(), "signaling_handoffs_total", clients).await;
     }
 
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
@@ -145,10 +215,7 @@ pub fn with_buttons(options: &mut MeshOptions) {
 /// The admin token of the mesh that was started here and has this internal listener
 /// (`http://HOST:PORT`).
 pub fn admin_token(internal: &str) -> Option<String> {
-    let is_of = |mesh: &MeshFile| {
-        let nodes = mesh.nodes.iter().map(|node| &node.internal);
-        nodes.chain(mesh.balancers.iter().map(|balancer| &balancer.internal)).any(|other| other == internal)
-    };
+    let is_of = |mesh: &MeshFile| mesh.servers().any(|server| server.internal == internal);
     let folders = FOLDERS.lock().unwrap();
     let mesh = folders.iter().filter_map(|folder| MeshFile::read(folder).ok()).find(is_of)?;
     mesh.admin_token().unwrap()

@@ -22,6 +22,11 @@ pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
 
 /// Waits until the sum of all samples of a metric is this.
 pub async fn becomes(internal: &str, name: &str, value: usize) {
-    let reached = || async { (metric(internal, name, "").await == value as f64).then_some(()) };
-    eventually(&format!("{name} at {internal} to become {value}"), SOON, reached).await;
+    until(internal, name, "", |now| now == value as f64).await;
+}
+
+/// Waits until the sum of all samples of a metric whose labels contain `label` fits.
+pub async fn until(internal: &str, name: &str, label: &str, fits: impl Fn(f64) -> bool) {
+    let fitting = || async { fits(metric(internal, name, label).await).then_some(()) };
+    eventually(&format!("{name} {label} at {internal} to change"), SOON, fitting).await;
 }

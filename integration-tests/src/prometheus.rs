@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use regex::{Captures, Regex};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -128,37 +129,13 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
 
 /// The rules with all their durations divided by [`HASTE`]: those of `for:`, and those in brackets.
 pub fn hastened(rules: &str) -> String {
-    let mut hastened = String::with_capacity(rules.len());
-    for line in rules.lines() {
-        let mut rest = line;
-        if let Some((head, duration)) = line.split_once("for: ") {
-            hastened.push_str(&format!("{head}for: {}", faster(duration)));
-            rest = "";
-        }
-        while let Some((head, tail)) = rest.split_once('[') {
-            let (inside, tail) = tail.split_once(']').unwrap();
-            // Of a subquery that is its length and its step.
-            let parts = inside
-                .split(':')
-                .map(|part| if part.ends_with(['s', 'm', 'h']) { faster(part) } else { part.to_owned() });
-            hastened.push_str(&format!("{head}[{}]", parts.collect::<Vec<_>>().join(":")));
-            rest = tail;
-        }
-        hastened.push_str(rest);
-        hastened.push('\n');
-    }
-    hastened
-}
-
-fn faster(duration: &str) -> String {
-    let (number, unit) = duration.split_at(duration.len() - 1);
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        _ => panic!("{duration} is no duration"),
+    // A subquery in brackets has a length and a step.
+    let durations = Regex::new(r"(for: |\[|:)([0-9]+)([smh])").unwrap();
+    let hasten = |found: &Captures<'_>| {
+        let seconds = found[2].parse::<u64>().unwrap() * [1, 60, 3_600]["smh".find(&found[3]).unwrap()];
+        format!("{}{}ms", &found[1], seconds * 1_000 / HASTE)
     };
-    format!("{}ms", number.parse::<u64>().unwrap() * seconds * 1_000 / HASTE)
+    durations.replace_all(rules, hasten).into_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 
 use crate::http::{Answer, Head, ends, read_answer};
 
@@ -97,9 +98,10 @@ impl RawSocket {
     }
 }
 
+const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
 /// A frame as clients send it, masked, its length in its shortest form.
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
     let mut bytes = header(first, payload.len() as u64);
     bytes.extend_from_slice(&KEY);
     bytes.extend(payload.iter().zip(KEY.iter().cycle()).map(|(byte, key)| byte ^ key));
@@ -108,18 +110,10 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 
 /// The first bytes of a masked frame: all before its key.
 pub fn header(first: u8, length: u64) -> Vec<u8> {
-    let mut bytes = vec![first];
-    match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(short @ 0..=125), _) => bytes.push(0x80 | short),
-        (_, Ok(short)) => {
-            bytes.push(0x80 | 126);
-            bytes.extend_from_slice(&short.to_be_bytes());
-        }
-        _ => {
-            bytes.push(0x80 | 127);
-            bytes.extend_from_slice(&length.to_be_bytes());
-        }
-    }
+    let mut bytes = Vec::new();
+    FrameHeader { mask: Some(KEY), ..FrameHeader::default() }.format(length, &mut bytes).unwrap();
+    bytes[0] = first;
+    bytes.truncate(bytes.len() - KEY.len());
     bytes
 }
 

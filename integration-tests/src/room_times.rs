@@ -34,7 +34,7 @@ impl RoomTimes {
 /// Returns the bound that a node printed at its start: the seat of a client whose balancer died is free
 /// by then.
 pub fn printed_bound(mesh: &TestMesh, node: &str) -> Duration {
-    let log = std::fs::read_to_string(mesh.dir.path().join("logs").join(format!("{node}.log"))).unwrap();
+    let log = mesh.log(node);
     let (_, bound) = log.split_once("is out of rooms after ").expect("a node prints the bound at start");
     let (seconds, _) = bound.split_once("s at the latest").expect("in seconds");
     Duration::from_secs_f64(seconds.parse().unwrap())

@@ -4,7 +4,20 @@ use std::path::{Path, PathBuf};
 
 use signaling_devmesh::MeshOptions;
 
+use crate::TestMesh;
 use crate::mint::{AUDIENCE, ISSUER, Signer};
+
+impl TestMesh {
+    /// Starts a mesh that asks for tokens of this signer. The balancers get these further flags.
+    pub async fn with_tokens(signer: &Signer, nodes: u32, balancers: u32, flags: &[&str]) -> Self {
+        Self::with(|options| {
+            (options.nodes, options.balancers) = (nodes, balancers);
+            ask_for_tokens(options, signer);
+            options.balancer_args.extend(flags.iter().map(ToString::to_string));
+        })
+        .await
+    }
+}
 
 /// Has all servers ask for tokens of this signer, without leeway: what is over is over.
 pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {

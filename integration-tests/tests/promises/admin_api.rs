@@ -14,7 +14,7 @@ use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
 use signaling_integration_tests::http::{self, Head};
 use signaling_integration_tests::mesh::{admin_token, binaries};
-use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::metrics::until;
 use signaling_integration_tests::{Guest, Peer, TestMesh, eventually};
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -61,7 +61,7 @@ async fn previews_and_explanations_of_a_thousand_clients_agree_with_what_then_ha
     assert_eq!(differences(&before, &joined), moving, "those that were named have moved, and no others");
     assert_eq!(explained(&mesh).await, joined);
     let one = moving.keys().next().unwrap();
-    let at_balancer = ask_at(&mesh.mesh.state().balancers[0].internal, &format!("explain/{one}")).await.1;
+    let at_balancer = ask_at(&mesh.balancer(), &format!("explain/{one}")).await.1;
     assert_eq!((&at_balancer["owner"], &at_balancer["sessions"][0]["node"]), (&json!("node-3"), &json!("node-3")));
     assert!(at_balancer["why"].as_str().unwrap().ends_with("the highest score, and is there."), "{at_balancer}");
 
@@ -155,7 +155,7 @@ async fn mesh_ctl_shows_and_acts_and_says_by_its_exit_code_what_came_of_it() {
     let mut alice = Peer::connect(&mesh.url(), &victim).await;
     let bob = mesh.id_owned_by("node-2", "bob");
     let _bob = Peer::connect(&mesh.url(), &bob).await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let node = mesh.node(0);
     let token = mesh.dir.path().join("admin.token");
     let ctl = Ctl { server: &node, secret_file: token.to_str() };
     let bare = Ctl { server: &node, secret_file: None };
@@ -202,10 +202,7 @@ async fn mesh_ctl_shows_and_acts_and_says_by_its_exit_code_what_came_of_it() {
     // A client that is put out, through a node that does not serve it.
     assert_eq!(ctl.run(&["kick", &victim]).await.0, 0);
     assert_eq!(u16::from(alice.closed().await.unwrap().code), 4411);
-    let balancer = mesh.mesh.state().balancers[0].internal.clone();
-    let closes = async || metric(&balancer, "signaling_client_closes_total", "code=\"4411\"").await;
-    let counted = || async { (closes().await == 1.0).then_some(()) };
-    eventually("its end to be counted", SOON, counted).await;
+    until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4411\"", |closes| closes == 1.0).await;
     let gone = || async { (ctl.run(&["client", &victim]).await.0 == 1).then_some(()) };
     eventually("its session to be gone", SOON, gone).await;
     assert_eq!(ctl.run(&["kick", &victim]).await.0, 1, "it was not there");
@@ -235,7 +232,7 @@ fn name(n: usize) -> String {
 
 /// Asks the first node.
 async fn ask(mesh: &TestMesh, path: &str) -> Value {
-    let (status, answer) = ask_at(&mesh.mesh.state().nodes[0].internal, path).await;
+    let (status, answer) = ask_at(&mesh.node(0), path).await;
     assert_eq!(status, 200, "{path}: {answer}");
     answer
 }
@@ -274,14 +271,17 @@ async fn all(mesh: &TestMesh, path: &str, field: &str) -> Vec<Value> {
 }
 
 fn nodes_of(clients: &[Value]) -> BTreeMap<String, String> {
-    let word = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
-    clients.iter().map(|row| (word(row, "client_id"), word(row, "node"))).collect()
+    by_client(clients, "node")
 }
 
-/// Who would move, and where to.
+/// The next nodes of all clients that would move.
 fn moves(preview: &[Value]) -> BTreeMap<String, String> {
+    by_client(preview, "to")
+}
+
+fn by_client(rows: &[Value], field: &str) -> BTreeMap<String, String> {
     let word = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
-    preview.iter().map(|row| (word(row, "client_id"), word(row, "to"))).collect()
+    rows.iter().map(|row| (word(row, "client_id"), word(row, field))).collect()
 }
 
 /// Who is elsewhere now, and where.
@@ -303,7 +303,7 @@ async fn settled(mesh: &TestMesh) -> BTreeMap<String, String> {
 /// Where each client is by its explanation, which says that its owner serves it.
 async fn explained(mesh: &TestMesh) -> BTreeMap<String, String> {
     let http = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
-    let node = &mesh.mesh.state().nodes[0].internal;
+    let node = &mesh.node(0);
     let token = admin_token(node).unwrap();
     let explain = |n| {
         let (name, asked) = (name(n), http.get(format!("{node}/admin/explain/{}", name(n))).bearer_auth(&token).send());

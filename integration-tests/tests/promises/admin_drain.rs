@@ -6,25 +6,20 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_integration_tests::http::{Head, admin, ask, get};
-use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::metrics::{becomes, metric, until};
 use signaling_integration_tests::peer::talk;
-use signaling_integration_tests::{Peer, TestMesh, eventually, stays};
+use signaling_integration_tests::{Peer, TestMesh, stays};
 
 const CLIENTS: usize = 30;
-const SOON: Duration = Duration::from_secs(10);
 /// Over how long the balancer sends its clients away.
 const DRAIN_MS: u64 = 2_000;
 
 #[tokio::test]
 async fn a_node_is_emptied_and_refilled_behind_open_sockets() {
     let mesh = TestMesh::start().await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
-    let id = mesh.mesh.state().nodes[0].id.clone();
-    let mut peers = Vec::new();
-    for number in 0..CLIENTS {
-        let client_id = mesh.id_owned_by(&id, &format!("client{number}"));
-        peers.push((Peer::connect(&mesh.url(), &client_id).await, client_id));
-    }
+    let node = mesh.node(0);
+    let ids = (0..CLIENTS).map(|number| mesh.id_owned_by("node-0", &format!("client{number}")));
+    let mut peers = mesh.connect(ids).await;
     becomes(&node, "signaling_sessions", CLIENTS).await;
 
     assert_eq!(admin(&node, "drain").await, json!({ "draining": true }));
@@ -48,7 +43,7 @@ async fn a_balancer_sends_its_clients_away_and_lets_them_in_again() {
     assert_eq!(get(&balancer, "/readyz").await.status, 503);
     let refusal = ask(&mesh.address(), Head::connect("newcomer").text()).await;
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
-    for mut peer in peers {
+    for (mut peer, _) in peers {
         let goodbye = peer.recv_type("goodbye").await;
         assert!(goodbye["retry_after_ms"].as_u64().unwrap() <= 1_000, "{goodbye}");
         assert_eq!(u16::from(peer.closed().await.unwrap().code), 1001);
@@ -67,8 +62,7 @@ async fn clients_whose_turn_has_not_come_stay_when_a_balancer_is_put_back() {
     let sockets = async || metric(&balancer, "signaling_client_sockets", "").await;
 
     admin(&balancer, "drain").await;
-    let first_is_gone = || async { (sockets().await < CLIENTS as f64).then_some(()) };
-    eventually("the first client to be sent away", SOON, first_is_gone).await;
+    until(&balancer, "signaling_client_sockets", "", |sockets| sockets < CLIENTS as f64).await;
     admin(&balancer, "undrain").await;
 
     let left = sockets().await;
@@ -78,12 +72,9 @@ async fn clients_whose_turn_has_not_come_stay_when_a_balancer_is_put_back() {
 }
 
 /// A mesh, the internal listener of its balancer, and the clients of that.
-async fn balancer_with_clients() -> (TestMesh, String, Vec<Peer>) {
+async fn balancer_with_clients() -> (TestMesh, String, Vec<(Peer, String)>) {
     let mesh = TestMesh::with(|options| options.balancer_args = vec![format!("--drain-ms={DRAIN_MS}")]).await;
-    let balancer = mesh.mesh.state().balancers[0].internal.clone();
-    let mut peers = Vec::new();
-    for number in 0..CLIENTS {
-        peers.push(Peer::connect(&mesh.url(), &format!("client-{number}")).await);
-    }
+    let peers = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
+    let balancer = mesh.balancer();
     (mesh, balancer, peers)
 }

@@ -5,9 +5,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use signaling_integration_tests::TestMesh;
 use signaling_integration_tests::drill::go_on;
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Peer, TestMesh};
 
 /// Each writes as much as its edge keeps for it: 20 MB in all, more than the system's buffers and one trunk message hold.
 const CLIENTS: usize = 120;
@@ -20,10 +19,7 @@ const STANDSTILL: Duration = Duration::from_millis(1_200);
 async fn what_piles_up_while_the_nodes_stand_still_arrives_once_they_go_on() {
     let mesh = TestMesh::start().await;
     let name = |number: usize| format!("client-{}", number % CLIENTS);
-    let mut peers = Vec::new();
-    for number in 0..CLIENTS {
-        peers.push(Peer::connect(&mesh.url(), &name(number)).await);
-    }
+    let mut peers = mesh.connect((0..CLIENTS).map(name)).await;
     let nodes = ["node-0", "node-1", "node-2"];
     for node in nodes {
         mesh.mesh.pause(node).await.unwrap();
@@ -36,7 +32,7 @@ async fn what_piles_up_while_the_nodes_stand_still_arrives_once_they_go_on() {
     };
     let text = "x".repeat(BYTES);
     let write = async {
-        for (number, peer) in peers.iter_mut().enumerate() {
+        for (number, (peer, _)) in peers.iter_mut().enumerate() {
             for id in 1..=MESSAGES {
                 peer.signal(&name(number + 1), json!(text), Some(id)).await;
             }
@@ -44,7 +40,7 @@ async fn what_piles_up_while_the_nodes_stand_still_arrives_once_they_go_on() {
     };
     tokio::join!(go_on, write);
 
-    for peer in &mut peers {
+    for (peer, _) in &mut peers {
         let (mut signals, mut acks) = (Vec::new(), Vec::new());
         while signals.len() + acks.len() < 2 * MESSAGES as usize {
             let message = peer.recv().await;
@@ -54,10 +50,5 @@ async fn what_piles_up_while_the_nodes_stand_still_arrives_once_they_go_on() {
         assert_eq!(signals, (1..=MESSAGES).map(Value::from).collect::<Vec<_>>(), "in the sender's order");
         assert_eq!(acks.len(), signals.len());
     }
-    let attached = async |internal: String| metric(&internal, "signaling_sessions_attached_total", "").await;
-    let mut sessions = 0.0;
-    for node in mesh.mesh.state().nodes {
-        sessions += attached(node.internal).await;
-    }
-    assert_eq!(sessions, CLIENTS as f64, "no trunk was lost");
+    assert_eq!(mesh.total("signaling_sessions_attached_total").await, CLIENTS as f64, "no trunk was lost");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use signaling_integration_tests::http::Head;
-use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::metrics::{becomes, metric, until};
 use signaling_integration_tests::raw_socket::{CLOSE, PING, PONG, TEXT, frame, header};
 use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
 use tokio::io::AsyncWriteExt as _;
@@ -38,7 +38,7 @@ async fn a_bad_message_is_answered_by_an_error_and_the_connection_lives() {
     assert_eq!(bob.recv().await, json!({ "type": "signal", "from": "alice", "data": "all well", "id": 99 }));
     assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 99 }));
     let all = bad_messages().len() as f64;
-    let counted = || async { (total(&mesh, "signaling_requests_refused_total").await == all).then_some(()) };
+    let counted = || async { (mesh.total("signaling_requests_refused_total").await == all).then_some(()) };
     eventually("all to be counted", Duration::from_secs(2), counted).await;
 }
 
@@ -90,7 +90,7 @@ async fn what_a_client_may_not_do_is_refused_by_its_code_and_counted_by_it() {
     const REFUSED: &str = "signaling_requests_refused_total";
     let flags = vec!["--signal-scope=room".to_owned()];
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let node = mesh.node(0);
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     // With its quotes as much as may be shown in one room.
     let most = "x".repeat(4_094);
@@ -101,11 +101,8 @@ async fn what_a_client_may_not_do_is_refused_by_its_code_and_counted_by_it() {
     ] {
         alice.send(&request).await;
         let answer = alice.recv().await;
-        assert_eq!(
-            (&answer["type"], &answer["code"], &answer["id"]),
-            (&json!("error"), &json!(code), &json!(1)),
-            "{answer}"
-        );
+        let fields = (&answer["type"], &answer["code"], &answer["id"]);
+        assert_eq!(fields, (&json!("error"), &json!(code), &json!(1)), "{answer}");
     }
     for id in 2..18 {
         alice.send(&json!({ "type": "join", "room": format!("room-{id}"), "data": most, "id": id })).await;
@@ -129,11 +126,8 @@ async fn a_message_to_nobody_that_may_not_wait_is_answered_at_once_wherever_nobo
         let start = Instant::now();
         alice.send(&json!({ "type": "signal", "to": ghost, "data": 1, "id": 5, "ttl_ms": 0 })).await;
         let answer = alice.recv().await;
-        assert_eq!(
-            (&answer["code"], &answer["id"], &answer["to"]),
-            (&json!("recipient_unavailable"), &json!(5), &json!(ghost)),
-            "{answer}"
-        );
+        let fields = (&answer["code"], &answer["id"], &answer["to"]);
+        assert_eq!(fields, (&json!("recipient_unavailable"), &json!(5), &json!(ghost)), "{answer}");
         assert!(start.elapsed() < Duration::from_secs(1), "owned by {node}: after {:?}", start.elapsed());
     }
 }
@@ -214,11 +208,9 @@ async fn past_what_all_may_have_begun_together_who_adds_to_it_is_closed_and_anot
         options.balancer_args = vec![longest, format!("--max-client-buffer-bytes={MEBIBYTE}")];
     })
     .await;
-    let balancer = balancer(&mesh);
-    let begun = async |bytes: f64| {
-        let kept = || async { (metric(&balancer, "signaling_partial_message_bytes", "").await >= bytes).then_some(()) };
-        eventually(&format!("{bytes} bytes of messages to have begun"), Duration::from_secs(5), kept).await;
-    };
+    let balancer = mesh.balancer();
+    let begun =
+        async |bytes: f64| until(&balancer, "signaling_partial_message_bytes", "", |begun| begun >= bytes).await;
     let message = frame(TEXT, " ".repeat(900_000).as_bytes());
     let (front, end) = message.split_at(message.len() - 1);
 
@@ -316,35 +308,19 @@ async fn a_client_that_asks_without_end_and_never_reads_costs_little_memory() {
         let growth = resident(&mesh).await - before;
         assert!(growth < MOST_GROWTH, "flood {n} made the balancer grow by {growth} bytes");
     }
-    let closed = || async { (metric(&balancer(&mesh), "signaling_client_sockets", "").await == 0.0).then_some(()) };
+    let closed = || async { (metric(&mesh.balancer(), "signaling_client_sockets", "").await == 0.0).then_some(()) };
     eventually("the floods to be closed", Duration::from_secs(15), closed).await;
 }
 
 async fn small_messages() -> TestMesh {
     let limit = format!("--max-message-bytes={MAX_MESSAGE_BYTES}");
-    TestMesh::with(|options| {
-        (options.nodes, options.balancer_args, options.node_args) = (2, vec![limit.clone()], vec![limit]);
-    })
-    .await
-}
-
-fn balancer(mesh: &TestMesh) -> String {
-    mesh.mesh.state().balancers[0].internal.clone()
+    TestMesh::with_flags_of_all(2, &[&limit]).await
 }
 
 async fn violations(mesh: &TestMesh, label: &str) -> f64 {
-    metric(&balancer(mesh), "signaling_client_violations_total", label).await
+    metric(&mesh.balancer(), "signaling_client_violations_total", label).await
 }
 
 async fn resident(mesh: &TestMesh) -> f64 {
-    metric(&balancer(mesh), "process_resident_memory_bytes", "").await
-}
-
-/// The sum over all nodes.
-async fn total(mesh: &TestMesh, name: &str) -> f64 {
-    let mut sum = 0.0;
-    for node in mesh.mesh.state().nodes {
-        sum += metric(&node.internal, name, "").await;
-    }
-    sum
+    metric(&mesh.balancer(), "process_resident_memory_bytes", "").await
 }

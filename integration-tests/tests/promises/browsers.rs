@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::cut::Forwards;
 use signaling_integration_tests::mesh::with_buttons;
 use signaling_integration_tests::optional::{in_path, missing};
-use signaling_integration_tests::{Chromium, Page, TestMesh, stays};
+use signaling_integration_tests::{Chromium, Page, Relay, TestMesh, stays};
 
 const SOON: Duration = Duration::from_secs(20);
 const ROOM: &str = "den";
@@ -51,16 +50,16 @@ async fn two_browsers_at_different_nodes_meet_in_a_room_and_talk_directly() {
 #[tokio::test]
 async fn two_browsers_find_each_other_only_while_their_nodes_do() {
     let Some((browser, mesh)) = start(|_| {}).await else { return };
-    let forwards = Forwards::to(&mesh, "node-1").await;
-    forwards.until_used(&mesh, "node-0").await;
+    let forwards = Relay::to_node(&mesh, "node-1").await;
+    forwards.until_used(&mesh, "node-0", "node-1").await;
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let bob_page = enter(&browser, &mesh, &bob).await;
-    forwards.cut();
+    forwards.hold_forwards_of(&["node-0", "node-2"]);
     let ada_page = enter(&browser, &mesh, &ada).await;
 
     let nobody_meets = || async { !has_met(&ada_page, &bob).await && !has_met(&bob_page, &ada).await };
     stays("nothing comes through between the nodes", Duration::from_secs(5), nobody_meets).await;
-    forwards.heal();
+    forwards.let_go();
     for (page, peer) in [(&ada_page, &bob), (&bob_page, &ada)] {
         meets(page, peer).await;
         assert_eq!(page.complaints().await, Vec::<String>::new());
@@ -186,10 +185,7 @@ const IS_CONNECTED: &str = "window.states?.at(-1)?.state === 'connected'";
 #[tokio::test]
 async fn page_shown_again_from_the_cache_resumes_its_session() {
     let Some(browser) = Chromium::start().await else { return };
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
-    let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
-    page.evaluate(CONNECT).await;
-    page.comes_to(IS_CONNECTED, SOON).await;
+    let (_mesh, page) = connected_page(&browser).await;
 
     page.evaluate("states.length = 0; location.href = '/room.js'; null").await;
     page.comes_to("location.pathname === '/room.js' && document.readyState === 'complete'", SOON).await;
@@ -204,10 +200,7 @@ async fn page_shown_again_from_the_cache_resumes_its_session() {
 #[tokio::test]
 async fn of_two_tabs_with_one_saved_session_one_resumes_it() {
     let Some(browser) = Chromium::start().await else { return };
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
-    let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
-    page.evaluate(CONNECT).await;
-    page.comes_to(IS_CONNECTED, SOON).await;
+    let (_mesh, page) = connected_page(&browser).await;
 
     // A page that opens another one gives it a copy of its sessionStorage.
     page.evaluate("client.detach(); window.copy = window.open('/client.js'); null").await;
@@ -219,6 +212,14 @@ async fn of_two_tabs_with_one_saved_session_one_resumes_it() {
     // It has the id still, which the other tab holds.
     page.comes_to("states.at(-1).code === 4409", SOON).await;
     assert_eq!(page.evaluate("copy.states.at(-1).resumed").await, true);
+}
+
+async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
+    page.evaluate(CONNECT).await;
+    page.comes_to(IS_CONNECTED, SOON).await;
+    (mesh, page)
 }
 
 /// A browser, and a mesh with rooms and the page. `None` where one of them cannot be had; it is said then.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::ffi::OsStr;
+use std::fmt::Debug;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -23,54 +25,40 @@ async fn both_servers_refuse_values_that_make_no_sense() {
     let (spaced, empty) = (start.file("spaced", "a secret with spaces in it"), start.file("empty", "\n"));
     let endless = PathBuf::from("/dev/zero");
     let files = [&short, &absent, &spaced, &empty, &endless].map(|path| path.display().to_string());
-    let mut cases: Vec<(&str, String)> = Vec::new();
-    cases.extend(["", "a b", "ä", &"a".repeat(254)].map(|id| ("--id", id.into())));
-    cases.extend(
-        ["localhost", "127.0.0.1", "127.0.0.1:99999", "198.51.100.1:0"].map(|at| ("--internal-listen", at.into())),
-    );
-    cases.extend(
-        ["", "nonsense", "ftp:somewhere", "static:", "static:a", "static:a=", "static:a=b", "static:a b=127.0.0.1:1"]
-            .map(|source| ("--discovery", source.into())),
-    );
-    cases.extend(
-        ["static:a=127.0.0.1:1,a=127.0.0.1:2", "static:a=127.0.0.1:0", "file:"].map(|s| ("--discovery", s.into())),
-    );
-    cases.extend(
-        ["dns:nodes", "dns:10.0.0.1:7900", "kubernetes:nodes", "kubernetes:Calls/nodes:internal"]
-            .map(|source| ("--discovery", source.into())),
-    );
-    for file in files {
-        cases.extend(["--mesh-secret-file", "--admin-token-file"].map(|flag| (flag, file.clone())));
-        cases.push(("--hash-seed-file", file));
-    }
-    cases.extend(["0", "1023", "1048577", "-1", "many"].map(|bytes| ("--max-message-bytes", bytes.into())));
-    cases.extend(["-1", "3600001", "1s"].map(|ms| ("--drain-ms", ms.into())));
-    cases.extend(["0", "-1", "1000001", "many"].map(|rate| ("--accept-rate", rate.into())));
-    cases.extend(["0", "-1", "many"].map(|count| ("--max-sockets", count.into())));
-    cases.extend(["-1", "1000001", "many"].map(|rate| ("--accept-rate-per-address", rate.into())));
-    cases.extend(["-1", "many"].map(|count| ("--max-per-address", count.into())));
-    for flag in ["--max-handshakes", "--max-client-buffer-bytes"] {
-        cases.extend(["0", "-1", "many"].map(|count| (flag, count.into())));
-    }
-    cases.extend(["", "-1", "many", "1/", "/1", "1/2/3"].map(|rates| ("--message-rate", rates.into())));
-    cases.extend(["99", "60001", "5s"].map(|ms| ("--handshake-ms", ms.into())));
-    cases.extend(["4999", "300001", "25s"].map(|ms| ("--heartbeat-ms", ms.into())));
-    cases.extend(
-        ["bots", "=1", "b c=1", "bots=", "bots=-1", "bots=many", "bots=1/", "bots=1,guests"]
-            .map(|rates| ("--rate-classes", rates.into())),
-    );
-    cases.extend(
-        ["proxy", "x-forwarded-for", "proxy-v2", "proxy-v2:", "proxy-v2:10.0.0.0/33", "proxy-v2:localhost"]
-            .map(|source| ("--client-address", source.into())),
-    );
-    cases.push(("--tls-cert", "/nowhere".into()));
-    cases.extend(["", "app.example", "https://app.example/", "*"].map(|origin| ("--allowed-origins", origin.into())));
-    cases.extend(["none", "HS512", "hs256"].map(|algorithm| ("--token-algorithm", algorithm.into())));
-    cases.extend(["-1", "31", "10s"].map(|seconds| ("--token-leeway-s", seconds.into())));
-    cases.push(("--log-format", "xml".into()));
-    cases.push(("--log", "info,[broken".into()));
-    for server in SERVERS {
-        for (flag, value) in &cases {
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let long = "a".repeat(254);
+    let cases: [(&str, &[&str]); 26] = [
+        ("--id", &["", "a b", "ä", &long]),
+        ("--internal-listen", &["localhost", "127.0.0.1", "127.0.0.1:99999", "198.51.100.1:0"]),
+        ("--discovery", &["", "nonsense", "ftp:somewhere", "file:"]),
+        ("--discovery", &["static:", "static:a", "static:a=", "static:a=b", "static:a b=127.0.0.1:1"]),
+        ("--discovery", &["static:a=127.0.0.1:1,a=127.0.0.1:2", "static:a=127.0.0.1:0"]),
+        ("--discovery", &["dns:nodes", "dns:10.0.0.1:7900", "kubernetes:nodes", "kubernetes:Calls/nodes:internal"]),
+        ("--mesh-secret-file", &files),
+        ("--admin-token-file", &files),
+        ("--hash-seed-file", &files),
+        ("--max-message-bytes", &["0", "1023", "1048577", "-1", "many"]),
+        ("--drain-ms", &["-1", "3600001", "1s"]),
+        ("--accept-rate", &["0", "-1", "1000001", "many"]),
+        ("--max-sockets", &["0", "-1", "many"]),
+        ("--accept-rate-per-address", &["-1", "1000001", "many"]),
+        ("--max-per-address", &["-1", "many"]),
+        ("--max-handshakes", &["0", "-1", "many"]),
+        ("--max-client-buffer-bytes", &["0", "-1", "many"]),
+        ("--message-rate", &["", "-1", "many", "1/", "/1", "1/2/3"]),
+        ("--handshake-ms", &["99", "60001", "5s"]),
+        ("--heartbeat-ms", &["4999", "300001", "25s"]),
+        ("--rate-classes", &["bots", "=1", "b c=1", "bots=", "bots=-1", "bots=many", "bots=1/", "bots=1,guests"]),
+        ("--client-address", &["proxy", "x-forwarded-for", "proxy-v2", "proxy-v2:"]),
+        ("--client-address", &["proxy-v2:10.0.0.0/33", "proxy-v2:localhost"]),
+        ("--allowed-origins", &["", "app.example", "https://app.example/", "*"]),
+        ("--token-algorithm", &["none", "HS512", "hs256"]),
+        ("--token-leeway-s", &["-1", "31", "10s"]),
+    ];
+    let single = [("--tls-cert", "/nowhere"), ("--log-format", "xml"), ("--log", "info,[broken")];
+    let cases = cases.iter().flat_map(|(flag, values)| values.iter().map(|value| (*flag, *value)));
+    for (flag, value) in cases.chain(single) {
+        for server in SERVERS {
             refused(&start, server, flag, value).await;
         }
     }
@@ -275,21 +263,25 @@ async fn refused(start: &Start, server: &str, flag: &'static str, value: &str) -
 }
 
 async fn failure(server: &str, arguments: &[(&str, String)], variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new(binaries().join(server));
-    command.args(arguments.iter().map(|(flag, value)| format!("{flag}={value}")));
-    command.envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
-    let ended = timeout(PATIENCE, command.output()).await;
-    let Output { status, stderr, .. } = ended.unwrap_or_else(|_| panic!("{server} {arguments:?} starts")).unwrap();
-    let message = String::from_utf8(stderr).unwrap();
-    assert!(status.code().is_some_and(|code| code != 0), "{server} {arguments:?}: {status}: {message}");
+    let arguments: Vec<_> = arguments.iter().map(|(flag, value)| format!("{flag}={value}")).collect();
+    let (code, _, message) = run_with(server, &arguments, variables).await;
+    assert!(code.is_some_and(|code| code != 0), "{server} {arguments:?}: {code:?}: {message}");
     assert!(!message.contains("panicked"), "{server} {arguments:?}: {message}");
     message
 }
 
-/// Runs a server that must not start. Returns its exit code, output and errors.
 async fn run(server: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    run_with(server, arguments, &[]).await
+}
+
+/// Runs a server that must not start. Returns its exit code, output and errors.
+async fn run_with<A: AsRef<OsStr> + Debug>(
+    server: &str,
+    arguments: &[A],
+    variables: &[(&str, &str)],
+) -> (Option<i32>, String, String) {
     let mut command = Command::new(binaries().join(server));
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
     let ended = timeout(PATIENCE, command.output()).await;
     let Output { status, stdout, stderr } = ended.unwrap_or_else(|_| panic!("{server} {arguments:?} starts")).unwrap();
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())

@@ -125,7 +125,7 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
 async fn every_server_reports_all_others_and_their_messages() {
     let mesh = TestMesh::with(two_balancers).await;
     let mut clients = connect(&mesh).await;
-    for internal in internals(&mesh) {
+    for internal in mesh.internals() {
         let all_answer = || async {
             let answer = ask(&internal).await;
             let servers = reports(&answer);
@@ -161,7 +161,7 @@ async fn every_server_reports_all_others_and_their_messages() {
 async fn figures_need_admin_token_or_mesh_secret_at_balancer() {
     let mesh = TestMesh::start().await;
     let client = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
-    let balancer = mesh.mesh.state().balancers[0].internal.clone();
+    let balancer = mesh.balancer();
     let token = admin_token(&balancer).unwrap();
     let get = async |path: &str, shown: Option<&str>| {
         let request = client.get(format!("{balancer}{path}"));
@@ -198,9 +198,7 @@ async fn connect(mesh: &TestMesh) -> Vec<Peer> {
 /// Opens the page of a server, gives it the token that it asks for, and waits until figures have come.
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
     let state = mesh.mesh.state();
-    let nodes = state.nodes.iter().map(|node| (&node.id, &node.internal));
-    let mut all = nodes.chain(state.balancers.iter().map(|balancer| (&balancer.id, &balancer.internal)));
-    let (_, internal) = all.find(|(known, _)| *known == id).unwrap();
+    let internal = state.servers().find(|server| server.id == id).unwrap().internal;
     let page = browser.open("dashboard", &format!("{internal}/dashboard")).await;
     page.comes_to("document.querySelector('#token')?.hidden === false", SOON).await;
     page.type_into("#token-field", &admin_token(internal).unwrap()).await;
@@ -230,19 +228,12 @@ async fn needs_a_look(page: &Page<'_>, text: &str) {
 }
 
 async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
-    for internal in internals(mesh) {
+    for internal in mesh.internals() {
         if ask(&internal).await["nodes"].as_array().unwrap().iter().any(|viewed| viewed["node"] == node) {
             return false;
         }
     }
     true
-}
-
-/// The internal listeners of all servers.
-fn internals(mesh: &TestMesh) -> Vec<String> {
-    let state = mesh.mesh.state();
-    let nodes = state.nodes.iter().map(|node| node.internal.clone());
-    nodes.chain(state.balancers.iter().map(|balancer| balancer.internal.clone())).collect()
 }
 
 /// What the page asks a server for.

@@ -99,7 +99,7 @@ async fn who_also_writes_to_an_absent_client_is_not_slowed_and_its_socket_is_nev
     let all_came = timeout(HOLD + Duration::from_secs(10), all).await.is_ok();
     let worst = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
     let worst_pong = pings.iter().zip(&pongs).map(|(ping, pong)| *pong - *ping).max().unwrap();
-    let balancer = &mesh.mesh.state().balancers[0].internal;
+    let balancer = &mesh.balancer();
     let full = metric(balancer, "signaling_client_read_pauses_total", "").await;
     println!(
         "one absent, {LIVE} live peers: {MESSAGES} sent in {SENDING:?}, {} arrived, {} acked; worst arrival {:?}, worst ack \
@@ -264,17 +264,11 @@ impl Sample {
         for node in mesh.mesh.state().nodes {
             let held = metric(&node.internal, "signaling_held_bytes", "").await;
             sample.held = sample.held.max(held as u64);
-            sample.rss = sample.rss.max(rss_bytes(node.pid));
+            sample.rss = sample.rss.max(metric(&node.internal, "process_resident_memory_bytes", "").await as u64);
             sample.resends += metric(&node.internal, "signaling_node_retransmissions_total", "").await;
         }
         sample
     }
-}
-
-fn rss_bytes(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_ascii_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
 
 /// The next message of this type, however long it takes; others are passed over.

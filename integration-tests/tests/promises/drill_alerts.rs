@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use signaling_devmesh::Server;
 use signaling_integration_tests::http::admin;
 use signaling_integration_tests::mesh::{admin_token, binaries};
 use signaling_integration_tests::optional::in_path;
@@ -73,10 +74,8 @@ async fn with_little_room() -> Option<TestMesh> {
 
 /// The servers of a mesh, for Prometheus.
 fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {
-    let state = mesh.mesh.state();
-    let nodes = state.nodes.into_iter().map(|node| (node.id, node.internal));
-    let balancers = state.balancers.into_iter().map(|balancer| (balancer.id, balancer.internal));
-    nodes.chain(balancers).map(|(id, internal)| (format!("{prefix}{id}"), internal)).collect()
+    let named = |server: Server<'_>| (format!("{prefix}{}", server.id), server.internal.to_owned());
+    mesh.mesh.state().servers().map(named).collect()
 }
 
 /// Where whoever is on call sits.
@@ -124,9 +123,7 @@ impl<'a> Desk<'a> {
         self.prometheus.are_over(&[alert], CALM, SEEN_WITHIN).await;
         self.drilled.borrow_mut().insert(alert.to_owned());
     }
-}
 
-impl Desk<'_> {
     fn internal(&self, id: &str) -> String {
         let servers = servers(self.mesh, "");
         servers.into_iter().find(|(server, _)| server == id).map(|(_, internal)| internal).unwrap()
@@ -149,7 +146,7 @@ async fn clients_write_to_nobody(ward: &Desk<'_>) {
     let url = ward.url(0);
     let mut nagger = PacedSenders::new();
     nagger.writes(&url, "nagger", "nobody", (50, 10), Some(0)).await;
-    let named = || async { logs(ward.mesh).contains("client=nagger").then_some(()) };
+    let named = || async { ward.mesh.logs().contains("client=nagger").then_some(()) };
     eventually("the log to name who writes to nobody", SEEN_WITHIN, named).await;
 
     // All for one of three nodes; of five, others own half of them.
@@ -306,9 +303,4 @@ async fn discovery_breaks(outskirts: &Desk<'_>) {
     fs::copy(&list, &good).unwrap();
     fs::write(&list, "broken").unwrap();
     outskirts.drill("SignalingDiscoveryStale", &[("GOOD_LIST", good.display().to_string())]).await;
-}
-
-fn logs(mesh: &TestMesh) -> String {
-    let files = fs::read_dir(mesh.dir.path().join("logs")).unwrap();
-    files.map(|file| String::from_utf8_lossy(&fs::read(file.unwrap().path()).unwrap()).into_owned()).collect()
 }

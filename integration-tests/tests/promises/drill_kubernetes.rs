@@ -92,7 +92,7 @@ async fn watches_fail_in_their_ways_and_the_api_server_altogether_while_nodes_co
         .await;
 
     outcome.assert_nothing_lost().assert_moved();
-    let balancer = &kubernetes.mesh.mesh.state().balancers[0].internal;
+    let balancer = &kubernetes.mesh.balancer();
     assert!(metric(balancer, "signaling_discovery_failures_total", "").await >= 1.0, "what was broken was noticed");
     assert_asked_what_the_role_allows(&kubernetes);
 }
@@ -116,7 +116,7 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
                 go_on(SILENCE).await;
                 let ready = http::get(&node.internal, "/readyz").await;
                 assert_eq!((ready.status, ready.body.as_str()), (503, "starting\n"), "it has no view");
-                let balancer = &mesh.mesh.state().balancers[0].internal;
+                let balancer = &mesh.balancer();
                 assert_eq!(metric(balancer, "signaling_suspect_nodes", "").await, 1.0, "no client goes there");
                 api.fails(Faults::NONE);
             };
@@ -130,21 +130,15 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
 }
 
 async fn every_server_sees(mesh: &TestMesh, nodes: usize) {
-    for internal in internals(mesh) {
+    for internal in mesh.internals() {
         let sees = || async { (metric(&internal, "signaling_view_nodes", "").await == nodes as f64).then_some(()) };
         eventually(&format!("{nodes} nodes to be seen"), LONGEST_PAUSE, sees).await;
     }
 }
 
-fn internals(mesh: &TestMesh) -> Vec<String> {
-    let state = mesh.mesh.state();
-    let nodes = state.nodes.into_iter().map(|node| node.internal);
-    nodes.chain(state.balancers.into_iter().map(|balancer| balancer.internal)).collect()
-}
-
 /// For as long as an API server that answers nothing is worth a look.
 async fn every_server_keeps_its_view_and_is_ready(mesh: &TestMesh, nodes: usize) {
-    for internal in internals(mesh) {
+    for internal in mesh.internals() {
         let is_old = || async { (metric(&internal, "signaling_discovery_age_seconds", "").await > 5.0).then_some(()) };
         eventually("its view to be old", AWAY, is_old).await;
         assert_eq!(metric(&internal, "signaling_view_nodes", "").await, nodes as f64);
@@ -156,7 +150,7 @@ async fn every_server_keeps_its_view_and_is_ready(mesh: &TestMesh, nodes: usize)
 async fn assert_asked_by_all(kubernetes: &KubernetesMesh) {
     let state = kubernetes.mesh.mesh.state();
     let asked = kubernetes.api.asked();
-    assert!(asked.iter().filter(|asked| asked.verb == "list").count() > state.nodes.len() + state.balancers.len());
+    assert!(asked.iter().filter(|asked| asked.verb == "list").count() > state.servers().count());
     let balancer = &state.balancers[0].internal;
     assert_eq!(metric(balancer, "signaling_discovery_failures_total", "").await, 0.0);
     assert!(metric(balancer, "signaling_discovery_age_seconds", "").await < 60.0);

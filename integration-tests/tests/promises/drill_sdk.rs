@@ -7,8 +7,7 @@ use std::time::Duration;
 use signaling_client::{Client, Event, Events, Options, SavedSession};
 use signaling_integration_tests::drill::go_on;
 use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::namespace::{Parting, Place, enter};
-use signaling_integration_tests::{TestMesh, eventually};
+use signaling_integration_tests::{Relay, TestMesh, eventually};
 use signaling_load::raise_descriptor_limit;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,21 +25,14 @@ const BACK_WITHIN: Duration = Duration::from_secs(40);
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn every_message_of_sdk_clients_arrives_once_and_in_order_through_kills_cuts_and_reloads() {
-    match enter("drill_sdk::every_message_of_sdk_clients_arrives_once_and_in_order_through_kills_cuts_and_reloads") {
-        Place::Ran(passed) => assert!(passed, "see above"),
-        Place::Inside => drill(true).await,
-        Place::Impossible(why) => {
-            println!("skipped: the cut of the clients' network, since a network namespace cannot be had here: {why}");
-            drill(false).await;
-        }
-    }
-}
-
-async fn drill(has_namespace: bool) {
+async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     raise_descriptor_limit().unwrap();
     let mesh = TestMesh::with(|options| options.balancers = 2).await;
-    let urls: Vec<String> = mesh.mesh.state().balancers.iter().map(|balancer| balancer.url.clone()).collect();
+    let mut relays = Vec::new();
+    for balancer in mesh.mesh.state().balancers {
+        relays.push(Relay::to(balancer.url.trim_start_matches("ws://")).await);
+    }
+    let urls: Vec<_> = relays.iter().map(|relay| format!("ws://{}", relay.address)).collect();
     let (tell, told) = watch::channel(Step::Talk);
     let mut pairs = JoinSet::new();
     for pair in 0..PAIRS {
@@ -59,14 +51,14 @@ async fn drill(has_namespace: bool) {
     go_on(CALM).await;
     all_are_connected(&mesh).await;
 
-    if has_namespace {
-        let silence = Parting::of_clients(&mesh.mesh.state().balancers);
-        go_on(CUT).await;
-        assert!(silence.dropped() > 0, "no packet was dropped");
-        drop(silence);
-        go_on(CALM).await;
-        all_are_connected(&mesh).await;
-    }
+    relays.iter().for_each(Relay::hold);
+    go_on(CUT / 2).await;
+    let before = uplink_frames(&mesh).await;
+    go_on(CUT / 2).await;
+    assert_eq!(uplink_frames(&mesh).await, before, "clients are cut off");
+    relays.iter().for_each(Relay::let_go);
+    go_on(CALM).await;
+    all_are_connected(&mesh).await;
 
     tell.send_replace(Step::Reload);
     go_on(CALM).await;
@@ -184,12 +176,20 @@ fn options(id: &str, urls: &[String]) -> Options {
 }
 
 async fn all_are_connected(mesh: &TestMesh) {
-    let look = || async {
-        let mut sockets = 0.0;
-        for balancer in &mesh.mesh.state().balancers {
-            sockets += metric(&balancer.internal, "signaling_client_sockets", "").await;
-        }
-        (sockets >= (2 * PAIRS) as f64).then_some(())
-    };
+    let sockets = async || of_balancers(mesh, "signaling_client_sockets").await;
+    let look = || async { (sockets().await >= (2 * PAIRS) as f64).then_some(()) };
     eventually("all clients to be connected", BACK_WITHIN, look).await;
+}
+
+async fn uplink_frames(mesh: &TestMesh) -> f64 {
+    of_balancers(mesh, "signaling_uplink_frames_total").await
+}
+
+/// The sum of a metric over all balancers.
+async fn of_balancers(mesh: &TestMesh, name: &str) -> f64 {
+    let mut sum = 0.0;
+    for balancer in mesh.mesh.state().balancers {
+        sum += metric(&balancer.internal, name, "").await;
+    }
+    sum
 }

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
 use serde_json::json;
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::metrics::{metric, until};
+use signaling_integration_tests::{Peer, Relay, TestMesh};
 
 #[tokio::test]
 async fn clients_of_the_same_and_of_different_nodes_exchange_signals() {
@@ -58,11 +56,7 @@ async fn a_message_waits_for_a_recipient_that_comes_later() {
     for n in 0..3 {
         alice.signal(&late, json!(n), Some(n + 1)).await;
     }
-    let held = || async {
-        let internal = mesh.mesh.state().nodes[1].internal.clone();
-        (metric(&internal, "signaling_held_bytes", "").await > 0.0).then_some(())
-    };
-    eventually("the messages to wait at the recipient's node", Duration::from_secs(5), held).await;
+    until(&mesh.node(1), "signaling_held_bytes", "", |bytes| bytes > 0.0).await;
     let mut bob = Peer::connect(&mesh.url(), &late).await;
     for n in 0..3 {
         assert_eq!(bob.recv().await["data"], n);
@@ -71,19 +65,18 @@ async fn a_message_waits_for_a_recipient_that_comes_later() {
 }
 
 #[tokio::test]
-async fn what_finds_no_room_to_wait_is_said_again_until_its_recipient_comes() {
+async fn message_without_room_to_wait_is_sent_again_until_its_recipient_comes() {
     /// Room for two of the messages below.
     const LIMIT: usize = 1_500;
     let flags = vec![format!("--hold-bytes={LIMIT}")];
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let node = mesh.node(0);
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let data = "x".repeat(400);
     for (id, to) in (1..).zip(["bob", "bob", "carol", "dave"]) {
         alice.signal(to, json!(data), Some(id)).await;
     }
-    let refused = || async { (metric(&node, "signaling_hold_refused_total", "").await >= 2.0).then_some(()) };
-    eventually("two messages to find no room", Duration::from_secs(5), refused).await;
+    until(&node, "signaling_hold_refused_total", "", |refused| refused >= 2.0).await;
     let held = metric(&node, "signaling_held_bytes", "").await;
     assert!((1_000.0..=1_500.0).contains(&held), "{held}");
     assert_eq!(metric(&node, "signaling_held_bytes_limit", "").await, LIMIT as f64);
@@ -95,4 +88,37 @@ async fn what_finds_no_room_to_wait_is_said_again_until_its_recipient_comes() {
             assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
         }
     }
+}
+
+#[tokio::test]
+async fn message_is_acknowledged_when_its_reader_leaves_at_once() {
+    let mesh = TestMesh::start().await;
+    let mut bob = Peer::connect(&mesh.url(), "bob").await;
+    for id in 1..=20_u64 {
+        let mut alice = Peer::connect(&mesh.url(), "alice").await;
+        bob.signal("alice", json!(1), Some(id)).await;
+        alice.recv_type("signal").await;
+        if id % 2 == 0 {
+            drop(alice);
+        } else {
+            alice.close().await;
+        }
+        assert_eq!(bob.recv().await, json!({ "type": "ack", "id": id }));
+    }
+}
+
+#[tokio::test]
+async fn forwards_follow_a_node_to_its_new_address() {
+    let mesh = TestMesh::start().await;
+    let (alice, bob) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
+    let mut alice_peer = Peer::connect(&mesh.url(), &alice).await;
+    let mut bob_peer = Peer::connect(&mesh.url(), &bob).await;
+    alice_peer.signal(&bob, json!("before"), None).await;
+    assert_eq!(bob_peer.recv().await["data"], "before");
+
+    let new_address = Relay::to_node(&mesh, "node-1").await;
+
+    new_address.until_used(&mesh, "node-0", "node-1").await;
+    alice_peer.signal(&bob, json!("after"), None).await;
+    assert_eq!(bob_peer.recv().await["data"], "after");
 }

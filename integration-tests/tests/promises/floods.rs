@@ -5,18 +5,18 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::metrics::{metric, until};
 use signaling_integration_tests::mint::{Signer, claims_with};
 use signaling_integration_tests::raw_socket::{PING, TEXT, frame};
-use signaling_integration_tests::token_mesh::ask_for_tokens;
-use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, interval, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+const LIMITED: &str = "signaling_rate_limited_total";
 
 async fn limited(mesh: &TestMesh, what: &str) -> f64 {
-    metric(&mesh.mesh.state().balancers[0].internal, "signaling_rate_limited_total", what).await
+    metric(&mesh.balancer(), LIMITED, what).await
 }
 
 #[tokio::test]
@@ -50,13 +50,8 @@ async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_al
 #[tokio::test]
 async fn a_client_whose_token_names_a_rate_class_is_held_to_its_rates_and_no_other_client_is() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with(|options| {
-        options.nodes = 1;
-        ask_for_tokens(options, &signer);
-        // Of the usual 1,000 messages and 4 MiB at once that is 25 messages and 256 KiB.
-        options.balancer_args.push("--rate-classes=bots=5/65536".to_owned());
-    })
-    .await;
+    // Of the usual 1,000 messages and 4 MiB at once that is 25 messages and 256 KiB.
+    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--rate-classes=bots=5/65536"]).await;
     let connect = async |name: &str, others: Value| {
         Peer::connect_with(&mesh.url(), name, &signer.token(&claims_with(name, &others))).await
     };
@@ -102,8 +97,7 @@ async fn floods_are_refused_by_name_then_closed_and_others_do_not_notice() {
     let (error, of_bytes, ()) = tokio::join!(messages, bytes, pings);
     assert_eq!((&error["id"], &error["to"]), (&json!(7), &json!("flood-1")), "{error}");
     assert_eq!((&of_bytes["id"], &of_bytes["room"]), (&json!(8), &json!("r")), "{of_bytes}");
-    let all = || async { (limited(&mesh, "sockets").await == 4.0).then_some(()) };
-    eventually("four closed sockets to be counted", PATIENCE, all).await;
+    until(&mesh.balancer(), LIMITED, "sockets", |closed| closed == 4.0).await;
     assert!(limited(&mesh, "messages").await > 100.0);
     assert!(limited(&mesh, "bytes").await > 10.0);
     let talk = talk.stop().await;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use signaling_integration_tests::http::{Answer, Head, admin, ask, read_answer};
-use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{BINARY, connect_from, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
 use signaling_wire::limits;
@@ -52,7 +52,7 @@ async fn without_the_mesh_secret_nobody_opens_a_trunk_or_forwards_and_each_sourc
     elsewhere.write_all(trunk().text().as_bytes()).await.unwrap();
     assert_eq!(read_answer(&mut elsewhere).await.status, 401);
     assert_eq!(warnings(&mesh), 2, "another source");
-    assert!(!log(&mesh, "node-0").contains(&secret) && !log(&mesh, "balancer-0").contains(&secret));
+    assert!(!mesh.log("node-0").contains(&secret) && !mesh.log("balancer-0").contains(&secret));
 }
 
 #[tokio::test]
@@ -110,9 +110,7 @@ async fn node_without_view_refuses_trunks_batches_and_clients() {
     std::fs::rename(&kept, &file).unwrap();
     mesh.agrees().await;
     Peer::connect(&state.nodes[0].public, "alice").await.close().await;
-    let opens =
-        || async { (metric(&state.balancers[0].internal, "signaling_usable_nodes", "").await == 1.0).then_some(()) };
-    eventually("the balancer to have a trunk", Duration::from_secs(10), opens).await;
+    becomes(&mesh.balancer(), "signaling_usable_nodes", 1).await;
 }
 
 /// A batch one byte too long. The node may answer and close before it has it all.
@@ -177,11 +175,8 @@ async fn health_and_metrics_answer_and_admin_asks_for_its_token() {
     let file = folder.path().join("admin.token");
     std::fs::write(&file, "an-admin-token-of-ours\n").unwrap();
     let flag = format!("--admin-token-file={}", file.display());
-    let mesh = TestMesh::with(|options| {
-        (options.nodes, options.node_args, options.balancer_args) = (1, vec![flag.clone()], vec![flag]);
-    })
-    .await;
-    let balancer = mesh.mesh.state().balancers[0].internal.trim_start_matches("http://").to_owned();
+    let mesh = TestMesh::with_flags_of_all(1, &[&flag]).await;
+    let balancer = mesh.balancer().trim_start_matches("http://").to_owned();
     for (address, metric) in [(node(&mesh), "signaling_sessions"), (balancer.clone(), "signaling_client_sockets")] {
         let get = async |path: &str| ask(&address, Head::get(path).with("Connection", "close").text()).await;
         let (livez, readyz, page) = (get("/livez").await, get("/readyz").await, get("/metrics").await);
@@ -212,7 +207,7 @@ async fn health_and_metrics_answer_and_admin_asks_for_its_token() {
 #[tokio::test]
 async fn trunk_hears_of_kicks_and_a_later_one_of_those_before() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
-    let internal = mesh.mesh.state().nodes[0].internal.clone();
+    let internal = mesh.node(0);
     let open = async || {
         let head = trunk().with("Authorization", &format!("Bearer {}", mesh.secret()));
         RawSocket::open(&node(&mesh), &head).await
@@ -242,13 +237,9 @@ fn trunk() -> Head {
 
 /// `HOST:PORT` of the first node's internal listener.
 fn node(mesh: &TestMesh) -> String {
-    mesh.mesh.state().nodes[0].internal.trim_start_matches("http://").to_owned()
-}
-
-fn log(mesh: &TestMesh, id: &str) -> String {
-    std::fs::read_to_string(mesh.dir.path().join(format!("logs/{id}.log"))).unwrap()
+    mesh.node(0).trim_start_matches("http://").to_owned()
 }
 
 fn warnings(mesh: &TestMesh) -> usize {
-    log(mesh, "node-0").lines().filter(|line| line.contains("without the mesh secret")).count()
+    mesh.log("node-0").lines().filter(|line| line.contains("without the mesh secret")).count()
 }

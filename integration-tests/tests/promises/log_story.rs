@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_integration_tests::http;
-use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::metrics::becomes;
 use signaling_integration_tests::{Peer, TestMesh, eventually};
 
 const CLIENTS: usize = 60;
@@ -17,10 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
     let mesh = TestMesh::start().await;
-    let mut clients = Vec::new();
-    for number in 0..CLIENTS {
-        clients.push(Peer::connect(&mesh.url(), &format!("client-{number}")).await);
-    }
+    let _clients = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
 
     let up = told_by(&mesh, async || {
         mesh.mesh.scale(5).await.unwrap();
@@ -63,11 +60,7 @@ async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
 
 #[tokio::test]
 async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_leave_no_line() {
-    let mesh = TestMesh::with(|options| {
-        options.node_args.push("--log=debug".to_owned());
-        options.balancer_args.push("--log=debug".to_owned());
-    })
-    .await;
+    let mesh = TestMesh::with_flags_of_all(3, &["--log=debug"]).await;
     let ids = ["node-0", "node-1"].map(|node| mesh.id_owned_by(node, "debug"));
     let mut ada = Peer::connect(&mesh.url(), &ids[0]).await;
     let mut bob = Peer::connect(&mesh.url(), &ids[1]).await;
@@ -81,15 +74,10 @@ async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_
     exchange(&mut ada, &mut bob, 10).await;
     let quiet = told_by(&mesh, async || exchange(&mut ada, &mut bob, 1_000).await).await;
     for (server, lines) in &quiet {
-        assert!(
-            lines.len() < 50,
-            "{server}: {} lines for 1,000 messages, such as\n{}",
-            lines.len(),
-            lines[..20].join("\n")
-        );
+        assert!(lines.len() < 50, "{server}: lines for 1,000 messages, such as\n{}", lines[..20].join("\n"));
     }
 
-    let node = &mesh.mesh.state().nodes[0].internal;
+    let node = &mesh.node(0);
     let kick = format!("clients/{}/kick", ids[1]);
     let kicked = http::operator(node, reqwest::Method::POST, &kick).send().await.unwrap();
     assert_eq!(kicked.status(), 200);
@@ -115,14 +103,8 @@ async fn settled(mesh: &TestMesh, nodes: usize) {
     let balancer = &state.balancers[0].internal;
     becomes(balancer, "signaling_misplaced_sessions", 0).await;
     becomes(balancer, "signaling_unattached_sessions", 0).await;
-    let sum = async || {
-        let mut sum = 0.0;
-        for node in &state.nodes {
-            sum += metric(&node.internal, "signaling_sessions", "").await;
-        }
-        sum
-    };
-    eventually("all sessions to be served", PATIENCE, || async { (sum().await == CLIENTS as f64).then_some(()) }).await;
+    let served = || async { (mesh.total("signaling_sessions").await == CLIENTS as f64).then_some(()) };
+    eventually("all sessions to be served", PATIENCE, served).await;
     let said = async || {
         let lines = all(mesh).remove("balancer-0").unwrap();
         let last = |what: &str| lines.iter().rposition(|line| line.contains(what));

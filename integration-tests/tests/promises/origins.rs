@@ -10,12 +10,8 @@ const LISTED: &str = "https://app.example";
 
 #[tokio::test]
 async fn only_listed_origins_may_connect_and_no_look_alike() {
-    let mesh = TestMesh::with(|options| {
-        options.nodes = 1;
-        options.balancer_args.push(format!("--allowed-origins={LISTED},http://localhost:3000"));
-    })
-    .await;
-    let internal = mesh.mesh.state().balancers[0].internal.clone();
+    let mesh = TestMesh::with_flags(1, &[&format!("--allowed-origins={LISTED},http://localhost:3000")]).await;
+    let internal = mesh.balancer();
     let others = [
         "https://evilapp.example",
         "https://app.example.evil.example",
@@ -43,11 +39,7 @@ async fn only_listed_origins_may_connect_and_no_look_alike() {
 
 #[tokio::test]
 async fn a_listed_page_may_read_why_it_is_refused() {
-    let mesh = TestMesh::with(|options| {
-        options.nodes = 1;
-        options.balancer_args.push(format!("--allowed-origins={LISTED}"));
-    })
-    .await;
+    let mesh = TestMesh::with_flags(1, &[&format!("--allowed-origins={LISTED}")]).await;
     let answer = ask(&mesh.address(), Head::get("/v1/connect?client_id=alice").with("Origin", LISTED).text()).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (426, Some(LISTED)));
     assert_eq!(answer.header("vary"), Some("origin"));

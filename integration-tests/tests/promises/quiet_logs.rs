@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -79,7 +78,7 @@ async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clie
             ask_anything(TcpStream::connect(mesh.address()).await.unwrap(), &head).await;
         }
     }
-    let internal = mesh.mesh.state().balancers[0].internal.clone();
+    let internal = mesh.balancer();
     let drain = Head::get("/admin/drain").method("POST").with("Authorization", "Bearer some-wrong-secret");
     assert_eq!(ask(internal.trim_start_matches("http://"), drain.text()).await.status, 401);
     secrets.push("some-wrong-secret".to_owned());
@@ -248,8 +247,7 @@ async fn next_of(socket: &mut WebSocketStream<TlsStream<TcpStream>>, kind: &str)
 
 /// All logs of a mesh, once they are as deep as they can be.
 async fn told_by(mesh: &TestMesh) -> String {
-    let logs = mesh.dir.path().join("logs");
-    let is_deep = || async { Some(all(&logs)).filter(|text| text.contains("TRACE") || text.contains("DEBUG")) };
+    let is_deep = || async { Some(mesh.logs()).filter(|text| text.contains("TRACE") || text.contains("DEBUG")) };
     eventually("logs at all levels", Duration::from_secs(5), is_deep).await
 }
 
@@ -267,9 +265,4 @@ fn assert_none_of(secrets: &[String], text: &str) {
 fn bytes_of(text: &str) -> String {
     let numbers: Vec<_> = text.bytes().map(|byte| byte.to_string()).collect();
     numbers.join(", ")
-}
-
-fn all(logs: &Path) -> String {
-    let files = std::fs::read_dir(logs).unwrap().map(|entry| entry.unwrap().path());
-    files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned()).collect()
 }

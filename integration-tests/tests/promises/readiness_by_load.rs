@@ -47,7 +47,7 @@ async fn of_three_balancers_the_one_with_all_clients_is_unready_until_they_leave
     answers(&internal[0], "/readyz", READY).await;
     becomes(&internal[0], "signaling_load_unready", 0).await;
     assert_eq!(metric(&internal[0], "signaling_load_unready_total", "").await, 1.0);
-    let log = std::fs::read_to_string(mesh.dir.path().join("logs/balancer-0.log")).unwrap();
+    let log = mesh.log("balancer-0");
     for told in ["unready because of its load", "ready again, load is near the mean"] {
         assert_eq!(log.matches(told).count(), 1, "{told}");
     }
@@ -115,9 +115,7 @@ fn is_named(mesh: &TestMesh, ids: &[&str]) {
     let members: Vec<_> = named
         .map(|balancer| json!({ "id": balancer.id, "address": balancer.internal.trim_start_matches("http://") }))
         .collect();
-    let (next, path) = (mesh.dir.path().join("peers.next"), mesh.dir.path().join("peers.json"));
-    std::fs::write(&next, json!(members).to_string()).unwrap();
-    std::fs::rename(next, path).unwrap();
+    mesh.replace_file("peers.json", &json!(members).to_string());
 }
 
 fn internals(mesh: &TestMesh) -> Vec<String> {

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
 use std::time::Duration;
 
 use signaling_integration_tests::TestMesh;
 use signaling_integration_tests::optional::{in_path, missing};
+use signaling_integration_tests::rendered::repository;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -59,8 +59,4 @@ fn first_block(readme: &str, language: &str) -> String {
     let code = rest.split("```").next().unwrap().to_owned();
     assert!(code.lines().count() <= MAX_LINES, "{readme}: {} lines", code.lines().count());
     code
-}
-
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_integration_tests::http::{Answer, Head, ask, read_answer};
-use signaling_integration_tests::metrics::{becomes, metric};
+use signaling_integration_tests::metrics::{becomes, metric, until};
 use signaling_integration_tests::mint::{Signer, claims};
 use signaling_integration_tests::raw_socket::{PING, connect_from};
-use signaling_integration_tests::token_mesh::ask_for_tokens;
 use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
@@ -114,9 +113,9 @@ async fn every_bad_request_is_answered_by_what_is_wrong_with_it_and_counted() {
             assert_eq!(answer.header(name), Some(value), "{what}: {answer:?}");
         }
         assert_eq!(answer.header("connection"), Some("close"), "{what}: {answer:?}");
-        counted(&mesh, what, &reason, before + 1.0).await;
+        counted(&mesh, &reason, before + 1.0).await;
     }
-    let sockets = metric(&internal(&mesh), "signaling_client_sockets_opened_total", "").await;
+    let sockets = metric(&mesh.balancer(), "signaling_client_sockets_opened_total", "").await;
     assert_eq!(sockets, 0.0, "none of them has got a socket");
     Peer::connect(&mesh.url(), "alice").await.close().await;
 }
@@ -132,7 +131,7 @@ async fn request_head_is_refused_past_16_kib_or_64_lines() {
         let answer = ask(&mesh.address(), &request).await;
         assert_eq!(answer.status, status, "{} bytes: {answer:?}", request.len());
     }
-    counted(&mesh, "both", "reason=\"431\"", 2.0).await;
+    counted(&mesh, "reason=\"431\"", 2.0).await;
 }
 
 #[tokio::test]
@@ -208,11 +207,7 @@ async fn the_resume_token_of_the_present_session_wins_at_once_and_the_old_socket
         assert_eq!(new.answer.header("sec-websocket-protocol"), None, "a token is never echoed");
         assert_eq!(old.closed().await.0, 4410);
     }
-    let closes = || async {
-        let closes = metric(&internal(&mesh), "signaling_client_closes_total", "code=\"4410\"").await;
-        (closes == 2.0).then_some(())
-    };
-    eventually("both ends to be counted", Duration::from_secs(2), closes).await;
+    until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4410\"", |closes| closes == 2.0).await;
 }
 
 #[tokio::test]
@@ -260,55 +255,35 @@ async fn a_balancer_that_goes_away_refuses_newcomers_while_it_sends_its_clients_
 }
 
 #[tokio::test]
-async fn more_sockets_than_allowed_are_refused_until_one_is_free() {
-    let mesh = TestMesh::with_flags(1, &["--max-sockets=2"]).await;
-    let (alice, _bob) = (Peer::connect(&mesh.url(), "alice").await, Peer::connect(&mesh.url(), "bob").await);
-    too_many(&mesh, "sockets").await;
-    alice.close().await;
-    let enter = || async { Peer::try_connect(&mesh.url(), "carol").await.ok() };
-    eventually("a free place to be given", Duration::from_secs(5), enter).await;
-}
-
-#[tokio::test]
-async fn more_sockets_of_one_address_than_allowed_are_refused_but_not_those_of_another() {
-    let mesh = TestMesh::with_flags(1, &["--max-per-address=1"]).await;
-    let _alice = Peer::connect(&mesh.url(), "alice").await;
-    too_many(&mesh, "address").await;
-    let mut stream = connect_from([127, 0, 0, 2], &mesh.address()).await.unwrap();
-    stream.write_all(Head::connect("bob").text().as_bytes()).await.unwrap();
-    assert_eq!(read_answer(&mut stream).await.status, 101);
-}
-
-#[tokio::test]
-async fn clients_that_come_faster_than_allowed_are_refused_until_a_second_has_passed() {
-    let mesh = TestMesh::with_flags(1, &["--accept-rate=1"]).await;
-    let _alice = Peer::connect(&mesh.url(), "alice").await;
-    too_many(&mesh, "rate").await;
-    let enter = || async { Peer::try_connect(&mesh.url(), "bob").await.ok() };
-    eventually("the next second", Duration::from_secs(5), enter).await;
-}
-
-#[tokio::test]
-async fn an_address_that_asks_too_often_is_refused_but_not_another() {
-    let mesh = TestMesh::with_flags(1, &["--accept-rate-per-address=1"]).await;
-    let _alice = Peer::connect(&mesh.url(), "alice").await;
-    too_many(&mesh, "address_rate").await;
-    let mut stream = connect_from([127, 0, 0, 2], &mesh.address()).await.unwrap();
-    stream.write_all(Head::connect("bob").text().as_bytes()).await.unwrap();
-    assert_eq!(read_answer(&mut stream).await.status, 101);
-    let enter = || async { Peer::try_connect(&mesh.url(), "carol").await.ok() };
-    eventually("the next second", Duration::from_secs(5), enter).await;
+async fn clients_past_a_limit_are_refused_until_there_is_room() {
+    // A flag, the reason that is counted, and whether another address is let in.
+    for (flag, reason, is_per_address) in [
+        ("--max-sockets=1", "sockets", false),
+        ("--max-per-address=1", "address", true),
+        ("--accept-rate=1", "rate", false),
+        ("--accept-rate-per-address=1", "address_rate", true),
+    ] {
+        let mesh = TestMesh::with_flags(1, &[flag]).await;
+        let alice = Peer::connect(&mesh.url(), "alice").await;
+        too_many(&mesh, reason).await;
+        if is_per_address {
+            let mut stream = connect_from([127, 0, 0, 2], &mesh.address()).await.unwrap();
+            stream.write_all(Head::connect("bob").text().as_bytes()).await.unwrap();
+            assert_eq!(read_answer(&mut stream).await.status, 101, "{flag}");
+        }
+        // Rates allow one more after a second, the others after a socket has ended.
+        if flag.starts_with("--max") {
+            alice.close().await;
+        }
+        let enter = || async { Peer::try_connect(&mesh.url(), "carol").await.ok() };
+        eventually(&format!("a client to be let in with {flag}"), Duration::from_secs(5), enter).await;
+    }
 }
 
 #[tokio::test]
 async fn strangers_without_a_good_token_do_not_use_up_the_rate_of_those_who_have_one() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with(|options| {
-        options.nodes = 1;
-        ask_for_tokens(options, &signer);
-        options.balancer_args.push("--accept-rate=1".to_owned());
-    })
-    .await;
+    let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--accept-rate=1"]).await;
     for _ in 0..20 {
         assert_eq!(ask(&mesh.address(), Head::connect("alice").text()).await.status, 401);
     }
@@ -320,7 +295,7 @@ async fn strangers_without_a_good_token_do_not_use_up_the_rate_of_those_who_have
 async fn join_of_more_than_256_rooms_is_refused_and_counted() {
     const REFUSED_JOINS: &str = "signaling_refused_joins_total";
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let node = mesh.node(0);
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     for id in 1..=257 {
         alice.send(&json!({ "type": "join", "room": format!("room-{id}"), "id": id })).await;
@@ -335,12 +310,9 @@ async fn join_of_more_than_256_rooms_is_refused_and_counted() {
 async fn a_broadcast_to_more_members_than_its_sender_may_reach_is_refused_and_counted() {
     let flags = vec!["--broadcast-rate=1".to_owned()];
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
-    let [mut alice, mut bob, mut carol] = [
-        Peer::connect(&mesh.url(), "alice").await,
-        Peer::connect(&mesh.url(), "bob").await,
-        Peer::connect(&mesh.url(), "carol").await,
-    ];
+    let node = mesh.node(0);
+    let peers = mesh.connect(["alice", "bob", "carol"].map(str::to_owned)).await;
+    let [(mut alice, _), (mut bob, _), (mut carol, _)]: [_; 3] = peers.try_into().ok().unwrap();
     for peer in [&mut alice, &mut bob, &mut carol] {
         peer.send(&json!({ "type": "join", "room": "hall", "id": 1 })).await;
         peer.recv_type("ack").await;
@@ -376,18 +348,13 @@ fn retry_after(answer: &Answer) -> u64 {
     answer.header("retry-after").unwrap().parse().unwrap()
 }
 
-fn internal(mesh: &TestMesh) -> String {
-    mesh.mesh.state().balancers[0].internal.clone()
-}
-
 async fn refused(mesh: &TestMesh, reason: &str) -> f64 {
-    metric(&internal(mesh), "signaling_refused_connects_total", reason).await
+    metric(&mesh.balancer(), "signaling_refused_connects_total", reason).await
 }
 
 /// An end of a connection is counted after the client has seen it.
-async fn counted(mesh: &TestMesh, what: &str, reason: &str, count: f64) {
-    let seen = || async { (refused(mesh, reason).await == count).then_some(()) };
-    eventually(&format!("{what} to be counted"), Duration::from_secs(2), seen).await;
+async fn counted(mesh: &TestMesh, reason: &str, count: f64) {
+    until(&mesh.balancer(), "signaling_refused_connects_total", reason, |refused| refused == count).await;
 }
 
 /// Reads, and so answers pings, until a signal comes. Gives the client back with it.

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::{Peer, TestMesh, eventually};
 use tokio::time::{Instant, timeout};
 
@@ -90,14 +89,7 @@ async fn what_is_repeated_before_its_answer_gets_one() {
         alice.signal("bob", json!("once"), Some(1)).await;
     }
     assert_eq!(bob.recv().await["data"], "once");
-    let taken = || async {
-        let nodes = mesh.mesh.state().nodes;
-        let mut requests = 0.0;
-        for node in &nodes {
-            requests += metric(&node.internal, "signaling_requests_total", "").await;
-        }
-        (requests >= 2.0).then_some(())
-    };
+    let taken = || async { (mesh.total("signaling_requests_total").await >= 2.0).then_some(()) };
     eventually("both requests to be read", Duration::from_secs(5), taken).await;
     assert!(bob.has_nothing().await);
     bob.received(1).await;

@@ -243,7 +243,7 @@ async fn an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(mes
         guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
         guests[number].join("r").await;
     }
-    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let node = mesh.node(0);
     let shown = operator(&node, Method::GET, "rooms/r", None).await;
     assert_eq!((&shown["capacity"], &shown["count"], &shown["waiting"]), (&json!(1), &json!(1), &json!(3)));
     assert_eq!(shown["members"][0]["client_id"], "guest-0");
@@ -271,14 +271,14 @@ async fn an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(mes
 async fn the_registry_says_where_a_client_is_and_forgets_it_when_it_goes() {
     let Some(mesh) = mesh(Kind::Redis, SHORT, &[]).await else { return };
     let alice = guest(&mesh, 0, "alice").await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let node = mesh.node(0);
     let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
     let is_known = || async { entry().await.filter(|entry| entry["registry"]["node"] == mesh.owner("alice").as_str()) };
     eventually("alice to be registered at her node", SOON, is_known).await;
 
     mesh.mesh.replace(&mesh.owner("alice")).await.unwrap();
     mesh.agrees().await;
-    let node = mesh.mesh.state().nodes[0].internal.clone();
+    let node = mesh.node(0);
     let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
     let is_moved = || async { entry().await.filter(|entry| entry["registry"]["node"] == mesh.owner("alice").as_str()) };
     eventually("alice to be registered at her next node", SOON, is_moved).await;

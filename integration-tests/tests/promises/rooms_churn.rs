@@ -19,8 +19,7 @@ async fn joins_and_leaves_leave_nothing_behind_in_nodes_and_in_the_store() {
     let rooms = ["rooms", "--clients=800", "--rooms=40", "--warmup=5", "--settle-ms=30000", "--max-growth=10"];
 
     let run =
-        mesh_load_within(Duration::from_secs(seconds + 120), &mesh.dir, &[&rooms[..], &[&rate, &lasting]].concat())
-            .await;
+        mesh_load_within(Duration::from_secs(seconds + 120), &mesh, &[&rooms[..], &[&rate, &lasting]].concat()).await;
 
     assert!(run.is_success, "{}{}", run.complaints, run.report["changes"]);
     let is_measured = |name: &str| {

@@ -46,51 +46,36 @@ async fn a_secret_is_changed_under_traffic_and_nothing_is_lost() {
 
     let talk = talk.stop().await;
     assert!(talk.times.len() > 100, "{}", talk.times.len());
-    let state = mesh.mesh.state();
-    let internals = state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|b| &b.internal));
-    for internal in internals {
-        assert_eq!(metric(internal, "signaling_mesh_secret_loads_total", "unusable").await, 0.0);
+    for internal in mesh.internals() {
+        assert_eq!(metric(&internal, "signaling_mesh_secret_loads_total", "unusable").await, 0.0);
     }
-    let mut refused = 0.0;
-    for node in &state.nodes {
-        refused += metric(&node.internal, "signaling_refused_internal_total", "").await;
-    }
+    let refused = mesh.total("signaling_refused_internal_total").await;
     assert!(refused <= 2.0, "only what this test asked without the right secret: {refused}");
     Peer::connect(&mesh.url(), "late").await.close().await;
 }
 
 /// Puts these lines into the file, and waits until all servers have them.
 async fn take(mesh: &TestMesh, lines: &[&str]) {
-    let path = mesh.dir.path().join("mesh.secret");
     let before = loads(mesh).await;
-    // Not half of it at any moment.
-    let next = mesh.dir.path().join("mesh.secret.next");
-    std::fs::write(&next, lines.join("\n") + "\n").unwrap();
-    std::fs::rename(next, path).unwrap();
+    mesh.replace_file("mesh.secret", &(lines.join("\n") + "\n"));
     let all = || async { (loads(mesh).await.iter().zip(&before).all(|(now, before)| now > before)).then_some(()) };
     eventually("all servers to have read the secret again", PATIENCE, all).await;
-    let state = mesh.mesh.state();
-    for internal in
-        state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|balancer| &balancer.internal))
-    {
-        becomes(internal, "signaling_mesh_secrets", lines.len()).await;
+    for internal in mesh.internals() {
+        becomes(&internal, "signaling_mesh_secrets", lines.len()).await;
     }
 }
 
 async fn loads(mesh: &TestMesh) -> Vec<f64> {
-    let state = mesh.mesh.state();
     let mut loads = Vec::new();
-    for internal in
-        state.nodes.iter().map(|node| &node.internal).chain(state.balancers.iter().map(|balancer| &balancer.internal))
-    {
-        loads.push(metric(internal, "signaling_mesh_secret_loads_total", "result=\"used\"").await);
+    for internal in mesh.internals() {
+        loads.push(metric(&internal, "signaling_mesh_secret_loads_total", "result=\"used\"").await);
     }
     loads
 }
 
 /// What the first node says to a request for a trunk by POST: 405 to who may ask.
 async fn status(mesh: &TestMesh, secret: &str) -> u16 {
-    let node = mesh.mesh.state().nodes[0].internal.trim_start_matches("http://").to_owned();
+    let node = mesh.node(0).trim_start_matches("http://").to_owned();
     let head = Head::get("/internal/v1/trunk").method("POST").with("Content-Length", "0");
     ask(&node, head.with("Authorization", &format!("Bearer {secret}")).text()).await.status
 }

@@ -53,10 +53,7 @@ async fn a_client_that_answers_no_ping_is_closed_and_counted_and_one_that_does_s
     const HEARTBEAT: Duration = Duration::from_secs(5);
     const ANSWER: Duration = Duration::from_secs(10);
     let flag = format!("--heartbeat-ms={}", HEARTBEAT.as_millis());
-    let mesh = TestMesh::with(|options| {
-        (options.nodes, options.node_args, options.balancer_args) = (1, vec![flag.clone()], vec![flag]);
-    })
-    .await;
+    let mesh = TestMesh::with_flags_of_all(1, &[&flag]).await;
     let mut lively = Peer::connect(&mesh.url(), "lively").await;
     assert_eq!(lively.welcome["heartbeat_ms"], 5_000);
     let lively = tokio::spawn(async move { lively.stay().await });
@@ -68,7 +65,7 @@ async fn a_client_that_answers_no_ping_is_closed_and_counted_and_one_that_does_s
     assert_eq!(idle.closed().await.0, 4004);
     assert!(start.elapsed() >= HEARTBEAT + ANSWER, "after {:?}", start.elapsed());
 
-    let balancer = mesh.mesh.state().balancers[0].internal.clone();
+    let balancer = mesh.balancer();
     becomes(&balancer, "signaling_client_closes_total", 1).await;
     assert_eq!(metric(&balancer, "signaling_client_closes_total", "code=\"4004\"").await, 1.0);
     assert!(!lively.is_finished());
@@ -122,7 +119,7 @@ async fn source(local: [u8; 4], address: String, text: String) -> Vec<Duration> 
 
 async fn balancer(mesh: &TestMesh, name: &str) -> f64 {
     let label = if name.starts_with("process") { "" } else { "reason=\"timeout\"" };
-    metric(&mesh.mesh.state().balancers[0].internal, name, label).await
+    metric(&mesh.balancer(), name, label).await
 }
 
 async fn open_files(mesh: &TestMesh) -> f64 {

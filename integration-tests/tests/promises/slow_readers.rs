@@ -24,8 +24,7 @@ const BEHIND: u64 = 3;
 #[tokio::test]
 async fn who_reads_nothing_is_closed_as_too_slow_and_finds_the_rest_when_it_comes_back() {
     let mesh = TestMesh::with_flags(2, &["--message-rate=200/0"]).await;
-    let balancer = mesh.mesh.state().balancers[0].internal.clone();
-    let closes = async || metric(&balancer, "signaling_client_closes_total", "code=\"4002\"").await;
+    let balancer = mesh.balancer();
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let mut bob = reads_little(&mesh, "bob").await;
     let resume = bob.message().await["resume"].as_str().unwrap().to_owned();
@@ -45,6 +44,7 @@ async fn who_reads_nothing_is_closed_as_too_slow_and_finds_the_rest_when_it_come
         send(&mut alice, id).await;
     }
     assert!(alice.has_nothing().await);
+    let closes = async || metric(&balancer, "signaling_client_closes_total", "code=\"4002\"").await;
     let is_closed = || async { (closes().await == 1.0).then_some(()) };
     eventually("bob to be closed as too slow", Duration::from_secs(20), is_closed).await;
     let after = full.elapsed();

@@ -16,11 +16,7 @@ const SOON: Duration = Duration::from_secs(15);
 #[tokio::test]
 async fn a_thousand_clients_spread_over_the_nodes_as_the_hash_says_and_leave_nothing_behind() {
     raise_open_files().unwrap();
-    let mesh = TestMesh::with(|options| {
-        options.balancer_args = vec!["--reveal-nodes".to_owned()];
-        options.node_args = vec!["--reveal-nodes".to_owned()];
-    })
-    .await;
+    let mesh = TestMesh::with_flags_of_all(3, &["--reveal-nodes"]).await;
     let url = mesh.url();
 
     let connecting = (0..CLIENTS).map(|number| {
@@ -62,5 +58,5 @@ async fn sessions_by_node(mesh: &TestMesh) -> Vec<f64> {
 }
 
 async fn client_sockets(mesh: &TestMesh) -> f64 {
-    metric(&mesh.mesh.state().balancers[0].internal, "signaling_client_sockets", "").await
+    metric(&mesh.balancer(), "signaling_client_sockets", "").await
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::peer::talk;
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::{TestMesh, eventually};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -34,23 +34,15 @@ async fn a_node_that_stood_still_is_suspect_to_all_others_until_it_has_answered_
 
 /// Has node-1 answer the other nodes: who never has is taken to be starting, and trusted at the first answer.
 async fn has_answered_all_others(mesh: &TestMesh) {
-    let mut clients = Vec::new();
-    for node in ["node-0", "node-1", "node-2", "node-1"] {
-        let id = mesh.id_owned_by(node, &format!("client{}", clients.len()));
-        clients.push((Peer::connect(&mesh.url(), &id).await, id));
-    }
+    let nodes = ["node-0", "node-1", "node-2", "node-1"].into_iter().enumerate();
+    let mut clients = mesh.connect(nodes.map(|(n, node)| mesh.id_owned_by(node, &format!("client{n}")))).await;
     talk(&mut clients, "hello").await;
 }
 
 /// The internal listeners of all servers but one.
 fn all_but(mesh: &TestMesh, id: &str) -> Vec<String> {
     let state = mesh.mesh.state();
-    let nodes = state.nodes.into_iter().map(|node| (node.id, node.internal));
-    let balancers = state.balancers.into_iter().map(|balancer| (balancer.id, balancer.internal));
-    let others: Vec<_> =
-        nodes.chain(balancers).filter(|(other, _)| other != id).map(|(_, internal)| internal).collect();
-    assert_eq!(others.len(), 3, "two nodes and a balancer");
-    others
+    state.servers().filter(|server| server.id != id).map(|server| server.internal.to_owned()).collect()
 }
 
 /// Waits until each server's count of suspects is so, and says since when.

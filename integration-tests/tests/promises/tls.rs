@@ -41,7 +41,7 @@ async fn client_at(certificate: &Certificate, address: &str, id: &str) -> Client
 }
 
 async fn metric(secure: &SecureMesh, name: &str, label: &str) -> f64 {
-    metrics::metric(&secure.mesh.mesh.state().balancers[0].internal, name, label).await
+    metrics::metric(&secure.mesh.balancer(), name, label).await
 }
 
 struct Client(WebSocketStream<TlsStream<TcpStream>>);
@@ -87,9 +87,8 @@ async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_
 
     // Half a file serves nobody: the one before stays.
     std::fs::write(&secure.certificate.path, "-----BEGIN CERTIFICATE-----\nnonsense").unwrap();
-    let tried =
-        || async { (metric(&secure, "signaling_tls_certificate_loads_total", "unusable").await > 0.0).then_some(()) };
-    eventually("the half file to be passed over", PATIENCE, tried).await;
+    let loads = "signaling_tls_certificate_loads_total";
+    metrics::until(&secure.mesh.balancer(), loads, "unusable", |tried| tried > 0.0).await;
     second.connect(&secure.mesh.address(), &[]).await.unwrap();
     bob.exchange(&mut alice, "alice", 1, 100).await;
 }
@@ -185,8 +184,8 @@ async fn who_speaks_nothing_but_http_2_is_told_so_in_the_handshake_and_is_counte
     let error =
         secure.certificate.connect(&secure.mesh.address(), &["h2"]).await.expect_err("no protocol is agreed on");
     assert!(error.to_string().contains("NoApplicationProtocol"), "{error}");
-    let refused = || async { (counted().await == before + 1.0).then_some(()) };
-    eventually("the refusal to be counted", PATIENCE, refused).await;
+    let refusals = "signaling_refused_connects_total";
+    metrics::until(&secure.mesh.balancer(), refusals, "reason=\"tls\"", |refused| refused == before + 1.0).await;
     // Whoever names no protocol at all is taken to speak the right one.
     let stream = secure.certificate.connect(&secure.mesh.address(), &[]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), None);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::json;
 use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::mint::{Signer, claims_with, now};
-use signaling_integration_tests::token_mesh::ask_for_tokens;
 use signaling_integration_tests::{Chromium, TestMesh};
 
 const SOON: Duration = Duration::from_secs(15);
@@ -16,12 +15,8 @@ const SOON: Duration = Duration::from_secs(15);
 async fn a_page_in_a_browser_renews_its_token_and_comes_back_where_it_did_not() {
     let Some(browser) = Chromium::start().await else { return };
     let signer = Signer::es256();
-    let mesh = TestMesh::with(|options| {
-        options.nodes = 1;
-        ask_for_tokens(options, &signer);
-    })
-    .await;
-    let internal = mesh.mesh.state().balancers[0].internal.clone();
+    let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
+    let internal = mesh.balancer();
     let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
     // The first of each lasts as long as the test needs to see it end.
     let tokens = |client: &str| {

@@ -1,0 +1,178 @@
+//! While servers are killed, paused, parted, restarted, added and taken away, plain clients notice nothing, or come back.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::time::Duration;
+
+use signaling_devmesh::MeshOptions;
+use signaling_integration_tests::drill::go_on;
+use signaling_integration_tests::metrics::metric;
+use signaling_integration_tests::{Drill, Relay, TestMesh};
+
+const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
+const PAUSED: Duration = Duration::from_secs(5);
+/// Longer than it takes to suspect, shorter than the hold time.
+const PARTED: Duration = Duration::from_secs(8);
+/// Time for which discovery is empty, and then gone.
+const EMPTY: Duration = Duration::from_secs(4);
+const GONE: Duration = Duration::from_secs(6);
+/// A node whose clients are all there has nothing to wait for: less than the hold time.
+const ONE_RESTART: Duration = Duration::from_secs(10);
+/// The same for several nodes that drain.
+const ALL_DRAINS: Duration = Duration::from_secs(15);
+
+#[tokio::test]
+async fn kill_of_each_node_in_turn_loses_no_message() {
+    let outcome = Drill::new("kill -9 each node in turn")
+        .run(&mut TestMesh::start().await, async |mesh| {
+            for node in NODES {
+                mesh.mesh.kill(node).await.unwrap();
+                mesh.mesh.restart(node).await.unwrap();
+                mesh.agrees().await;
+                go_on(Duration::from_secs(1)).await;
+            }
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_repeated();
+}
+
+#[tokio::test]
+async fn pause_of_a_node_for_five_seconds_loses_no_message() {
+    let outcome = Drill::new("SIGSTOP a node for 5 s")
+        .run(&mut TestMesh::start().await, async |mesh| {
+            mesh.mesh.pause("node-1").await.unwrap();
+            go_on(PAUSED).await;
+            mesh.mesh.resume("node-1").await.unwrap();
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_repeated().assert_no_message_waited(PAUSED);
+}
+
+#[tokio::test]
+async fn messages_of_parted_nodes_take_the_way_by_a_third() {
+    let mut mesh = TestMesh::start().await;
+    let (to_first, to_second) = (Relay::to_node(&mesh, "node-0").await, Relay::to_node(&mesh, "node-1").await);
+    to_first.until_used(&mesh, "node-1", "node-0").await;
+    to_second.until_used(&mesh, "node-0", "node-1").await;
+
+    let outcome = Drill::new("partition of two nodes")
+        .run(&mut mesh, async |_| {
+            to_first.hold_forwards_of(&["node-1"]);
+            to_second.hold_forwards_of(&["node-0"]);
+            go_on(PARTED).await;
+            to_first.let_go();
+            to_second.let_go();
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_repeated().assert_no_message_waited(PARTED);
+    let passed_on = metric(&mesh.node(2), "signaling_relayed_envelopes_total", "").await;
+    println!("partition of two nodes: {passed_on} messages took the way through the third node");
+    assert!(passed_on > 0.0);
+}
+
+#[tokio::test]
+async fn kill_of_a_node_without_discovery_loses_no_message() {
+    // The kill is told to discovery only at the end, and brings it back.
+    let mut mesh = TestMesh::with(|options| options.notice = EMPTY + GONE - Duration::from_secs(2)).await;
+    let file = mesh.dir.path().join("nodes.json");
+
+    let outcome = Drill::new("discovery empty and then gone for 10 s, a node killed meanwhile")
+        .run(&mut mesh, async |mesh| {
+            fs::write(&file, "").unwrap();
+            go_on(Duration::from_secs(2)).await;
+            let losing = async {
+                go_on(EMPTY - Duration::from_secs(2)).await;
+                fs::remove_file(&file).unwrap();
+                go_on(GONE - Duration::from_secs(1)).await;
+                assert!(!file.exists(), "discovery is back too early");
+                assert_eq!(metric(&mesh.balancer(), "signaling_view_nodes", "").await, 3.0, "the last view is kept");
+                assert!(metric(&mesh.balancer(), "signaling_discovery_failures_total", "").await > 0.0);
+            };
+            let (killed, ()) = tokio::join!(mesh.mesh.kill("node-1"), losing);
+            killed.unwrap();
+            mesh.agrees().await;
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_repeated().assert_no_message_waited(GONE);
+}
+
+#[tokio::test]
+async fn scale_from_three_nodes_to_five_to_two_loses_no_message() {
+    let outcome = Drill::new("scale 3 to 5 to 2")
+        .run(&mut TestMesh::start().await, async |mesh| {
+            mesh.mesh.scale(5).await.unwrap();
+            mesh.agrees().await;
+            go_on(Duration::from_secs(2)).await;
+            mesh.mesh.scale(2).await.unwrap();
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL_DRAINS);
+}
+
+#[tokio::test]
+async fn replacement_of_a_node_loses_no_message() {
+    let outcome = Drill::new("replace")
+        .run(&mut TestMesh::start().await, async |mesh| mesh.mesh.replace("node-1").await.unwrap())
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL_DRAINS);
+}
+
+#[tokio::test]
+async fn restart_of_all_nodes_in_turn_loses_no_message() {
+    let outcome = Drill::new("rolling restart of all nodes")
+        .run(&mut TestMesh::start().await, async |mesh| {
+            for node in NODES {
+                mesh.mesh.restart(node).await.unwrap();
+                mesh.agrees().await;
+            }
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_done_within(3 * ONE_RESTART);
+}
+
+#[tokio::test]
+async fn restart_of_nodes_and_balancers_loses_nothing_of_who_resumes() {
+    let outcome = Drill::new("rolling restart of nodes and balancers")
+        .with_clients_that_come_back()
+        .run(&mut two_balancers(3_000).await, async |mesh| {
+            for (node, balancer) in NODES.into_iter().zip([Some("balancer-0"), Some("balancer-1"), None]) {
+                let restart_balancer = async {
+                    if let Some(balancer) = balancer {
+                        mesh.mesh.restart(balancer).await.unwrap();
+                    }
+                };
+                let (node_restarted, ()) = tokio::join!(mesh.mesh.restart(node), restart_balancer);
+                node_restarted.unwrap();
+                mesh.agrees().await;
+            }
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_resumed().assert_done_within(3 * ONE_RESTART);
+}
+
+#[tokio::test]
+async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
+    let outcome = Drill::new("drain of a balancer")
+        .with_clients_that_come_back()
+        .run(&mut two_balancers(4_000).await, async |mesh| mesh.mesh.drain("balancer-0").await.unwrap())
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_resumed();
+    assert_eq!(outcome.figures.returns.sent_away, u64::from(outcome.figures.load.clients) / 2);
+}
+
+async fn two_balancers(drain_ms: u64) -> TestMesh {
+    TestMesh::with(|options: &mut MeshOptions| {
+        (options.balancers, options.balancer_args) = (2, vec![format!("--drain-ms={drain_ms}")]);
+    })
+    .await
+}

@@ -1,0 +1,228 @@
+//! The bundled harness counts every message, and acts and judges as its options say.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use procfs::process::{Process, all_processes};
+use serde_json::{Value, json};
+use signaling_integration_tests::drill::go_on;
+use signaling_integration_tests::load::{Run, mesh_load};
+use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::metrics::until;
+use signaling_integration_tests::{TestMesh, eventually};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+#[tokio::test]
+async fn steady_load_arrives_whole_once_and_in_order() {
+    let mesh = TestMesh::start().await;
+
+    let run = passes(&mesh, &["steady", "--clients=200", "--rate=1000", "--seconds=5", "--warmup=1"]).await;
+
+    let all_arrived = json!({ "sent": 6_000, "delivered": 6_000, "lost": 0, "doubled": 0, "swapped": 0 });
+    assert_eq!(run.report["messages"], all_arrived);
+    assert_eq!(run.report["latency_us"]["count"], 5_000, "the whole rate after the warm-up");
+    for unexpected in ["received", "closed"] {
+        assert_eq!(run.report[unexpected], json!({}), "{unexpected}");
+    }
+    assert!(run.report.get("foreign").is_none());
+}
+
+#[tokio::test]
+async fn load_of_several_processes_is_reported_as_one() {
+    let mesh = TestMesh::start().await;
+
+    let arguments = ["steady", "--clients=100", "--rate=1000", "--seconds=2", "--warmup=1", "--processes=3"];
+    let run = passes(&mesh, &arguments).await;
+
+    assert_eq!((&run.report["processes"], &run.report["clients"]), (&json!(3), &json!(100)));
+    let all_arrived = json!({ "sent": 3_000, "delivered": 3_000, "lost": 0, "doubled": 0, "swapped": 0 });
+    assert_eq!(run.report["messages"], all_arrived);
+    assert_eq!(run.report["latency_us"]["count"], 2_000, "of all three");
+    assert_eq!(run.report["costs"]["processes"].as_array().unwrap().len(), 4, "three nodes and a balancer");
+}
+
+#[tokio::test]
+async fn steady_clients_resume_while_balancers_are_replaced() {
+    let mesh = TestMesh::with(|options| {
+        options.balancers = 2;
+        options.balancer_args = vec!["--drain-ms=2000".to_owned()];
+    })
+    .await;
+    let urls: Vec<String> = mesh.mesh.state().balancers.iter().map(|balancer| balancer.url.clone()).collect();
+    let arguments = ["steady", "--resume", "--clients=100", "--rate=1000", "--seconds=12", "--warmup=1"];
+    let arguments = [&arguments[..], &["--url", &urls[0], "--url", &urls[1]]].concat();
+    let replace = async {
+        go_on(Duration::from_secs(3)).await;
+        mesh.mesh.kill("balancer-0").await.unwrap();
+        go_on(Duration::from_millis(500)).await;
+        mesh.mesh.restart("balancer-0").await.unwrap();
+        go_on(Duration::from_secs(3)).await;
+        mesh.mesh.restart("balancer-1").await.unwrap();
+    };
+
+    let (run, ()) = tokio::join!(passes(&mesh, &arguments), replace);
+
+    let (returns, messages) = (&run.report["returns"], &run.report["messages"]);
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert!(number(&returns["sent_away"]) >= 50, "the restarted balancer sends its clients away: {returns}");
+    assert!(number(&returns["returned"]) >= number(&returns["sent_away"]) + 50, "and the killed one's: {returns}");
+    assert_eq!(returns["returned"], returns["resumed"]);
+    let gone = messages.get("gone").map_or(0, number);
+    assert_eq!(number(&messages["sent"]), number(&messages["delivered"]) + gone, "{messages}");
+    assert_eq!(run.report["acks"]["unanswered"], 0);
+}
+
+#[tokio::test]
+async fn calls_are_set_up_and_a_time_limit_sets_the_exit_code() {
+    let mesh = TestMesh::start().await;
+    let arguments = ["calls", "--clients=40", "--rate=20", "--seconds=2", "--warmup=1", "--max-setup-p99-ms=0.001"];
+
+    let run = mesh_load(&mesh, &arguments).await;
+
+    assert_eq!(run.report["calls"], json!({ "begun": 60, "set_up": 60 }));
+    assert_eq!(run.report["set_up_us"]["count"], 40, "those that began after the warm-up");
+    let messages = &run.report["messages"];
+    assert_eq!((&messages["lost"], &messages["doubled"], &messages["swapped"]), (&json!(0), &json!(0), &json!(0)));
+    assert!(messages["delivered"].as_u64() > Some(60 * 22), "two descriptions and ten candidates each way at least");
+    assert!(!run.is_success);
+    assert!(run.complaints.contains("p99 of the set-up time is"), "{}", run.complaints);
+}
+
+#[tokio::test]
+async fn load_processes_end_with_the_first_one_when_it_is_killed() {
+    let mesh = TestMesh::start().await;
+    let mut first = Command::new(binaries().join("mesh-load"))
+        .args(["steady", "--clients=8", "--rate=100", "--seconds=600", "--processes=2", "--dir"])
+        .arg(mesh.dir.path())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let first_pid = first.id().unwrap();
+    // What is delivered was sent after the gate.
+    until(&mesh.balancer(), "signaling_downlink_frames_total", "", |frames| frames > 0.0).await;
+    let all = all_processes().unwrap().filter_map(|process| process.ok()?.stat().ok());
+    let others: Vec<_> = all.filter(|stat| stat.ppid.cast_unsigned() == first_pid).map(|stat| stat.pid).collect();
+    assert_eq!(others.len(), 2);
+
+    first.kill().await.unwrap();
+
+    // A process that has ended may wait for its parent.
+    let state = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).map_or('X', |stat| stat.state);
+    let all_have_ended = || async { others.iter().all(|pid| "XZ".contains(state(pid))).then_some(()) };
+    eventually("the load processes to end", Duration::from_secs(30), all_have_ended).await;
+}
+
+#[tokio::test]
+async fn clients_come_back_to_a_balancer_that_was_away() {
+    let (mesh, _control) = controlled_mesh().await;
+    let load = ["drill", "--clients=60", "--rate=60", "--warmup=0", "--seconds=8", "--act=1 kill balancer-0"];
+
+    let run = passes(&mesh, &[&load[..], &["--act=1.5 restart balancer-0"]].concat()).await;
+
+    let returns = &run.report["returns"];
+    assert_eq!((&returns["returned"], &returns["resumed"], &returns["away"]), (&json!(60), &json!(60), &json!(0)));
+    assert_eq!(run.report["acts"][1]["returned"], 60, "{}", run.report["acts"]);
+}
+
+#[tokio::test]
+async fn returns_of_clients_cut_at_once_are_spread() {
+    let (mesh, _control) = controlled_mesh().await;
+    let load = ["drill", "--clients=1000", "--rate=100", "--warmup=0", "--seconds=6", "--act=1 cut 100%"];
+
+    let run = passes(&mesh, &load).await;
+
+    let (returns, act) = (&run.report["returns"], &run.report["acts"][0]);
+    assert_eq!((&returns["resumed"], &returns["tries"]), (&json!(1000), &json!(1000)), "all let in at once: {returns}");
+    assert_eq!((&act["sockets_lost"], &act["returned"]), (&json!(1000), &json!(1000)));
+    assert!(act["last_return_us"].as_u64() > Some(900_000), "they came back together: {act}");
+}
+
+#[tokio::test]
+async fn sockets_stay_open_while_nodes_join_and_leave() {
+    let (mesh, _control) = controlled_mesh().await;
+    let load = ["drill", "--clients=100", "--rate=500", "--warmup=0", "--seconds=7"];
+
+    let run = passes(&mesh, &[&load[..], &["--act=1 scale 4", "--act=3 kill node-1"]].concat()).await;
+
+    let acts = &run.report["acts"];
+    assert!(acts[0]["handoffs"].as_u64() > Some(0) && acts[1]["moved"].as_u64() > Some(0), "{acts}");
+    assert_eq!(run.report["closed"], json!({}));
+}
+
+/// A mesh with a control socket. Discovery soon forgets a killed server, so that its restart is not late.
+async fn controlled_mesh() -> (TestMesh, JoinSet<()>) {
+    let mesh = TestMesh::with(|options| options.notice = Duration::from_millis(200)).await;
+    let control = mesh.serve_control().await;
+    (mesh, control)
+}
+
+const HANDSHAKES: u64 = 200;
+const DEAF: u64 = 60;
+
+/// The whole crowd takes the whole machine, and optimised servers: `mesh-load hostile` by itself.
+#[tokio::test]
+async fn good_clients_lose_nothing_beside_a_harmful_crowd() {
+    let mesh = TestMesh::with(|options| {
+        let flags =
+            ["--max-client-buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
+        options.balancer_args = flags.map(str::to_owned).into();
+    })
+    .await;
+    let crowd = [format!("--handshakes={HANDSHAKES}"), format!("--deaf={DEAF}")];
+    // How fast, is not for a test on a shared machine to say.
+    let arguments = ["hostile", "--clients=20", "--rate=200", "--seconds=3", "--warmup=1", "--max-p99-ms=1000"];
+    let arguments: Vec<_> = arguments.into_iter().chain(crowd.iter().map(String::as_str)).collect();
+
+    let run = passes(&mesh, &arguments).await;
+
+    for when in ["before", "meanwhile"] {
+        assert_eq!(run.report[when]["messages"]["delivered"], 800, "{when}");
+    }
+    let edge = &run.report["edges"][0];
+    let count = |of: &str, name: &str| edge[of][name].as_u64().unwrap();
+    assert!(count("highest", "signaling_handshakes") >= HANDSHAKES / 2, "{edge}");
+    assert!(count("highest", "signaling_client_sockets") >= DEAF, "{edge}");
+    let refused = count("counted", "signaling_refused_connects_total");
+    assert!(refused >= HANDSHAKES / 2, "slow handshakes are closed: {edge}");
+    let (resident, bound) = (edge["resident_bytes"].as_u64().unwrap(), edge["bound_bytes"].as_u64().unwrap());
+    assert!(resident > 0 && resident <= bound && bound < 64 << 20, "{edge}");
+    let log = mesh.log("balancer-0");
+    assert!(log.contains(&format!("memory for clients is at most {} MiB", bound.div_ceil(1 << 20))), "{log}");
+}
+
+#[tokio::test]
+async fn room_changes_reach_all_and_the_queue_moves_in_order() {
+    let Some(mesh) = TestMesh::with_redis(|_| {}).await else { return };
+    let rooms = ["rooms", "--clients=100", "--rooms=10", "--rate=40", "--seconds=4", "--warmup=1"];
+    let line = ["--line=40", "--seats=3", "--line-rate=5", "--max-event-p99-ms=0.001"];
+
+    let run = mesh_load(&mesh, &[&rooms[..], &line].concat()).await;
+
+    let changes = &run.report["changes"];
+    let counts = (&changes["begun"], &changes["refused"], &run.report["unanswered"]);
+    assert_eq!(counts, (&json!(200), &json!(0), &json!(0)));
+    // Where an event was late, the whole state has told of it.
+    let told = changes["heard"].as_u64().unwrap() + changes["heard_by_state"].as_u64().unwrap();
+    assert_eq!((told, &run.report["unheard"], &changes["doubled"]), (200 * 5, &json!(0), &json!(0)));
+    let timed = |name: &str| run.report[name]["count"].as_u64().unwrap();
+    assert_eq!(timed("join_us") + timed("leave_us"), 160);
+    let line = &run.report["line"];
+    assert_eq!((&line["left"], &line["admitted"], &line["overtook"]), (&json!(25), &json!(25), &json!(0)));
+    assert!(line["shortest_gap_ms"].as_u64() >= Some(900), "told at most once a second: {line}");
+    let store = &run.report["store"];
+    assert!(store["scripts_per_operation"].as_f64() >= Some(1.0), "{store}");
+    assert!(store["calls_by_command"]["evalsha"].as_u64() > Some(0), "{store}");
+    assert!(!run.is_success);
+    let complaints: Vec<&str> = run.complaints.lines().collect();
+    assert!(matches!(complaints[..], [only] if only.contains("until others hear of a change is")), "{complaints:?}");
+}
+
+async fn passes(mesh: &TestMesh, arguments: &[&str]) -> Run {
+    let run = mesh_load(mesh, arguments).await;
+    assert!(run.is_success, "{}\n{}", run.complaints, run.report);
+    run
+}
