@@ -124,26 +124,24 @@ impl NodeCore {
     }
 
     pub(super) fn close(&mut self, session: SessionKey, code: CloseCode, reason: &str) {
-        if let Some(session) = self.sessions.get(session)
-            && let Some(trunk) = self.trunks.get_mut(session.trunk)
-        {
-            trunk.send(&ToEdge::Close { slot: session.slot, code: code.0, reason });
+        if let Some(session) = self.sessions.get(session) {
+            self.trunks.send(session.trunk, &ToEdge::Close { slot: session.slot, code: code.0, reason });
         }
     }
 
     pub(super) fn reject(&mut self, trunk: TrunkKey, slot: Slot, why: &Rejection) {
         let Rejection { status, code, message, retry_after_ms } = *why;
         self.counts.rejected += 1;
-        if let Some(trunk) = self.trunks.get_mut(trunk) {
-            trunk.send(&ToEdge::Rejected { slot, status, code, message, retry_after_ms });
-        }
+        self.trunks.send(trunk, &ToEdge::Rejected { slot, status, code, message, retry_after_ms });
     }
 
     /// Serves a session whose socket is closed already until its frames have their fates.
-    fn settle(&mut self, now: Instant, trunk_key: TrunkKey, arrival: &AttachInfo, gone: Option<DetachReason>) {
-        let Some(trunk) = self.trunks.get_mut(trunk_key) else { return };
-        let session = self.sessions.insert(Session::new(trunk_key, arrival));
-        trunk.session_by_slot.insert(arrival.slot, session);
+    fn settle(&mut self, now: Instant, trunk: TrunkKey, arrival: &AttachInfo, gone: Option<DetachReason>) {
+        if !self.trunks.contains(trunk) {
+            return;
+        }
+        let session = self.sessions.insert(Session::new(trunk, arrival));
+        self.trunks.bind((trunk, arrival.slot), session);
         if gone != Some(DetachReason::Left) {
             self.guest_arrives(now, arrival);
         }
@@ -158,16 +156,18 @@ impl NodeCore {
     pub(super) fn admit(
         &mut self,
         now: Instant,
-        trunk_key: TrunkKey,
+        trunk: TrunkKey,
         arrival: &AttachInfo,
         former: Option<SessionKey>,
         resumed: bool,
     ) {
-        let Some(trunk) = self.trunks.get_mut(trunk_key) else { return };
-        let mut session = Session::new(trunk_key, arrival);
+        if !self.trunks.contains(trunk) {
+            return;
+        }
+        let mut session = Session::new(trunk, arrival);
         session.waits_for = former;
         let key = self.sessions.insert(session);
-        trunk.session_by_slot.insert(arrival.slot, key);
+        self.trunks.bind((trunk, arrival.slot), key);
         self.session_by_client.insert(arrival.client_id.clone(), key);
         self.guest_arrives(now, arrival);
         self.has_come(&arrival.client_id, arrival.session);
@@ -186,10 +186,9 @@ impl NodeCore {
         let state = self.state_of(session, false);
         let Some(session) = self.sessions.get(session) else { return };
         let hold = RemainingTtl::from_duration(self.settings.hold);
-        if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            let (slot, id, seq) = (session.slot, session.id, session.seq);
-            trunk.send(&ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: &state });
-        }
+        let (slot, id, seq) = (session.slot, session.id, session.seq);
+        let attached = ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: &state };
+        self.trunks.send(session.trunk, &attached);
     }
 
     fn welcome(&self, now: Instant, arrival: &AttachInfo, resumed: bool) -> Vec<u8> {
@@ -274,9 +273,7 @@ impl NodeCore {
         if !session.gone || !session.detached || !session.is_settled() {
             return;
         }
-        if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            trunk.session_by_slot.remove(&session.slot);
-        }
+        self.trunks.unbind((session.trunk, session.slot));
         self.sessions.remove(key);
     }
 
@@ -284,10 +281,8 @@ impl NodeCore {
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
         let Some(key) = self.session_at(at) else {
             // It was never served here: it comes to the next node as it came to this one.
-            if (self.withdraw(at).is_some() || self.expected_no_more(at))
-                && let Some(trunk) = self.trunks.get_mut(at.0)
-            {
-                trunk.send(&ToEdge::Released { slot: at.1, state: &[] });
+            if self.withdraw(at).is_some() || self.expected_no_more(at) {
+                self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &[] });
             }
             return;
         };
@@ -303,10 +298,8 @@ impl NodeCore {
             session.fates = None;
         }
         self.leave(now, key);
-        if let Some(trunk) = self.trunks.get_mut(at.0) {
-            trunk.session_by_slot.remove(&at.1);
-            trunk.send(&ToEdge::Released { slot: at.1, state: &state });
-        }
+        self.trunks.unbind(at);
+        self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &state });
         // Of one without a socket the seats stay with what lingers, or with the socket that goes on with it.
         if was_here {
             self.guest_goes((id, key));

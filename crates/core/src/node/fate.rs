@@ -176,32 +176,33 @@ impl NodeCore {
     /// Tells the sender's edge the fate of one of its frames, and the client what it is told of it.
     pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
-        let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
-        let slot = session.slot;
+        let (trunk, slot) = (session.trunk, session.slot);
         if !reply.is_empty() {
-            return trunk.send_lazily(&ToEdge::Fates { slot, first: seq, count: 1, fate, reply });
+            return self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first: seq, count: 1, fate, reply });
+        }
+        if !self.trunks.contains(trunk) {
+            return;
         }
         match session.fates.map(|run| (run, run.and(seq, fate))) {
             None => {
                 session.fates = Some(FateRun { first: seq, count: 1, fate });
-                trunk.with_fates.push(session_key);
+                self.trunks.has_outcomes(trunk, session_key);
             }
             Some((_, Some(longer))) => session.fates = Some(longer),
             Some((run, None)) => {
                 let FateRun { first, count, fate: earlier } = run;
-                trunk.send_lazily(&ToEdge::Fates { slot, first, count, fate: earlier, reply });
+                self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first, count, fate: earlier, reply });
                 session.fates = Some(FateRun { first: seq, count: 1, fate });
             }
         }
     }
 
     /// Writes a session's run of like fates.
-    pub(super) fn write_fates(&mut self, trunk: TrunkKey, key: SessionKey) {
+    pub(super) fn write_fates(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        if let Some(FateRun { first, count, fate }) = session.fates.take()
-            && let Some(trunk) = self.trunks.get_mut(trunk)
-        {
-            trunk.send_lazily(&ToEdge::Fates { slot: session.slot, first, count, fate, reply: &[] });
+        if let Some(FateRun { first, count, fate }) = session.fates.take() {
+            let fates = ToEdge::Fates { slot: session.slot, first, count, fate, reply: &[] };
+            self.trunks.send_lazily(session.trunk, &fates);
         }
         self.remove_if_done(key);
     }

@@ -16,9 +16,7 @@ impl NodeCore {
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();
-        for trunk in self.trunks.values_mut() {
-            trunk.send(&ToEdge::Kicked { client_id, at, at_once: true });
-        }
+        self.trunks.send_to_all(None, &ToEdge::Kicked { client_id, at, at_once: true });
         self.lingering.remove(client).is_some() | self.session_by_client.contains_key(client)
     }
 
@@ -51,10 +49,6 @@ impl NodeCore {
             self.lingering.remove(client);
         }
         let client_id = client.as_str();
-        for (key, trunk) in &mut self.trunks {
-            if Some(key) != from {
-                trunk.send(&ToEdge::Kicked { client_id, at, at_once: false });
-            }
-        }
+        self.trunks.send_to_all(from, &ToEdge::Kicked { client_id, at, at_once: false });
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! | what else | where |
 //! |---|---|
-//! | connections of edges | `trunk` |
+//! | frames of edges, and the trunks that carry them | `inputs`, `trunks` |
 //! | sessions come, move and go | `attach`, `session` |
 //! | two sockets want one id | `takeover` |
 //! | sessions without a socket, and clients who come back to them | `linger`, `expected` |
@@ -29,6 +29,7 @@ mod batch;
 mod expected;
 mod fate;
 mod hold;
+mod inputs;
 mod kicking;
 mod lane;
 mod life;
@@ -47,7 +48,7 @@ mod session;
 mod suspicion;
 mod sweep;
 mod takeover;
-mod trunk;
+mod trunks;
 mod view;
 
 use std::collections::{HashMap, VecDeque};
@@ -61,7 +62,7 @@ use signaling_protocol::{ClientId, ErrorCode, NodeId};
 use signaling_rendezvous::Ranking;
 use signaling_wire::Incarnation;
 use signaling_wire::grant::SignalScope;
-use signaling_wire::trunk::{Slot, ToEdge};
+use signaling_wire::trunk::ToEdge;
 use slotmap::{SlotMap, new_key_type};
 
 use self::expected::PendingResume;
@@ -73,7 +74,7 @@ use self::outbox::OutboundQueue;
 use self::peer::{Peer, Received, Sender};
 use self::rooms::Rooms;
 use self::session::Session;
-use self::trunk::Trunk;
+use self::trunks::Trunks;
 use crate::ice::IceServers;
 
 pub use self::hold::HoldLimits;
@@ -181,7 +182,7 @@ pub struct NodeCore {
     /// Batches ever sent, to whomever: a peer that was out of the view for a while must not see a number again.
     batches: u64,
     received: Received,
-    trunks: SlotMap<TrunkKey, Trunk>,
+    trunks: Trunks,
     sessions: SlotMap<SessionKey, Session>,
     session_by_client: HashMap<ClientId, SessionKey>,
     chains: SlotMap<ChainKey, OutboundQueue>,
@@ -229,7 +230,7 @@ impl NodeCore {
             peer_by_id: FxHashMap::default(),
             batches: 0,
             received: Received::default(),
-            trunks: SlotMap::with_key(),
+            trunks: Trunks::default(),
             sessions: SlotMap::with_key(),
             session_by_client: HashMap::new(),
             chains: SlotMap::with_key(),
@@ -381,7 +382,7 @@ impl NodeCore {
     /// Tells all edges, now and later, that this node will stop.
     pub fn drain(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.draining, true) {
-            self.trunks.values_mut().for_each(|trunk| trunk.send(&ToEdge::Draining));
+            self.trunks.send_to_all(None, &ToEdge::Draining);
             self.rank(now);
         }
     }
@@ -389,12 +390,8 @@ impl NodeCore {
     /// Tells all edges that this node takes sessions again, if it was to stop.
     pub fn undrain(&mut self, now: Instant) {
         if std::mem::take(&mut self.draining) {
-            self.trunks.values_mut().for_each(|trunk| trunk.send(&ToEdge::Serving));
+            self.trunks.send_to_all(None, &ToEdge::Serving);
             self.rank(now);
         }
-    }
-
-    fn session_at(&self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
-        self.trunks.get(trunk)?.session_by_slot.get(&slot).copied()
     }
 }

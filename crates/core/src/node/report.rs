@@ -11,16 +11,9 @@ use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 
 use super::session::Session;
-use super::{NodeCore, PeerKey, SessionKey, TrunkKey};
+use super::{NodeCore, PeerKey, SessionKey};
 
 impl NodeCore {
-    /// The edge at the other end of a trunk has said its name.
-    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
-        if let Some(trunk) = self.trunks.get_mut(trunk) {
-            trunk.edge = Some(name.into());
-        }
-    }
-
     /// A page of the clients that this node serves.
     #[must_use]
     pub fn clients_page(&self, page: &Page) -> Clients {
@@ -30,7 +23,7 @@ impl NodeCore {
             Some(ClientRow {
                 client_id: (*id).to_owned(),
                 node: self.settings.id.as_str().to_owned(),
-                edge: self.edge_of(session),
+                edge: self.trunks.edge(session.trunk),
                 session: session.id.to_string(),
                 since_ms: session.accepted_at_us / 1_000,
                 generation: session.accepted_at_us,
@@ -113,7 +106,7 @@ impl NodeCore {
             since_ms: session.accepted_at_us / 1_000,
             reliable: session.id.is_reliable(),
             resumed: session.resumed,
-            edge: self.edge_of(session),
+            edge: self.trunks.edge(session.trunk),
             slot: u64::from(session.slot),
             unconfirmed: Queue { messages, bytes },
             backlog: session.has_backlog,
@@ -140,22 +133,7 @@ impl NodeCore {
     /// The edges that have a trunk here, with how many of their clients this node serves.
     #[must_use]
     pub fn edges(&self) -> Vec<EdgeAt> {
-        let mut edges: Vec<EdgeAt> = Vec::new();
-        for (key, trunk) in &self.trunks {
-            let edge = trunk.edge.as_deref().map(str::to_owned);
-            let is_here = |session: &&Session| session.trunk == key && !session.gone;
-            let clients = trunk.session_by_slot.values().filter_map(|key| self.sessions.get(*key)).filter(is_here);
-            let clients = clients.count();
-            match edges.iter_mut().find(|known| known.edge == edge) {
-                Some(known) => {
-                    known.clients += clients;
-                    known.messages += trunk.ups;
-                }
-                None => edges.push(EdgeAt { edge, address: None, clients, messages: trunk.ups }),
-            }
-        }
-        edges.sort_by(|a, b| a.edge.cmp(&b.edge));
-        edges
+        self.trunks.edges(|key| self.sessions.get(key).is_some_and(|session| !session.gone))
     }
 
     /// What this node sees of the mesh.
@@ -168,10 +146,6 @@ impl NodeCore {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining
-    }
-
-    fn edge_of(&self, session: &Session) -> Option<String> {
-        self.trunks.get(session.trunk)?.edge.as_deref().map(str::to_owned)
     }
 
     fn name_of(&self, peer: PeerKey) -> Option<String> {

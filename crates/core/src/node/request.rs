@@ -9,13 +9,13 @@ use signaling_protocol::rooms::write_broadcast;
 use signaling_protocol::server::{ServerMessage, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rendezvous::KeyHash;
-use signaling_wire::trunk::{DeliveryOutcome, Slot};
+use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{Origin, RemainingTtl};
 
 use super::life::Deadline;
 use super::outbox::{Copy, OutboundMessage, OutboundQueue};
 use super::rooms::{Ask, Command};
-use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
+use super::{ChainKey, NodeCore, SessionKey};
 
 /// An error, and the request that it answers.
 struct Refused<'a> {
@@ -27,8 +27,7 @@ struct Refused<'a> {
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
-    pub(super) fn up(&mut self, now: Instant, at: (TrunkKey, Slot), seq: u64, left: RemainingTtl, payload: &[u8]) {
-        let Some(key) = self.session_at(at) else { return };
+    pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: u64, left: RemainingTtl, payload: &[u8]) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         self.counts.requests += 1;
         let refuse = |code, message, id| Refused { code, message, id };

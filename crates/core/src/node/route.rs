@@ -279,11 +279,10 @@ impl NodeCore {
     /// Sends a parcel down, and keeps it until the edge confirms.
     fn send_down(&mut self, now: Instant, session_key: SessionKey, parcel: InboundMessage) {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
-        let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
         let d = session.next_d();
         let (origin, prev, left) = (Some(parcel.origin), parcel.prev, parcel.life.left(now));
-        let payload = Rc::clone(&parcel.payload);
-        trunk.send(&ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &payload });
+        let down = ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &parcel.payload };
+        self.trunks.send(session.trunk, &down);
         session.went_down(d, parcel);
     }
 }

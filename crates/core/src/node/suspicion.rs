@@ -103,12 +103,6 @@ impl NodeCore {
         self.hang_up(now);
     }
 
-    /// Gives all edges' trunks up, but for that of this process.
-    pub fn hang_up(&mut self, now: Instant) {
-        let trunks: Vec<_> = self.trunks.iter().filter(|(_, trunk)| !trunk.local).map(|(key, _)| key).collect();
-        trunks.into_iter().for_each(|trunk| self.trunk_down(now, trunk));
-    }
-
     fn trust_changed(&mut self, now: Instant) {
         self.count_suspects();
         self.rearrange(now);

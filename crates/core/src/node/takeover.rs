@@ -34,10 +34,7 @@ impl NodeCore {
         }
         session.contender = Some(Box::new(contender));
         self.contended.push(holder);
-        let slot = session.slot;
-        if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            trunk.send(&ToEdge::Probe { slot });
-        }
+        self.trunks.send(session.trunk, &ToEdge::Probe { slot: session.slot });
     }
 
     /// The holder of a contended id lives.

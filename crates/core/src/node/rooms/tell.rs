@@ -269,9 +269,9 @@ impl NodeCore {
     /// Tells a client something that is no message of another.
     pub(super) fn tell(&mut self, key: SessionKey, payload: &[u8]) {
         let Some(session) = self.sessions.get_mut(key).filter(|session| !session.gone) else { return };
-        let Some(trunk) = self.trunks.get_mut(session.trunk) else { return };
-        let d = session.next_d();
-        trunk.send(&ToEdge::Down { slot: session.slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload });
+        let (slot, d) = (session.slot, session.next_d());
+        let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload };
+        self.trunks.send(session.trunk, &down);
     }
 
     /// Tells a session's edge what the next node must be shown.
@@ -279,16 +279,12 @@ impl NodeCore {
         let Some(key) = self.attached_key(session) else { return };
         let state = self.state_of(key, false);
         let Some(session) = self.sessions.get(key) else { return };
-        if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            trunk.send(&ToEdge::SessionState { slot: session.slot, state: &state });
-        }
+        self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
     }
 
     /// The fate of a command, behind what its client was told.
     pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.sessions.get(key) else { return };
-        if let Some(trunk) = self.trunks.get_mut(session.trunk) {
-            trunk.send(&ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate, reply });
-        }
+        self.trunks.send(session.trunk, &ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate, reply });
     }
 }

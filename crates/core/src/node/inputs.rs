@@ -1,0 +1,104 @@
+//! Frames of edges: the entry points that the shell calls for each trunk.
+
+use std::time::Instant;
+
+use signaling_wire::DecodeError;
+use signaling_wire::grant::Grant;
+use signaling_wire::trunk::{DetachReason, Slot, ToEdge, ToNode};
+
+use super::{NodeCore, SessionKey, TrunkKey};
+use crate::edge::FlushUrgency;
+
+impl NodeCore {
+    /// Adds the trunk of an edge in another process.
+    pub fn trunk_up(&mut self) -> TrunkKey {
+        self.add_trunk(false)
+    }
+
+    /// Adds the trunk of this process's own edge, which cannot be lost.
+    pub fn local_trunk_up(&mut self) -> TrunkKey {
+        self.add_trunk(true)
+    }
+
+    fn add_trunk(&mut self, is_local: bool) -> TrunkKey {
+        let trunk = self.trunks.add(is_local);
+        if self.draining {
+            self.trunks.send(trunk, &ToEdge::Draining);
+        }
+        for (client_id, at) in self.kicks.iter() {
+            self.trunks.send(trunk, &ToEdge::Kicked { client_id: client_id.as_str(), at, at_once: false });
+        }
+        trunk
+    }
+
+    /// Returns `true` if the trunk is not lost.
+    #[must_use]
+    pub fn has_trunk(&self, trunk: TrunkKey) -> bool {
+        self.trunks.contains(trunk)
+    }
+
+    /// Stores the name of a trunk's edge.
+    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
+        self.trunks.name_edge(trunk, name);
+    }
+
+    /// Removes a lost trunk. Its clients count as absent until they attach again.
+    pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
+        let Some(sessions) = self.trunks.remove(trunk) else { return };
+        self.newcomers_are_gone(trunk);
+        for key in sessions {
+            if let Some(session) = self.sessions.get_mut(key) {
+                session.detached = true;
+                session.fates = None;
+            }
+            self.lose(now, key, DetachReason::Lost);
+        }
+    }
+
+    /// Gives up all trunks of edges in other processes.
+    pub fn hang_up(&mut self, now: Instant) {
+        self.trunks.remote().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
+    }
+
+    /// Carries out a run of frames from an edge.
+    ///
+    /// # Errors
+    /// If the bytes are no frames. Frames before the fault have been carried out.
+    pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
+        while !frames.is_empty() {
+            match ToNode::take(&mut frames)? {
+                ToNode::Attach(attach) => self.attach(now, trunk, &attach, attach.grant.map(Grant::read).transpose()?),
+                ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
+                ToNode::Up { slot, seq, left, payload } => {
+                    if let Some(session) = self.trunks.uplink((trunk, slot)) {
+                        self.up(now, session, seq, left, payload);
+                    }
+                }
+                ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
+                ToNode::Detach { slot, gone } => self.detach(now, (trunk, slot), gone),
+                ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
+                ToNode::Alive { slot } => self.alive((trunk, slot)),
+                ToNode::Kicked { client_id, at } => self.hear_of_kick(now, trunk, client_id, at),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how urgently the trunk's next batch has to be written.
+    #[must_use]
+    pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
+        self.trunks.wants(trunk)
+    }
+
+    /// Takes the trunk's next batch.
+    pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
+        for session in self.trunks.take_with_outcomes(trunk) {
+            self.write_fates(session);
+        }
+        self.trunks.take_batch(trunk)
+    }
+
+    pub(super) fn session_at(&self, at: (TrunkKey, Slot)) -> Option<SessionKey> {
+        self.trunks.session_at(at)
+    }
+}

@@ -1,0 +1,158 @@
+//! Trunks of edges: the session of each slot, and the frames for each trunk's next batch.
+//!
+//! [`NodeCore`](super::NodeCore) queues frames here, and its shell takes them as batches. Slots come from edges.
+
+use rustc_hash::FxHashMap;
+use signaling_admin::servers::EdgeAt;
+use signaling_wire::Batches;
+use signaling_wire::trunk::{Slot, ToEdge};
+use slotmap::SlotMap;
+
+use super::{SessionKey, TrunkKey};
+use crate::edge::FlushUrgency;
+
+/// All trunks of this node.
+#[derive(Debug, Default)]
+pub(super) struct Trunks {
+    trunks: SlotMap<TrunkKey, Trunk>,
+}
+
+#[derive(Debug, Default)]
+struct Trunk {
+    /// The edge runs in this process: its trunk cannot be lost.
+    is_local: bool,
+    /// The edge's name. `None`: this node's own edge, or an edge that has not sent its name.
+    edge: Option<Box<str>>,
+    out: Batches,
+    /// Outcomes and replies. They wait up to the flush delay, and follow the other frames of a batch.
+    lazy: Batches,
+    session_by_slot: FxHashMap<Slot, SessionKey>,
+    /// Uplink frames received.
+    ups: u64,
+    /// Sessions with outcomes that are not written yet.
+    with_outcomes: Vec<SessionKey>,
+}
+
+impl Trunks {
+    pub(super) fn add(&mut self, is_local: bool) -> TrunkKey {
+        self.trunks.insert(Trunk { is_local, ..Trunk::default() })
+    }
+
+    /// Removes a trunk. Returns its sessions in the order of their keys.
+    pub(super) fn remove(&mut self, trunk: TrunkKey) -> Option<Vec<SessionKey>> {
+        let mut sessions: Vec<_> = self.trunks.remove(trunk)?.session_by_slot.into_values().collect();
+        sessions.sort_unstable();
+        Some(sessions)
+    }
+
+    pub(super) fn contains(&self, trunk: TrunkKey) -> bool {
+        self.trunks.contains_key(trunk)
+    }
+
+    /// The trunks of edges in other processes.
+    pub(super) fn remote(&self) -> Vec<TrunkKey> {
+        self.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key).collect()
+    }
+
+    pub(super) fn session_at(&self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
+        self.trunks.get(trunk)?.session_by_slot.get(&slot).copied()
+    }
+
+    /// Counts an uplink frame, and returns the session of its slot.
+    pub(super) fn uplink(&mut self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
+        let trunk = self.trunks.get_mut(trunk)?;
+        trunk.ups += 1;
+        trunk.session_by_slot.get(&slot).copied()
+    }
+
+    /// Gives a slot to a session. The trunk has to be up.
+    pub(super) fn bind(&mut self, (trunk, slot): (TrunkKey, Slot), session: SessionKey) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.session_by_slot.insert(slot, session);
+        }
+    }
+
+    pub(super) fn unbind(&mut self, (trunk, slot): (TrunkKey, Slot)) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.session_by_slot.remove(&slot);
+        }
+    }
+
+    /// Queues a frame, unless the trunk is lost.
+    pub(super) fn send(&mut self, trunk: TrunkKey, frame: &ToEdge<'_>) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.out.add(|out| frame.append(out));
+        }
+    }
+
+    /// Queues a frame that may wait up to the flush delay.
+    pub(super) fn send_lazily(&mut self, trunk: TrunkKey, frame: &ToEdge<'_>) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.lazy.add(|out| frame.append(out));
+        }
+    }
+
+    /// Queues a frame for every trunk but one.
+    pub(super) fn send_to_all(&mut self, except: Option<TrunkKey>, frame: &ToEdge<'_>) {
+        for (_, trunk) in self.trunks.iter_mut().filter(|(key, _)| Some(*key) != except) {
+            trunk.out.add(|out| frame.append(out));
+        }
+    }
+
+    /// Notes that a session has outcomes to write before the trunk's next batch.
+    pub(super) fn has_outcomes(&mut self, trunk: TrunkKey, session: SessionKey) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.with_outcomes.push(session);
+        }
+    }
+
+    /// Takes the sessions whose outcomes have to be written now.
+    pub(super) fn take_with_outcomes(&mut self, trunk: TrunkKey) -> Vec<SessionKey> {
+        self.trunks.get_mut(trunk).map(|trunk| std::mem::take(&mut trunk.with_outcomes)).unwrap_or_default()
+    }
+
+    pub(super) fn wants(&self, trunk: TrunkKey) -> FlushUrgency {
+        match self.trunks.get(trunk) {
+            Some(trunk) if !trunk.out.is_empty() => FlushUrgency::Immediate,
+            Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_outcomes.is_empty() => FlushUrgency::Delayed,
+            _ => FlushUrgency::Idle,
+        }
+    }
+
+    /// Takes the trunk's next batch. Outcomes come last.
+    pub(super) fn take_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
+        let Some(trunk) = self.trunks.get_mut(trunk) else { return Vec::new() };
+        let mut batch = trunk.out.take();
+        batch.append(&mut trunk.lazy.take());
+        batch
+    }
+
+    pub(super) fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
+        if let Some(trunk) = self.trunks.get_mut(trunk) {
+            trunk.edge = Some(name.into());
+        }
+    }
+
+    /// The name of a trunk's edge.
+    pub(super) fn edge(&self, trunk: TrunkKey) -> Option<String> {
+        self.trunks.get(trunk)?.edge.as_deref().map(str::to_owned)
+    }
+
+    /// The edges by name, with their sessions that `is_attached` accepts.
+    pub(super) fn edges(&self, is_attached: impl Fn(SessionKey) -> bool) -> Vec<EdgeAt> {
+        let mut edges: Vec<EdgeAt> = Vec::new();
+        for (key, trunk) in &self.trunks {
+            let edge = self.edge(key);
+            let clients = trunk.session_by_slot.values().filter(|session| is_attached(**session)).count();
+            match edges.iter_mut().find(|known| known.edge == edge) {
+                Some(known) => {
+                    known.clients += clients;
+                    known.messages += trunk.ups;
+                }
+                None => edges.push(EdgeAt { edge, address: None, clients, messages: trunk.ups }),
+            }
+        }
+        edges.sort_by(|a, b| a.edge.cmp(&b.edge));
+        edges
+    }
+}
