@@ -227,7 +227,7 @@ impl World {
             self.counters.add("clock jumps", 1);
             let instant = self.agenda.instant();
             match host {
-                Host::Node(index) => self.nodes[index].core.jumped(instant),
+                Host::Node(index) => self.nodes[index].core.on_process_pause(instant),
                 Host::Edge(index) => self.edges[index].core.jumped(instant),
             }
             for id in 0..self.conns.len() {

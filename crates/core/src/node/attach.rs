@@ -291,7 +291,7 @@ impl NodeCore {
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
         let chains = session.recipients.take();
         chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
-        if let Some(&peer) = self.peer_by_id.get(to).filter(|_| was_here) {
+        if let Some(peer) = self.peers.key(to).filter(|_| was_here) {
             self.released_to(now, client_id, id, peer);
         }
         if let Some(session) = self.sessions.get_mut(key) {

@@ -10,10 +10,8 @@ use signaling_wire::forward::{self, Envelope, Item, Recipient};
 use signaling_wire::{DecodeError, Incarnation};
 
 use super::hold::{InboundMessage, ReturnPath};
-use super::lane::QueuedOutcome;
 use super::life::Deadline;
 use super::outbox::Destination;
-use super::peer::{BatchStatus, Sender};
 use super::rooms::change;
 use super::{NodeCore, PeerKey};
 
@@ -25,19 +23,15 @@ impl NodeCore {
     pub fn batch(&mut self, now: Instant, mut bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         let header = forward::open(&mut bytes)?;
         let sender = NodeId::new(header.sender).map_err(|error| DecodeError::new(error.to_string()))?;
-        match self.received.novelty(&sender, &header) {
-            BatchStatus::Retry(answer) => return Ok(answer),
-            BatchStatus::Stale => return Ok(self.answer(None).0),
-            BatchStatus::New => {}
+        if let Some(answer) = self.peers.answer_again(&sender, &header) {
+            return Ok(answer);
         }
-        let peer = self.peer_of(now, &sender);
+        let peer = self.peers.known(now, &sender);
         self.met(now, peer, header.incarnation);
         while !bytes.is_empty() {
             self.item(now, peer, &sender, &Item::take(&mut bytes)?);
         }
-        let (answer, fates) = self.answer(Some(peer));
-        self.received.answered(&sender, &header, &answer, fates);
-        Ok(answer)
+        Ok(self.peers.answer(peer, &sender, &header))
     }
 
     fn item(&mut self, now: Instant, peer: PeerKey, sender: &NodeId, item: &Item<'_>) {
@@ -96,12 +90,13 @@ impl NodeCore {
         lane: usize,
         mut answer: &[u8],
     ) -> Result<(), DecodeError> {
-        if let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) {
-            lane.ended();
-        }
+        self.peers.batch_ended(peer, lane);
         let header = forward::open(&mut answer)?;
-        let Some(sender) = self.peers.get(peer).map(|peer| peer.id.clone()) else { return Ok(()) };
-        self.answered(now, peer);
+        let Some(sender) = self.peers.id(peer).cloned() else { return Ok(()) };
+        if self.peers.answered(now, peer) {
+            self.rehouse(now);
+            self.tell_all_owners(now);
+        }
         self.met(now, peer, header.incarnation);
         while !answer.is_empty() {
             self.item(now, peer, &sender, &Item::take(&mut answer)?);
@@ -109,32 +104,15 @@ impl NodeCore {
         Ok(())
     }
 
-    /// A batch is given up: the peer refused it for good. What was in it is sent again when its time comes.
-    pub fn lane_lost(&mut self, peer: PeerKey, lane: usize) {
-        if let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) {
-            lane.ended();
-        }
-    }
-
     /// A peer that was restarted has forgotten what it was sent and told.
     fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
-        if self.peers.get_mut(key).is_some_and(|peer| peer.met(incarnation)) {
+        if self.peers.met(key, incarnation) {
             let there = Destination::Peer(key);
             let chains: Vec<_> =
                 self.chains.iter().filter(|(_, chain)| chain.destination == there).map(|(key, _)| key).collect();
             chains.into_iter().for_each(|chain| self.repeat(now, chain));
             self.tell_all_owners(now);
         }
-    }
-
-    fn answer(&mut self, to: Option<PeerKey>) -> (Vec<u8>, Vec<QueuedOutcome>) {
-        let Self { settings, view, peers, .. } = self;
-        let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
-        let mut answer = Vec::with_capacity(64);
-        forward::start(&mut answer, &sender.header(0, 0));
-        let lanes = to.and_then(|to| peers.get_mut(to)).into_iter().flat_map(|peer| &mut peer.lanes);
-        let fates = lanes.flat_map(|lane| lane.take_lazy(&mut answer)).collect();
-        (answer, fates)
     }
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>, payload: &Rc<[u8]>) {
@@ -147,7 +125,7 @@ impl NodeCore {
         let back = ReturnPath::Through { node: sender.clone(), via };
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
         let parcel = InboundMessage { origin, to: key, prev, life, repeat, shared: false, queue_id, back, payload };
-        if repeat && let Some(fate) = self.fate_on_its_way((origin, key)) {
+        if repeat && let Some(fate) = self.peers.outcome_on_its_way((origin, key)) {
             return self.fate_of(now, &parcel, fate);
         }
         match self.session_by_client.get(to) {

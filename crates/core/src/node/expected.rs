@@ -29,9 +29,7 @@ impl NodeCore {
         let client = arrival.client_id.clone();
         let wanted =
             Item::RequestSession { client_id: client.as_str(), session, accepted_at_us: arrival.accepted_at_us };
-        for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
-            self.counts.dropped += u64::from(!peer.lane(arrival.key.get()).note(&wanted));
-        }
+        self.peers.note_to_all(arrival.key.get(), &wanted);
         let expected = PendingResume { trunk, arrival, session, until: now + WAIT };
         if let Some(earlier) = self.expected.insert(client, expected) {
             self.reject(earlier.trunk, earlier.arrival.slot, &super::attach::IN_USE);

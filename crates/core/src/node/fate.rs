@@ -4,8 +4,6 @@ use std::time::Instant;
 
 use signaling_protocol::NodeId;
 use signaling_protocol::server::write_ack;
-use signaling_rendezvous::KeyHash;
-use signaling_wire::Origin;
 use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
 use signaling_wire::trunk::{DeliveryOutcome, Slot, ToEdge, Unwritten};
 
@@ -50,15 +48,9 @@ impl NodeCore {
                     fate,
                     via: via.clone(),
                 };
-                self.send_back(&node.clone(), fate);
+                self.peers.return_outcome(node, fate);
             }
         }
-    }
-
-    /// What a repeat of this message is to be told, since that is on its way back already.
-    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
-        let lanes = self.peers.values().flat_map(|peer| &peer.lanes);
-        lanes.filter_map(|lane| lane.fate_on_its_way(message)).next().or_else(|| self.received.fate_on_its_way(message))
     }
 
     /// Tells a parcel's sender that it waits here.
@@ -80,7 +72,7 @@ impl NodeCore {
                 // The sender's node may have sent copies to others than this one sent them on to: its clock decides.
                 Some(_) if *fate == EnvelopeOutcome::Expired => {}
                 Some((next, rest)) => {
-                    if self.suspects > 0
+                    if self.peers.has_suspects()
                         && fate.is_final()
                         && let Some(to) = self.holds.recipient_of_shared(*queue_id, *number)
                     {
@@ -91,7 +83,7 @@ impl NodeCore {
                         self.counts.dropped += 1;
                         return;
                     };
-                    self.send_back(
+                    self.peers.return_outcome(
                         &next,
                         QueuedOutcome { message: None, queue_id: *queue_id, number: *number, fate: *fate, via },
                     );
@@ -105,16 +97,8 @@ impl NodeCore {
         }
     }
 
-    fn send_back(&mut self, node: &NodeId, fate: QueuedOutcome) {
-        let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let sent = peer.is_some_and(|peer| peer.lane(fate.queue_id.0).push_fate(fate));
-        self.counts.dropped += u64::from(!sent);
-    }
-
     fn say_held_to(&mut self, node: &str, queue_id: QueueId, via: Vec<&str>) {
-        let peer = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let sent = peer.is_some_and(|peer| peer.lane(queue_id.0).note(&Item::Held { queue_id, via }));
-        self.counts.dropped += u64::from(!sent);
+        self.peers.note(self.peers.key(node), queue_id.0, &Item::Held { queue_id, via });
     }
 
     fn held(&mut self, now: Instant, queue_id: QueueId) {

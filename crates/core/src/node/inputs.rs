@@ -22,7 +22,7 @@ impl NodeCore {
 
     fn add_trunk(&mut self, is_local: bool) -> TrunkKey {
         let trunk = self.trunks.add(is_local);
-        if self.draining {
+        if self.peers.is_draining() {
             self.trunks.send(trunk, &ToEdge::Draining);
         }
         for (client_id, at) in self.kicks.iter() {

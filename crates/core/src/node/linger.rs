@@ -87,7 +87,7 @@ impl NodeCore {
 
     /// Hands lingering sessions that other nodes own now to those.
     pub(super) fn hand_over_lingering(&mut self, now: Instant) {
-        let elsewhere = |client: &&ClientId| self.owner(KeyHash::of(client.as_str())).is_some();
+        let elsewhere = |client: &&ClientId| self.peers.owner(KeyHash::of(client.as_str())).is_some();
         let mut moving: Vec<_> = self.lingering.keys().filter(elsewhere).cloned().collect();
         moving.sort_unstable();
         moving.iter().for_each(|client| self.send_home(now, client));
@@ -95,8 +95,8 @@ impl NodeCore {
 
     /// Hands a lingering session to the node that owns it, if that is another.
     fn send_home(&mut self, now: Instant, client: &ClientId) {
-        let owner = self.owner(KeyHash::of(client.as_str()));
-        if let Some(owner) = owner.filter(|owner| !self.is_suspect(*owner)) {
+        let owner = self.peers.owner(KeyHash::of(client.as_str()));
+        if let Some(owner) = owner.filter(|owner| !self.peers.is_suspect(*owner)) {
             self.hand_over(now, owner, client);
         }
     }
@@ -132,8 +132,7 @@ impl NodeCore {
         if let Some(seats) = self.lingering_seats(client, session, accepted_at_us) {
             seats.append(&mut notes);
         }
-        let Some(peer) = self.peers.get_mut(peer) else { return };
-        self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note_bytes(&notes));
+        self.peers.note_bytes(peer, KeyHash::of(client.as_str()).get(), &notes);
     }
 
     pub(super) fn forget_lingering(&mut self, now: Instant) {

@@ -40,8 +40,7 @@ impl NodeCore {
     /// Where the client is, if not where the ranking says. That node may be suspect, if only it answers.
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
         let location = self.locations.get(client)?;
-        let is_there = self.peers.get(location.peer).is_some_and(|peer| peer.trust.is_answering());
-        is_there.then_some(location.peer)
+        self.peers.is_answering(location.peer).then_some(location.peer)
     }
 
     /// A message for the client has been where it is said to be. Either it was there before the client came, or the client has
@@ -111,13 +110,13 @@ impl NodeCore {
     /// Tells the owners of a client that is here. Returns `false` if a lane had no room.
     fn announce(&mut self, key: SessionKey) -> bool {
         let Some(session) = self.sessions.get(key).filter(|session| !session.gone) else { return true };
-        let (owner, stand_in) = (self.owner_by_view(session.key), self.owner(session.key));
+        let (owner, stand_in) = (self.peers.owner_by_view(session.key), self.peers.owner(session.key));
         let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
         let mut told: Vec<_> = owners.into_iter().flatten().collect();
         let former: Vec<_> = session.told.iter().copied().filter(|peer| !told.contains(peer)).collect();
         let mut had_room = true;
         for &owner in &told {
-            if self.peers.get(owner).is_some_and(|peer| peer.trust.is_answering()) {
+            if self.peers.is_answering(owner) {
                 had_room &= self.announce_to(key, owner, true);
             }
         }
@@ -135,8 +134,8 @@ impl NodeCore {
     }
 
     fn announce_to(&mut self, key: SessionKey, peer: PeerKey, here: bool) -> bool {
-        let (Some(session), Some(peer)) = (self.sessions.get(key), self.peers.get_mut(peer)) else { return true };
-        peer.lane(session.key.get()).note_if_roomy(&located(session, here))
+        let Some(session) = self.sessions.get(key) else { return true };
+        self.peers.note_if_roomy(peer, session.key.get(), &located(session, here))
     }
 
     /// Tells the owners of all clients here. Clients that wait for room in a lane come first:
@@ -172,8 +171,8 @@ impl NodeCore {
     }
 
     fn say_where(&mut self, key: SessionKey, peer: PeerKey, here: bool) {
-        let (Some(session), Some(peer)) = (self.sessions.get(key), self.peers.get_mut(peer)) else { return };
-        self.counts.dropped += u64::from(!peer.lane(session.key.get()).note(&located(session, here)));
+        let Some(session) = self.sessions.get(key) else { return };
+        self.peers.note(Some(peer), session.key.get(), &located(session, here));
     }
 
     /// Looks again at what waits for a client.
@@ -196,7 +195,9 @@ impl NodeCore {
     pub(super) fn rehouse(&mut self, now: Instant) {
         let elsewhere = self.holds.recipients(|to| {
             let key = KeyHash::of(to);
-            self.location(to).is_some() || self.owner(key).is_some() || self.detour(key, |_| false).is_some()
+            self.location(to).is_some()
+                || self.peers.owner(key).is_some()
+                || self.peers.detour(key, |_| false).is_some()
         });
         elsewhere.iter().for_each(|to| self.replace_held(now, to));
     }

@@ -15,8 +15,7 @@
 //! | two sockets want one id | `takeover` |
 //! | sessions without a socket, and clients who come back to them | `linger`, `expected` |
 //! | clients that are not where the ranking says | `location` |
-//! | nodes that do not answer | `suspicion` |
-//! | a new set of nodes | `view` |
+//! | the other nodes: view, owners, suspects, lanes | `view`, `peers` |
 //! | whom a session writes to | `recipients` |
 //! | who writes to peers that are not there | `nobody` |
 //! | rooms | `rooms` |
@@ -26,6 +25,7 @@
 
 mod attach;
 mod batch;
+mod deduplicator;
 mod expected;
 mod fate;
 mod hold;
@@ -37,7 +37,7 @@ mod linger;
 mod location;
 mod nobody;
 mod outbox;
-mod peer;
+mod peers;
 mod recipients;
 mod report;
 mod request;
@@ -45,7 +45,6 @@ mod rooms;
 mod route;
 mod rules;
 mod session;
-mod suspicion;
 mod sweep;
 mod takeover;
 mod trunks;
@@ -55,23 +54,18 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::View;
-use crate::edge::{FlushUrgency, KickList};
-use rustc_hash::FxHashMap;
+use crate::edge::KickList;
 use signaling_protocol::{ClientId, ErrorCode, NodeId};
-use signaling_rendezvous::Ranking;
 use signaling_wire::Incarnation;
 use signaling_wire::grant::SignalScope;
-use signaling_wire::trunk::ToEdge;
 use slotmap::{SlotMap, new_key_type};
 
 use self::expected::PendingResume;
 use self::hold::HoldQueues;
-use self::lane::Lane;
 use self::linger::Lingering;
 use self::location::Location;
 use self::outbox::OutboundQueue;
-use self::peer::{Peer, Received, Sender};
+use self::peers::Peers;
 use self::rooms::Rooms;
 use self::session::Session;
 use self::trunks::Trunks;
@@ -172,16 +166,7 @@ pub struct NodeCore {
     settings: Settings,
     /// What else resume tokens may be signed with: the mesh secret is being changed.
     other_secrets: Vec<Arc<[u8]>>,
-    view: Arc<View>,
-    ranking: Ranking,
-    /// By place in `ranking`; none for this node itself.
-    peer_by_rank: Vec<Option<PeerKey>>,
-    peers: SlotMap<PeerKey, Peer>,
-    /// Names of servers that know the mesh secret: nobody picks them so that a fast hash is slow.
-    peer_by_id: FxHashMap<NodeId, PeerKey>,
-    /// Batches ever sent, to whomever: a peer that was out of the view for a while must not see a number again.
-    batches: u64,
-    received: Received,
+    peers: Peers,
     trunks: Trunks,
     sessions: SlotMap<SessionKey, Session>,
     session_by_client: HashMap<ClientId, SessionKey>,
@@ -197,8 +182,6 @@ pub struct NodeCore {
     expected: HashMap<ClientId, PendingResume>,
     /// Sessions that lost their id to another socket, and until when their edges may say what they wrote.
     parting: Vec<(SessionKey, Instant)>,
-    /// How many nodes of the ranking cannot be relied on now.
-    suspects: usize,
     ticket_salt: u64,
     /// Clients have come or gone: messages to them may have to go elsewhere.
     stirred: bool,
@@ -213,7 +196,6 @@ pub struct NodeCore {
     signal_scope: SignalScope,
     scratch: Vec<u8>,
     counts: Counts,
-    draining: bool,
 }
 
 impl NodeCore {
@@ -221,15 +203,9 @@ impl NodeCore {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
-            ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
+            peers: Peers::new(&settings),
             holds: HoldQueues::new(settings.hold_limits),
             ticket_salt: u64::from_le_bytes(settings.incarnation.0),
-            view: Arc::default(),
-            peer_by_rank: Vec::new(),
-            peers: SlotMap::with_key(),
-            peer_by_id: FxHashMap::default(),
-            batches: 0,
-            received: Received::default(),
             trunks: Trunks::default(),
             sessions: SlotMap::with_key(),
             session_by_client: HashMap::new(),
@@ -240,7 +216,6 @@ impl NodeCore {
             lingering: HashMap::new(),
             expected: HashMap::new(),
             parting: Vec::new(),
-            suspects: 0,
             stirred: false,
             contended: Vec::new(),
             writers_to_nobody: Vec::new(),
@@ -250,7 +225,6 @@ impl NodeCore {
             signal_scope: SignalScope::default(),
             scratch: Vec::new(),
             counts: Counts::default(),
-            draining: false,
             other_secrets: Vec::new(),
             settings,
         }
@@ -287,33 +261,6 @@ impl NodeCore {
         wall + now.saturating_duration_since(instant)
     }
 
-    /// How urgently a lane wants to send.
-    #[must_use]
-    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> FlushUrgency {
-        self.peers.get(peer).and_then(|peer| peer.lanes.get(lane)).map_or(FlushUrgency::Idle, Lane::wants)
-    }
-
-    /// Takes what waits in a lane as one batch, which is then under way until [`NodeCore::lane_answered`] or
-    /// [`NodeCore::lane_lost`].
-    pub fn take_lane_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
-        let Self { settings, view, peers, batches, .. } = self;
-        let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
-        peers.get_mut(peer)?.lanes.get_mut(lane)?.take_batch(now, lane, &sender, batches)
-    }
-
-    /// The batch that is under way in a lane once more, for another try: the lives of its messages have gone on.
-    #[must_use]
-    pub fn lane_batch_again(&self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
-        let Self { settings, view, peers, .. } = self;
-        let sender = Sender { id: settings.id.as_str(), incarnation: settings.incarnation, view: view.hash() };
-        peers.get(peer)?.lanes.get(lane)?.batch_again(now, lane, &sender)
-    }
-
-    /// The other nodes, with the addresses of their internal listeners.
-    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
-        self.peers.iter().filter_map(|(key, peer)| Some((key, self.view.get(peer.id.as_str())?.address.as_str())))
-    }
-
     /// Sessions with a socket.
     #[must_use]
     pub fn sessions(&self) -> usize {
@@ -323,12 +270,11 @@ impl NodeCore {
     /// Whether nothing here waits for anything, and nothing is under way to nodes that can be reached.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let idle = |peer: &Peer| peer.trust.is_suspect() || peer.lanes.iter().all(Lane::is_idle);
         self.sessions.is_empty()
             && self.chains.is_empty()
             && self.holds.bytes() == 0
             && self.rooms.is_quiet()
-            && self.peers.values().filter(|peer| self.view.get(peer.id.as_str()).is_some()).all(idle)
+            && self.peers.is_quiet()
     }
 
     /// Sessions without a socket that can be resumed.
@@ -355,43 +301,10 @@ impl NodeCore {
         self.holds.refused()
     }
 
-    /// How many lanes each peer has.
-    #[must_use]
-    pub fn lanes(&self) -> usize {
-        self.settings.rules.lanes.get()
-    }
-
-    /// Bytes that wait in lanes to other nodes.
-    #[must_use]
-    pub fn lane_bytes(&self) -> usize {
-        self.peers.values().flat_map(|peer| &peer.lanes).map(Lane::waiting_bytes).sum()
-    }
-
-    /// How many may.
-    #[must_use]
-    pub fn lane_bytes_limit(&self) -> usize {
-        self.peers.len() * self.lanes() * lane::MAX_WAITING
-    }
-
     /// What happened so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// Tells all edges, now and later, that this node will stop.
-    pub fn drain(&mut self, now: Instant) {
-        if !std::mem::replace(&mut self.draining, true) {
-            self.trunks.send_to_all(None, &ToEdge::Draining);
-            self.rank(now);
-        }
-    }
-
-    /// Tells all edges that this node takes sessions again, if it was to stop.
-    pub fn undrain(&mut self, now: Instant) {
-        if std::mem::take(&mut self.draining) {
-            self.trunks.send_to_all(None, &ToEdge::Serving);
-            self.rank(now);
-        }
+        let dropped = self.counts.dropped + self.peers.dropped();
+        Counts { dropped, ..self.counts }
     }
 }

@@ -37,20 +37,20 @@ impl NodeCore {
     /// Why a client is where it is, by what this node alone knows.
     #[must_use]
     pub fn explain(&self, now: Instant, client: &ClientId) -> Explanation {
-        let (key, members) = (KeyHash::of(client.as_str()), self.view.members());
+        let (key, members) = (KeyHash::of(client.as_str()), self.peers.view().members());
         let own = || self.settings.id.as_str().to_owned();
         let name = |peer: Option<PeerKey>| peer.map_or_else(|| Some(own()), |peer| self.name_of(peer));
-        let is_owned = !self.ranking.is_empty();
-        let owner = name(self.owner_by_view(key)).filter(|_| is_owned);
-        let stand_in = name(self.owner(key)).filter(|stand_in| is_owned && Some(stand_in) != owner.as_ref());
+        let is_owned = !self.peers.is_ranking_empty();
+        let owner = name(self.peers.owner_by_view(key)).filter(|_| is_owned);
+        let stand_in = name(self.peers.owner(key)).filter(|stand_in| is_owned && Some(stand_in) != owner.as_ref());
         let scores = scores(self.settings.hash_seed, members.iter().map(|member| member.id.as_str()), client.as_str());
         let candidate = |(node, score): (String, String)| {
-            let drains = self.draining && node == self.settings.id.as_str();
-            let peer = self.peers.values().find(|peer| peer.id.as_str() == node);
+            let drains = self.peers.is_draining() && node == self.settings.id.as_str();
+            let peer = self.peers.key(&node);
             Candidate {
-                eligible: self.ranking.index_of(&node).is_some(),
-                draining: drains || self.view.get(&node).is_some_and(|member| member.draining),
-                suspect: peer.is_some_and(|peer| peer.trust.is_suspect()),
+                eligible: self.peers.is_eligible(&node),
+                draining: drains || self.peers.view().get(&node).is_some_and(|member| member.draining),
+                suspect: peer.is_some_and(|peer| self.peers.is_suspect(peer)),
                 node,
                 score,
                 trunk: None,
@@ -124,7 +124,8 @@ impl NodeCore {
     /// # Errors
     /// If the change makes no sense.
     pub fn preview(&self, change: &Change, page: &Page) -> Result<Preview, NoChange> {
-        let members: Vec<_> = self.view.members().iter().map(|member| (member.id.as_str(), member.draining)).collect();
+        let members: Vec<_> =
+            self.peers.view().members().iter().map(|member| (member.id.as_str(), member.draining)).collect();
         let rankings = Rankings::new(self.settings.hash_seed, &members, change)?;
         let clients = self.session_by_client.keys().map(ClientId::as_str);
         Ok(rankings.preview(self.view_name(), change, self.settings.id.as_str(), clients, page))
@@ -139,16 +140,10 @@ impl NodeCore {
     /// What this node sees of the mesh.
     #[must_use]
     pub fn view_name(&self) -> ViewName {
-        ViewName::new(self.view.hash(), self.view.len())
-    }
-
-    /// Whether this node has been told to drain.
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.draining
+        ViewName::new(self.peers.view().hash(), self.peers.view().len())
     }
 
     fn name_of(&self, peer: PeerKey) -> Option<String> {
-        self.peers.get(peer).map(|peer| peer.id.as_str().to_owned())
+        self.peers.id(peer).map(|id| id.as_str().to_owned())
     }
 }

@@ -26,7 +26,7 @@ impl NodeCore {
         if let Some(peer) = self.location(to) {
             return Destination::Peer(peer);
         }
-        self.owner(key).map_or(Destination::Here, Destination::Peer)
+        self.peers.owner(key).map_or(Destination::Here, Destination::Peer)
     }
 
     pub(super) fn queue_id(&self, chain: ChainKey) -> QueueId {
@@ -53,7 +53,7 @@ impl NodeCore {
             Destination::Peer(peer) => {
                 let (hash, via) = (chain.key.get(), Box::default());
                 let envelope = QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload };
-                let sent = self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).push(envelope));
+                let sent = self.peers.push(peer, hash, envelope);
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
             }
@@ -64,7 +64,7 @@ impl NodeCore {
     pub(super) fn repeat(&mut self, now: Instant, chain_key: ChainKey) {
         let Some(chain) = self.chains.get_mut(chain_key) else { return };
         if let Destination::Peer(peer) = chain.destination
-            && self.peers.get_mut(peer).is_some_and(|peer| peer.lane(chain.key.get()).stands(now))
+            && self.peers.is_stalled(now, peer, chain.key.get())
         {
             chain.put_off(now);
             return;
@@ -105,8 +105,7 @@ impl NodeCore {
             }
         }
         for (peer, tickets) in tickets_by_peer {
-            let lanes = self.peers.get_mut(peer).into_iter().flat_map(|peer| &mut peer.lanes);
-            lanes.for_each(|lane| lane.forget(&tickets));
+            self.peers.forget(peer, &tickets);
         }
     }
 
@@ -121,10 +120,7 @@ impl NodeCore {
         match std::mem::replace(&mut chain.destination, destination) {
             Destination::Here => self.holds.forget(to, queue_id),
             Destination::Peer(peer) => {
-                if let Some(peer) = self.peers.get_mut(peer) {
-                    let lane = peer.lane(chain.key.get());
-                    self.counts.dropped += u64::from(!lane.note(&Item::Forget { to, queue_id }));
-                }
+                self.peers.note(Some(peer), chain.key.get(), &Item::Forget { to, queue_id });
             }
         }
         chain.redirected(now);
@@ -138,7 +134,7 @@ impl NodeCore {
         }
         if let ReturnPath::Through { node, via } = &parcel.back
             && let Some(known) = self.locations.get(to)
-            && self.peers.get(known.peer).is_some_and(|peer| peer.id == *node || via.contains(&peer.id))
+            && self.peers.id(known.peer).is_some_and(|id| id == node || via.contains(id))
         {
             // Another copy will tell.
             self.doubt_location(now, to);
@@ -177,22 +173,23 @@ impl NodeCore {
         node: &NodeId,
         via: &[NodeId],
     ) -> bool {
-        let Some(peer) = self.peers.get_mut(peer) else { return false };
-        if via.len() + 2 > MAX_HOPS || peer.id == *node || via.contains(&peer.id) {
+        let is_new = self.peers.id(peer).is_some_and(|id| id != node && !via.contains(id));
+        if via.len() + 2 > MAX_HOPS || !is_new {
             return false;
         }
         let hash = KeyHash::of(to.as_str()).get();
         let via = via.iter().chain([node]).cloned().collect();
         let (to, payload) = (to.clone(), Rc::clone(&parcel.payload));
         let InboundMessage { origin, prev, life, repeat, queue_id, .. } = *parcel;
-        let passed = peer.lane(hash).push(QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload });
+        let envelope = QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload };
+        let passed = self.peers.push(peer, hash, envelope);
         self.counts.passed_on += u64::from(passed);
         passed
     }
 
     /// Keeps a parcel for an absent recipient, as long as it lives.
     fn keep(&mut self, now: Instant, to: &str, parcel: InboundMessage) {
-        if self.draining && !self.owns_by_view(to) {
+        if self.peers.is_draining() && self.peers.owner_by_view(KeyHash::of(to)).is_some() {
             // Whom it should go to has sent it here, and knows better by now, or soon.
             return self.fate_of(now, &parcel, EnvelopeOutcome::Retransmit);
         }
@@ -218,14 +215,14 @@ impl NodeCore {
         let (mut asked, mut shared): (Vec<NodeId>, _) = (Vec::new(), parcel.shared);
         while asked.len() < self.settings.rules.detours
             && came_by.len() < MAX_HOPS
-            && let Some(peer) = self.detour(key, |id| came_by.contains(id) || asked.contains(id))
-            && let Some(peer) = self.peers.get_mut(peer)
+            && let Some(peer) = self.peers.detour(key, |id| came_by.contains(id) || asked.contains(id))
+            && let Some(id) = self.peers.id(peer)
         {
-            asked.push(peer.id.clone());
+            asked.push(id.clone());
             let (to, via, payload) = (to.clone(), came_by.clone(), Rc::clone(&parcel.payload));
             let InboundMessage { origin, prev, life, repeat, queue_id, .. } = parcel;
-            let sent =
-                peer.lane(key.get()).push(QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload });
+            let envelope = QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload };
+            let sent = self.peers.push(peer, key.get(), envelope);
             self.counts.detours += u64::from(sent);
             self.counts.dropped += u64::from(!sent);
             shared |= sent;

@@ -19,7 +19,9 @@ const REFUSED_AT_ONCE: usize = 1_000;
 impl NodeCore {
     /// Looks once at everything that waits.
     pub fn sweep(&mut self, now: Instant) {
-        self.watch_peers(now);
+        if self.peers.sweep(now) {
+            self.reroute(now);
+        }
         for parcel in self.holds.take_expired(now) {
             self.counts.expired += 1;
             self.expired(now, &parcel);

@@ -1,78 +1,126 @@
-//! A new set of nodes: who owns what now, and what must take another way.
+//! The other nodes: views, failures, draining, and the lanes that the shell carries.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::{Member, View};
 use signaling_protocol::NodeId;
-use signaling_rendezvous::Ranking;
+use signaling_wire::trunk::ToEdge;
 
-use super::peer::Peer;
 use super::{NodeCore, PeerKey};
+use crate::View;
+use crate::edge::FlushUrgency;
 
 impl NodeCore {
-    /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless only such are left.
+    /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless all members drain.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
-        self.view = view;
-        let gone: Vec<_> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| self.view.get(peer.id.as_str()).is_none())
-            .map(|(key, _)| key)
-            .collect();
-        for key in gone {
-            if let Some(peer) = self.peers.remove(key) {
-                self.peer_by_id.remove(&peer.id);
-            }
-        }
-        let own = &self.settings.id;
-        let others: Vec<_> =
-            self.view.members().iter().map(|member| member.id.clone()).filter(|id| id != own).collect();
-        for id in &others {
-            self.peer_of(now, id);
-        }
-        let peer_by_id = &self.peer_by_id;
-        self.received.retain(|sender| peer_by_id.contains_key(sender));
+        self.peers.set_view(now, view);
         self.forget_released();
-        self.rank(now);
+        self.reroute(now);
     }
 
     /// Returns `true` once discovery has named nodes. A node without a view cannot forward: edges
     /// and peer nodes must take it for one that is down.
     #[must_use]
     pub fn has_view(&self) -> bool {
-        !self.view.is_empty()
+        !self.peers.view().is_empty()
     }
 
-    /// Ranks the members anew.
-    pub(super) fn rank(&mut self, now: Instant) {
-        let Self { settings, draining, view, peer_by_id, .. } = self;
-        let drains = |member: &Member| member.draining || (*draining && member.id == settings.id);
-        let settled = view.members().iter().any(|member| !drains(member));
-        let candidates = view.members().iter().filter(|member| !settled || !drains(member));
-        self.ranking = Ranking::new(settings.hash_seed, candidates.map(|member| member.id.as_str()));
-        let ranks = 0..self.ranking.len();
-        self.peer_by_rank = ranks.map(|rank| peer_by_id.get(self.ranking.id(rank)).copied()).collect();
-        self.count_suspects();
-        self.rearrange(now);
+    /// Returns `true` if the view has the node.
+    #[must_use]
+    pub fn is_in_view(&self, node: &NodeId) -> bool {
+        self.peers.view().get(node.as_str()).is_some()
     }
 
-    /// Owners have changed: what waits, lingers or is in custody goes to them, and they hear whom this node serves.
-    pub(super) fn rearrange(&mut self, now: Instant) {
+    /// Returns `true` if the view has the node as draining.
+    #[must_use]
+    pub fn is_leaving(&self, node: &NodeId) -> bool {
+        self.peers.view().get(node.as_str()).is_some_and(|member| member.draining)
+    }
+
+    /// The other nodes, with the addresses of their internal listeners.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
+        self.peers.addresses()
+    }
+
+    /// The suspect nodes.
+    pub fn suspects(&self) -> impl Iterator<Item = &NodeId> {
+        self.peers.suspects()
+    }
+
+    /// Returns `true` if this node was told to drain.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.peers.is_draining()
+    }
+
+    /// Sends `Draining` to all edges, now and when they connect.
+    pub fn drain(&mut self, now: Instant) {
+        if self.peers.set_draining(true) {
+            self.trunks.send_to_all(None, &ToEdge::Draining);
+            self.reroute(now);
+        }
+    }
+
+    /// Ends draining, and sends `Serving` to all edges.
+    pub fn undrain(&mut self, now: Instant) {
+        if self.peers.set_draining(false) {
+            self.trunks.send_to_all(None, &ToEdge::Serving);
+            self.reroute(now);
+        }
+    }
+
+    /// A peer refused a connection.
+    pub fn refused(&mut self, now: Instant, peer: PeerKey) {
+        if self.peers.refused(now, peer) {
+            self.reroute(now);
+        }
+    }
+
+    /// Starts afresh after a process pause: other nodes have given this one up, and its view of them is old.
+    pub fn on_process_pause(&mut self, now: Instant) {
+        self.peers.on_process_pause(now);
+        self.hang_up(now);
+    }
+
+    /// Owners have changed. Sends messages and lingering sessions to the new ones, and tells them which clients are here.
+    pub(super) fn reroute(&mut self, now: Instant) {
         self.redirect(now);
         self.rehouse(now);
         self.hand_over_lingering(now);
         self.tell_all_owners(now);
     }
 
-    /// Another node, made if need be: one may hear from a node before the view names it, and its fates wait here until it
-    /// does, or until it sends again and takes them with the answer.
-    pub(super) fn peer_of(&mut self, now: Instant, id: &NodeId) -> PeerKey {
-        if let Some(peer) = self.peer_by_id.get(id) {
-            return *peer;
-        }
-        let key = self.peers.insert(Peer::new(now, id.clone(), self.settings.rules.lanes));
-        self.peer_by_id.insert(id.clone(), key);
-        key
+    /// The number of lanes to each peer.
+    #[must_use]
+    pub fn lanes(&self) -> usize {
+        self.settings.rules.lanes.get()
+    }
+
+    /// Returns how urgently a lane's next batch has to be sent.
+    #[must_use]
+    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> FlushUrgency {
+        self.peers.wants(peer, lane)
+    }
+
+    /// Takes a lane's next batch. It is in flight until [`NodeCore::lane_answered`] or [`NodeCore::lane_lost`].
+    pub fn take_lane_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
+        self.peers.take_batch(now, peer, lane)
+    }
+
+    /// Returns the batch in flight for another try, with the remaining TTLs of now.
+    #[must_use]
+    pub fn lane_batch_again(&self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
+        self.peers.batch_again(now, peer, lane)
+    }
+
+    /// Gives up a batch that the peer rejected for good. Its messages are retransmitted in time.
+    pub fn lane_lost(&mut self, peer: PeerKey, lane: usize) {
+        self.peers.batch_ended(peer, lane);
+    }
+
+    /// Bytes that wait in lanes to other nodes.
+    #[must_use]
+    pub fn lane_bytes(&self) -> usize {
+        self.peers.lane_bytes()
     }
 }

@@ -186,7 +186,7 @@ impl State {
     fn look_for_jump(&mut self, now: Instant) {
         let Some(paused) = self.pauses.beat(since_boot()) else { return };
         warn!(?paused, "this process was paused: its trunks are closed and waiting requests refused");
-        self.core.jumped(now);
+        self.core.on_process_pause(now);
         self.refuse_until = Some(now + REFUSE_FOR);
         self.trunks.values().for_each(|wake| wake.flush_now());
     }

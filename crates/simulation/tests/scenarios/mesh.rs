@@ -157,7 +157,7 @@ impl Mesh {
     /// A node wakes after a pause that it has noticed.
     pub(crate) fn node_wakes(&mut self, id: &str) {
         self.paused.remove(id);
-        self.nodes.get_mut(id).unwrap().jumped(self.now);
+        self.nodes.get_mut(id).unwrap().on_process_pause(self.now);
     }
 
     /// The same for an edge.

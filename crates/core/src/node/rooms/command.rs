@@ -104,7 +104,7 @@ impl NodeCore {
                     capacity = admitted.flatten().filter(|_| place.is_none());
                     if admitted.is_none() {
                         Err(NOT_ADMITTED)
-                    } else if !self.rooms.settings.shared && self.view.len() > 1 {
+                    } else if !self.rooms.settings.shared && self.peers.view().len() > 1 {
                         Err(NOT_SHARED)
                     } else if place.is_none() && guest.places.len() >= self.rooms.settings.per_client {
                         self.rooms.counts.too_many_rooms += 1;

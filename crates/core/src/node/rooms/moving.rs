@@ -153,14 +153,13 @@ impl NodeCore {
     ) {
         let is_older = |guest: &&RoomSession| guest.accepted_at_us < accepted_at_us && !guest.places.is_empty();
         let Some(guest) = self.rooms.guests.get(&session).filter(is_older) else { return };
-        let Some(peer) = self.peers.get_mut(peer) else { return };
         let item = Item::Seats {
             client_id: client.as_str(),
             session,
             accepted_at_us: guest.accepted_at_us,
             seats: guest.seat_states(),
         };
-        self.counts.dropped += u64::from(!peer.lane(KeyHash::of(client.as_str()).get()).note(&item));
+        self.peers.note(Some(peer), KeyHash::of(client.as_str()).get(), &item);
     }
 
     /// Seats come behind the session without a socket that has them. It may have been resumed meanwhile, and this node may have

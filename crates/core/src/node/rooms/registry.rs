@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signaling_protocol::{ClientId, NodeId};
+use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::Registration;
 use signaling_wire::SessionId;
@@ -86,16 +86,10 @@ impl NodeCore {
         }
     }
 
-    /// Whether the view has a node of this name.
-    #[must_use]
-    pub fn is_in_view(&self, node: &NodeId) -> bool {
-        self.view.get(node.as_str()).is_some()
-    }
-
     /// Whether this node owns a name, whatever it names.
     #[must_use]
     pub fn owns_name(&self, name: &str) -> bool {
-        self.owner(KeyHash::of(name)).is_none()
+        self.peers.owner(KeyHash::of(name)).is_none()
     }
 
     /// How things stand in rooms.

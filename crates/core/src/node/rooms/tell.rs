@@ -29,10 +29,7 @@ impl NodeCore {
         let hash = KeyHash::of(room.as_str()).get();
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes.iter().filter(|node| **node != self.settings.id) {
-            let Some(peer) = self.peer_by_id.get(node).and_then(|peer| self.peers.get_mut(*peer)) else {
-                self.counts.dropped += 1;
-                continue;
-            };
+            let peer = self.peers.key(node.as_str());
             let (mut version, mut rest) = (start, &changes[..]);
             loop {
                 let (part, behind) = rest.split_at(part(rest.iter()));
@@ -41,7 +38,7 @@ impl NodeCore {
                 let line_moved = *line_moved && behind.is_empty();
                 let incarnation = *incarnation;
                 let note = Item::RoomChanged { room: room.as_str(), incarnation, version, changes, line_moved };
-                self.counts.dropped += u64::from(!peer.lane(hash).note(&note));
+                self.peers.note(peer, hash, &note);
                 rest = behind;
                 if rest.is_empty() {
                     break;

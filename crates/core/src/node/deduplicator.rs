@@ -1,53 +1,14 @@
-//! What waits for other nodes, and what they sent before.
+//! Batches that other nodes sent before, so that [`Peers`](super::peers::Peers) answers a retry and does not carry it out.
 
-use std::num::NonZeroUsize;
-use std::time::Instant;
-
-use crate::FailureDetector;
 use rustc_hash::FxHashMap;
 use signaling_protocol::NodeId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::{EnvelopeOutcome, Header};
 use signaling_wire::{Incarnation, Origin};
 
-use super::lane::{Lane, QueuedOutcome};
+use super::lane::QueuedOutcome;
 
-/// Another node of the view.
-#[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) id: NodeId,
-    /// Order holds within each.
-    pub(super) lanes: Box<[Lane]>,
-    pub(super) trust: FailureDetector,
-    /// When it last answered.
-    pub(super) heard: Instant,
-    incarnation: Option<Incarnation>,
-}
-
-impl Peer {
-    pub(super) fn new(now: Instant, id: NodeId, lanes: NonZeroUsize) -> Self {
-        let lanes = std::iter::repeat_with(Lane::default).take(lanes.get()).collect();
-        Self { id, lanes, trust: FailureDetector::new(now), heard: now, incarnation: None }
-    }
-
-    /// The lane of all that must keep its order with what has the same hash.
-    pub(super) fn lane(&mut self, hash: u64) -> &mut Lane {
-        let lane = (hash % self.lanes.len() as u64) as usize;
-        &mut self.lanes[lane]
-    }
-
-    /// Has it asked for a sign of life, unless it is asked something already.
-    pub(super) fn ping(&mut self) {
-        self.lane(0).ping();
-    }
-
-    /// Notes which incarnation speaks. Says whether it is another than before.
-    pub(super) fn met(&mut self, incarnation: Incarnation) -> bool {
-        self.incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
-    }
-}
-
-/// Who sends a batch.
+/// The sender of a batch.
 #[derive(Debug)]
 pub(super) struct Sender<'a> {
     pub(super) id: &'a str,
@@ -62,33 +23,33 @@ impl Sender<'_> {
     }
 }
 
-/// The last batch of one lane of a sender, with its answer in case it comes again.
+/// The last batch of one lane, with the answer for a retry.
 #[derive(Debug)]
 struct Last {
     incarnation: Incarnation,
     number: u64,
     answer: Vec<u8>,
-    /// The fates in the answer: on their way until the next batch of the lane says that it has come.
+    /// Outcomes in the answer. They are on their way until the next batch of the lane shows that it arrived.
     fates: Vec<QueuedOutcome>,
 }
 
-/// What other nodes sent before, so that a retry is told from news.
+/// The last batch of each lane of each node.
 #[derive(Debug, Default)]
-pub(super) struct Received {
+pub(super) struct BatchDeduplicator {
     last_by_lane: FxHashMap<(NodeId, u8), Last>,
 }
 
-/// What a batch is.
+/// Returned for a received batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BatchStatus {
     New,
-    /// It was answered so.
+    /// The last batch again, with its answer.
     Retry(Vec<u8>),
-    /// Older than the last one: nobody waits for its answer.
+    /// Older than the last batch: its answer is not awaited.
     Stale,
 }
 
-impl Received {
+impl BatchDeduplicator {
     pub(super) fn novelty(&self, sender: &NodeId, header: &Header<'_>) -> BatchStatus {
         match self.last_by_lane.get(&(sender.clone(), header.lane)) {
             Some(last) if last.incarnation == header.incarnation && last.number == header.number => {
@@ -104,13 +65,13 @@ impl Received {
         self.last_by_lane.insert((sender.clone(), header.lane), last);
     }
 
-    /// The fate of a message that is on its way back in an answer.
+    /// Returns the outcome of a message that is on its way back in an answer.
     pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let fates = self.last_by_lane.values().flat_map(|last| &last.fates);
         fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
     }
 
-    /// Forgets nodes that are not in the view any more.
+    /// Forgets unknown nodes.
     pub(super) fn retain(&mut self, known: impl Fn(&NodeId) -> bool) {
         self.last_by_lane.retain(|(sender, _), _| known(sender));
     }
@@ -128,7 +89,7 @@ mod tests {
     #[test]
     fn a_retry_is_told_from_news_and_from_a_new_incarnation() {
         let a = NodeId::new("a").unwrap();
-        let mut received = Received::default();
+        let mut received = BatchDeduplicator::default();
         let sender = sender();
         let header = sender.header(0, 5);
         assert_eq!(received.novelty(&a, &header), BatchStatus::New);
@@ -141,13 +102,5 @@ mod tests {
         assert_eq!(received.novelty(&a, &restarted), BatchStatus::New);
         received.retain(|_| false);
         assert_eq!(received.novelty(&a, &header), BatchStatus::New);
-    }
-
-    #[test]
-    fn a_restart_is_seen_by_the_incarnation() {
-        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap(), NonZeroUsize::MIN);
-        assert!(!peer.met(Incarnation([1; 8])));
-        assert!(!peer.met(Incarnation([1; 8])));
-        assert!(peer.met(Incarnation([2; 8])));
     }
 }
