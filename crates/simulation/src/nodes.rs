@@ -54,7 +54,6 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("nodes: resends", counts.resends);
     counters.add("nodes: dropped", counts.dropped);
     counters.add("nodes: attached", counts.attached);
-    counters.add("nodes: rejected", counts.rejected);
     counters.add("nodes: sessions resumed", counts.resumed);
     counters.add("nodes: lingering sessions moved", counts.lingering_moved);
     counters.add("nodes: holds expired", counts.expired);

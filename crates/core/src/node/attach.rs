@@ -49,8 +49,8 @@ impl NodeCore {
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
-        let lingering = self.lingering.remove(&arrival.client_id);
-        let Some((key, holder)) = self.holder(&arrival.client_id) else {
+        let lingering = self.directory.take_lingering(&arrival.client_id);
+        let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
             return match proven {
                 Some(session) if lingering.is_none() => self.expect(now, trunk, arrival, session),
                 _ => self.arrive(now, trunk, arrival, proven, lingering),
@@ -77,14 +77,14 @@ impl NodeCore {
 
     /// The client has shown a new token.
     pub(super) fn granted(&mut self, at: (TrunkKey, Slot), grant: Grant) {
-        if let Some(session) = self.session_at(at).and_then(|key| self.sessions.get_mut(key)) {
+        if let Some(session) = self.trunks.session_at(at).and_then(|key| self.directory.get_mut(key)) {
             session.grant = Some(Rc::new(grant));
         }
     }
 
     /// The newcomer goes on with the holder's session.
     pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, holder: SessionKey) {
-        let Some((id, seq)) = self.sessions.get(holder).map(|holder| (holder.id, holder.seq)) else { return };
+        let Some((id, seq)) = self.directory.get(holder).map(|holder| (holder.id, holder.seq)) else { return };
         self.counts.resumed += 1;
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
         self.admit(now, trunk, &resumed(arrival, id, seq, &self.settings.rules), former, true);
@@ -102,19 +102,14 @@ impl NodeCore {
         let Some(known) = lingering else { return self.admit(now, trunk, &arrival, None, false) };
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
-            let arrival = resumed(arrival, known.session, known.seq(), &self.settings.rules);
+            let arrival = resumed(arrival, known.session, known.seq, &self.settings.rules);
             self.admit(now, trunk, &arrival, None, true);
         } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
-            self.lingering.insert(arrival.client_id, known);
+            self.directory.linger(arrival.client_id, known);
             self.reject(trunk, arrival.slot, &REPLACED);
         } else {
             self.admit(now, trunk, &arrival, None, false);
         }
-    }
-
-    pub(super) fn holder(&self, client_id: &ClientId) -> Option<(SessionKey, &Session)> {
-        let key = *self.session_by_client.get(client_id)?;
-        Some((key, self.sessions.get(key)?))
     }
 
     fn proven_session(&self, now: Instant, client: &ClientId, token: &str) -> Option<SessionId> {
@@ -124,14 +119,13 @@ impl NodeCore {
     }
 
     pub(super) fn close(&mut self, session: SessionKey, code: CloseCode, reason: &str) {
-        if let Some(session) = self.sessions.get(session) {
+        if let Some(session) = self.directory.get(session) {
             self.trunks.send(session.trunk, &ToEdge::Close { slot: session.slot, code: code.0, reason });
         }
     }
 
     pub(super) fn reject(&mut self, trunk: TrunkKey, slot: Slot, why: &Rejection) {
         let Rejection { status, code, message, retry_after_ms } = *why;
-        self.counts.rejected += 1;
         self.trunks.send(trunk, &ToEdge::Rejected { slot, status, code, message, retry_after_ms });
     }
 
@@ -140,7 +134,7 @@ impl NodeCore {
         if !self.trunks.contains(trunk) {
             return;
         }
-        let session = self.sessions.insert(Session::new(trunk, arrival));
+        let session = self.directory.add(Session::new(trunk, arrival));
         self.trunks.bind((trunk, arrival.slot), session);
         if gone != Some(DetachReason::Left) {
             self.guest_arrives(now, arrival);
@@ -166,13 +160,11 @@ impl NodeCore {
         }
         let mut session = Session::new(trunk, arrival);
         session.waits_for = former;
-        let key = self.sessions.insert(session);
+        let key = self.directory.attach(session);
         self.trunks.bind((trunk, arrival.slot), key);
-        self.session_by_client.insert(arrival.client_id.clone(), key);
         self.guest_arrives(now, arrival);
         self.has_come(&arrival.client_id, arrival.session);
-        self.locations.remove(&arrival.client_id);
-        self.stirred = true;
+        self.routes_dirty = true;
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
         self.say_attached(key, resumed, &greeting);
@@ -184,7 +176,7 @@ impl NodeCore {
 
     fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
         let state = self.state_of(session, false);
-        let Some(session) = self.sessions.get(session) else { return };
+        let Some(session) = self.directory.get(session) else { return };
         let hold = RemainingTtl::from_duration(self.settings.hold);
         let (slot, id, seq) = (session.slot, session.id, session.seq);
         let attached = ToEdge::Attached { slot, session: id, resumed, seq, hold, greeting, state: &state };
@@ -217,12 +209,11 @@ impl NodeCore {
     }
 
     pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), gone: DetachReason) {
-        let Some(key) = self.session_at(at) else {
-            drop(self.withdraw(at));
-            self.expected_no_more(at);
+        let Some(key) = self.trunks.session_at(at) else {
+            self.directory.withdraw(at);
             return;
         };
-        if let Some(session) = self.sessions.get_mut(key) {
+        if let Some(session) = self.directory.get_mut(key) {
             session.detached = true;
             session.said_last = true;
         }
@@ -241,25 +232,22 @@ impl NodeCore {
 
     /// The session has no socket here any more. What it is owed waits; what it sent runs on.
     pub(super) fn leave(&mut self, now: Instant, key: SessionKey) {
-        self.parted(now, key);
+        self.finish_superseded(now, key);
         self.untell(key);
-        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id) = (session.client_id.clone(), session.id);
-        if !std::mem::replace(&mut session.gone, true) {
-            self.counts.detached += 1;
-        }
+        session.gone = true;
         let mut owed = owed_by(session);
         if std::mem::take(&mut session.has_backlog) {
             owed.extend(self.holds.take(client_id.as_str()));
         }
         let contender = session.contender.take();
-        if self.session_by_client.get(&client_id) == Some(&key) {
-            self.session_by_client.remove(&client_id);
+        if self.directory.detach(key) {
             self.has_gone(&client_id, id);
-            self.stirred = true;
+            self.routes_dirty = true;
         }
         for parcel in owed {
-            self.place(now, &client_id, parcel);
+            self.deliver_or_hold(now, &client_id, parcel);
         }
         if let Some(contender) = contender {
             self.admit(now, contender.trunk, &contender.arrival, None, false);
@@ -269,32 +257,32 @@ impl NodeCore {
 
     /// Forgets a session that is gone, of which nothing more can come, and that has no frame without a fate.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
-        let Some(session) = self.sessions.get(key) else { return };
+        let Some(session) = self.directory.get(key) else { return };
         if !session.gone || !session.detached || !session.is_settled() {
             return;
         }
         self.trunks.unbind((session.trunk, session.slot));
-        self.sessions.remove(key);
+        self.directory.remove(key);
     }
 
     /// The session moves to another node: what it is owed goes there, its outbox starts afresh there.
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
-        let Some(key) = self.session_at(at) else {
+        let Some(key) = self.trunks.session_at(at) else {
             // It was never served here: it comes to the next node as it came to this one.
-            if self.withdraw(at).is_some() || self.expected_no_more(at) {
+            if self.directory.withdraw(at) {
                 self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &[] });
             }
             return;
         };
         let state = self.state_of(key, true);
-        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
         let chains = session.recipients.take();
         chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
         if let Some(peer) = self.peers.key(to).filter(|_| was_here) {
             self.released_to(now, client_id, id, peer);
         }
-        if let Some(session) = self.sessions.get_mut(key) {
+        if let Some(session) = self.directory.get_mut(key) {
             session.fates = None;
         }
         self.leave(now, key);
@@ -304,7 +292,7 @@ impl NodeCore {
         if was_here {
             self.guest_goes((id, key));
         }
-        self.sessions.remove(key);
+        self.directory.remove(key);
     }
 }
 

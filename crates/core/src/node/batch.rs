@@ -128,10 +128,10 @@ impl NodeCore {
         if repeat && let Some(fate) = self.peers.outcome_on_its_way((origin, key)) {
             return self.fate_of(now, &parcel, fate);
         }
-        match self.session_by_client.get(to) {
-            Some(&session) => self.down(now, session, parcel),
+        match self.directory.attached(to) {
+            Some(session) => self.down(now, session, parcel),
             None => match ClientId::new(to) {
-                Ok(to) => self.place(now, &to, parcel),
+                Ok(to) => self.deliver_or_hold(now, &to, parcel),
                 Err(_) => self.counts.dropped += 1,
             },
         }

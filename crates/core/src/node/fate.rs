@@ -16,8 +16,8 @@ use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
 impl NodeCore {
     /// The recipient's edge answers for what went down to it.
     pub(super) fn confirm(&mut self, now: Instant, at: (TrunkKey, Slot), up_to: u64, exceptions: &[(u64, Unwritten)]) {
-        let Some(key) = self.session_at(at) else { return };
-        while let Some((d, parcel)) = self.sessions.get_mut(key).and_then(|session| session.confirmed(up_to)) {
+        let Some(key) = self.trunks.session_at(at) else { return };
+        while let Some((d, parcel)) = self.directory.get_mut(key).and_then(|session| session.confirmed(up_to)) {
             let fate = match exceptions.iter().find(|(exception, _)| *exception == d) {
                 None => EnvelopeOutcome::Written,
                 Some((_, Unwritten::Skipped)) => EnvelopeOutcome::Skipped,
@@ -27,10 +27,10 @@ impl NodeCore {
             };
             self.fate_of(now, &parcel, fate);
         }
-        if self.parting.iter().any(|(former, _)| *former == key)
-            && self.sessions.get(key).is_some_and(|session| !session.has_unconfirmed())
+        if self.directory.is_superseded(key)
+            && self.directory.get(key).is_some_and(|session| !session.has_unconfirmed())
         {
-            self.parted(now, key);
+            self.finish_superseded(now, key);
         }
         self.refill(now, key);
     }
@@ -133,7 +133,7 @@ impl NodeCore {
         let (session, to) = (chain.session, chain.to.clone());
         if chain.is_empty() {
             self.chains.remove(chain_key);
-            if let Some(session) = self.sessions.get_mut(session) {
+            if let Some(session) = self.directory.get_mut(session) {
                 session.recipients.remove(&to);
             }
         }
@@ -159,7 +159,7 @@ impl NodeCore {
 
     /// Tells the sender's edge the fate of one of its frames, and the client what it is told of it.
     pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
-        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let Some(session) = self.directory.get_mut(session_key) else { return };
         let (trunk, slot) = (session.trunk, session.slot);
         if !reply.is_empty() {
             return self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first: seq, count: 1, fate, reply });
@@ -183,7 +183,7 @@ impl NodeCore {
 
     /// Writes a session's run of like fates.
     pub(super) fn write_fates(&mut self, key: SessionKey) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(session) = self.directory.get_mut(key) else { return };
         if let Some(FateRun { first, count, fate }) = session.fates.take() {
             let fates = ToEdge::Fates { slot: session.slot, first, count, fate, reply: &[] };
             self.trunks.send_lazily(session.trunk, &fates);

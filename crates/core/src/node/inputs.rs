@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use signaling_wire::DecodeError;
 use signaling_wire::grant::Grant;
-use signaling_wire::trunk::{DetachReason, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
 
-use super::{NodeCore, SessionKey, TrunkKey};
+use super::{NodeCore, TrunkKey};
 use crate::edge::FlushUrgency;
 
 impl NodeCore {
@@ -45,9 +45,9 @@ impl NodeCore {
     /// Removes a lost trunk. Its clients count as absent until they attach again.
     pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
         let Some(sessions) = self.trunks.remove(trunk) else { return };
-        self.newcomers_are_gone(trunk);
+        self.directory.drop_newcomers(trunk);
         for key in sessions {
-            if let Some(session) = self.sessions.get_mut(key) {
+            if let Some(session) = self.directory.get_mut(key) {
                 session.detached = true;
                 session.fates = None;
             }
@@ -96,9 +96,5 @@ impl NodeCore {
             self.write_fates(session);
         }
         self.trunks.take_batch(trunk)
-    }
-
-    pub(super) fn session_at(&self, at: (TrunkKey, Slot)) -> Option<SessionKey> {
-        self.trunks.session_at(at)
     }
 }

@@ -17,7 +17,7 @@ impl NodeCore {
         self.kicks.add(client, at);
         let client_id = client.as_str();
         self.trunks.send_to_all(None, &ToEdge::Kicked { client_id, at, at_once: true });
-        self.lingering.remove(client).is_some() | self.session_by_client.contains_key(client)
+        self.directory.take_lingering(client).is_some() | self.directory.attached(client.as_str()).is_some()
     }
 
     /// Another node remembers a client that was put out: edges may not know of it.
@@ -45,8 +45,8 @@ impl NodeCore {
         if at > edge::KickList::latest_believable(today) || !self.kicks.add(client, at) {
             return;
         }
-        if self.lingering.get(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {
-            self.lingering.remove(client);
+        if self.directory.lingering(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {
+            self.directory.take_lingering(client);
         }
         let client_id = client.as_str();
         self.trunks.send_to_all(from, &ToEdge::Kicked { client_id, at, at_once: false });

@@ -1,8 +1,7 @@
-//! Clients that are not where the ranking says: who has them, and who must be told.
+//! Clients that are not where the ranking says: which node has them, and which nodes have to be told.
 
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashSet;
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::SessionId;
@@ -12,7 +11,7 @@ use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
-/// So long after it was said where a client is, messages may still be about that were there before it.
+/// For this long after a location is received, messages can arrive that were at that node before the client.
 const NEWS: Duration = Duration::from_secs(1);
 
 /// Where a client is.
@@ -21,46 +20,40 @@ pub(super) struct Location {
     pub(super) peer: PeerKey,
     session: SessionId,
     told: Instant,
-    until: Instant,
-    /// It was handed off to there from here: true until the next view, which says who owns it.
-    released: bool,
+    pub(super) until: Instant,
+    /// Handed off from here. Valid until the next view, which names the owner.
+    pub(super) released: bool,
 }
 
-/// What a peer is told of a client that is here, or no longer.
+/// Tells a peer that a client is here, or no longer is.
 fn located(session: &Session, here: bool) -> Item<'_> {
-    Item::Located {
-        client_id: session.client_id.as_str(),
-        session: session.id,
-        accepted_at_us: session.accepted_at_us,
-        here,
-    }
+    let Session { ref client_id, id, accepted_at_us, .. } = *session;
+    Item::Located { client_id: client_id.as_str(), session: id, accepted_at_us, here }
 }
 
 impl NodeCore {
-    /// Where the client is, if not where the ranking says. That node may be suspect, if only it answers.
+    /// Returns the peer that has the client, if it is not where the ranking says. The peer may be suspect if it answers.
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
-        let location = self.locations.get(client)?;
-        self.peers.is_answering(location.peer).then_some(location.peer)
+        let peer = self.directory.location(client)?.peer;
+        self.peers.is_answering(peer).then_some(peer)
     }
 
-    /// A message for the client has been where it is said to be. Either it was there before the client came, or the client has
-    /// left: what was said just now counts more.
+    /// Forgets a client's location, since a message has been there. Either the message was there before the client, or the
+    /// client has left: a location received just now is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &ClientId) {
-        let is_news = |known: &Location| now.saturating_duration_since(known.told) < NEWS;
-        if self.locations.get(client).is_some_and(|known| !is_news(known)) {
-            self.locations.remove(client);
+        let is_old = |known: &Location| now.saturating_duration_since(known.told) >= NEWS;
+        if self.directory.location(client.as_str()).is_some_and(is_old) {
+            self.directory.forget_location(client);
         }
     }
 
-    /// The client was handed off from here.
+    /// The client was handed off from here to a peer.
     pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
-        self.locations.insert(
-            client,
-            Location { peer, session, told: now, until: now + self.settings.rules.located_for, released: true },
-        );
+        let until = now + self.settings.rules.located_for;
+        self.directory.locate(client, Location { peer, session, told: now, until, released: true });
     }
 
-    /// A peer has the client, or no longer.
+    /// A peer has the client, or no longer has it.
     pub(super) fn located(
         &mut self,
         now: Instant,
@@ -70,18 +63,19 @@ impl NodeCore {
         here: bool,
     ) {
         if !here {
-            if self.locations.get(&client).is_some_and(|known| known.peer == peer && known.session == session) {
-                self.locations.remove(&client);
-                self.stirred = true;
+            let is_it = |known: &Location| known.peer == peer && known.session == session;
+            if self.directory.location(client.as_str()).is_some_and(is_it) {
+                self.directory.forget_location(&client);
+                self.routes_dirty = true;
             }
             return;
         }
-        let known =
-            Location { peer, session, told: now, until: now + self.settings.rules.located_for, released: false };
-        if let Some((key, holder)) = self.holder(&client) {
+        let until = now + self.settings.rules.located_for;
+        let known = Location { peer, session, told: now, until, released: false };
+        if let Some((key, holder)) = self.directory.holder(client.as_str()) {
             if (holder.id, holder.accepted_at_us) == (session, accepted_at_us) {
-                // It counts once its edge is known to be gone from here, if it is not taken back before.
-                self.locations.insert(client, known);
+                // It counts once the socket's edge has detached it here, unless the peer takes it back before.
+                self.directory.locate(client, known);
                 return;
             }
             if (holder.accepted_at_us, holder.id) > (accepted_at_us, session) {
@@ -89,62 +83,51 @@ impl NodeCore {
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
-        if self.lingering.get(&client).is_some_and(|known| known.accepted_at_us <= accepted_at_us) {
-            self.lingering.remove(&client);
+        if self.directory.lingering(&client).is_some_and(|known| known.accepted_at_us <= accepted_at_us) {
+            self.directory.take_lingering(&client);
         }
         self.send_seats_along(peer, &client, (session, accepted_at_us));
-        if self.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
-            self.stirred = true;
+        if self.directory.locate(client.clone(), known).is_none_or(|before| before.peer != peer) {
+            self.routes_dirty = true;
             self.replace_held(now, &client);
         }
     }
 
-    /// Tells the owners of a client that is here, by the ranking with and without suspects, if this
+    /// Tells the owners of a client that it is here, by the ranking with and without suspects, if this
     /// node is not one. If a lane is full, a later sweep does it.
     pub(super) fn tell_owners(&mut self, key: SessionKey) {
         if !self.announce(key) {
-            self.unannounced.push_back(key);
+            self.directory.announce_later(key);
         }
     }
 
-    /// Tells the owners of a client that is here. Returns `false` if a lane had no room.
+    /// Tells the owners of a client that it is here. Returns `false` if a lane had no room.
     fn announce(&mut self, key: SessionKey) -> bool {
-        let Some(session) = self.sessions.get(key).filter(|session| !session.gone) else { return true };
+        let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return true };
         let (owner, stand_in) = (self.peers.owner_by_view(session.key), self.peers.owner(session.key));
         let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
-        let mut told: Vec<_> = owners.into_iter().flatten().collect();
-        let former: Vec<_> = session.told.iter().copied().filter(|peer| !told.contains(peer)).collect();
+        let owners: Vec<_> = owners.into_iter().flatten().collect();
+        let mut former = std::mem::replace(&mut session.told, owners.clone());
+        former.retain(|peer| !owners.contains(peer));
         let mut had_room = true;
-        for &owner in &told {
+        for owner in owners {
             if self.peers.is_answering(owner) {
-                had_room &= self.announce_to(key, owner, true);
+                had_room &= self.peers.note_if_roomy(owner, session.key.get(), &located(session, true));
             }
         }
         for peer in former {
-            if !self.announce_to(key, peer, false) {
+            if !self.peers.note_if_roomy(peer, session.key.get(), &located(session, false)) {
                 // It has yet to be told.
-                told.push(peer);
+                session.told.push(peer);
                 had_room = false;
             }
-        }
-        if let Some(session) = self.sessions.get_mut(key) {
-            session.told = told;
         }
         had_room
     }
 
-    fn announce_to(&mut self, key: SessionKey, peer: PeerKey, here: bool) -> bool {
-        let Some(session) = self.sessions.get(key) else { return true };
-        self.peers.note_if_roomy(peer, session.key.get(), &located(session, here))
-    }
-
-    /// Tells the owners of all clients here. Clients that wait for room in a lane come first:
-    /// otherwise a full lane would leave out the same clients each time.
+    /// Tells the owners of all clients that they are here.
     pub(super) fn tell_all_owners(&mut self, now: Instant) {
-        self.tell_again_at = now + self.settings.rules.located_every;
-        let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();
-        let here = self.sessions.iter().filter(|(key, session)| !session.gone && !waiting.contains(key));
-        self.unannounced.extend(here.map(|(key, _)| key));
+        self.directory.announce_all(now + self.settings.rules.located_every);
         self.announce_waiting(usize::MAX);
     }
 
@@ -152,10 +135,10 @@ impl NodeCore {
     /// `most_refused` of them.
     pub(super) fn announce_waiting(&mut self, most_refused: usize) {
         let mut refused = 0;
-        for _ in 0..self.unannounced.len() {
-            let Some(key) = self.unannounced.pop_front() else { return };
+        for _ in 0..self.directory.unannounced() {
+            let Some(key) = self.directory.next_unannounced() else { return };
             if !self.announce(key) {
-                self.unannounced.push_back(key);
+                self.directory.announce_later(key);
                 refused += 1;
                 if refused >= most_refused {
                     return;
@@ -164,34 +147,25 @@ impl NodeCore {
         }
     }
 
-    /// Takes back what was told of a client that leaves.
+    /// Tells the owners of a client that it is here no longer.
     pub(super) fn untell(&mut self, key: SessionKey) {
-        let told = self.sessions.get_mut(key).map(|session| std::mem::take(&mut session.told));
+        let told = self.directory.get_mut(key).map(|session| std::mem::take(&mut session.told));
         told.into_iter().flatten().for_each(|peer| self.say_where(key, peer, false));
     }
 
     fn say_where(&mut self, key: SessionKey, peer: PeerKey, here: bool) {
-        let Some(session) = self.sessions.get(key) else { return };
+        let Some(session) = self.directory.get(key) else { return };
         self.peers.note(Some(peer), session.key.get(), &located(session, here));
     }
 
-    /// Looks again at what waits for a client.
+    /// Routes the messages held for a client again.
     pub(super) fn replace_held(&mut self, now: Instant, client: &ClientId) {
         for parcel in self.holds.take(client.as_str()) {
-            self.place(now, client, parcel);
+            self.deliver_or_hold(now, client, parcel);
         }
     }
 
-    /// A new view says where the clients are that were handed off before it.
-    pub(super) fn forget_released(&mut self) {
-        self.locations.retain(|_, known| !known.released);
-    }
-
-    pub(super) fn forget_old_locations(&mut self, now: Instant) {
-        self.locations.retain(|_, known| known.until > now);
-    }
-
-    /// What waits for clients that other nodes serve or own now goes there.
+    /// Sends messages held for clients that other nodes serve or own now.
     pub(super) fn rehouse(&mut self, now: Instant) {
         let elsewhere = self.holds.recipients(|to| {
             let key = KeyHash::of(to);

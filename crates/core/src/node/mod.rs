@@ -11,13 +11,12 @@
 //! | what else | where |
 //! |---|---|
 //! | frames of edges, and the trunks that carry them | `inputs`, `trunks` |
-//! | sessions come, move and go | `attach`, `session` |
+//! | sessions come, move and go | `attach`, `session`, `directory` |
 //! | two sockets want one id | `takeover` |
-//! | sessions without a socket, and clients who come back to them | `linger`, `expected` |
+//! | sessions without a socket, and clients that come back to them | `linger`, `pending_resume` |
 //! | clients that are not where the ranking says | `location` |
 //! | the other nodes: view, owners, suspects, lanes | `view`, `peers` |
 //! | whom a session writes to | `recipients` |
-//! | who writes to peers that are not there | `nobody` |
 //! | rooms | `rooms` |
 //! | what operators are told | `report` |
 //! | batches from other nodes, and to them | `batch`, `lane` |
@@ -26,7 +25,7 @@
 mod attach;
 mod batch;
 mod deduplicator;
-mod expected;
+mod directory;
 mod fate;
 mod hold;
 mod inputs;
@@ -35,9 +34,9 @@ mod lane;
 mod life;
 mod linger;
 mod location;
-mod nobody;
 mod outbox;
 mod peers;
+mod pending_resume;
 mod recipients;
 mod report;
 mod request;
@@ -50,29 +49,26 @@ mod takeover;
 mod trunks;
 mod view;
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::edge::KickList;
-use signaling_protocol::{ClientId, ErrorCode, NodeId};
+use signaling_protocol::{ErrorCode, NodeId};
 use signaling_wire::Incarnation;
 use signaling_wire::grant::SignalScope;
 use slotmap::{SlotMap, new_key_type};
 
-use self::expected::PendingResume;
+use self::directory::Directory;
 use self::hold::HoldQueues;
-use self::linger::Lingering;
-use self::location::Location;
 use self::outbox::OutboundQueue;
 use self::peers::Peers;
 use self::rooms::Rooms;
-use self::session::Session;
 use self::trunks::Trunks;
 use crate::ice::IceServers;
 
+pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
-pub use self::nobody::UndeliveredSender;
+
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
@@ -137,10 +133,6 @@ pub struct Counts {
     pub dropped: u64,
     /// Sessions attached.
     pub attached: u64,
-    /// Sessions gone.
-    pub detached: u64,
-    /// Sessions refused.
-    pub rejected: u64,
     /// Sessions that went on on another socket.
     pub resumed: u64,
     /// Sessions without a socket for which there was no room.
@@ -168,27 +160,12 @@ pub struct NodeCore {
     other_secrets: Vec<Arc<[u8]>>,
     peers: Peers,
     trunks: Trunks,
-    sessions: SlotMap<SessionKey, Session>,
-    session_by_client: HashMap<ClientId, SessionKey>,
+    directory: Directory,
     chains: SlotMap<ChainKey, OutboundQueue>,
     holds: HoldQueues,
-    /// Clients that are elsewhere than the ranking says.
-    locations: HashMap<ClientId, Location>,
-    /// When owners are told again of clients that are here.
-    tell_again_at: Instant,
-    /// Sessions here whose owners are told once their lanes have room.
-    unannounced: VecDeque<SessionKey>,
-    lingering: HashMap<ClientId, Lingering>,
-    expected: HashMap<ClientId, PendingResume>,
-    /// Sessions that lost their id to another socket, and until when their edges may say what they wrote.
-    parting: Vec<(SessionKey, Instant)>,
     ticket_salt: u64,
     /// Clients have come or gone: messages to them may have to go elsewhere.
-    stirred: bool,
-    /// Clients that operators are to be told of.
-    writers_to_nobody: Vec<UndeliveredSender>,
-    /// Sessions with a contender.
-    contended: Vec<SessionKey>,
+    routes_dirty: bool,
     rooms: Rooms,
     kicks: KickList,
     ice: IceServers,
@@ -207,18 +184,9 @@ impl NodeCore {
             holds: HoldQueues::new(settings.hold_limits),
             ticket_salt: u64::from_le_bytes(settings.incarnation.0),
             trunks: Trunks::default(),
-            sessions: SlotMap::with_key(),
-            session_by_client: HashMap::new(),
+            directory: Directory::new(settings.epoch.0, &settings.rules),
             chains: SlotMap::with_key(),
-            locations: HashMap::new(),
-            tell_again_at: settings.epoch.0,
-            unannounced: VecDeque::new(),
-            lingering: HashMap::new(),
-            expected: HashMap::new(),
-            parting: Vec::new(),
-            stirred: false,
-            contended: Vec::new(),
-            writers_to_nobody: Vec::new(),
+            routes_dirty: false,
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
             kicks: KickList::default(),
             ice: IceServers::default(),
@@ -264,13 +232,13 @@ impl NodeCore {
     /// Sessions with a socket.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.session_by_client.len()
+        self.directory.attached_clients().len()
     }
 
     /// Whether nothing here waits for anything, and nothing is under way to nodes that can be reached.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.sessions.is_empty()
+        self.directory.is_empty()
             && self.chains.is_empty()
             && self.holds.bytes() == 0
             && self.rooms.is_quiet()
@@ -280,7 +248,12 @@ impl NodeCore {
     /// Sessions without a socket that can be resumed.
     #[must_use]
     pub fn lingering(&self) -> usize {
-        self.lingering.len()
+        self.directory.lingering_len()
+    }
+
+    /// Takes the clients that came to have many undelivered messages.
+    pub fn take_undelivered_senders(&mut self) -> Vec<UndeliveredSender> {
+        self.directory.take_undelivered_senders()
     }
 
     /// Bytes that wait for absent recipients.

@@ -17,9 +17,9 @@ impl NodeCore {
     /// A page of the clients that this node serves.
     #[must_use]
     pub fn clients_page(&self, page: &Page) -> Clients {
-        let (ids, more) = page.pick(self.session_by_client.keys().map(ClientId::as_str));
+        let (ids, more) = page.pick(self.directory.attached_clients().map(ClientId::as_str));
         let row = |id: &&str| {
-            let session = self.sessions.get(*self.session_by_client.get(*id)?)?;
+            let session = self.directory.holder(id)?.1;
             Some(ClientRow {
                 client_id: (*id).to_owned(),
                 node: self.settings.id.as_str().to_owned(),
@@ -73,15 +73,15 @@ impl NodeCore {
 
     /// What this node has of a client, if anything.
     fn has_of(&self, now: Instant, client: &ClientId) -> Option<ClientAt> {
-        let holder = self.holder(client);
-        let lingering = self.lingering.get(client);
+        let holder = self.directory.holder(client.as_str());
+        let lingering = self.directory.lingering(client);
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let held = self.holds.waiting_for(client.as_str()).map(|(messages, bytes, over_from)| Held {
             messages,
             bytes,
             first_expires_ms: ms(over_from.saturating_duration_since(now)),
         });
-        let located = self.locations.get(client).and_then(|location| self.name_of(location.peer));
+        let located = self.directory.location(client.as_str()).and_then(|location| self.name_of(location.peer));
         if holder.is_none() && lingering.is_none() && held.is_none() && located.is_none() {
             return None;
         }
@@ -127,14 +127,14 @@ impl NodeCore {
         let members: Vec<_> =
             self.peers.view().members().iter().map(|member| (member.id.as_str(), member.draining)).collect();
         let rankings = Rankings::new(self.settings.hash_seed, &members, change)?;
-        let clients = self.session_by_client.keys().map(ClientId::as_str);
+        let clients = self.directory.attached_clients().map(ClientId::as_str);
         Ok(rankings.preview(self.view_name(), change, self.settings.id.as_str(), clients, page))
     }
 
     /// The edges that have a trunk here, with how many of their clients this node serves.
     #[must_use]
     pub fn edges(&self) -> Vec<EdgeAt> {
-        self.trunks.edges(|key| self.sessions.get(key).is_some_and(|session| !session.gone))
+        self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.gone))
     }
 
     /// What this node sees of the mesh.

@@ -28,7 +28,7 @@ const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` 
 
 impl NodeCore {
     pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: u64, left: RemainingTtl, payload: &[u8]) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(session) = self.directory.get_mut(key) else { return };
         self.counts.requests += 1;
         let refuse = |code, message, id| Refused { code, message, id };
         let repeated = seq <= session.seq;
@@ -45,7 +45,7 @@ impl NodeCore {
                 write_signal(&mut scratch, from.as_str(), data, id);
                 let life = Deadline::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 let sent = OutboundMessage::new(number, seq, id, life, Rc::from(&scratch[..]), fresh);
-                if self.sessions.get(key).is_some_and(|session| self.is_confined(session)) {
+                if self.directory.get(key).is_some_and(|session| self.is_confined(session)) {
                     self.signal_in_rooms(now, key, &to, sent, fresh);
                 } else {
                     self.signal(now, key, &to, sent, fresh);
@@ -136,7 +136,7 @@ impl NodeCore {
 
     /// The session's queue for a recipient.
     fn chain(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<ChainKey> {
-        let session = self.sessions.get(session_key)?;
+        let session = self.directory.get(session_key)?;
         let key = KeyHash::of(to);
         if let Some(chain) = session.recipients.get(key, to) {
             return Some(chain);
@@ -152,13 +152,13 @@ impl NodeCore {
             key,
             destination,
         ));
-        self.sessions.get_mut(session_key)?.recipients.insert(key, recipient, chain);
+        self.directory.get_mut(session_key)?.recipients.insert(key, recipient, chain);
         Some(chain)
     }
 
     pub(super) fn unavailable(&mut self, session: SessionKey, seq: u64, id: Option<u64>, to: &str) {
         self.counts.unavailable += 1;
-        self.writes_to_nobody(session);
+        self.directory.count_undelivered(session);
         let (code, message) = (ErrorCode::RecipientUnavailable, "not known to have been delivered");
         let error = ServerMessage::Error { code, message, id, to: Some(to), room: None, retry_after_ms: None };
         self.reply(session, seq, DeliveryOutcome::Unavailable, &error.to_json());

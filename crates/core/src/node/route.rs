@@ -20,7 +20,7 @@ use super::{ChainKey, NodeCore, PeerKey, SessionKey};
 impl NodeCore {
     /// Where a client's messages go by all that this node knows.
     pub(super) fn destination(&self, to: &str, key: KeyHash) -> Destination {
-        if self.session_by_client.contains_key(to) {
+        if self.directory.attached(to).is_some() {
             return Destination::Here;
         }
         if let Some(peer) = self.location(to) {
@@ -48,7 +48,7 @@ impl NodeCore {
                 let (back, key) = (ReturnPath::Here, chain.key);
                 let parcel =
                     InboundMessage { origin, to: key, prev, life, repeat, shared: false, queue_id, back, payload };
-                self.place(now, &to, parcel);
+                self.deliver_or_hold(now, &to, parcel);
             }
             Destination::Peer(peer) => {
                 let (hash, via) = (chain.key.get(), Box::default());
@@ -79,7 +79,7 @@ impl NodeCore {
     pub(super) fn redirect(&mut self, now: Instant) {
         let (mut moving, mut some_wait) = (Vec::new(), false);
         for (chain_key, chain) in &self.chains {
-            if self.is_parting(chain.to.as_str()) {
+            if self.directory.has_superseded(chain.to.as_str()) {
                 some_wait = true;
                 continue;
             }
@@ -88,7 +88,7 @@ impl NodeCore {
                 moving.push((chain_key, destination));
             }
         }
-        self.stirred |= some_wait;
+        self.routes_dirty |= some_wait;
         self.forget_in_lanes(moving.iter().map(|(chain_key, _)| *chain_key));
         for (chain_key, destination) in moving {
             self.send_elsewhere(now, chain_key, destination);
@@ -128,12 +128,12 @@ impl NodeCore {
 
     /// The last leg: to the client if it is attached here, on to another node if it is known or owned there and the
     /// sender's node is another too, else it waits.
-    pub(super) fn place(&mut self, now: Instant, to: &ClientId, parcel: InboundMessage) {
-        if let Some(&session) = self.session_by_client.get(to) {
+    pub(super) fn deliver_or_hold(&mut self, now: Instant, to: &ClientId, parcel: InboundMessage) {
+        if let Some(session) = self.directory.attached(to.as_str()) {
             return self.down(now, session, parcel);
         }
         if let ReturnPath::Through { node, via } = &parcel.back
-            && let Some(known) = self.locations.get(to)
+            && let Some(known) = self.directory.location(to.as_str())
             && self.peers.id(known.peer).is_some_and(|id| id == node || via.contains(id))
         {
             // Another copy will tell.
@@ -145,7 +145,7 @@ impl NodeCore {
         if let Destination::Peer(peer) = self.destination(to.as_str(), KeyHash::of(to.as_str())) {
             match &parcel.back {
                 // The edge of its former socket has not said yet what it wrote.
-                ReturnPath::Here if self.is_parting(to.as_str()) => {}
+                ReturnPath::Here if self.directory.has_superseded(to.as_str()) => {}
                 // This node has custody: the chain itself takes the other way.
                 ReturnPath::Here => {
                     if let Some(chain) = self.chain_of(parcel.queue_id) {
@@ -239,7 +239,7 @@ impl NodeCore {
 
     /// Sends what waits behind a full window down, as far as there is room now.
     pub(super) fn refill(&mut self, now: Instant, session_key: SessionKey) {
-        while let Some(session) = self.sessions.get_mut(session_key)
+        while let Some(session) = self.directory.get_mut(session_key)
             && session.has_backlog
             && session.takes(&self.settings.rules)
         {
@@ -252,12 +252,12 @@ impl NodeCore {
 
     /// Sends a parcel down to its recipient's edge, or lets it wait behind those that are on their way there.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, parcel: InboundMessage) {
-        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let Some(session) = self.directory.get_mut(session_key) else { return };
         let former = session.waits_for;
         if session.awaits(&parcel, &self.settings.rules) || former.is_some_and(|former| self.awaits(former, &parcel)) {
             return;
         }
-        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let Some(session) = self.directory.get_mut(session_key) else { return };
         if !session.has_backlog && session.takes(&self.settings.rules) {
             return self.send_down(now, session_key, parcel);
         }
@@ -270,12 +270,12 @@ impl NodeCore {
     }
 
     fn awaits(&mut self, session: SessionKey, parcel: &InboundMessage) -> bool {
-        self.sessions.get_mut(session).is_some_and(|session| session.awaits(parcel, &self.settings.rules))
+        self.directory.get_mut(session).is_some_and(|session| session.awaits(parcel, &self.settings.rules))
     }
 
     /// Sends a parcel down, and keeps it until the edge confirms.
     fn send_down(&mut self, now: Instant, session_key: SessionKey, parcel: InboundMessage) {
-        let Some(session) = self.sessions.get_mut(session_key) else { return };
+        let Some(session) = self.directory.get_mut(session_key) else { return };
         let d = session.next_d();
         let (origin, prev, left) = (Some(parcel.origin), parcel.prev, parcel.life.left(now));
         let down = ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &parcel.payload };

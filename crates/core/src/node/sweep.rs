@@ -26,18 +26,17 @@ impl NodeCore {
             self.counts.expired += 1;
             self.expired(now, &parcel);
         }
-        if std::mem::take(&mut self.stirred) {
+        if std::mem::take(&mut self.routes_dirty) {
             self.redirect(now);
         }
         self.look_at_chains(now);
         self.give_up_silent_holders(now);
-        self.give_up_partings(now);
+        self.finish_overdue_superseded(now);
         self.give_up_expecting(now);
-        self.forget_old_locations(now);
-        self.forget_lingering(now);
+        self.directory.sweep(now);
         self.sweep_rooms(now);
         self.announce_waiting(REFUSED_AT_ONCE);
-        if now >= self.tell_again_at {
+        if self.directory.is_time_to_announce(now) {
             self.tell_all_owners(now);
         }
     }

@@ -14,7 +14,7 @@ impl NodeCore {
     /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless all members drain.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.peers.set_view(now, view);
-        self.forget_released();
+        self.directory.forget_released();
         self.reroute(now);
     }
 

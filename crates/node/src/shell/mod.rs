@@ -193,7 +193,7 @@ impl State {
 
     /// Names those in the log who write to nobody, of many only some.
     fn tell_writers_to_nobody(&mut self, now: Instant) {
-        let writers = self.core.take_writers_to_nobody();
+        let writers = self.core.take_undelivered_senders();
         if let Some(UndeliveredSender { client, session, messages }) = writers.into_iter().next()
             && self.quiet_until.is_none_or(|until| now >= until)
         {

@@ -39,13 +39,13 @@ impl NodeCore {
         if again || self.was_let_through(at, number) {
             return Ok(true);
         }
-        let wait = self.sessions.get(at).and_then(|session| session.reach.told_to_wait(now));
+        let wait = self.directory.get(at).and_then(|session| session.reach.told_to_wait(now));
         wait.map_or(Ok(false), |wait| Err(too_far(wait)))
     }
 
     /// Whether a resumed session says a broadcast again that was not refused before.
     fn was_let_through(&mut self, at: SessionKey, number: u64) -> bool {
-        let Some(session) = self.sessions.get(at) else { return false };
+        let Some(session) = self.directory.get(at) else { return false };
         // A plain client has no way to say anything again.
         let guest = self.rooms.guests.get_mut(&session.id).filter(|_| session.resumed && session.known_id.is_some());
         guest.is_some_and(|guest| guest.let_through.again(number, session.accepted_at_us))
@@ -55,7 +55,7 @@ impl NodeCore {
     fn weigh(&mut self, now: Instant, command: &Command, members: u64) -> Result<(), Refusal> {
         let Ask::Broadcast { again: false, .. } = command.ask else { return Ok(()) };
         let Some(rate) = self.rooms.settings.reach else { return Ok(()) };
-        let session = self.sessions.get_mut(command.at);
+        let session = self.directory.get_mut(command.at);
         match session.and_then(|session| session.reach.wait(now, rate, members)) {
             None => Ok(()),
             Some(wait) => Err(too_far(wait)),
@@ -103,7 +103,7 @@ impl NodeCore {
         let mut members = std::mem::take(&mut guest.found);
         let Some(Command { at, seq, number, id, ask, .. }) = guest.commands.pop_front() else { return };
         let Ask::Broadcast { payload, life, fresh, .. } = ask else { return };
-        let Some(session) = self.sessions.get_mut(at) else { return };
+        let Some(session) = self.directory.get_mut(at) else { return };
         if session.known_id.is_some() {
             guest.let_through.note(number, session.accepted_at_us);
         }
@@ -135,14 +135,14 @@ impl NodeCore {
     pub(in crate::node) fn one_of_many_ended(&mut self, at: SessionKey, number: u64, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);
-        if let Some(tally) = self.sessions.get_mut(at).and_then(|session| session.broadcasts.get_mut(&number)) {
+        if let Some(tally) = self.directory.get_mut(at).and_then(|session| session.broadcasts.get_mut(&number)) {
             tally.delivered += u64::from(written);
         }
         self.tally(at, number);
     }
 
     fn tally(&mut self, at: SessionKey, number: u64) {
-        let Some(session) = self.sessions.get_mut(at) else { return };
+        let Some(session) = self.directory.get_mut(at) else { return };
         let Some(tally) = session.broadcasts.get_mut(&number) else { return };
         tally.left = tally.left.saturating_sub(1);
         if tally.left > 0 {

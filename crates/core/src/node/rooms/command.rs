@@ -70,7 +70,7 @@ const TOO_MUCH: Refusal =
 impl NodeCore {
     /// A client asks something of a room.
     pub(in crate::node) fn command(&mut self, key: SessionKey, command: Command) {
-        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(session) = self.directory.get_mut(key) else { return };
         session.commands += 1;
         let (id, client, accepted_at_us) = (session.id, session.client_id.clone(), session.accepted_at_us);
         let guest = self.rooms.guests.entry(id).or_insert_with(|| RoomSession::new(client, accepted_at_us));
@@ -99,7 +99,7 @@ impl NodeCore {
             let op = match &command.ask {
                 Ask::Join { data } => {
                     let shown = data.as_deref().map_or(0, str::len) + guest.shown_elsewhere(&room);
-                    let grant = self.sessions.get(command.at).and_then(|session| session.grant.as_ref());
+                    let grant = self.directory.get(command.at).and_then(|session| session.grant.as_ref());
                     let admitted = grant.map_or(Some(None), |grant| grant.admits(room.as_str()));
                     capacity = admitted.flatten().filter(|_| place.is_none());
                     if admitted.is_none() {
@@ -374,7 +374,7 @@ impl NodeCore {
     }
 
     pub(super) fn command_done(&mut self, at: SessionKey) {
-        if let Some(session) = self.sessions.get_mut(at) {
+        if let Some(session) = self.directory.get_mut(at) {
             session.commands = session.commands.saturating_sub(1);
         }
         self.remove_if_done(at);

@@ -32,7 +32,7 @@ impl NodeCore {
     /// What the next node must be shown of a session: now and as it stands, or whenever this node is lost, by when its client
     /// may have been told more, or not have got what it was told.
     pub(in crate::node) fn state_of(&self, key: SessionKey, as_it_stands: bool) -> Vec<u8> {
-        let Some(session) = self.sessions.get(key) else { return Vec::new() };
+        let Some(session) = self.directory.get(key) else { return Vec::new() };
         let guest = self.rooms.guests.get(&session.id);
         let mut seats = guest.map(RoomSession::seat_states).unwrap_or_default();
         if !as_it_stands {
@@ -118,7 +118,7 @@ impl NodeCore {
 
     /// The client has said goodbye.
     pub(in crate::node) fn guest_leaves(&mut self, key: SessionKey) {
-        let Some(session) = self.sessions.get(key) else { return };
+        let Some(session) = self.directory.get(key) else { return };
         // A newer socket may have gone on with the session since.
         let Some(guest) =
             self.rooms.guests.get(&session.id).filter(|guest| guest.accepted_at_us <= session.accepted_at_us)
@@ -133,15 +133,14 @@ impl NodeCore {
     }
 
     /// The seats of a session without a socket, for the node that owns its client.
-    pub(in crate::node) fn lingering_seats(
-        &self,
-        client: &ClientId,
+    pub(in crate::node) fn lingering_seats<'a>(
+        &'a self,
+        client: &'a ClientId,
         session: SessionId,
         accepted_at_us: u64,
-    ) -> Option<Item<'_>> {
+    ) -> Option<Item<'a>> {
         let guest = self.rooms.guests.get(&session).filter(|guest| !guest.places.is_empty())?;
-        let client_id = self.lingering.get_key_value(client)?.0.as_str();
-        Some(Item::Seats { client_id, session, accepted_at_us, seats: guest.seat_states() })
+        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: guest.seat_states() })
     }
 
     /// A peer serves a session that was here once: it may have resumed from an older state, with fewer seats.
@@ -171,9 +170,12 @@ impl NodeCore {
         (session, accepted_at_us): (SessionId, u64),
         seats: &[Seat<'_>],
     ) {
-        let resumed =
-            self.holder(client).filter(|(_, holder)| holder.id == session).map(|(_, holder)| holder.accepted_at_us);
-        let lingers = self.lingering.get(client).is_some_and(|lingering| lingering.session == session);
+        let resumed = self
+            .directory
+            .holder(client.as_str())
+            .filter(|(_, holder)| holder.id == session)
+            .map(|(_, holder)| holder.accepted_at_us);
+        let lingers = self.directory.lingering(client).is_some_and(|lingering| lingering.session == session);
         if resumed.is_none() && !lingers {
             return;
         }

@@ -296,12 +296,12 @@ impl NodeCore {
     fn look_for_ended(&mut self, now: Instant) {
         let mut ended = BTreeMap::new();
         for (session, guest) in &mut self.rooms.guests {
-            let holder = self.session_by_client.get(&guest.client).and_then(|key| self.sessions.get(*key));
-            if holder.is_some_and(|holder| holder.id == *session) {
+            let holder = self.directory.holder(guest.client.as_str());
+            if holder.is_some_and(|(_, holder)| holder.id == *session) {
                 guest.lost = None;
                 continue;
             }
-            let lingering = self.lingering.get(&guest.client).filter(|lingering| lingering.session == *session);
+            let lingering = self.directory.lingering(&guest.client).filter(|lingering| lingering.session == *session);
             if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
                 // Exact: nothing is left of a grace time when a resume time of this length ends. The
                 // store ends a seat with time left only when something else touches the room.

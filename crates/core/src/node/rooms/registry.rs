@@ -78,11 +78,10 @@ impl NodeCore {
     /// The registry has lost everything: it hears of all that are here, and so does the store, which has its place beside it.
     pub fn register_all_again(&mut self) {
         self.rooms.refresh_at = self.settings.epoch.0;
-        let here = self.session_by_client.iter();
-        let here: Vec<_> =
-            here.filter_map(|(client, key)| Some((client.clone(), self.sessions.get(*key)?.id))).collect();
-        for (client, session) in here {
-            self.rooms.arrivals.last_word.insert(client, (session, true));
+        for client in self.directory.attached_clients() {
+            if let Some((_, session)) = self.directory.holder(client.as_str()) {
+                self.rooms.arrivals.last_word.insert(client.clone(), (session.id, true));
+            }
         }
     }
 

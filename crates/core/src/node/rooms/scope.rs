@@ -46,7 +46,7 @@ impl NodeCore {
         sent: OutboundMessage,
         fresh: bool,
     ) {
-        let Some(session) = self.sessions.get(key) else { return };
+        let Some(session) = self.directory.get(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };
         let id = session.id;
         let waits = self.rooms.guests.get(&id).is_some_and(RoomSession::has_signals);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use signaling_protocol::{ClientId, RoomName};
+use signaling_protocol::RoomName;
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Change, Op, Outcome, Stamp};
 use signaling_wire::forward::Item;
@@ -74,7 +74,7 @@ impl NodeCore {
                 here.lists_change(change);
             }
             if let Change::Joined(member) = change
-                && let Some(session) = self.session_of(&member.client)
+                && let Some(session) = self.directory.session_id(&member.client)
                 && self.rooms.here.get(room).is_some_and(|here| here.waiting.contains(&session))
             {
                 // The store says more.
@@ -98,12 +98,6 @@ impl NodeCore {
         if may_be_lost {
             self.ask_state(now, room);
         }
-    }
-
-    /// The session of a client, with or without a socket.
-    fn session_of(&self, client: &ClientId) -> Option<SessionId> {
-        let attached = self.holder(client).map(|(_, session)| session.id);
-        attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
     }
 
     fn tell_news(&mut self, now: Instant, room: &RoomName) {
@@ -260,12 +254,12 @@ impl NodeCore {
     /// The socket of a session, if it is here.
     pub(super) fn attached_key(&self, session: SessionId) -> Option<SessionKey> {
         let guest = self.rooms.guests.get(&session)?;
-        self.holder(&guest.client).filter(|(_, holder)| holder.id == session).map(|(key, _)| key)
+        self.directory.holder(guest.client.as_str()).filter(|(_, holder)| holder.id == session).map(|(key, _)| key)
     }
 
     /// Tells a client something that is no message of another.
     pub(super) fn tell(&mut self, key: SessionKey, payload: &[u8]) {
-        let Some(session) = self.sessions.get_mut(key).filter(|session| !session.gone) else { return };
+        let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return };
         let (slot, d) = (session.slot, session.next_d());
         let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload };
         self.trunks.send(session.trunk, &down);
@@ -275,13 +269,13 @@ impl NodeCore {
     pub(super) fn say_state(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
         let state = self.state_of(key, false);
-        let Some(session) = self.sessions.get(key) else { return };
+        let Some(session) = self.directory.get(key) else { return };
         self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
     }
 
     /// The fate of a command, behind what its client was told.
     pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
-        let Some(session) = self.sessions.get(key) else { return };
+        let Some(session) = self.directory.get(key) else { return };
         self.trunks.send(session.trunk, &ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate, reply });
     }
 }

@@ -1,0 +1,330 @@
+//! Clients that this node knows: their sessions, lingering sessions, locations, and newcomers that wait.
+//!
+//! [`NodeCore`](super::NodeCore) changes it as sessions attach and detach, and asks it for a client's session or node.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use rustc_hash::FxHashSet;
+use signaling_protocol::ClientId;
+use signaling_wire::SessionId;
+use signaling_wire::trunk::Slot;
+use slotmap::SlotMap;
+
+use super::linger::Lingering;
+use super::location::Location;
+use super::pending_resume::PendingResume;
+use super::session::{Contender, Session};
+use super::{Rules, SessionKey, TrunkKey};
+
+/// A session is reported after each so many messages without a recipient.
+const REPORT_EVERY: u32 = 100;
+/// Maximum reports that wait.
+const MAX_REPORTS: usize = 8;
+
+/// A client with many messages that did not reach their recipients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndeliveredSender {
+    /// The client's id.
+    pub client: ClientId,
+    /// The client's session.
+    pub session: SessionId,
+    /// Undelivered messages of the session at this node.
+    pub messages: u32,
+}
+
+/// All clients that this node knows.
+#[derive(Debug)]
+pub(super) struct Directory {
+    sessions: SlotMap<SessionKey, Session>,
+    /// Attached sessions: those with a socket.
+    attached: HashMap<ClientId, SessionKey>,
+    lingering: HashMap<ClientId, Lingering>,
+    max_lingering: usize,
+    /// Clients that are not where the ranking says.
+    locations: HashMap<ClientId, Location>,
+    pending_resumes: HashMap<ClientId, PendingResume>,
+    /// Sessions with a contender.
+    contended: Vec<SessionKey>,
+    /// Sessions that lost their id to another socket, and until when their edges may confirm what they wrote.
+    superseded: Vec<(SessionKey, Instant)>,
+    /// Sessions whose owners have yet to be told that they are here.
+    unannounced: VecDeque<SessionKey>,
+    announce_again_at: Instant,
+    undelivered: Vec<UndeliveredSender>,
+}
+
+impl Directory {
+    pub(super) fn new(start: Instant, rules: &Rules) -> Self {
+        Self {
+            sessions: SlotMap::with_key(),
+            attached: HashMap::new(),
+            lingering: HashMap::new(),
+            max_lingering: rules.max_lingering,
+            locations: HashMap::new(),
+            pending_resumes: HashMap::new(),
+            contended: Vec::new(),
+            superseded: Vec::new(),
+            unannounced: VecDeque::new(),
+            announce_again_at: start,
+            undelivered: Vec::new(),
+        }
+    }
+
+    pub(super) fn get(&self, session: SessionKey) -> Option<&Session> {
+        self.sessions.get(session)
+    }
+
+    pub(super) fn get_mut(&mut self, session: SessionKey) -> Option<&mut Session> {
+        self.sessions.get_mut(session)
+    }
+
+    /// Returns `true` if this node serves no session, not even for the outcomes of its last frames.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Adds a session without a socket.
+    pub(super) fn add(&mut self, session: Session) -> SessionKey {
+        self.sessions.insert(session)
+    }
+
+    /// Adds a session that holds its client's id from now on.
+    pub(super) fn attach(&mut self, session: Session) -> SessionKey {
+        let client = session.client_id.clone();
+        let key = self.sessions.insert(session);
+        self.locations.remove(&client);
+        self.attached.insert(client, key);
+        key
+    }
+
+    /// Ends a session's hold on its client's id. Returns `false` if it had none.
+    pub(super) fn detach(&mut self, session: SessionKey) -> bool {
+        let Some(client) = self.sessions.get(session).map(|session| &session.client_id) else { return false };
+        self.attached.get(client) == Some(&session) && self.attached.remove(client).is_some()
+    }
+
+    pub(super) fn remove(&mut self, session: SessionKey) {
+        self.sessions.remove(session);
+    }
+
+    /// The attached session of a client.
+    pub(super) fn attached(&self, client: &str) -> Option<SessionKey> {
+        self.attached.get(client).copied()
+    }
+
+    /// The attached session of a client, with its key.
+    pub(super) fn holder(&self, client: &str) -> Option<(SessionKey, &Session)> {
+        let key = self.attached(client)?;
+        Some((key, self.sessions.get(key)?))
+    }
+
+    /// Attached clients, in no order.
+    pub(super) fn attached_clients(&self) -> impl ExactSizeIterator<Item = &ClientId> + Clone {
+        self.attached.keys()
+    }
+
+    pub(super) fn lingering(&self, client: &ClientId) -> Option<&Lingering> {
+        self.lingering.get(client)
+    }
+
+    pub(super) fn lingering_len(&self) -> usize {
+        self.lingering.len()
+    }
+
+    /// Returns `true` if one more session can linger.
+    pub(super) fn may_linger(&self) -> bool {
+        self.lingering.len() < self.max_lingering
+    }
+
+    pub(super) fn linger(&mut self, client: ClientId, session: Lingering) {
+        self.lingering.insert(client, session);
+    }
+
+    pub(super) fn take_lingering(&mut self, client: &ClientId) -> Option<Lingering> {
+        self.lingering.remove(client)
+    }
+
+    /// The clients with a lingering session that `wanted` accepts, in order.
+    pub(super) fn lingering_clients(&self, wanted: impl Fn(&ClientId) -> bool) -> Vec<ClientId> {
+        let mut clients: Vec<_> = self.lingering.keys().filter(|client| wanted(client)).cloned().collect();
+        clients.sort_unstable();
+        clients
+    }
+
+    /// The session of a client, with or without a socket.
+    pub(super) fn session_id(&self, client: &ClientId) -> Option<SessionId> {
+        let attached = self.holder(client.as_str()).map(|(_, session)| session.id);
+        attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
+    }
+
+    pub(super) fn location(&self, client: &str) -> Option<&Location> {
+        self.locations.get(client)
+    }
+
+    /// Stores where a client is. Returns what was known before.
+    pub(super) fn locate(&mut self, client: ClientId, location: Location) -> Option<Location> {
+        self.locations.insert(client, location)
+    }
+
+    pub(super) fn forget_location(&mut self, client: &ClientId) {
+        self.locations.remove(client);
+    }
+
+    /// Forgets where clients went that were handed off here: the new view names their owners.
+    pub(super) fn forget_released(&mut self) {
+        self.locations.retain(|_, known| !known.released);
+    }
+
+    /// Forgets lingering sessions and locations whose time is over.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        self.locations.retain(|_, known| known.until > now);
+        self.lingering.retain(|_, known| !known.left(now).is_zero());
+    }
+
+    /// Lets a newcomer wait for its session. Returns an earlier newcomer with the same id.
+    pub(super) fn expect(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
+        self.pending_resumes.insert(newcomer.arrival.client_id.clone(), newcomer)
+    }
+
+    pub(super) fn take_pending_resume(&mut self, client: &ClientId) -> Option<PendingResume> {
+        self.pending_resumes.remove(client)
+    }
+
+    /// Takes the newcomers that have waited long enough for their sessions, in order.
+    pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> Vec<PendingResume> {
+        let mut overdue: Vec<_> = self
+            .pending_resumes
+            .extract_if(|_, newcomer| newcomer.until <= now)
+            .map(|(_, newcomer)| newcomer)
+            .collect();
+        overdue.sort_unstable_by(|a, b| a.arrival.client_id.cmp(&b.arrival.client_id));
+        overdue
+    }
+
+    /// Adds a contender for a session's id. Returns it if there is one already.
+    pub(super) fn contend(&mut self, holder: SessionKey, contender: Contender) -> Result<(), Contender> {
+        let Some(session) = self.sessions.get_mut(holder).filter(|session| session.contender.is_none()) else {
+            return Err(contender);
+        };
+        session.contender = Some(Box::new(contender));
+        self.contended.push(holder);
+        Ok(())
+    }
+
+    pub(super) fn take_contender(&mut self, holder: SessionKey) -> Option<Box<Contender>> {
+        self.sessions.get_mut(holder)?.contender.take()
+    }
+
+    /// Takes the contenders that came by `until`, with the holders of their ids.
+    pub(super) fn take_overdue_contenders(
+        &mut self,
+        is_overdue: impl Fn(Instant) -> bool,
+    ) -> Vec<(SessionKey, Contender)> {
+        let Self { sessions, contended, .. } = self;
+        let mut overdue = Vec::new();
+        contended.retain(|holder| {
+            let Some(contender) = sessions.get_mut(*holder).map(|session| &mut session.contender) else { return false };
+            overdue.extend(contender.take_if(|it| is_overdue(it.since)).map(|contender| (*holder, *contender)));
+            contender.is_some()
+        });
+        overdue
+    }
+
+    /// Ends a newcomer's wait for an id or a session. Returns `false` if it waits for neither.
+    pub(super) fn withdraw(&mut self, at: (TrunkKey, Slot)) -> bool {
+        let Self { sessions, contended, pending_resumes, .. } = self;
+        let is_it = |contender: &mut Box<Contender>| (contender.trunk, contender.arrival.slot) == at;
+        let contenders = contended.iter();
+        let mut contenders = contenders.filter_map(|holder| sessions.get_mut(*holder)?.contender.take_if(is_it));
+        let withdrawn = contenders.next().is_some();
+        let before = pending_resumes.len();
+        pending_resumes.retain(|_, newcomer| (newcomer.trunk, newcomer.arrival.slot) != at);
+        withdrawn || pending_resumes.len() < before
+    }
+
+    /// Drops all newcomers of a lost trunk that wait for an id or a session.
+    pub(super) fn drop_newcomers(&mut self, trunk: TrunkKey) {
+        self.pending_resumes.retain(|_, newcomer| newcomer.trunk != trunk);
+        for holder in &self.contended {
+            if let Some(session) = self.sessions.get_mut(*holder) {
+                session.contender.take_if(|contender| contender.trunk == trunk);
+            }
+        }
+    }
+
+    /// Lets a session's edge confirm until then, though another socket has the id.
+    pub(super) fn supersede(&mut self, session: SessionKey, until: Instant) {
+        self.superseded.push((session, until));
+    }
+
+    /// Ends that. Returns `false` if the session was not superseded.
+    pub(super) fn end_superseded(&mut self, session: SessionKey) -> bool {
+        let before = self.superseded.len();
+        self.superseded.retain(|(key, _)| *key != session);
+        self.superseded.len() < before
+    }
+
+    pub(super) fn is_superseded(&self, session: SessionKey) -> bool {
+        self.superseded.iter().any(|(key, _)| *key == session)
+    }
+
+    /// Returns `true` if a superseded session of the client may still confirm.
+    pub(super) fn has_superseded(&self, client: &str) -> bool {
+        let is_it =
+            |key: &SessionKey| self.sessions.get(*key).is_some_and(|former| former.client_id.as_str() == client);
+        self.superseded.iter().any(|(former, _)| is_it(former))
+    }
+
+    /// The superseded sessions whose time to confirm is over.
+    pub(super) fn overdue_superseded(&self, now: Instant) -> Vec<SessionKey> {
+        self.superseded.iter().filter(|(_, until)| *until <= now).map(|(key, _)| *key).collect()
+    }
+
+    /// The attached session that waits for the confirms of a former one.
+    pub(super) fn heir(&self, former: SessionKey) -> Option<SessionKey> {
+        let (key, heir) = self.holder(self.sessions.get(former)?.client_id.as_str())?;
+        (heir.waits_for == Some(former)).then_some(key)
+    }
+
+    /// Returns `true` when owners are to be told again which clients are here.
+    pub(super) fn is_time_to_announce(&self, now: Instant) -> bool {
+        now >= self.announce_again_at
+    }
+
+    /// Queues a session whose owners have to be told that it is here.
+    pub(super) fn announce_later(&mut self, session: SessionKey) {
+        self.unannounced.push_back(session);
+    }
+
+    /// Queues all sessions behind those that wait already: a full lane would else leave out the same ones each time.
+    pub(super) fn announce_all(&mut self, again_at: Instant) {
+        self.announce_again_at = again_at;
+        let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();
+        let here = self.sessions.iter().filter(|(key, session)| !session.gone && !waiting.contains(key));
+        self.unannounced.extend(here.map(|(key, _)| key));
+    }
+
+    pub(super) fn unannounced(&self) -> usize {
+        self.unannounced.len()
+    }
+
+    pub(super) fn next_unannounced(&mut self) -> Option<SessionKey> {
+        self.unannounced.pop_front()
+    }
+
+    /// Counts a message of the session that did not reach its recipient.
+    pub(super) fn count_undelivered(&mut self, session: SessionKey) {
+        let Some(session) = self.sessions.get_mut(session) else { return };
+        session.undelivered = session.undelivered.saturating_add(1);
+        if session.undelivered.is_multiple_of(REPORT_EVERY) && self.undelivered.len() < MAX_REPORTS {
+            let (client, session, messages) = (session.client_id.clone(), session.id, session.undelivered);
+            self.undelivered.push(UndeliveredSender { client, session, messages });
+        }
+    }
+
+    /// Takes the reports of clients with many undelivered messages.
+    pub(super) fn take_undelivered_senders(&mut self) -> Vec<UndeliveredSender> {
+        std::mem::take(&mut self.undelivered)
+    }
+}

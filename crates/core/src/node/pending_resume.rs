@@ -1,0 +1,55 @@
+//! Newcomers with a token of a session that this node does not know. Another node may have it, or it may be on its way:
+//! all nodes are asked for it.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::ClientId;
+use signaling_wire::SessionId;
+use signaling_wire::forward::Item;
+
+use super::attach::IN_USE;
+use super::session::AttachInfo;
+use super::{NodeCore, TrunkKey};
+
+/// Longest wait for the session: many times what a batch takes. Then the session counts as lost.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// A newcomer that waits for its session.
+#[derive(Debug)]
+pub(super) struct PendingResume {
+    pub(super) trunk: TrunkKey,
+    pub(super) arrival: AttachInfo,
+    pub(super) session: SessionId,
+    pub(super) until: Instant,
+}
+
+impl NodeCore {
+    /// Asks all nodes for the session of a newcomer. A later newcomer replaces an earlier one.
+    pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, session: SessionId) {
+        let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
+        let wanted = Item::RequestSession { client_id, session, accepted_at_us };
+        self.peers.note_to_all(arrival.key.get(), &wanted);
+        if let Some(earlier) = self.directory.expect(PendingResume { trunk, arrival, session, until: now + WAIT }) {
+            self.reject(earlier.trunk, earlier.arrival.slot, &IN_USE);
+        }
+    }
+
+    /// A session has come. Returns `true` if a newcomer waits for it, and resumes it.
+    pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) -> bool {
+        let Some(newcomer) = self.directory.take_pending_resume(client) else { return false };
+        let lingering = self.directory.take_lingering(client);
+        self.arrive(now, newcomer.trunk, newcomer.arrival, Some(newcomer.session), lingering);
+        true
+    }
+
+    /// Admits newcomers as new clients that have waited long enough.
+    pub(super) fn give_up_expecting(&mut self, now: Instant) {
+        for PendingResume { trunk, arrival, session, .. } in self.directory.take_overdue_resumes(now) {
+            match self.directory.holder(arrival.client_id.as_str()).map(|(key, holder)| (key, holder.id)) {
+                Some((key, id)) if id == session => self.resume(now, trunk, arrival, key),
+                Some((key, _)) => self.challenge(now, key, trunk, arrival),
+                None => self.admit(now, trunk, &arrival, None, false),
+            }
+        }
+    }
+}
