@@ -164,11 +164,11 @@ impl NodeCore {
         self.trunks.bind((trunk, arrival.slot), key);
         self.guest_arrives(now, arrival);
         self.has_come(&arrival.client_id, arrival.session);
-        self.routes_dirty = true;
+        self.custody.routes_changed();
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
         self.say_attached(key, resumed, &greeting);
-        for parcel in self.holds.take(arrival.client_id.as_str()) {
+        for parcel in self.custody.holds_mut().take(arrival.client_id.as_str()) {
             self.down(now, key, parcel);
         }
         self.tell_owners(key);
@@ -239,15 +239,15 @@ impl NodeCore {
         session.gone = true;
         let mut owed = owed_by(session);
         if std::mem::take(&mut session.has_backlog) {
-            owed.extend(self.holds.take(client_id.as_str()));
+            owed.extend(self.custody.holds_mut().take(client_id.as_str()));
         }
         let contender = session.contender.take();
         if self.directory.detach(key) {
             self.has_gone(&client_id, id);
-            self.routes_dirty = true;
+            self.custody.routes_changed();
         }
         for parcel in owed {
-            self.deliver_or_hold(now, &client_id, parcel);
+            self.deliver_or_hold(now, client_id.as_str(), parcel);
         }
         if let Some(contender) = contender {
             self.admit(now, contender.trunk, &contender.arrival, None, false);
@@ -278,7 +278,7 @@ impl NodeCore {
         let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
         let chains = session.recipients.take();
-        chains.into_iter().for_each(|chain| drop(self.chains.remove(chain)));
+        chains.into_iter().for_each(|queue| self.custody.close(queue));
         if let Some(peer) = self.peers.key(to).filter(|_| was_here) {
             self.released_to(now, client_id, id, peer);
         }

@@ -9,9 +9,9 @@ use signaling_rooms::Stamp;
 use signaling_wire::forward::{self, Envelope, Item, Recipient};
 use signaling_wire::{DecodeError, Incarnation};
 
+use super::deadline::Deadline;
 use super::hold::{InboundMessage, ReturnPath};
-use super::life::Deadline;
-use super::outbox::Destination;
+use super::outbound::Destination;
 use super::rooms::change;
 use super::{NodeCore, PeerKey};
 
@@ -44,8 +44,8 @@ impl NodeCore {
                     self.envelope(now, sender, &Envelope { to, prev, queue_id, ..envelope.clone() }, &payload);
                 }
             }
-            Item::Outcome { .. } | Item::Held { .. } => self.returning(now, item),
-            Item::Forget { to, queue_id } => self.holds.forget(to, *queue_id),
+            Item::Outcome { .. } | Item::Held { .. } => self.returned(now, item),
+            Item::Forget { to, queue_id } => self.custody.holds_mut().forget(to, *queue_id),
             Item::Located { client_id, session, accepted_at_us, here } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.located(now, peer, client, (*session, *accepted_at_us), *here);
@@ -107,10 +107,9 @@ impl NodeCore {
     /// A peer that was restarted has forgotten what it was sent and told.
     fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
         if self.peers.met(key, incarnation) {
-            let there = Destination::Peer(key);
-            let chains: Vec<_> =
-                self.chains.iter().filter(|(_, chain)| chain.destination == there).map(|(key, _)| key).collect();
-            chains.into_iter().for_each(|chain| self.repeat(now, chain));
+            for queue in self.custody.queues(|queue| queue.destination == Destination::Peer(key)) {
+                self.retransmit(now, queue);
+            }
             self.tell_all_owners(now);
         }
     }
@@ -126,14 +125,8 @@ impl NodeCore {
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
         let parcel = InboundMessage { origin, to: key, prev, life, repeat, shared: false, queue_id, back, payload };
         if repeat && let Some(fate) = self.peers.outcome_on_its_way((origin, key)) {
-            return self.fate_of(now, &parcel, fate);
+            return self.return_outcome(now, &parcel, fate);
         }
-        match self.directory.attached(to) {
-            Some(session) => self.down(now, session, parcel),
-            None => match ClientId::new(to) {
-                Ok(to) => self.deliver_or_hold(now, &to, parcel),
-                Err(_) => self.counts.dropped += 1,
-            },
-        }
+        self.deliver_or_hold(now, to, parcel);
     }
 }

@@ -167,7 +167,7 @@ impl Directory {
         self.locations.insert(client, location)
     }
 
-    pub(super) fn forget_location(&mut self, client: &ClientId) {
+    pub(super) fn forget_location(&mut self, client: &str) {
         self.locations.remove(client);
     }
 

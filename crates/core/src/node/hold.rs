@@ -10,7 +10,7 @@ use signaling_wire::Origin;
 use signaling_wire::forward::QueueId;
 use slotmap::{SlotMap, new_key_type};
 
-use super::life::Deadline;
+use super::deadline::Deadline;
 
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]

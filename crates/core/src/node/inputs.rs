@@ -93,7 +93,7 @@ impl NodeCore {
     /// Takes the trunk's next batch.
     pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
         for session in self.trunks.take_with_outcomes(trunk) {
-            self.write_fates(session);
+            self.write_outcomes(session);
         }
         self.trunks.take_batch(trunk)
     }

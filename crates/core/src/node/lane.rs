@@ -12,8 +12,8 @@ use signaling_wire::Origin;
 use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId, Recipient};
 use signaling_wire::limits;
 
+use super::deadline::Deadline;
 use super::deduplicator::Sender;
-use super::life::Deadline;
 
 /// Most bytes that wait in a lane; past this envelopes are left to their senders' repeats.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;

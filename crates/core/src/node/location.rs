@@ -7,6 +7,7 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
 
+use super::route::Route;
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
@@ -40,9 +41,9 @@ impl NodeCore {
 
     /// Forgets a client's location, since a message has been there. Either the message was there before the client, or the
     /// client has left: a location received just now is kept.
-    pub(super) fn doubt_location(&mut self, now: Instant, client: &ClientId) {
+    pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
         let is_old = |known: &Location| now.saturating_duration_since(known.told) >= NEWS;
-        if self.directory.location(client.as_str()).is_some_and(is_old) {
+        if self.directory.location(client).is_some_and(is_old) {
             self.directory.forget_location(client);
         }
     }
@@ -65,8 +66,8 @@ impl NodeCore {
         if !here {
             let is_it = |known: &Location| known.peer == peer && known.session == session;
             if self.directory.location(client.as_str()).is_some_and(is_it) {
-                self.directory.forget_location(&client);
-                self.routes_dirty = true;
+                self.directory.forget_location(client.as_str());
+                self.custody.routes_changed();
             }
             return;
         }
@@ -88,7 +89,7 @@ impl NodeCore {
         }
         self.send_seats_along(peer, &client, (session, accepted_at_us));
         if self.directory.locate(client.clone(), known).is_none_or(|before| before.peer != peer) {
-            self.routes_dirty = true;
+            self.custody.routes_changed();
             self.replace_held(now, &client);
         }
     }
@@ -160,19 +161,15 @@ impl NodeCore {
 
     /// Routes the messages held for a client again.
     pub(super) fn replace_held(&mut self, now: Instant, client: &ClientId) {
-        for parcel in self.holds.take(client.as_str()) {
-            self.deliver_or_hold(now, client, parcel);
+        for message in self.custody.holds_mut().take(client.as_str()) {
+            self.deliver_or_hold(now, client.as_str(), message);
         }
     }
 
     /// Sends messages held for clients that other nodes serve or own now.
     pub(super) fn rehouse(&mut self, now: Instant) {
-        let elsewhere = self.holds.recipients(|to| {
-            let key = KeyHash::of(to);
-            self.location(to).is_some()
-                || self.peers.owner(key).is_some()
-                || self.peers.detour(key, |_| false).is_some()
-        });
-        elsewhere.iter().for_each(|to| self.replace_held(now, to));
+        let stays = |to: &str| matches!(self.route(to, KeyHash::of(to)), Route::Attached(_) | Route::Hold);
+        let moving = self.custody.holds().recipients(|to| !stays(to));
+        moving.iter().for_each(|to| self.replace_held(now, to));
     }
 }

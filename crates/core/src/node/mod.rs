@@ -24,20 +24,21 @@
 
 mod attach;
 mod batch;
+mod custody;
+mod deadline;
 mod deduplicator;
 mod directory;
-mod fate;
 mod hold;
 mod inputs;
 mod kicking;
 mod lane;
-mod life;
 mod linger;
 mod location;
-mod outbox;
+mod outbound;
+mod outbound_queues;
+mod outcome;
 mod peers;
 mod pending_resume;
-mod recipients;
 mod report;
 mod request;
 mod rooms;
@@ -56,11 +57,10 @@ use crate::edge::KickList;
 use signaling_protocol::{ErrorCode, NodeId};
 use signaling_wire::Incarnation;
 use signaling_wire::grant::SignalScope;
-use slotmap::{SlotMap, new_key_type};
+use slotmap::new_key_type;
 
+use self::custody::Custody;
 use self::directory::Directory;
-use self::hold::HoldQueues;
-use self::outbox::OutboundQueue;
 use self::peers::Peers;
 use self::rooms::Rooms;
 use self::trunks::Trunks;
@@ -79,7 +79,7 @@ new_key_type! {
     /// Another node.
     pub struct PeerKey;
     struct SessionKey;
-    struct ChainKey;
+    struct QueueKey;
 }
 
 /// What a node is told at its start.
@@ -161,11 +161,7 @@ pub struct NodeCore {
     peers: Peers,
     trunks: Trunks,
     directory: Directory,
-    chains: SlotMap<ChainKey, OutboundQueue>,
-    holds: HoldQueues,
-    ticket_salt: u64,
-    /// Clients have come or gone: messages to them may have to go elsewhere.
-    routes_dirty: bool,
+    custody: Custody,
     rooms: Rooms,
     kicks: KickList,
     ice: IceServers,
@@ -181,12 +177,9 @@ impl NodeCore {
     pub fn new(settings: Settings) -> Self {
         Self {
             peers: Peers::new(&settings),
-            holds: HoldQueues::new(settings.hold_limits),
-            ticket_salt: u64::from_le_bytes(settings.incarnation.0),
+            custody: Custody::new(&settings),
             trunks: Trunks::default(),
             directory: Directory::new(settings.epoch.0, &settings.rules),
-            chains: SlotMap::with_key(),
-            routes_dirty: false,
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
             kicks: KickList::default(),
             ice: IceServers::default(),
@@ -238,11 +231,7 @@ impl NodeCore {
     /// Whether nothing here waits for anything, and nothing is under way to nodes that can be reached.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.directory.is_empty()
-            && self.chains.is_empty()
-            && self.holds.bytes() == 0
-            && self.rooms.is_quiet()
-            && self.peers.is_quiet()
+        self.directory.is_empty() && self.custody.is_empty() && self.rooms.is_quiet() && self.peers.is_quiet()
     }
 
     /// Sessions without a socket that can be resumed.
@@ -259,7 +248,7 @@ impl NodeCore {
     /// Bytes that wait for absent recipients.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.holds.bytes()
+        self.custody.holds().bytes()
     }
 
     /// How many bytes may wait for absent recipients in all, and how many sessions for their clients.
@@ -271,7 +260,7 @@ impl NodeCore {
     /// Messages for which there was no room to wait in, or none for their recipient.
     #[must_use]
     pub fn hold_refused(&self) -> u64 {
-        self.holds.refused()
+        self.custody.holds().refused()
     }
 
     /// What happened so far.

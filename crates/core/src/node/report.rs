@@ -76,7 +76,7 @@ impl NodeCore {
         let holder = self.directory.holder(client.as_str());
         let lingering = self.directory.lingering(client);
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let held = self.holds.waiting_for(client.as_str()).map(|(messages, bytes, over_from)| Held {
+        let held = self.custody.holds().waiting_for(client.as_str()).map(|(messages, bytes, over_from)| Held {
             messages,
             bytes,
             first_expires_ms: ms(over_from.saturating_duration_since(now)),
@@ -98,8 +98,7 @@ impl NodeCore {
 
     fn session_report(&self, key: SessionKey, session: &Session) -> SessionAt {
         let (messages, bytes) = session.unconfirmed();
-        let chains = self.chains.values().filter(|chain| chain.session == key && !chain.is_empty());
-        let (recipients, unfated) = chains.fold((0, 0), |(chains, sent), chain| (chains + 1, sent + chain.len()));
+        let (recipients, unfated) = self.custody.pending_of(key);
         SessionAt {
             session: session.id.to_string(),
             generation: session.accepted_at_us,

@@ -12,10 +12,10 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{Origin, RemainingTtl};
 
-use super::life::Deadline;
-use super::outbox::{Copy, OutboundMessage, OutboundQueue};
+use super::deadline::Deadline;
+use super::outbound::{OutboundMessage, OutboundQueue, Retransmission};
 use super::rooms::{Ask, Command};
-use super::{ChainKey, NodeCore, SessionKey};
+use super::{NodeCore, QueueKey, SessionKey};
 
 /// An error, and the request that it answers.
 struct Refused<'a> {
@@ -113,47 +113,40 @@ impl NodeCore {
         sent: OutboundMessage,
         fresh: bool,
     ) -> bool {
-        let Some(chain_key) = self.chain(now, key, to) else { return true };
-        let Some(chain) = self.chains.get_mut(chain_key) else { return true };
+        let Some(queue_key) = self.queue_to(now, key, to) else { return true };
+        let Some(queue) = self.custody.get_mut(queue_key) else { return true };
         // The client says it again: the fate goes to the frame that says it last.
-        if let Some(earlier) = chain.renew(sent.number, sent.seq) {
+        if let Some(earlier) = queue.renew(sent.number, sent.seq) {
             if earlier != sent.seq {
                 self.reply(key, earlier, DeliveryOutcome::Done, &[]);
             }
             return true;
         }
         // Of one that was elsewhere a copy may still arrive: it cannot be called unavailable yet.
-        if fresh && chain.held && chain.len() >= self.settings.rules.max_for_absent {
+        if fresh && queue.held && queue.len() >= self.settings.rules.max_for_absent {
             return false;
         }
-        let prev = chain.prev(now, sent.number);
-        let origin = Origin { session: chain.origin, number: sent.number };
-        let copy = Copy { origin, prev, life: sent.life, repeat: !fresh, payload: Rc::clone(&sent.payload) };
-        chain.push(now, sent);
-        self.send(now, chain_key, copy);
+        let prev = queue.prev(now, sent.number);
+        let origin = Origin { session: queue.origin, number: sent.number };
+        let copy = Retransmission { origin, prev, life: sent.life, repeat: !fresh, payload: Rc::clone(&sent.payload) };
+        queue.push(now, sent);
+        self.send(now, queue_key, copy);
         true
     }
 
-    /// The session's queue for a recipient.
-    fn chain(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<ChainKey> {
+    /// The session's queue for a recipient, opened if need be.
+    fn queue_to(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<QueueKey> {
         let session = self.directory.get(session_key)?;
         let key = KeyHash::of(to);
-        if let Some(chain) = session.recipients.get(key, to) {
-            return Some(chain);
+        if let Some(queue) = session.recipients.get(key, to) {
+            return Some(queue);
         }
         let (origin, recipient) = (session.id, ClientId::new(to).ok()?);
-        let (destination, rules) = (self.destination(to, key), Arc::clone(&self.settings.rules));
-        let chain = self.chains.insert(OutboundQueue::new(
-            now,
-            rules,
-            session_key,
-            origin,
-            recipient.clone(),
-            key,
-            destination,
-        ));
-        self.directory.get_mut(session_key)?.recipients.insert(key, recipient, chain);
-        Some(chain)
+        let (destination, rules) = (self.route(to, key).destination(), Arc::clone(&self.settings.rules));
+        let queue = OutboundQueue::new(now, rules, session_key, origin, recipient.clone(), key, destination);
+        let queue = self.custody.open(queue);
+        self.directory.get_mut(session_key)?.recipients.insert(key, recipient, queue);
+        Some(queue)
     }
 
     pub(super) fn unavailable(&mut self, session: SessionKey, seq: u64, id: Option<u64>, to: &str) {

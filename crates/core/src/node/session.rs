@@ -12,7 +12,7 @@ use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
 
 use super::hold::InboundMessage;
-use super::recipients::OutboundQueues;
+use super::outbound_queues::OutboundQueues;
 use super::rooms::{BroadcastBudget, Tally};
 use super::{PeerKey, Rules, SessionKey, TrunkKey};
 

@@ -1,56 +1,53 @@
-//! What time alone brings: repeats, expiry, silent peers, silent holders of contended ids, and what is due in rooms.
+//! Periodic work: retransmissions, expiry, silent peers, silent holders of contended ids, and rooms.
 
 use std::time::{Duration, Instant};
 
 use super::NodeCore;
-use super::outbox::OutboundQueue;
 
-/// How often [`NodeCore::sweep`] wants to be called: repeats on request are due within a tenth of a second,
-/// and messages to a client that has just moved must not wait for long.
+/// Interval of [`NodeCore::sweep`]. Retransmissions on request are due within 100 ms, and messages to a client that has
+/// just moved must not wait for long.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Envelopes that one look sends again, or little more: the rest wait for the next, so that repeats come to 20,000 a second
-/// at most and leave room for news.
-const REPEATS_AT_ONCE: u64 = 1_000;
+/// Retransmissions of one sweep, or little more. The rest wait for the next: at most 20,000/s leave room for new messages.
+const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
 
-/// Clients for which a lane has no room that one sweep tries.
-const REFUSED_AT_ONCE: usize = 1_000;
+/// Maximum clients that one sweep announces in vain, because a lane has no room.
+const REFUSALS_PER_SWEEP: usize = 1_000;
 
 impl NodeCore {
-    /// Looks once at everything that waits.
+    /// Does all periodic work that is due.
     pub fn sweep(&mut self, now: Instant) {
         if self.peers.sweep(now) {
             self.reroute(now);
         }
-        for parcel in self.holds.take_expired(now) {
+        for message in self.custody.holds_mut().take_expired(now) {
             self.counts.expired += 1;
-            self.expired(now, &parcel);
+            self.expired(now, &message);
         }
-        if std::mem::take(&mut self.routes_dirty) {
+        if self.custody.take_routes_changed() {
             self.redirect(now);
         }
-        self.look_at_chains(now);
+        self.sweep_queues(now);
         self.give_up_silent_holders(now);
         self.finish_overdue_superseded(now);
         self.give_up_expecting(now);
         self.directory.sweep(now);
         self.sweep_rooms(now);
-        self.announce_waiting(REFUSED_AT_ONCE);
+        self.announce_waiting(REFUSALS_PER_SWEEP);
         if self.directory.is_time_to_announce(now) {
             self.tell_all_owners(now);
         }
     }
 
-    fn look_at_chains(&mut self, now: Instant) {
-        let wants = |chain: &OutboundQueue| chain.is_due(now) || chain.has_hopeless(now);
-        let due: Vec<_> = self.chains.iter().filter(|(_, chain)| wants(chain)).map(|(key, _)| key).collect();
-        let enough = self.counts.resends + REPEATS_AT_ONCE;
-        for chain_key in due {
-            while let Some(sent) = self.chains.get_mut(chain_key).and_then(|chain| chain.take_hopeless(now)) {
-                self.end(chain_key, &sent, false);
+    /// Gives up messages without any chance of an outcome, and retransmits those that are due.
+    fn sweep_queues(&mut self, now: Instant) {
+        let enough = self.counts.resends + RETRANSMISSIONS_PER_SWEEP;
+        for queue in self.custody.queues(|queue| queue.is_due(now) || queue.has_hopeless(now)) {
+            while let Some(sent) = self.custody.get_mut(queue).and_then(|queue| queue.take_hopeless(now)) {
+                self.end(queue, &sent, false);
             }
-            if self.counts.resends < enough && self.chains.get(chain_key).is_some_and(|chain| chain.is_due(now)) {
-                self.repeat(now, chain_key);
+            if self.counts.resends < enough && self.custody.get(queue).is_some_and(|queue| queue.is_due(now)) {
+                self.retransmit(now, queue);
             }
         }
     }

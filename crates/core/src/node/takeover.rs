@@ -6,8 +6,8 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::{Slot, ToEdge};
 
 use super::attach::IN_USE;
+use super::deadline::Deadline;
 use super::hold::InboundMessage;
-use super::life::Deadline;
 use super::session::{AttachInfo, Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
 
@@ -96,8 +96,8 @@ impl NodeCore {
         for parcel in owed {
             match heir {
                 Some(_) if parcel.life.is_over(now) => self.counts.dropped += 1,
-                Some(_) => self.counts.dropped += u64::from(!self.holds.push(client_id.as_str(), parcel)),
-                None => self.deliver_or_hold(now, &client_id, parcel),
+                Some(_) => self.counts.dropped += u64::from(!self.custody.holds_mut().push(client_id.as_str(), parcel)),
+                None => self.deliver_or_hold(now, client_id.as_str(), parcel),
             }
         }
         if let Some(heir) = heir
@@ -108,7 +108,7 @@ impl NodeCore {
             self.refill(now, heir);
         } else {
             self.replace_held(now, &client_id);
-            self.routes_dirty = true;
+            self.custody.routes_changed();
         }
     }
 

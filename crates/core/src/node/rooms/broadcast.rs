@@ -10,11 +10,11 @@ use signaling_rooms::{Op, Outcome};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DeliveryOutcome;
 
-use super::super::outbox::OutboundMessage;
+use super::super::outbound::OutboundMessage;
 use super::super::{NodeCore, SessionKey};
 use super::command::Refusal;
-use super::guest::{Ask, Command};
-use super::here::LocalRoom;
+use super::local_room::LocalRoom;
+use super::room_session::{Ask, Command};
 use super::task::{RoomTask, Urgency};
 
 /// A broadcast whose members have not all got their fates.

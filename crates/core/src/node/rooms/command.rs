@@ -10,8 +10,8 @@ use signaling_wire::SessionId;
 use signaling_wire::trunk::DeliveryOutcome;
 
 use super::super::{NodeCore, SessionKey};
-use super::guest::{Ask, Command, Place, RoomSession};
-use super::here::LocalRoom;
+use super::local_room::LocalRoom;
+use super::room_session::{Ask, Command, Place, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{MAX_SHOWN, words};
 

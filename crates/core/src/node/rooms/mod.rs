@@ -20,15 +20,15 @@
 //! | what operators are told | `report` |
 
 mod broadcast;
+mod budget;
 mod command;
-mod guest;
-mod here;
+mod known_members;
+mod local_room;
 mod moving;
-mod others;
 mod presence;
-mod reach;
 mod registry;
 mod report;
+mod room_session;
 mod scope;
 mod task;
 mod tell;
@@ -42,13 +42,13 @@ use signaling_protocol::RoomName;
 use signaling_wire::SessionId;
 
 use self::command::Held;
-use self::guest::RoomSession;
-use self::here::LocalRoom;
+use self::local_room::LocalRoom;
 use self::registry::Arrivals;
+use self::room_session::RoomSession;
 
 pub(super) use self::broadcast::Tally;
-pub(super) use self::guest::{Ask, Command};
-pub(super) use self::reach::BroadcastBudget;
+pub(super) use self::budget::BroadcastBudget;
+pub(super) use self::room_session::{Ask, Command};
 pub use self::task::{RoomTask, Urgency};
 pub(super) use self::words::change;
 

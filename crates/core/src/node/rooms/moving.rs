@@ -12,7 +12,7 @@ use signaling_wire::seats::{Seat, SessionState};
 
 use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
-use super::guest::{Ask, Command, Place, RoomSession, UNTOLD, is_behind};
+use super::room_session::{Ask, Command, Place, RoomSession, UNTOLD, is_behind};
 
 /// A seat that a node may not have checked with the store yet.
 fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {

@@ -11,7 +11,7 @@ use signaling_wire::SessionId;
 
 use super::super::NodeCore;
 use super::Rooms;
-use super::guest::{Ask, Command, UNTOLD};
+use super::room_session::{Ask, Command, UNTOLD};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words;
 

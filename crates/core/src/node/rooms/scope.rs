@@ -11,13 +11,13 @@ use signaling_rooms::{Op, Outcome, SeatStatus, StoreError};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
-use super::super::outbox::OutboundMessage;
+use super::super::outbound::OutboundMessage;
 use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{Refusal, STORE_AWAY};
-use super::guest::{Ask, Command, Place, RoomSession};
-use super::here::LocalRoom;
+use super::local_room::LocalRoom;
+use super::room_session::{Ask, Command, Place, RoomSession};
 use super::task::{RoomTask, Urgency};
 
 /// For how long the store's word is gone by. While it is away, for longer.

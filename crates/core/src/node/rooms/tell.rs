@@ -11,7 +11,7 @@ use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{RemainingTtl, SessionId};
 
 use super::super::{NodeCore, SessionKey};
-use super::guest::{Place, UNTOLD, is_behind};
+use super::room_session::{Place, UNTOLD, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words::{joined, members_changed, on_the_wire, part};
 

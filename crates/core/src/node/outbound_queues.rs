@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 
-use super::ChainKey;
+use super::QueueKey;
 
 /// Past this a list takes longer than an index.
 const LISTED: usize = 32;
@@ -16,25 +16,25 @@ const LISTED: usize = 32;
 pub(super) struct OutboundQueues {
     listed: Vec<Recipient>,
     /// Those that came when the list was full.
-    indexed: HashMap<ClientId, ChainKey>,
+    indexed: HashMap<ClientId, QueueKey>,
 }
 
 #[derive(Debug)]
 struct Recipient {
     key: KeyHash,
     id: ClientId,
-    chain: ChainKey,
+    chain: QueueKey,
 }
 
 impl OutboundQueues {
     /// The chain to a client, whose id has this hash.
-    pub(super) fn get(&self, key: KeyHash, id: &str) -> Option<ChainKey> {
+    pub(super) fn get(&self, key: KeyHash, id: &str) -> Option<QueueKey> {
         let listed = self.listed.iter().find(|it| it.key == key && it.id.as_str() == id);
         listed.map(|it| it.chain).or_else(|| self.indexed.get(id).copied())
     }
 
     /// Adds the chain to a client that has none.
-    pub(super) fn insert(&mut self, key: KeyHash, id: ClientId, chain: ChainKey) {
+    pub(super) fn insert(&mut self, key: KeyHash, id: ClientId, chain: QueueKey) {
         if self.listed.len() < LISTED {
             self.listed.push(Recipient { key, id, chain });
         } else {
@@ -54,7 +54,7 @@ impl OutboundQueues {
     }
 
     /// Takes all chains.
-    pub(super) fn take(&mut self) -> Vec<ChainKey> {
+    pub(super) fn take(&mut self) -> Vec<QueueKey> {
         let mut chains: Vec<_> = std::mem::take(&mut self.listed).into_iter().map(|it| it.chain).collect();
         let listed = chains.len();
         chains.extend(std::mem::take(&mut self.indexed).into_values());
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_found_and_removed_however_many_there_are() {
-        let (mut recipients, mut chains) = (OutboundQueues::default(), SlotMap::<ChainKey, ()>::with_key());
+        let (mut recipients, mut chains) = (OutboundQueues::default(), SlotMap::<QueueKey, ()>::with_key());
         let client = |at: usize| ClientId::new(&format!("c{at}")).unwrap();
         let keys: Vec<_> = (0..3 * LISTED).map(|_| chains.insert(())).collect();
         for (at, chain) in keys.iter().enumerate() {

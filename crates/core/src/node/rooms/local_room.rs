@@ -8,8 +8,8 @@ use signaling_rooms::{Change, ChangeSequencer, Member, SeatStatus, Stamp};
 use signaling_wire::SessionId;
 
 use super::Rooms;
-use super::guest::{Place, UNTOLD, is_behind};
-use super::others::KnownMembers;
+use super::known_members::KnownMembers;
+use super::room_session::{Place, UNTOLD, is_behind};
 
 /// Most members of a room whose names are kept.
 const MOST_LISTED: usize = 1_000;

@@ -9,7 +9,7 @@ use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::{Origin, SessionId};
 
-use super::life::Deadline;
+use super::deadline::Deadline;
 use super::{PeerKey, Rules, SessionKey};
 
 /// Where envelopes go.
@@ -62,7 +62,7 @@ pub(super) struct OutboundQueue {
     pub(super) held: bool,
     sent: VecDeque<OutboundMessage>,
     /// None of `sent` has been over for so long before.
-    hopeless_from: Option<Instant>,
+    give_up_at: Option<Instant>,
     repeat_at: Instant,
     repeated: Instant,
     rules: Arc<Rules>,
@@ -87,7 +87,7 @@ impl OutboundQueue {
             destination,
             held: false,
             sent: VecDeque::new(),
-            hopeless_from: None,
+            give_up_at: None,
             repeat_at,
             repeated: now,
             rules,
@@ -112,7 +112,7 @@ impl OutboundQueue {
             self.repeat_at = now + self.rules.repeat_after;
         }
         let hopeless = sent.life.expires + self.rules.last_word;
-        self.hopeless_from = Some(self.hopeless_from.map_or(hopeless, |earlier| earlier.min(hopeless)));
+        self.give_up_at = Some(self.give_up_at.map_or(hopeless, |earlier| earlier.min(hopeless)));
         let sent = OutboundMessage { first_destination: Some(self.destination), ..sent };
         if self.sent.back().is_none_or(|latest| latest.number < sent.number) {
             self.sent.push_back(sent);
@@ -156,7 +156,7 @@ impl OutboundQueue {
     pub(super) fn take_hopeless(&mut self, now: Instant) -> Option<OutboundMessage> {
         let at = self.sent.iter().position(|sent| now >= sent.life.expires + self.rules.last_word);
         if at.is_none() {
-            self.hopeless_from = self.sent.iter().map(|sent| sent.life.expires + self.rules.last_word).min();
+            self.give_up_at = self.sent.iter().map(|sent| sent.life.expires + self.rules.last_word).min();
         }
         self.sent.remove(at?)
     }
@@ -195,7 +195,7 @@ impl OutboundQueue {
 
     /// Whether the time of any is over so long that no fate can come any more.
     pub(super) fn has_hopeless(&self, now: Instant) -> bool {
-        self.hopeless_from.is_some_and(|from| now >= from)
+        self.give_up_at.is_some_and(|from| now >= from)
     }
 
     /// The way stands: the next look is later.
@@ -204,7 +204,7 @@ impl OutboundQueue {
     }
 
     /// All envelopes again, in order, with predecessors reckoned anew.
-    pub(super) fn repeat(&mut self, now: Instant) -> Vec<Copy> {
+    pub(super) fn retransmit(&mut self, now: Instant) -> Vec<Retransmission> {
         self.repeated = now;
         let Rules { repeat_after, repeat_held_after, .. } = *self.rules;
         self.repeat_at = now + if self.held { repeat_held_after } else { repeat_after };
@@ -215,7 +215,13 @@ impl OutboundQueue {
         for sent in &mut self.sent {
             sent.was_elsewhere |= sent.first_destination != Some(destination);
             let origin = Origin { session: origin, number: sent.number };
-            copies.push(Copy { origin, prev, life: sent.life, repeat: true, payload: Rc::clone(&sent.payload) });
+            copies.push(Retransmission {
+                origin,
+                prev,
+                life: sent.life,
+                repeat: true,
+                payload: Rc::clone(&sent.payload),
+            });
             if !sent.life.is_over(now) {
                 prev = sent.number;
             }
@@ -226,7 +232,7 @@ impl OutboundQueue {
 
 /// One envelope to be sent again.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct Retransmission {
     pub(super) origin: Origin,
     pub(super) prev: u64,
     pub(super) life: Deadline,
@@ -278,7 +284,7 @@ mod tests {
         assert_eq!(chain.renew(2, 13), None);
         assert_eq!(chain.prev(now, 2), 1);
         send(&mut chain, now, 2, LIFE);
-        let copies: Vec<_> = chain.repeat(now).iter().map(|copy| (copy.origin.number, copy.prev)).collect();
+        let copies: Vec<_> = chain.retransmit(now).iter().map(|copy| (copy.origin.number, copy.prev)).collect();
         assert_eq!(copies, [(1, 0), (2, 1), (3, 2)]);
     }
 
@@ -288,7 +294,7 @@ mod tests {
         let mut chain = chain(now);
         (1..=4).for_each(|number| send(&mut chain, now, number, LIFE));
         chain.remove(now, 2);
-        let copies: Vec<_> = chain.repeat(now).iter().map(|copy| (copy.origin.number, copy.prev)).collect();
+        let copies: Vec<_> = chain.retransmit(now).iter().map(|copy| (copy.origin.number, copy.prev)).collect();
         assert_eq!(copies, [(1, 0), (3, 1), (4, 3)]);
     }
 
@@ -304,7 +310,7 @@ mod tests {
         chain.destination = Destination::Peer(PeerKey::default());
         chain.redirected(now);
         assert!(chain.is_due(now));
-        chain.repeat(now);
+        chain.retransmit(now);
         chain.again(now, 1);
         assert!(!chain.is_due(now), "not above ten a second");
         assert!(chain.is_due(now + Duration::from_millis(100)));
@@ -333,7 +339,7 @@ mod tests {
         assert!(chain.expired(over, 1).is_some());
         chain.destination = Destination::Peer(PeerKey::default());
         chain.redirected(now);
-        chain.repeat(now);
+        chain.retransmit(now);
         assert!(chain.expired(over, 2).is_none(), "another destination may have delivered it");
         assert!(chain.take_hopeless(over + Duration::from_millis(2999)).is_none());
         assert!(chain.take_hopeless(over + Duration::from_secs(3)).is_some());
@@ -345,9 +351,9 @@ mod tests {
         let over = now + LIFE;
         let mut chain = chain(now);
         (1..=2).for_each(|number| send(&mut chain, now, number, LIFE));
-        chain.repeat(now);
+        chain.retransmit(now);
         chain.again(now, 1);
-        chain.repeat(now);
+        chain.retransmit(now);
         assert!(chain.expired(over, 1).is_none(), "where it was passed on to may have written it since");
         assert!(chain.expired(over, 2).is_some());
     }

@@ -1,4 +1,4 @@
-//! What became of messages, on its way back.
+//! Outcomes of messages on their way back to the senders' edges.
 
 use std::time::Instant;
 
@@ -9,12 +9,12 @@ use signaling_wire::trunk::{DeliveryOutcome, Slot, ToEdge, Unwritten};
 
 use super::hold::{InboundMessage, ReturnPath};
 use super::lane::QueuedOutcome;
-use super::outbox::OutboundMessage;
+use super::outbound::OutboundMessage;
 use super::session::FateRun;
-use super::{ChainKey, NodeCore, SessionKey, TrunkKey};
+use super::{NodeCore, QueueKey, SessionKey, TrunkKey};
 
 impl NodeCore {
-    /// The recipient's edge answers for what went down to it.
+    /// The recipient's edge confirms what it wrote, up to a number and but for the exceptions.
     pub(super) fn confirm(&mut self, now: Instant, at: (TrunkKey, Slot), up_to: u64, exceptions: &[(u64, Unwritten)]) {
         let Some(key) = self.trunks.session_at(at) else { return };
         while let Some((d, parcel)) = self.directory.get_mut(key).and_then(|session| session.confirmed(up_to)) {
@@ -25,7 +25,7 @@ impl NodeCore {
                 // A message without an outcome is retransmitted, which leaves the edge some time.
                 Some((_, Unwritten::NoRoom)) => continue,
             };
-            self.fate_of(now, &parcel, fate);
+            self.return_outcome(now, &parcel, fate);
         }
         if self.directory.is_superseded(key)
             && self.directory.get(key).is_some_and(|session| !session.has_unconfirmed())
@@ -35,10 +35,10 @@ impl NodeCore {
         self.refill(now, key);
     }
 
-    /// Sends a parcel's fate back the way it came.
-    pub(super) fn fate_of(&mut self, now: Instant, parcel: &InboundMessage, fate: EnvelopeOutcome) {
+    /// Sends a message's outcome back the way that the message came.
+    pub(super) fn return_outcome(&mut self, now: Instant, parcel: &InboundMessage, fate: EnvelopeOutcome) {
         match &parcel.back {
-            ReturnPath::Here => self.fate(now, parcel.queue_id, parcel.origin.number, fate),
+            ReturnPath::Here => self.outcome(now, parcel.queue_id, parcel.origin.number, fate),
             ReturnPath::Through { node, via } => {
                 let InboundMessage { origin, to, queue_id, .. } = *parcel;
                 let fate = QueuedOutcome {
@@ -53,10 +53,10 @@ impl NodeCore {
         }
     }
 
-    /// Tells a parcel's sender that it waits here.
+    /// Tells the sender's node that a message is held here.
     pub(super) fn say_held(&mut self, now: Instant, parcel: &InboundMessage) {
         match &parcel.back {
-            ReturnPath::Here => self.held(now, parcel.queue_id),
+            ReturnPath::Here => self.custody.held(now, parcel.queue_id),
             ReturnPath::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
                 self.say_held_to(node.as_str(), parcel.queue_id, via);
@@ -64,19 +64,19 @@ impl NodeCore {
         }
     }
 
-    /// A fate or note from another node: for a session here, or to be sent on along its way.
-    pub(super) fn returning(&mut self, now: Instant, item: &Item<'_>) {
+    /// Takes in an outcome or a `Held` of another node, or sends it further back.
+    pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
         match item {
             Item::Outcome { queue_id, number, fate, via } => match via.split_last() {
-                None => self.fate(now, *queue_id, *number, *fate),
-                // The sender's node may have sent copies to others than this one sent them on to: its clock decides.
+                None => self.outcome(now, *queue_id, *number, *fate),
+                // The sender's node may have sent copies elsewhere: its clock decides.
                 Some(_) if *fate == EnvelopeOutcome::Expired => {}
                 Some((next, rest)) => {
                     if self.peers.has_suspects()
                         && fate.is_final()
-                        && let Some(to) = self.holds.recipient_of_shared(*queue_id, *number)
+                        && let Some(to) = self.custody.holds().recipient_of_shared(*queue_id, *number)
                     {
-                        self.holds.forget_one(to.as_str(), *queue_id, *number);
+                        self.custody.holds_mut().forget_one(to.as_str(), *queue_id, *number);
                     }
                     let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
                     let (Ok(next), Ok(via)) = names else {
@@ -90,7 +90,7 @@ impl NodeCore {
                 }
             },
             Item::Held { queue_id, via } => match via.split_last() {
-                None => self.held(now, *queue_id),
+                None => self.custody.held(now, *queue_id),
                 Some((next, rest)) => self.say_held_to(next, *queue_id, rest.to_vec()),
             },
             _ => {}
@@ -101,38 +101,19 @@ impl NodeCore {
         self.peers.note(self.peers.key(node), queue_id.0, &Item::Held { queue_id, via });
     }
 
-    fn held(&mut self, now: Instant, queue_id: QueueId) {
-        if let Some(chain) = self.chain_of(queue_id).and_then(|chain| self.chains.get_mut(chain)) {
-            chain.told_held(now);
+    /// Takes in the outcome of a message in this node's custody.
+    fn outcome(&mut self, now: Instant, queue_id: QueueId, number: u64, outcome: EnvelopeOutcome) {
+        if let Some((queue, sent)) = self.custody.outcome(now, queue_id, number, outcome) {
+            self.end(queue, &sent, outcome == EnvelopeOutcome::Written);
         }
     }
 
-    /// The fate of an envelope of this node's own.
-    fn fate(&mut self, now: Instant, queue_id: QueueId, number: u64, fate: EnvelopeOutcome) {
-        let Some(chain_key) = self.chain_of(queue_id) else { return };
-        let Some(chain) = self.chains.get_mut(chain_key) else { return };
-        let ended = match fate {
-            EnvelopeOutcome::Written | EnvelopeOutcome::Skipped => chain.remove(now, number),
-            EnvelopeOutcome::Expired => chain.expired(now, number),
-            EnvelopeOutcome::Retransmit => {
-                chain.again(now, number);
-                None
-            }
-        };
-        if let Some(sent) = ended {
-            if let Some(chain) = self.chains.get(chain_key) {
-                self.holds.forget_one(chain.to.as_str(), queue_id, number);
-            }
-            self.end(chain_key, &sent, fate == EnvelopeOutcome::Written);
-        }
-    }
-
-    /// Ends custody of one envelope: the sender's edge is told, and the chain goes with its last one.
-    pub(super) fn end(&mut self, chain_key: ChainKey, sent: &OutboundMessage, written: bool) {
-        let Some(chain) = self.chains.get(chain_key) else { return };
-        let (session, to) = (chain.session, chain.to.clone());
-        if chain.is_empty() {
-            self.chains.remove(chain_key);
+    /// Ends custody of a message: its outcome goes to the sender's edge. The last message closes the queue.
+    pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
+        let Some(queue) = self.custody.get(queue_key) else { return };
+        let (session, to) = (queue.session, queue.to.clone());
+        if queue.is_empty() {
+            self.custody.close(queue_key);
             if let Some(session) = self.directory.get_mut(session) {
                 session.recipients.remove(&to);
             }
@@ -157,7 +138,7 @@ impl NodeCore {
         self.remove_if_done(session);
     }
 
-    /// Tells the sender's edge the fate of one of its frames, and the client what it is told of it.
+    /// Sends the outcome of an uplink frame to the sender's edge, with a reply for the client.
     pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let (trunk, slot) = (session.trunk, session.slot);
@@ -181,8 +162,8 @@ impl NodeCore {
         }
     }
 
-    /// Writes a session's run of like fates.
-    pub(super) fn write_fates(&mut self, key: SessionKey) {
+    /// Writes a session's run of equal outcomes.
+    pub(super) fn write_outcomes(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get_mut(key) else { return };
         if let Some(FateRun { first, count, fate }) = session.fates.take() {
             let fates = ToEdge::Fates { slot: session.slot, first, count, fate, reply: &[] };

@@ -10,8 +10,8 @@ use signaling_wire::SessionId;
 use signaling_wire::seats::Seat as SeatState;
 
 use super::super::SessionKey;
-use super::super::life::Deadline;
-use super::reach::AcceptedBroadcasts;
+use super::super::deadline::Deadline;
+use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
 /// What a client was told of a room that has to be given the whole state.

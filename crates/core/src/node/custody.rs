@@ -1,0 +1,145 @@
+//! Messages that this node answers for: outbound queues of its sessions, and messages held for absent recipients.
+//!
+//! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves an outbound queue by its outcome, and a
+//! hold queue on its way to its recipient or by expiry.
+
+use std::time::Instant;
+
+use signaling_wire::forward::{EnvelopeOutcome, QueueId};
+use slotmap::{Key, KeyData, SlotMap};
+
+use super::hold::HoldQueues;
+use super::outbound::{Destination, OutboundMessage, OutboundQueue};
+use super::{PeerKey, QueueKey, SessionKey, Settings};
+
+/// All messages in this node's custody.
+#[derive(Debug)]
+pub(super) struct Custody {
+    queues: SlotMap<QueueKey, OutboundQueue>,
+    holds: HoldQueues,
+    /// Part of each queue id, so that outcomes for an earlier process find no queue.
+    id_salt: u64,
+    /// Clients have come or gone: queues may have to go elsewhere.
+    routes_dirty: bool,
+}
+
+impl Custody {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            queues: SlotMap::with_key(),
+            holds: HoldQueues::new(settings.hold_limits),
+            id_salt: u64::from_le_bytes(settings.incarnation.0),
+            routes_dirty: false,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.holds.bytes() == 0
+    }
+
+    pub(super) fn holds(&self) -> &HoldQueues {
+        &self.holds
+    }
+
+    pub(super) fn holds_mut(&mut self) -> &mut HoldQueues {
+        &mut self.holds
+    }
+
+    pub(super) fn open(&mut self, queue: OutboundQueue) -> QueueKey {
+        self.queues.insert(queue)
+    }
+
+    pub(super) fn get(&self, queue: QueueKey) -> Option<&OutboundQueue> {
+        self.queues.get(queue)
+    }
+
+    pub(super) fn get_mut(&mut self, queue: QueueKey) -> Option<&mut OutboundQueue> {
+        self.queues.get_mut(queue)
+    }
+
+    pub(super) fn close(&mut self, queue: QueueKey) {
+        self.queues.remove(queue);
+    }
+
+    /// The queue's id for other nodes.
+    pub(super) fn id(&self, queue: QueueKey) -> QueueId {
+        QueueId(queue.data().as_ffi() ^ self.id_salt)
+    }
+
+    /// The queue with an id, if it is still open.
+    pub(super) fn key(&self, id: QueueId) -> Option<QueueKey> {
+        let key = QueueKey::from(KeyData::from_ffi(id.0 ^ self.id_salt));
+        self.queues.contains_key(key).then_some(key)
+    }
+
+    /// The queues that `wanted` accepts.
+    pub(super) fn queues(&self, wanted: impl Fn(&OutboundQueue) -> bool) -> Vec<QueueKey> {
+        self.queues.iter().filter(|(_, queue)| wanted(queue)).map(|(key, _)| key).collect()
+    }
+
+    /// A session's recipients with pending messages, and these messages.
+    pub(super) fn pending_of(&self, session: SessionKey) -> (usize, usize) {
+        let queues = self.queues.values().filter(|queue| queue.session == session && !queue.is_empty());
+        queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
+    }
+
+    /// Has the next sweep route all queues again.
+    pub(super) fn routes_changed(&mut self) {
+        self.routes_dirty = true;
+    }
+
+    /// Returns `true` if queues have to be routed again.
+    pub(super) fn take_routes_changed(&mut self) -> bool {
+        std::mem::take(&mut self.routes_dirty)
+    }
+
+    /// The queues that go elsewhere by `route`.
+    pub(super) fn moving(&self, route: impl Fn(&OutboundQueue) -> Destination) -> Vec<(QueueKey, Destination)> {
+        let routed = self.queues.iter().map(|(key, queue)| (key, queue, route(queue)));
+        routed.filter(|(_, queue, to)| queue.destination != *to).map(|(key, _, to)| (key, to)).collect()
+    }
+
+    /// Gives a queue another destination. Returns the former peer, which can forget the queue.
+    pub(super) fn redirect(&mut self, now: Instant, key: QueueKey, destination: Destination) -> Option<PeerKey> {
+        let id = self.id(key);
+        let queue = self.queues.get_mut(key).filter(|queue| queue.destination != destination)?;
+        let former = std::mem::replace(&mut queue.destination, destination);
+        queue.redirected(now);
+        match former {
+            Destination::Here => {
+                self.holds.forget(queue.to.as_str(), id);
+                None
+            }
+            Destination::Peer(peer) => Some(peer),
+        }
+    }
+
+    /// Notes that the destination of a queue holds its messages.
+    pub(super) fn held(&mut self, now: Instant, id: QueueId) {
+        if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
+            queue.told_held(now);
+        }
+    }
+
+    /// Takes in the outcome of a message. Returns the message if its custody ends.
+    pub(super) fn outcome(
+        &mut self,
+        now: Instant,
+        id: QueueId,
+        number: u64,
+        outcome: EnvelopeOutcome,
+    ) -> Option<(QueueKey, OutboundMessage)> {
+        let key = self.key(id)?;
+        let queue = self.queues.get_mut(key)?;
+        let ended = match outcome {
+            EnvelopeOutcome::Written | EnvelopeOutcome::Skipped => queue.remove(now, number),
+            EnvelopeOutcome::Expired => queue.expired(now, number),
+            EnvelopeOutcome::Retransmit => {
+                queue.again(now, number);
+                None
+            }
+        }?;
+        self.holds.forget_one(queue.to.as_str(), id, number);
+        Some((key, ended))
+    }
+}
