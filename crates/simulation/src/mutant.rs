@@ -100,8 +100,8 @@ impl Mutant {
     pub(crate) fn rules(self) -> Rules {
         let mut rules = Rules::default();
         match self {
-            Self::Takeover => rules.last_confirm = Duration::ZERO,
-            Self::LastWord => rules.last_word = Duration::ZERO,
+            Self::Takeover => rules.final_confirm_timeout = Duration::ZERO,
+            Self::LastWord => rules.late_outcome_grace = Duration::ZERO,
             Self::Detour => rules.detours = 0,
             Self::Suspects => rules.suspect_after = NEVER,
             Self::Timer => {

@@ -50,8 +50,8 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("nodes: delivered", counts.delivered);
     counters.add("nodes: unavailable", counts.unavailable);
     counters.add("nodes: forwarded", counts.forwarded);
-    counters.add("nodes: passed on", counts.passed_on);
-    counters.add("nodes: resends", counts.resends);
+    counters.add("nodes: passed on", counts.relayed);
+    counters.add("nodes: resends", counts.retransmissions);
     counters.add("nodes: dropped", counts.dropped);
     counters.add("nodes: attached", counts.attached);
     counters.add("nodes: sessions resumed", counts.resumed);
@@ -61,7 +61,7 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     let counts = core.room_counts();
     counters.add("rooms: commands", counts.commands);
     counters.add("rooms: operations that the store did not answer", counts.failures);
-    counters.add("rooms: healed", counts.healed);
+    counters.add("rooms: healed", counts.resyncs);
     counters.add("rooms: seats given back", counts.restored);
     counters.add("rooms: broadcasts", counts.broadcasts);
 }

@@ -1,4 +1,4 @@
-//! Sessions come, are refused, move on, and go.
+//! Attach, resume, release and detach of sessions.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use super::session::{AttachInfo, Session};
 use super::takeover::{REPLACED_BY_NEWER, owed_by};
 use super::{NodeCore, Rules, SessionKey, TrunkKey};
 
-/// A resume token can be shown for so long: whether there still is a session to resume, the nodes know.
+/// Validity of a resume token. The session itself can be resumed for a shorter time.
 const TOKEN_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Why a session is not served.
+/// Reason for an edge not to serve a session.
 pub(super) struct Rejection {
     status: u16,
     code: &'static str,
@@ -57,7 +57,8 @@ impl NodeCore {
             };
         };
         let (id, accepted_at_us) = (holder.id, holder.accepted_at_us);
-        // Equal: a stopped node has taken an Attach that its edge has given up since. The one that comes is alive.
+        // Equal: a paused node has taken an Attach that its edge has given up since. The one that
+        // comes is alive.
         let outlived = accepted_at_us > arrival.accepted_at_us;
         if arrival.newcomer && proven == Some(id) {
             self.resume(now, trunk, arrival, key);
@@ -66,7 +67,7 @@ impl NodeCore {
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
         } else if (id, accepted_at_us) == (arrival.session, arrival.accepted_at_us) {
-            // The same socket: its edge knows what it wrote.
+            // The same socket: its edge keeps what it wrote.
             self.leave(now, key);
             self.admit(now, trunk, &arrival, None, false);
         } else {
@@ -75,14 +76,14 @@ impl NodeCore {
         }
     }
 
-    /// The client has shown a new token.
+    /// Stores the grant of a client's new token.
     pub(super) fn granted(&mut self, at: (TrunkKey, Slot), grant: Grant) {
         if let Some(session) = self.trunks.session_at(at).and_then(|key| self.directory.get_mut(key)) {
             session.grant = Some(Rc::new(grant));
         }
     }
 
-    /// The newcomer goes on with the holder's session.
+    /// Lets a newcomer go on with the holder's session.
     pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, holder: SessionKey) {
         let Some((id, seq)) = self.directory.get(holder).map(|holder| (holder.id, holder.seq)) else { return };
         self.counts.resumed += 1;
@@ -90,7 +91,7 @@ impl NodeCore {
         self.admit(now, trunk, &resumed(arrival, id, seq, &self.settings.rules), former, true);
     }
 
-    /// Nobody holds the id.
+    /// Admits or rejects a client whose id no session holds.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -129,7 +130,7 @@ impl NodeCore {
         self.trunks.send(trunk, &ToEdge::Rejected { slot, status, code, message, retry_after_ms });
     }
 
-    /// Serves a session whose socket is closed already until its frames have their fates.
+    /// Serves a session whose socket is closed already, until its frames have their outcomes.
     fn settle(&mut self, now: Instant, trunk: TrunkKey, arrival: &AttachInfo, gone: Option<DetachReason>) {
         if !self.trunks.contains(trunk) {
             return;
@@ -146,7 +147,8 @@ impl NodeCore {
         }
     }
 
-    /// Serves the session from now on, and gives it what waits, after the `former` one's last word.
+    /// Serves a session from now on. Held messages go down to it, but not before the `former`
+    /// session's last confirm.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -168,8 +170,8 @@ impl NodeCore {
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
         self.say_attached(key, resumed, &greeting);
-        for parcel in self.custody.holds_mut().take(arrival.client_id.as_str()) {
-            self.down(now, key, parcel);
+        for message in self.custody.holds_mut().take(arrival.client_id.as_str()) {
+            self.down(now, key, message);
         }
         self.tell_owners(key);
     }
@@ -200,7 +202,7 @@ impl NodeCore {
         message.to_json()
     }
 
-    /// What a client is told that comes from another node, if nodes are revealed.
+    /// The message for a client that comes from another node, if nodes are revealed.
     fn moved(&self) -> Vec<u8> {
         if !self.settings.reveal_nodes {
             return Vec::new();
@@ -220,7 +222,7 @@ impl NodeCore {
         self.lose(now, key, gone);
     }
 
-    /// The session's socket is gone: it lingers, unless its client has said goodbye.
+    /// Ends a session whose socket is closed. It lingers, unless its client has said goodbye.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: DetachReason) {
         if gone == DetachReason::Left {
             self.guest_leaves(key);
@@ -230,7 +232,7 @@ impl NodeCore {
         self.leave(now, key);
     }
 
-    /// The session has no socket here any more. What it is owed waits; what it sent runs on.
+    /// Ends the session's socket. Reroutes or holds messages owed to it; its own stay in custody.
     pub(super) fn leave(&mut self, now: Instant, key: SessionKey) {
         self.finish_superseded(now, key);
         self.untell(key);
@@ -246,8 +248,8 @@ impl NodeCore {
             self.has_gone(&client_id, id);
             self.custody.routes_changed();
         }
-        for parcel in owed {
-            self.deliver_or_hold(now, client_id.as_str(), parcel);
+        for message in owed {
+            self.deliver_or_hold(now, client_id.as_str(), message);
         }
         if let Some(contender) = contender {
             self.admit(now, contender.trunk, &contender.arrival, None, false);
@@ -255,7 +257,7 @@ impl NodeCore {
         self.remove_if_done(key);
     }
 
-    /// Forgets a session that is gone, of which nothing more can come, and that has no frame without a fate.
+    /// Removes a session that is gone, if no frame can follow and each frame has its outcome.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
         if !session.gone || !session.detached || !session.is_settled() {
@@ -265,10 +267,11 @@ impl NodeCore {
         self.directory.remove(key);
     }
 
-    /// The session moves to another node: what it is owed goes there, its outbox starts afresh there.
+    /// Hands a session off to another node. Messages owed to it go there. Its outbound queues start
+    /// afresh there.
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
         let Some(key) = self.trunks.session_at(at) else {
-            // It was never served here: it comes to the next node as it came to this one.
+            // It waited here and was never served: it attaches to the next node as it did here.
             if self.directory.withdraw(at) {
                 self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &[] });
             }
@@ -277,18 +280,19 @@ impl NodeCore {
         let state = self.state_of(key, true);
         let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
-        let chains = session.recipients.take();
-        chains.into_iter().for_each(|queue| self.custody.close(queue));
+        let queues = session.recipients.take();
+        queues.into_iter().for_each(|queue| self.custody.close(queue));
         if let Some(peer) = self.peers.key(to).filter(|_| was_here) {
             self.released_to(now, client_id, id, peer);
         }
         if let Some(session) = self.directory.get_mut(key) {
-            session.fates = None;
+            session.outcomes = None;
         }
         self.leave(now, key);
         self.trunks.unbind(at);
         self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &state });
-        // Of one without a socket the seats stay with what lingers, or with the socket that goes on with it.
+        // Without a socket the seats stay with the lingering session, or with the socket that
+        // resumed it.
         if was_here {
             self.guest_goes((id, key));
         }
@@ -296,7 +300,7 @@ impl NodeCore {
     }
 }
 
-/// The arrival of a client that goes on with an earlier session.
+/// The attach info of a client that goes on with an earlier session.
 fn resumed(arrival: AttachInfo, session: SessionId, seq: u64, rules: &Rules) -> AttachInfo {
     let seq = Lingering::goes_on_after(seq, arrival.accepted_at_us, rules);
     AttachInfo { session, seq, resumed: true, ..arrival }

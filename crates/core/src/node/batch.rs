@@ -1,4 +1,4 @@
-//! Batches of other nodes, and their answers to ours.
+//! Batches of other nodes, and their answers.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use super::rooms::change;
 use super::{NodeCore, PeerKey};
 
 impl NodeCore {
-    /// Carries out a batch of another node, once however often it comes. Returns the answer.
+    /// Carries out a batch of another node once, and returns the answer, also for a retry.
     ///
     /// # Errors
-    /// If the bytes are no batch of a version that this node speaks; items in front of the fault have been carried out.
+    /// If the bytes are no batch of this version. Items before the fault have been carried out.
     pub fn batch(&mut self, now: Instant, mut bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         let header = forward::open(&mut bytes)?;
         let sender = NodeId::new(header.sender).map_err(|error| DecodeError::new(error.to_string()))?;
@@ -79,7 +79,7 @@ impl NodeCore {
         }
     }
 
-    /// A peer has answered a batch: its fates are taken in, the lane is free.
+    /// Takes in a peer's answer to the batch of a lane, which is free then.
     ///
     /// # Errors
     /// If the answer is damaged; the lane is free all the same.
@@ -104,7 +104,7 @@ impl NodeCore {
         Ok(())
     }
 
-    /// A peer that was restarted has forgotten what it was sent and told.
+    /// Sends messages and locations again to a peer that was restarted.
     fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
         if self.peers.met(key, incarnation) {
             for queue in self.custody.queues(|queue| queue.destination == Destination::Peer(key)) {
@@ -115,18 +115,28 @@ impl NodeCore {
     }
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>, payload: &Rc<[u8]>) {
-        let Envelope { to, origin, prev, left, waits, repeat, queue_id, ref via, .. } = *envelope;
+        let Envelope { to, origin, prev: prev_pending, left, waits, repeat, queue_id, ref via, .. } = *envelope;
         let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect() else {
             self.counts.dropped += 1;
             return;
         };
-        let life = Deadline { expires: now + left.as_duration(), waits };
+        let deadline = Deadline { expires: now + left.as_duration(), may_hold: waits };
         let back = ReturnPath::Through { node: sender.clone(), via };
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
-        let parcel = InboundMessage { origin, to: key, prev, life, repeat, shared: false, queue_id, back, payload };
-        if repeat && let Some(fate) = self.peers.outcome_on_its_way((origin, key)) {
-            return self.return_outcome(now, &parcel, fate);
+        let message = InboundMessage {
+            origin,
+            to: key,
+            prev_pending,
+            deadline,
+            repeat,
+            may_have_copies: false,
+            queue_id,
+            back,
+            payload,
+        };
+        if repeat && let Some(outcome) = self.peers.outcome_on_its_way((origin, key)) {
+            return self.return_outcome(now, &message, outcome);
         }
-        self.deliver_or_hold(now, to, parcel);
+        self.deliver_or_hold(now, to, message);
     }
 }

@@ -1,7 +1,8 @@
-//! Messages that this node answers for: outbound queues of its sessions, and messages held for absent recipients.
+//! Messages that this node answers for: outbound queues of its sessions, and messages held for
+//! absent recipients.
 //!
-//! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves an outbound queue by its outcome, and a
-//! hold queue on its way to its recipient or by expiry.
+//! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves an outbound queue
+//! by its outcome, and a hold queue on its way to its recipient or by expiry.
 
 use std::time::Instant;
 

@@ -1,22 +1,22 @@
-//! How long a message lives.
+//! Deadlines of messages.
 
 use std::time::{Duration, Instant};
 
 use signaling_wire::RemainingTtl;
 
-/// A message that may not wait still needs some time to get to a recipient that is there.
+/// Shortest TTL: a message that may not be held still needs time to reach its recipient.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// Until when a message may be delivered, and whether it may wait for an absent recipient meanwhile.
+/// End of a message's delivery, and whether an absent recipient is waited for until then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deadline {
     pub(super) expires: Instant,
-    pub(super) waits: bool,
+    pub(super) may_hold: bool,
 }
 
 impl Deadline {
-    /// The life of a message of which the edge says that `left` of the hold time is left, and for which the sender may have
-    /// asked for less: 0 means that it does not wait at all.
+    /// The deadline of a message with `left` of its hold time. The sender may have asked for a
+    /// shorter TTL. With TTL 0 the message is not held.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
         let age = hold - left;
@@ -25,7 +25,7 @@ impl Deadline {
             Some(Duration::ZERO) => SHORTEST.min(hold),
             Some(ttl) => ttl.min(hold),
         };
-        Self { expires: now + whole.saturating_sub(age), waits: ttl != Some(Duration::ZERO) }
+        Self { expires: now + whole.saturating_sub(age), may_hold: ttl != Some(Duration::ZERO) }
     }
 
     pub(super) fn is_over(self, now: Instant) -> bool {
@@ -46,8 +46,8 @@ mod tests {
     fn seconds(left: u64, ttl: Option<u64>) -> (u64, bool) {
         let now = Instant::now();
         let left = RemainingTtl::from_duration(Duration::from_secs(left));
-        let life = Deadline::new(now, left, HOLD, ttl.map(Duration::from_secs));
-        (life.expires.duration_since(now).as_secs(), life.waits)
+        let deadline = Deadline::new(now, left, HOLD, ttl.map(Duration::from_secs));
+        (deadline.expires.duration_since(now).as_secs(), deadline.may_hold)
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Batches that other nodes sent before, so that [`Peers`](super::peers::Peers) answers a retry and does not carry it out.
+//! Batches that other nodes sent before, so that [`Peers`](super::peers::Peers) answers a retry and
+//! does not carry it out.
 
 use rustc_hash::FxHashMap;
 use signaling_protocol::NodeId;
@@ -29,8 +30,9 @@ struct Last {
     incarnation: Incarnation,
     number: u64,
     answer: Vec<u8>,
-    /// Outcomes in the answer. They are on their way until the next batch of the lane shows that it arrived.
-    fates: Vec<QueuedOutcome>,
+    /// Outcomes in the answer. They are on their way until the next batch of the lane shows that it
+    /// arrived.
+    outcomes: Vec<QueuedOutcome>,
 }
 
 /// The last batch of each lane of each node.
@@ -50,7 +52,7 @@ pub(super) enum BatchStatus {
 }
 
 impl BatchDeduplicator {
-    pub(super) fn novelty(&self, sender: &NodeId, header: &Header<'_>) -> BatchStatus {
+    pub(super) fn status(&self, sender: &NodeId, header: &Header<'_>) -> BatchStatus {
         match self.last_by_lane.get(&(sender.clone(), header.lane)) {
             Some(last) if last.incarnation == header.incarnation && last.number == header.number => {
                 BatchStatus::Retry(last.answer.clone())
@@ -60,15 +62,24 @@ impl BatchDeduplicator {
         }
     }
 
-    pub(super) fn answered(&mut self, sender: &NodeId, header: &Header<'_>, answer: &[u8], fates: Vec<QueuedOutcome>) {
-        let last = Last { incarnation: header.incarnation, number: header.number, answer: answer.to_vec(), fates };
+    pub(super) fn answered(
+        &mut self,
+        sender: &NodeId,
+        header: &Header<'_>,
+        answer: &[u8],
+        outcomes: Vec<QueuedOutcome>,
+    ) {
+        let last = Last { incarnation: header.incarnation, number: header.number, answer: answer.to_vec(), outcomes };
         self.last_by_lane.insert((sender.clone(), header.lane), last);
     }
 
     /// Returns the outcome of a message that is on its way back in an answer.
-    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
-        let fates = self.last_by_lane.values().flat_map(|last| &last.fates);
-        fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
+    pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
+        let outcomes = self.last_by_lane.values().flat_map(|last| &last.outcomes);
+        outcomes
+            .filter(|outcome| outcome.message == Some(message))
+            .map(|outcome| outcome.outcome)
+            .find(|outcome| outcome.is_final())
     }
 
     /// Forgets unknown nodes.
@@ -92,15 +103,15 @@ mod tests {
         let mut received = BatchDeduplicator::default();
         let sender = sender();
         let header = sender.header(0, 5);
-        assert_eq!(received.novelty(&a, &header), BatchStatus::New);
+        assert_eq!(received.status(&a, &header), BatchStatus::New);
         received.answered(&a, &header, b"answer", Vec::new());
-        assert_eq!(received.novelty(&a, &header), BatchStatus::Retry(b"answer".to_vec()));
-        assert_eq!(received.novelty(&a, &sender.header(0, 4)), BatchStatus::Stale);
-        assert_eq!(received.novelty(&a, &sender.header(0, 6)), BatchStatus::New);
-        assert_eq!(received.novelty(&a, &sender.header(1, 5)), BatchStatus::New);
+        assert_eq!(received.status(&a, &header), BatchStatus::Retry(b"answer".to_vec()));
+        assert_eq!(received.status(&a, &sender.header(0, 4)), BatchStatus::Stale);
+        assert_eq!(received.status(&a, &sender.header(0, 6)), BatchStatus::New);
+        assert_eq!(received.status(&a, &sender.header(1, 5)), BatchStatus::New);
         let restarted = Header { incarnation: Incarnation([2; 8]), ..header };
-        assert_eq!(received.novelty(&a, &restarted), BatchStatus::New);
+        assert_eq!(received.status(&a, &restarted), BatchStatus::New);
         received.retain(|_| false);
-        assert_eq!(received.novelty(&a, &header), BatchStatus::New);
+        assert_eq!(received.status(&a, &header), BatchStatus::New);
     }
 }

@@ -1,6 +1,8 @@
-//! Clients that this node knows: their sessions, lingering sessions, locations, and newcomers that wait.
+//! Clients that this node knows: their sessions, lingering sessions, locations, and newcomers that
+//! wait.
 //!
-//! [`NodeCore`](super::NodeCore) changes it as sessions attach and detach, and asks it for a client's session or node.
+//! [`NodeCore`](super::NodeCore) changes it as sessions attach and detach, and asks it for a
+//! client's session or node.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -46,7 +48,8 @@ pub(super) struct Directory {
     pending_resumes: HashMap<ClientId, PendingResume>,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
-    /// Sessions that lost their id to another socket, and until when their edges may confirm what they wrote.
+    /// Sessions that lost their id to another socket, and until when their edges may confirm what
+    /// they wrote.
     superseded: Vec<(SessionKey, Instant)>,
     /// Sessions whose owners have yet to be told that they are here.
     unannounced: VecDeque<SessionKey>,
@@ -297,7 +300,8 @@ impl Directory {
         self.unannounced.push_back(session);
     }
 
-    /// Queues all sessions behind those that wait already: a full lane would else leave out the same ones each time.
+    /// Queues all sessions behind those that wait already: a full lane would else leave out the
+    /// same ones each time.
     pub(super) fn announce_all(&mut self, again_at: Instant) {
         self.announce_again_at = again_at;
         let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! Messages that wait for their recipients.
+//! Messages held for their recipients.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use slotmap::{SlotMap, new_key_type};
 
 use super::deadline::Deadline;
 
-/// How much may wait.
+/// Maximum bytes of held messages.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldLimits {
-    /// Bytes for one recipient: what several senders' offers come to.
+    /// Bytes for one recipient.
     pub bytes_per_recipient: usize,
-    /// Bytes in all.
+    /// Bytes for all recipients.
     pub bytes: usize,
 }
 
@@ -27,30 +27,30 @@ impl Default for HoldLimits {
     }
 }
 
-/// What a parcel costs beside its payload.
+/// Bytes that a message takes besides its payload.
 pub(super) const OVERHEAD: usize = 160;
 
-/// The way that a fate has to take.
+/// The way of an outcome back to the sender's node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReturnPath {
-    /// The sender's node is this one.
+    /// This is the sender's node.
     Here,
     /// Through `node`, and from there through `via`, the sender's own node first.
     Through { node: NodeId, via: Box<[NodeId]> },
 }
 
-/// A message on its last leg: at the node where its recipient is, or should be.
+/// A message at a node where its recipient is, or is expected.
 #[derive(Debug, Clone)]
 pub(super) struct InboundMessage {
     pub(super) origin: Origin,
-    /// Who it is for.
+    /// Hash of the recipient's id.
     pub(super) to: KeyHash,
-    pub(super) prev: u64,
-    pub(super) life: Deadline,
+    pub(super) prev_pending: u64,
+    pub(super) deadline: Deadline,
     /// It may have been sent before.
     pub(super) repeat: bool,
-    /// Other copies may be on their way to the recipient: this node does not know that it was never delivered.
-    pub(super) shared: bool,
+    /// Other copies may be on their way, so this node cannot declare it undelivered.
+    pub(super) may_have_copies: bool,
     pub(super) queue_id: QueueId,
     pub(super) back: ReturnPath,
     pub(super) payload: Rc<[u8]>,
@@ -67,13 +67,13 @@ new_key_type! { struct HoldKey; }
 #[derive(Debug)]
 struct Held {
     to: ClientId,
-    parcels: VecDeque<InboundMessage>,
+    messages: VecDeque<InboundMessage>,
     bytes: usize,
-    /// None of them is over before.
+    /// No deadline is before this.
     over_from: Instant,
 }
 
-/// All that waits, by recipient.
+/// Held messages by recipient.
 #[derive(Debug)]
 pub(super) struct HoldQueues {
     limits: HoldLimits,
@@ -92,35 +92,36 @@ impl HoldQueues {
         self.bytes
     }
 
-    /// Parcels for which there was no room.
+    /// Messages for which there was no room.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Keeps a parcel in its order; a repeat takes the place of what it repeats. Says whether there was room.
-    pub(super) fn push(&mut self, to: &str, parcel: InboundMessage) -> bool {
+    /// Holds a message in its order. A retransmission replaces the earlier copy. Returns `false` if
+    /// there is no room.
+    pub(super) fn push(&mut self, to: &str, message: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
             Some(key) => *key,
             None => {
                 let Ok(to) = ClientId::new(to) else { return false };
-                let over_from = parcel.life.expires;
-                let key = self.held.insert(Held { to: to.clone(), parcels: VecDeque::new(), bytes: 0, over_from });
+                let over_from = message.deadline.expires;
+                let key = self.held.insert(Held { to: to.clone(), messages: VecDeque::new(), bytes: 0, over_from });
                 self.key_by_recipient.insert(to, key);
                 key
             }
         };
         let Some(held) = self.held.get_mut(key) else { return false };
-        held.over_from = held.over_from.min(parcel.life.expires);
-        if let Some(same) = held.parcels.iter_mut().find(|same| same.origin == parcel.origin) {
-            // Whoever has a message counts its life down; who was stopped meanwhile counted late.
-            let expires = same.life.expires.min(parcel.life.expires);
-            *same = InboundMessage { life: Deadline { expires, ..parcel.life }, ..parcel };
+        held.over_from = held.over_from.min(message.deadline.expires);
+        if let Some(same) = held.messages.iter_mut().find(|same| same.origin == message.origin) {
+            // Each node counts the TTL down: a node that was paused counted late.
+            let expires = same.deadline.expires.min(message.deadline.expires);
+            *same = InboundMessage { deadline: Deadline { expires, ..message.deadline }, ..message };
             return true;
         }
-        let cost = parcel.cost();
+        let cost = message.cost();
         if held.bytes + cost > self.limits.bytes_per_recipient || self.bytes + cost > self.limits.bytes {
             self.refused += 1;
-            if held.parcels.is_empty() {
+            if held.messages.is_empty() {
                 self.remove(key);
             }
             return false;
@@ -128,52 +129,52 @@ impl HoldQueues {
         held.bytes += cost;
         self.bytes += cost;
         let behind = |earlier: &InboundMessage| {
-            earlier.origin.session == parcel.origin.session && earlier.origin.number > parcel.origin.number
+            earlier.origin.session == message.origin.session && earlier.origin.number > message.origin.number
         };
-        let at = held.parcels.iter().position(behind).unwrap_or(held.parcels.len());
-        held.parcels.insert(at, parcel);
+        let at = held.messages.iter().position(behind).unwrap_or(held.messages.len());
+        held.messages.insert(at, message);
         true
     }
 
-    /// How many parcels wait for one recipient, their bytes, and before when none of them is over.
+    /// Messages held for one recipient, their bytes, and the time before which none expires.
     pub(super) fn waiting_for(&self, to: &str) -> Option<(usize, usize, Instant)> {
         let held = self.held.get(*self.key_by_recipient.get(to)?)?;
-        Some((held.parcels.len(), held.bytes, held.over_from))
+        Some((held.messages.len(), held.bytes, held.over_from))
     }
 
-    /// Takes all that waits for one recipient.
+    /// Takes all messages held for one recipient.
     pub(super) fn take(&mut self, to: &str) -> VecDeque<InboundMessage> {
         let key = self.key_by_recipient.get(to).copied();
-        key.and_then(|key| self.remove(key)).map(|held| held.parcels).unwrap_or_default()
+        key.and_then(|key| self.remove(key)).map(|held| held.messages).unwrap_or_default()
     }
 
-    /// Takes what has waited longest for one recipient.
+    /// Takes the first message held for one recipient.
     pub(super) fn take_first(&mut self, to: &str) -> Option<InboundMessage> {
         let key = *self.key_by_recipient.get(to)?;
         let held = self.held.get_mut(key)?;
-        let parcel = held.parcels.pop_front()?;
-        held.bytes -= parcel.cost();
-        self.bytes -= parcel.cost();
-        if held.parcels.is_empty() {
+        let message = held.messages.pop_front()?;
+        held.bytes -= message.cost();
+        self.bytes -= message.cost();
+        if held.messages.is_empty() {
             self.remove(key);
         }
-        Some(parcel)
+        Some(message)
     }
 
-    /// Takes what has waited long enough.
+    /// Takes expired messages.
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<InboundMessage> {
         let mut expired = Vec::new();
         let mut emptied = Vec::new();
         for (key, held) in self.held.iter_mut().filter(|(_, held)| held.over_from <= now) {
             let before = expired.len();
-            while let Some(at) = held.parcels.iter().position(|parcel| parcel.life.is_over(now)) {
-                expired.extend(held.parcels.remove(at));
+            while let Some(at) = held.messages.iter().position(|message| message.deadline.is_over(now)) {
+                expired.extend(held.messages.remove(at));
             }
             let freed: usize = expired.iter().skip(before).map(InboundMessage::cost).sum();
             held.bytes -= freed;
             self.bytes -= freed;
-            held.over_from = held.parcels.iter().map(|parcel| parcel.life.expires).min().unwrap_or(now);
-            if held.parcels.is_empty() {
+            held.over_from = held.messages.iter().map(|message| message.deadline.expires).min().unwrap_or(now);
+            if held.messages.is_empty() {
                 emptied.push(key);
             }
         }
@@ -183,42 +184,43 @@ impl HoldQueues {
         expired
     }
 
-    /// The recipients that `wanted` picks, for whom something waits.
+    /// The recipients of held messages that `wanted` accepts.
     pub(super) fn recipients(&self, wanted: impl Fn(&str) -> bool) -> Vec<ClientId> {
         let recipients = self.held.values().map(|held| &held.to);
         recipients.filter(|to| wanted(to.as_str())).cloned().collect()
     }
 
-    /// Takes away what waits of one queue for one recipient.
+    /// Removes the messages of one queue.
     pub(super) fn forget(&mut self, to: &str, queue_id: QueueId) {
-        self.discard(to, |parcel| parcel.queue_id == queue_id);
+        self.discard(to, |message| message.queue_id == queue_id);
     }
 
-    /// Takes away older copies of a message that is over.
+    /// Removes copies of an expired message.
     pub(super) fn forget_copies(&mut self, to: &str, origin: Origin) {
-        self.discard(to, |parcel| parcel.origin == origin);
+        self.discard(to, |message| message.origin == origin);
     }
 
-    /// Takes away one message whose fate has come another way.
+    /// Removes a message whose outcome has come another way.
     pub(super) fn forget_one(&mut self, to: &str, queue_id: QueueId, number: u64) {
-        self.discard(to, |parcel| parcel.queue_id == queue_id && parcel.origin.number == number);
+        self.discard(to, |message| message.queue_id == queue_id && message.origin.number == number);
     }
 
-    /// The recipient for whom a copy of this message waits here while others are under way.
-    pub(super) fn recipient_of_shared(&self, queue_id: QueueId, number: u64) -> Option<ClientId> {
-        let is_it =
-            |parcel: &InboundMessage| parcel.shared && parcel.queue_id == queue_id && parcel.origin.number == number;
-        self.held.values().find(|held| held.parcels.iter().any(is_it)).map(|held| held.to.clone())
+    /// The recipient of a held message of which other copies may be on their way.
+    pub(super) fn recipient_with_copies(&self, queue_id: QueueId, number: u64) -> Option<ClientId> {
+        let is_it = |message: &InboundMessage| {
+            message.may_have_copies && message.queue_id == queue_id && message.origin.number == number
+        };
+        self.held.values().find(|held| held.messages.iter().any(is_it)).map(|held| held.to.clone())
     }
 
     fn discard(&mut self, to: &str, unwanted: impl Fn(&InboundMessage) -> bool) {
         let Some(&key) = self.key_by_recipient.get(to) else { return };
         let Some(held) = self.held.get_mut(key) else { return };
         let before = held.bytes;
-        held.parcels.retain(|parcel| !unwanted(parcel));
-        held.bytes = held.parcels.iter().map(InboundMessage::cost).sum();
+        held.messages.retain(|message| !unwanted(message));
+        held.bytes = held.messages.iter().map(InboundMessage::cost).sum();
         self.bytes -= before - held.bytes;
-        if held.parcels.is_empty() {
+        if held.messages.is_empty() {
             self.remove(key);
         }
     }
@@ -239,14 +241,14 @@ mod tests {
 
     use super::*;
 
-    fn parcel(number: u64, expires: Instant) -> InboundMessage {
+    fn message(number: u64, expires: Instant) -> InboundMessage {
         InboundMessage {
             origin: Origin { session: SessionId([1; 16]), number },
             to: KeyHash::of("bob"),
-            prev: 0,
-            life: Deadline { expires, waits: true },
+            prev_pending: 0,
+            deadline: Deadline { expires, may_hold: true },
             repeat: false,
-            shared: false,
+            may_have_copies: false,
             queue_id: QueueId(0),
             back: ReturnPath::Here,
             payload: Rc::from(&[0_u8; 40][..]),
@@ -258,10 +260,10 @@ mod tests {
         let soon = Instant::now() + Duration::from_secs(1);
         let mut holds = HoldQueues::new(HoldLimits::default());
         for number in [1, 3, 2, 3] {
-            assert!(holds.push("bob", parcel(number, soon)));
+            assert!(holds.push("bob", message(number, soon)));
         }
         assert_eq!(holds.bytes(), 3 * 200);
-        let numbers: Vec<_> = holds.take("bob").iter().map(|parcel| parcel.origin.number).collect();
+        let numbers: Vec<_> = holds.take("bob").iter().map(|message| message.origin.number).collect();
         assert_eq!(numbers, [1, 2, 3]);
         assert!(holds.take("bob").is_empty());
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
@@ -271,8 +273,8 @@ mod tests {
     fn a_queue_that_was_sent_elsewhere_is_forgotten_alone() {
         let soon = Instant::now() + Duration::from_secs(1);
         let mut holds = HoldQueues::new(HoldLimits::default());
-        assert!(holds.push("bob", parcel(1, soon)));
-        assert!(holds.push("bob", InboundMessage { queue_id: QueueId(7), ..parcel(2, soon) }));
+        assert!(holds.push("bob", message(1, soon)));
+        assert!(holds.push("bob", InboundMessage { queue_id: QueueId(7), ..message(2, soon) }));
         holds.forget("bob", QueueId(7));
         assert_eq!((holds.bytes(), holds.held.len()), (200, 1));
         holds.forget("bob", QueueId(0));
@@ -283,11 +285,11 @@ mod tests {
     fn both_bounds_hold() {
         let soon = Instant::now() + Duration::from_secs(1);
         let mut holds = HoldQueues::new(HoldLimits { bytes_per_recipient: 400, bytes: 600 });
-        assert!(holds.push("bob", parcel(1, soon)));
-        assert!(holds.push("bob", parcel(2, soon)));
-        assert!(!holds.push("bob", parcel(3, soon)));
-        assert!(holds.push("carol", parcel(1, soon)));
-        assert!(!holds.push("dave", parcel(1, soon)));
+        assert!(holds.push("bob", message(1, soon)));
+        assert!(holds.push("bob", message(2, soon)));
+        assert!(!holds.push("bob", message(3, soon)));
+        assert!(holds.push("carol", message(1, soon)));
+        assert!(!holds.push("dave", message(1, soon)));
         assert_eq!(holds.key_by_recipient.len(), 2, "no trace of those without room");
         assert_eq!(holds.refused(), 2);
     }
@@ -296,10 +298,10 @@ mod tests {
     fn expiry_takes_only_what_is_due_and_leaves_nothing_behind() {
         let now = Instant::now();
         let mut holds = HoldQueues::new(HoldLimits::default());
-        assert!(holds.push("bob", parcel(1, now + Duration::from_secs(2))));
-        assert!(holds.push("bob", parcel(2, now + Duration::from_secs(1))));
+        assert!(holds.push("bob", message(1, now + Duration::from_secs(2))));
+        assert!(holds.push("bob", message(2, now + Duration::from_secs(1))));
         let expired = holds.take_expired(now + Duration::from_secs(1));
-        assert_eq!(expired.iter().map(|parcel| parcel.origin.number).collect::<Vec<_>>(), [2]);
+        assert_eq!(expired.iter().map(|message| message.origin.number).collect::<Vec<_>>(), [2]);
         assert_eq!(holds.take_expired(now + Duration::from_secs(2)).len(), 1);
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
     }

@@ -49,7 +49,7 @@ impl NodeCore {
         for key in sessions {
             if let Some(session) = self.directory.get_mut(key) {
                 session.detached = true;
-                session.fates = None;
+                session.outcomes = None;
             }
             self.lose(now, key, DetachReason::Lost);
         }

@@ -1,5 +1,5 @@
-//! Clients that an operator puts out: nodes know clients, and edges have their sockets and judge their tokens. So nodes tell edges, and
-//! remember it for those that come later.
+//! Clients that an operator puts out: nodes know clients, and edges have their sockets and judge
+//! their tokens. So nodes tell edges, and remember it for those that come later.
 
 use std::time::{Instant, UNIX_EPOCH};
 
@@ -11,8 +11,8 @@ use signaling_wire::trunk::ToEdge;
 use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
-    /// An operator puts a client out, at `at` in seconds since 1970: all edges hear of it, and what is left of a session without a
-    /// socket is forgotten. Says whether there was anything here.
+    /// An operator puts a client out, at `at` in seconds since 1970: all edges hear of it, and what
+    /// is left of a session without a socket is forgotten. Says whether there was anything here.
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();

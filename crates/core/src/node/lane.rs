@@ -1,4 +1,4 @@
-//! One ordered way to a peer: what waits, and what is under way.
+//! One ordered stream of batches to a peer: items that wait, and the batch in flight.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -15,24 +15,25 @@ use signaling_wire::limits;
 use super::deadline::Deadline;
 use super::deduplicator::Sender;
 
-/// Most bytes that wait in a lane; past this envelopes are left to their senders' repeats.
+/// Maximum bytes that wait in a lane. Beyond it envelopes depend on retransmissions.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
-/// A batch unanswered for so long means that the lane stands: repeats into it would only pile up.
-const STANDS_AFTER: Duration = Duration::from_secs(1);
-/// What an envelope costs beside its payload.
+/// A lane is stalled when its batch has no answer for this long: retransmissions would only pile
+/// up.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
+/// Bytes that an envelope takes besides its payload.
 const OVERHEAD: usize = 160;
-/// Most fates that wait in a lane; past this they are left to their senders' repeats.
-const MAX_FATES: usize = 128 * 1024;
-/// What a fate usually takes in a batch.
-const FATE_BYTES: usize = 16;
+/// Maximum outcomes that wait in a lane. Beyond it they depend on retransmissions.
+const MAX_OUTCOMES: usize = 128 * 1024;
+/// Usual bytes of an outcome in a batch.
+const OUTCOME_BYTES: usize = 16;
 
-/// An envelope that waits for its batch. It is written when the batch is sent, each time anew: its life goes on meanwhile.
+/// An envelope that waits for its batch. Each try writes it anew, with its remaining TTL.
 #[derive(Debug, Clone)]
 pub(super) struct QueuedEnvelope {
     pub(super) to: ClientId,
     pub(super) origin: Origin,
-    pub(super) prev: u64,
-    pub(super) life: Deadline,
+    pub(super) prev_pending: u64,
+    pub(super) deadline: Deadline,
     pub(super) repeat: bool,
     pub(super) queue_id: QueueId,
     pub(super) via: Box<[NodeId]>,
@@ -44,50 +45,53 @@ impl QueuedEnvelope {
         self.payload.len() + OVERHEAD
     }
 
-    /// Whether the other is the same message to somebody else: both then travel as one.
+    /// Returns `true` if the other is the same message to another client: both then travel as one.
     fn is_copied_by(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.payload, &other.payload)
-            && (self.origin, self.life, self.repeat) == (other.origin, other.life, other.repeat)
+            && (self.origin, self.deadline, self.repeat) == (other.origin, other.deadline, other.repeat)
             && self.via == other.via
     }
 
     /// Writes a message, once for all its recipients.
     fn append(same: &[Self], now: Instant, out: &mut Vec<u8>) {
-        let Some((Self { to, origin, prev, life, repeat, queue_id, via, payload }, others)) = same.split_first() else {
+        let Some((Self { to, origin, prev_pending, deadline, repeat, queue_id, via, payload }, others)) =
+            same.split_first()
+        else {
             return;
         };
         let via = via.iter().map(NodeId::as_str).collect();
-        let (to, left, waits) = (to.as_str(), life.left(now), life.waits);
-        let (origin, prev, repeat, queue_id) = (*origin, *prev, *repeat, *queue_id);
-        let envelope = Envelope { to, origin, prev, left, waits, repeat, queue_id, via, payload };
+        let (to, left, waits) = (to.as_str(), deadline.left(now), deadline.may_hold);
+        let (origin, prev_pending, repeat, queue_id) = (*origin, *prev_pending, *repeat, *queue_id);
+        let envelope = Envelope { to, origin, prev: prev_pending, left, waits, repeat, queue_id, via, payload };
         if others.is_empty() {
             return Item::Envelope(envelope).append(out);
         }
         let others = others.iter();
         let others =
-            others.map(|other| Recipient { to: other.to.as_str(), prev: other.prev, queue_id: other.queue_id });
+            others.map(|other| Recipient { to: other.to.as_str(), prev: other.prev_pending, queue_id: other.queue_id });
         let others = others.collect();
         Item::Copies { envelope, others }.append(out);
     }
 }
 
-/// A fate on its way back. It is kept until the peer is known to have it: meanwhile it answers repeats of the message.
+/// An outcome on its way back. Until the peer has it, it answers retransmissions of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueuedOutcome {
-    /// The message and who it is for, if that one is or should be here; none on its further way.
+    /// The message and the hash of its recipient. `None` at nodes where the recipient is not
+    /// expected.
     pub(super) message: Option<(Origin, KeyHash)>,
     pub(super) queue_id: QueueId,
     pub(super) number: u64,
-    pub(super) fate: EnvelopeOutcome,
-    /// Nodes still ahead behind the peer, the sender's own first.
+    pub(super) outcome: EnvelopeOutcome,
+    /// Nodes behind the peer, the sender's own first.
     pub(super) via: Box<[NodeId]>,
 }
 
 impl QueuedOutcome {
     fn append(&self, out: &mut Vec<u8>) {
-        let Self { queue_id, number, fate, .. } = *self;
+        let Self { queue_id, number, outcome, .. } = *self;
         let via = self.via.iter().map(NodeId::as_str).collect();
-        Item::Outcome { queue_id, number, fate, via }.append(out);
+        Item::Outcome { queue_id, number, fate: outcome, via }.append(out);
     }
 }
 
@@ -96,24 +100,24 @@ struct InFlightBatch {
     since: Instant,
     number: u64,
     envelopes: Vec<QueuedEnvelope>,
-    fates: Vec<QueuedOutcome>,
+    outcomes: Vec<QueuedOutcome>,
     notes: Vec<u8>,
 }
 
-/// What goes to a peer in one order.
+/// Items to a peer in one order.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     envelopes: VecDeque<QueuedEnvelope>,
     bytes: usize,
-    /// These and notes wait for company, a little.
-    fates: Vec<QueuedOutcome>,
+    /// Outcomes and notes wait up to the flush delay.
+    outcomes: Vec<QueuedOutcome>,
     notes: Vec<u8>,
     ping: bool,
-    under_way: Option<InFlightBatch>,
+    in_flight: Option<InFlightBatch>,
 }
 
 impl Lane {
-    /// Adds an envelope. Says whether there was room.
+    /// Adds an envelope. Returns `false` if there is no room.
     pub(super) fn push(&mut self, envelope: QueuedEnvelope) -> bool {
         if self.bytes >= MAX_WAITING {
             return false;
@@ -123,16 +127,16 @@ impl Lane {
         true
     }
 
-    /// Adds a fate. Says whether there was room.
-    pub(super) fn push_fate(&mut self, fate: QueuedOutcome) -> bool {
-        let room = self.fates.len() < MAX_FATES;
+    /// Adds an outcome. Returns `false` if there is no room.
+    pub(super) fn push_outcome(&mut self, outcome: QueuedOutcome) -> bool {
+        let room = self.outcomes.len() < MAX_OUTCOMES;
         if room {
-            self.fates.push(fate);
+            self.outcomes.push(outcome);
         }
         room
     }
 
-    /// Adds what is neither envelope nor fate. Says whether there was room.
+    /// Adds an item that is neither envelope nor outcome. Returns `false` if there is no room.
     pub(super) fn note(&mut self, note: &Item<'_>) -> bool {
         let room = self.notes.len() < MAX_WAITING;
         if room {
@@ -141,13 +145,14 @@ impl Lane {
         room
     }
 
-    /// Adds a note that may also be sent later: it leaves half of the room to others. Returns `false`
-    /// if it has to wait.
+    /// Adds a note that may also be sent later: it leaves half of the room to others. Returns
+    /// `false` if it has to wait.
     pub(super) fn note_if_roomy(&mut self, note: &Item<'_>) -> bool {
         self.notes.len() < MAX_WAITING / 2 && self.note(note)
     }
 
-    /// Adds several that belong together, as they stand in a batch. Says whether there was room.
+    /// Adds items that belong together, as they stand in a batch. Returns `false` if there is no
+    /// room.
     pub(super) fn note_bytes(&mut self, notes: &[u8]) -> bool {
         let room = self.notes.len() < MAX_WAITING;
         if room {
@@ -156,72 +161,75 @@ impl Lane {
         room
     }
 
-    /// Asks the peer for a sign of life, by an empty batch if there is nothing else to say.
+    /// Sends the next batch even if it is empty, as a keep-alive.
     pub(super) fn ping(&mut self) {
         self.ping = true;
     }
 
-    /// Takes the fates and notes that wait, for an answer to carry.
+    /// Takes the outcomes and notes that wait, for an answer to carry.
     pub(super) fn take_lazy(&mut self, answer: &mut Vec<u8>) -> Vec<QueuedOutcome> {
-        let fates = std::mem::take(&mut self.fates);
-        fates.iter().for_each(|fate| fate.append(answer));
+        let outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.iter().for_each(|outcome| outcome.append(answer));
         answer.append(&mut self.notes);
-        fates
+        outcomes
     }
 
-    /// The fate of a message that has not left, or of which it is not known that it has come.
-    pub(super) fn fate_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
-        let fates = self.fates.iter().chain(self.under_way.iter().flat_map(|way| &way.fates));
-        fates.filter(|fate| fate.message == Some(message)).map(|fate| fate.fate).find(|fate| fate.is_final())
+    /// Returns the final outcome of a message that waits, or is in flight.
+    pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
+        let outcomes = self.outcomes.iter().chain(self.in_flight.iter().flat_map(|way| &way.outcomes));
+        outcomes
+            .filter(|outcome| outcome.message == Some(message))
+            .map(|outcome| outcome.outcome)
+            .find(|outcome| outcome.is_final())
     }
 
     /// Removes the envelopes of queues that go elsewhere now. It reads the whole lane, so one call
     /// takes all queues.
     pub(super) fn forget(&mut self, tickets: &FxHashSet<QueueId>) {
-        let Self { envelopes, bytes, under_way, .. } = self;
+        let Self { envelopes, bytes, in_flight, .. } = self;
         envelopes.retain(|envelope| {
             let stays = !tickets.contains(&envelope.queue_id);
             *bytes -= if stays { 0 } else { envelope.cost() };
             stays
         });
-        if let Some(way) = under_way {
+        if let Some(way) = in_flight {
             way.envelopes.retain(|envelope| !tickets.contains(&envelope.queue_id));
         }
     }
 
-    /// Bytes that wait here, those under way left out.
+    /// Bytes that wait, without the batch in flight.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.bytes + self.notes.len()
     }
 
-    /// Whether it has nothing to say, but for pings.
+    /// Returns `true` if no items wait or are in flight.
     pub(super) fn is_idle(&self) -> bool {
         let says_nothing =
-            |way: &InFlightBatch| way.envelopes.is_empty() && way.fates.is_empty() && way.notes.is_empty();
-        self.under_way.as_ref().is_none_or(says_nothing)
+            |way: &InFlightBatch| way.envelopes.is_empty() && way.outcomes.is_empty() && way.notes.is_empty();
+        self.in_flight.as_ref().is_none_or(says_nothing)
             && self.envelopes.is_empty()
-            && self.fates.is_empty()
+            && self.outcomes.is_empty()
             && self.notes.is_empty()
     }
 
-    pub(super) fn stands(&self, now: Instant) -> bool {
-        let stands = |way: &InFlightBatch| now.saturating_duration_since(way.since) >= STANDS_AFTER;
-        self.under_way.as_ref().is_some_and(stands)
+    pub(super) fn is_stalled(&self, now: Instant) -> bool {
+        let is_old = |way: &InFlightBatch| now.saturating_duration_since(way.since) >= STALLED_AFTER;
+        self.in_flight.as_ref().is_some_and(is_old)
     }
 
     pub(super) fn wants(&self) -> FlushUrgency {
-        if self.under_way.is_some() {
+        if self.in_flight.is_some() {
             FlushUrgency::Idle
         } else if !self.envelopes.is_empty() || self.ping {
             FlushUrgency::Immediate
-        } else if !self.fates.is_empty() || !self.notes.is_empty() {
+        } else if !self.outcomes.is_empty() || !self.notes.is_empty() {
             FlushUrgency::Delayed
         } else {
             FlushUrgency::Idle
         }
     }
 
-    /// Takes what waits as one batch, which is under way until it is answered. `batches` counts it.
+    /// Takes the next batch, which is in flight until its answer. `batches` counts it.
     pub(super) fn take_batch(
         &mut self,
         now: Instant,
@@ -243,26 +251,26 @@ impl Lane {
         }
         self.bytes -= bytes;
         self.ping = false;
-        let (fates, notes) = (std::mem::take(&mut self.fates), std::mem::take(&mut self.notes));
-        self.under_way = Some(InFlightBatch { since: now, number: *batches, envelopes, fates, notes });
+        let (outcomes, notes) = (std::mem::take(&mut self.outcomes), std::mem::take(&mut self.notes));
+        self.in_flight = Some(InFlightBatch { since: now, number: *batches, envelopes, outcomes, notes });
         self.batch_again(now, index, sender)
     }
 
-    /// The batch under way once more.
+    /// Writes the batch in flight once more.
     pub(super) fn batch_again(&self, now: Instant, index: usize, sender: &Sender<'_>) -> Option<Vec<u8>> {
-        let InFlightBatch { number, envelopes, fates, notes, .. } = self.under_way.as_ref()?;
+        let InFlightBatch { number, envelopes, outcomes, notes, .. } = self.in_flight.as_ref()?;
         let bytes: usize = envelopes.iter().map(QueuedEnvelope::cost).sum();
-        let mut batch = Vec::with_capacity(bytes + fates.len() * FATE_BYTES + notes.len() + 64);
+        let mut batch = Vec::with_capacity(bytes + outcomes.len() * OUTCOME_BYTES + notes.len() + 64);
         forward::start(&mut batch, &sender.header(index, *number));
         envelopes.chunk_by(QueuedEnvelope::is_copied_by).for_each(|same| QueuedEnvelope::append(same, now, &mut batch));
-        fates.iter().for_each(|fate| fate.append(&mut batch));
+        outcomes.iter().for_each(|outcome| outcome.append(&mut batch));
         batch.extend_from_slice(notes);
         Some(batch)
     }
 
-    /// The batch under way was answered, or given up.
+    /// The batch in flight was answered, or is given up.
     pub(super) fn ended(&mut self) {
-        self.under_way = None;
+        self.in_flight = None;
     }
 }
 
@@ -275,18 +283,18 @@ mod tests {
 
     const SENDER: Sender<'static> = Sender { id: "a", incarnation: Incarnation([1; 8]), view: 7 };
 
-    fn fate(number: u64) -> QueuedOutcome {
+    fn outcome(number: u64) -> QueuedOutcome {
         let origin = Origin { session: SessionId([1; 16]), number };
-        let (queue_id, fate) = (QueueId(1), EnvelopeOutcome::Written);
-        QueuedOutcome { message: Some((origin, KeyHash::of("bob"))), queue_id, number, fate, via: Box::default() }
+        let (queue_id, outcome) = (QueueId(1), EnvelopeOutcome::Written);
+        QueuedOutcome { message: Some((origin, KeyHash::of("bob"))), queue_id, number, outcome, via: Box::default() }
     }
 
     fn envelope(number: u64, expires: Instant) -> QueuedEnvelope {
         QueuedEnvelope {
             to: ClientId::new("bob").unwrap(),
             origin: Origin { session: SessionId([1; 16]), number },
-            prev: 0,
-            life: Deadline { expires, waits: true },
+            prev_pending: 0,
+            deadline: Deadline { expires, may_hold: true },
             repeat: false,
             queue_id: QueueId(1),
             via: Box::default(),
@@ -315,7 +323,7 @@ mod tests {
     fn one_batch_is_under_way_at_a_time_and_fates_ride_behind() {
         let (now, mut batches, mut lane) = (Instant::now(), 4, Lane::default());
         assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
-        assert!(lane.push_fate(fate(1)));
+        assert!(lane.push_outcome(outcome(1)));
         assert_eq!(lane.wants(), FlushUrgency::Delayed);
         assert!(lane.push(envelope(2, now)));
         assert_eq!(lane.wants(), FlushUrgency::Immediate);
@@ -326,7 +334,7 @@ mod tests {
         assert!(lane.push(envelope(3, now)));
         assert_eq!(lane.wants(), FlushUrgency::Idle);
         assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
-        assert!(lane.stands(now + STANDS_AFTER));
+        assert!(lane.is_stalled(now + STALLED_AFTER));
         lane.ended();
         assert_eq!(lane.wants(), FlushUrgency::Immediate);
     }
@@ -347,17 +355,21 @@ mod tests {
     #[test]
     fn a_fate_answers_repeats_until_it_is_known_to_have_come() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
-        let message = fate(1).message.unwrap();
-        assert!(lane.push_fate(fate(1)));
-        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeOutcome::Written));
+        let message = outcome(1).message.unwrap();
+        assert!(lane.push_outcome(outcome(1)));
+        assert_eq!(lane.outcome_on_its_way(message), Some(EnvelopeOutcome::Written));
         lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
-        assert_eq!(lane.fate_on_its_way(message), Some(EnvelopeOutcome::Written));
+        assert_eq!(lane.outcome_on_its_way(message), Some(EnvelopeOutcome::Written));
         let to_another = (message.0, KeyHash::of("carol"));
-        assert_eq!(lane.fate_on_its_way(to_another), None, "the same broadcast has a fate for each of its recipients");
+        assert_eq!(
+            lane.outcome_on_its_way(to_another),
+            None,
+            "the same broadcast has an outcome for each of its recipients"
+        );
         lane.ended();
-        assert_eq!(lane.fate_on_its_way(message), None);
-        assert!(lane.push_fate(QueuedOutcome { fate: EnvelopeOutcome::Retransmit, ..fate(1) }));
-        assert_eq!(lane.fate_on_its_way(message), None, "a repeat is what it asks for");
+        assert_eq!(lane.outcome_on_its_way(message), None);
+        assert!(lane.push_outcome(QueuedOutcome { outcome: EnvelopeOutcome::Retransmit, ..outcome(1) }));
+        assert_eq!(lane.outcome_on_its_way(message), None, "a repeat is what it asks for");
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub(super) struct Lingering {
 }
 
 impl Lingering {
-    /// Returns the `seq` after which a new socket goes on: above all that was ever used, though this node may know an old
-    /// state of the session. No client sends a message per microsecond.
+    /// Returns the `seq` after which a new socket goes on: above all that was ever used, though
+    /// this node may know an old state of the session. No client sends a message per microsecond.
     pub(super) fn goes_on_after(seq: u64, accepted_at_us: u64, rules: &Rules) -> u64 {
         (seq + rules.numbers_ahead).max(accepted_at_us)
     }

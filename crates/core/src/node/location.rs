@@ -1,4 +1,5 @@
-//! Clients that are not where the ranking says: which node has them, and which nodes have to be told.
+//! Clients that are not where the ranking says: which node has them, and which nodes have to be
+//! told.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
-/// For this long after a location is received, messages can arrive that were at that node before the client.
+/// For this long after a location is received, messages can arrive that were at that node before
+/// the client.
 const NEWS: Duration = Duration::from_secs(1);
 
 /// Where a client is.
@@ -33,14 +35,15 @@ fn located(session: &Session, here: bool) -> Item<'_> {
 }
 
 impl NodeCore {
-    /// Returns the peer that has the client, if it is not where the ranking says. The peer may be suspect if it answers.
+    /// Returns the peer that has the client, if it is not where the ranking says. The peer may be
+    /// suspect if it answers.
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
         let peer = self.directory.location(client)?.peer;
         self.peers.is_answering(peer).then_some(peer)
     }
 
-    /// Forgets a client's location, since a message has been there. Either the message was there before the client, or the
-    /// client has left: a location received just now is kept.
+    /// Forgets a client's location, since a message has been there. Either the message was there
+    /// before the client, or the client has left: a location received just now is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
         let is_old = |known: &Location| now.saturating_duration_since(known.told) >= NEWS;
         if self.directory.location(client).is_some_and(is_old) {
@@ -75,7 +78,8 @@ impl NodeCore {
         let known = Location { peer, session, told: now, until, released: false };
         if let Some((key, holder)) = self.directory.holder(client.as_str()) {
             if (holder.id, holder.accepted_at_us) == (session, accepted_at_us) {
-                // It counts once the socket's edge has detached it here, unless the peer takes it back before.
+                // It counts once the socket's edge has detached it here, unless the peer takes it
+                // back before.
                 self.directory.locate(client, known);
                 return;
             }
@@ -94,8 +98,8 @@ impl NodeCore {
         }
     }
 
-    /// Tells the owners of a client that it is here, by the ranking with and without suspects, if this
-    /// node is not one. If a lane is full, a later sweep does it.
+    /// Tells the owners of a client that it is here, by the ranking with and without suspects, if
+    /// this node is not one. If a lane is full, a later sweep does it.
     pub(super) fn tell_owners(&mut self, key: SessionKey) {
         if !self.announce(key) {
             self.directory.announce_later(key);

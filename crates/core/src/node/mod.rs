@@ -1,26 +1,32 @@
-//! The node's decisions: who is attached, where messages go, what waits, and who must be told what.
+//! The node's decisions: which sessions are attached, where messages go, what is held, and what
+//! other servers receive.
 //!
-//! Pure: no socket, clock or task. Trunk batches come in by [`NodeCore::trunk_frames`], batches of other nodes by
-//! [`NodeCore::batch`]; what is to be sent is taken out by [`NodeCore::take_trunk_batch`] and
-//! [`NodeCore::take_lane_batch`].
+//! Pure: no socket, clock or task. [`NodeCore`] coordinates owners that know nothing of each other,
+//! and return values:
 //!
-//! The way of a message: an `Up` is read (`request`), put in custody (`outbox`) and sent to where its recipient is or
-//! should be (`route`): down a trunk here, into a peer's lane (`peer`), or it waits (`hold`). The recipient's edge
-//! confirms, and the fate goes back the same way (`fate`) to end the custody and tell the sender's edge.
-//!
-//! | what else | where |
+//! | owner | content |
 //! |---|---|
-//! | frames of edges, and the trunks that carry them | `inputs`, `trunks` |
-//! | sessions come, move and go | `attach`, `session`, `directory` |
-//! | two sockets want one id | `takeover` |
-//! | sessions without a socket, and clients that come back to them | `linger`, `pending_resume` |
+//! | `trunks` | slots and queued frames of each trunk |
+//! | `peers` | view, ranking, suspicion, lanes to other nodes |
+//! | `directory` | sessions, lingering sessions, locations, newcomers that wait |
+//! | `custody` | outbound queues and held messages |
+//! | `rooms` | seats and room commands |
+//!
+//! The way of a message: [`NodeCore::trunk_frames`] or [`NodeCore::batch`] brings it (`inputs`,
+//! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk, into a
+//! lane, or holds it. The recipient's edge confirms, and the `outcome` takes the same way back.
+//! [`NodeCore::take_trunk_batch`] and [`NodeCore::take_lane_batch`] take out what is to be sent.
+//!
+//! | other routes through the owners | module |
+//! |---|---|
+//! | attach, resume, release, detach | `attach`, `linger`, `pending_resume` |
+//! | two sockets of one client id | `takeover` |
 //! | clients that are not where the ranking says | `location` |
-//! | the other nodes: view, owners, suspects, lanes | `view`, `peers` |
-//! | whom a session writes to | `recipients` |
-//! | rooms | `rooms` |
-//! | what operators are told | `report` |
-//! | batches from other nodes, and to them | `batch`, `lane` |
-//! | by what numbers all this goes | `rules` |
+//! | views, suspects, draining, lanes | `view` |
+//! | kicks | `kicking` |
+//! | periodic work | `sweep` |
+//! | answers for operators | `report` |
+//! | times and bounds of custody | `rules` |
 
 mod attach;
 mod batch;
@@ -74,7 +80,7 @@ pub use self::rules::Rules;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 
 new_key_type! {
-    /// An edge's connection.
+    /// A trunk of an edge.
     pub struct TrunkKey;
     /// Another node.
     pub struct PeerKey;
@@ -82,66 +88,65 @@ new_key_type! {
     struct QueueKey;
 }
 
-/// What a node is told at its start.
+/// Settings of a node.
 #[derive(Clone)]
 pub struct Settings {
     /// Its name.
     pub id: NodeId,
-    /// Drawn for this process.
+    /// Random id of this process.
     pub incarnation: Incarnation,
     /// Seed of the rendezvous hash, the same on all servers.
     pub hash_seed: u64,
-    /// How long a message waits for an absent recipient.
+    /// Hold time of messages for absent recipients.
     pub hold: Duration,
     /// How long a session without a socket can be resumed.
     pub resume: Duration,
-    /// How much may wait.
+    /// Maximum bytes of held messages.
     pub hold_limits: HoldLimits,
     /// The other times and bounds of custody.
     pub rules: Arc<Rules>,
-    /// How rooms are kept.
+    /// Settings of rooms.
     pub rooms: RoomSettings,
-    /// Largest client message, told in `welcome`.
+    /// Maximum bytes of a client message, for `welcome`.
     pub max_message_bytes: usize,
-    /// Whether clients are told which node serves them.
+    /// Clients receive the name of their node.
     pub reveal_nodes: bool,
-    /// Signs resume tokens, until [another](NodeCore::set_mesh_secrets) takes its place.
+    /// Signs resume tokens, until [`NodeCore::set_mesh_secrets`] replaces it.
     pub mesh_secret: Arc<[u8]>,
-    /// One moment on both clocks: the core dates tokens by it, without a clock of its own. See
-    /// [`NodeCore::set_clock`].
+    /// One moment on both clocks, by which the core dates tokens. See [`NodeCore::set_clock`].
     pub epoch: (Instant, SystemTime),
 }
 
-/// What happened so far, and how things stand, for metrics.
+/// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     /// Requests of clients.
     pub requests: u64,
-    /// Requests that were refused, in the order of [`ErrorCode::ALL`].
+    /// Refused requests, in the order of [`ErrorCode::ALL`].
     pub refused: [u64; ErrorCode::ALL.len()],
-    /// Messages written to their recipient.
+    /// Messages written to their recipients.
     pub delivered: u64,
-    /// Messages given up.
+    /// Undelivered messages.
     pub unavailable: u64,
-    /// Envelopes sent to other nodes, repeats included.
+    /// Envelopes sent to other nodes, including retransmissions.
     pub forwarded: u64,
-    /// Envelopes passed on for other nodes.
-    pub passed_on: u64,
-    /// Envelopes sent again.
-    pub resends: u64,
-    /// What was meant for other nodes, or came from them, and got no further: no room, no such node any more, no valid name.
+    /// Envelopes of other nodes sent on.
+    pub relayed: u64,
+    /// Retransmissions.
+    pub retransmissions: u64,
+    /// Items dropped between nodes: no room, node unknown, or name invalid.
     pub dropped: u64,
     /// Sessions attached.
     pub attached: u64,
-    /// Sessions that went on on another socket.
+    /// Sessions resumed on another socket.
     pub resumed: u64,
-    /// Sessions without a socket for which there was no room.
+    /// Sessions that could not linger for lack of room.
     pub lingering_refused: u64,
-    /// Sessions without a socket that came from another node.
+    /// Lingering sessions that came from another node.
     pub lingering_moved: u64,
-    /// Messages whose hold time ran out here.
+    /// Held messages that expired here.
     pub expired: u64,
-    /// Copies sent round by another node, because the owner could not be relied on.
+    /// Copies sent by detours while an owner was suspect.
     pub detours: u64,
 }
 
@@ -156,7 +161,7 @@ impl Counts {
 /// The node's state.
 pub struct NodeCore {
     settings: Settings,
-    /// What else resume tokens may be signed with: the mesh secret is being changed.
+    /// More secrets of valid resume tokens, while the mesh secret is changed.
     other_secrets: Vec<Arc<[u8]>>,
     peers: Peers,
     trunks: Trunks,
@@ -165,7 +170,7 @@ pub struct NodeCore {
     rooms: Rooms,
     kicks: KickList,
     ice: IceServers,
-    /// Whom clients may signal whose tokens do not say.
+    /// Signal scope of clients whose tokens name none.
     signal_scope: SignalScope,
     scratch: Vec<u8>,
     counts: Counts,
@@ -191,7 +196,7 @@ impl NodeCore {
         }
     }
 
-    /// From now on the first signs resume tokens, and those signed with any of them are taken.
+    /// Signs resume tokens with the first secret from now on. Tokens of all secrets are valid.
     pub fn set_mesh_secrets(&mut self, secrets: Vec<Arc<[u8]>>) {
         let mut secrets = secrets.into_iter();
         if let Some(first) = secrets.next() {
@@ -200,18 +205,18 @@ impl NodeCore {
         }
     }
 
-    /// Tells clients from now on of these ICE servers.
+    /// Sends clients these ICE servers from now on.
     pub fn set_ice_servers(&mut self, ice: IceServers) {
         self.ice = ice;
     }
 
-    /// Lets clients whose tokens do not say otherwise signal only these.
+    /// Sets the signal scope of clients whose tokens name none.
     pub fn set_signal_scope(&mut self, scope: SignalScope) {
         self.signal_scope = scope;
     }
 
-    /// Sets the time of day by one moment on both clocks. Calls a few times a second keep it right when
-    /// the system clock is set, or the machine was suspended. Deadlines do not depend on it.
+    /// Sets the time of day by one moment on both clocks. Calls a few times a second keep it right
+    /// when the system clock is set, or the machine was suspended. Deadlines do not depend on it.
     pub fn set_clock(&mut self, moment: (Instant, SystemTime)) {
         self.settings.epoch = moment;
     }
@@ -228,13 +233,14 @@ impl NodeCore {
         self.directory.attached_clients().len()
     }
 
-    /// Whether nothing here waits for anything, and nothing is under way to nodes that can be reached.
+    /// Returns `true` if no session, message or room command is pending, nor an item for a trusted
+    /// node.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.directory.is_empty() && self.custody.is_empty() && self.rooms.is_quiet() && self.peers.is_quiet()
     }
 
-    /// Sessions without a socket that can be resumed.
+    /// Lingering sessions.
     #[must_use]
     pub fn lingering(&self) -> usize {
         self.directory.lingering_len()
@@ -245,25 +251,25 @@ impl NodeCore {
         self.directory.take_undelivered_senders()
     }
 
-    /// Bytes that wait for absent recipients.
+    /// Bytes held for absent recipients.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.custody.holds().bytes()
     }
 
-    /// How many bytes may wait for absent recipients in all, and how many sessions for their clients.
+    /// Maximum bytes held for absent recipients, and maximum lingering sessions.
     #[must_use]
     pub fn limits(&self) -> (usize, usize) {
         (self.settings.hold_limits.bytes, self.settings.rules.max_lingering)
     }
 
-    /// Messages for which there was no room to wait in, or none for their recipient.
+    /// Messages not held for lack of room.
     #[must_use]
     pub fn hold_refused(&self) -> u64 {
         self.custody.holds().refused()
     }
 
-    /// What happened so far.
+    /// Events since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let dropped = self.counts.dropped + self.peers.dropped();

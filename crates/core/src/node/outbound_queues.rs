@@ -1,4 +1,4 @@
-//! Whom a session writes to.
+//! The outbound queues of a session by recipient.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use signaling_rendezvous::KeyHash;
 
 use super::QueueKey;
 
-/// Past this a list takes longer than an index.
+/// Maximum length of the list: a longer one takes more time than an index.
 const LISTED: usize = 32;
 
-/// A session's chains, by recipient. Most clients write to one or two others at a time, and a list does; a broadcast writes to
-/// all in a room.
+/// A session's queues, by recipient. Most clients write to one or two others at a time, and a list
+/// does; a broadcast writes to all in a room.
 #[derive(Debug, Default)]
 pub(super) struct OutboundQueues {
     listed: Vec<Recipient>,
-    /// Those that came when the list was full.
+    /// Queues that were added when the list was full.
     indexed: HashMap<ClientId, QueueKey>,
 }
 
@@ -23,26 +23,26 @@ pub(super) struct OutboundQueues {
 struct Recipient {
     key: KeyHash,
     id: ClientId,
-    chain: QueueKey,
+    queue: QueueKey,
 }
 
 impl OutboundQueues {
-    /// The chain to a client, whose id has this hash.
+    /// The queue to a client. `key` is the hash of its id.
     pub(super) fn get(&self, key: KeyHash, id: &str) -> Option<QueueKey> {
         let listed = self.listed.iter().find(|it| it.key == key && it.id.as_str() == id);
-        listed.map(|it| it.chain).or_else(|| self.indexed.get(id).copied())
+        listed.map(|it| it.queue).or_else(|| self.indexed.get(id).copied())
     }
 
-    /// Adds the chain to a client that has none.
-    pub(super) fn insert(&mut self, key: KeyHash, id: ClientId, chain: QueueKey) {
+    /// Adds the queue to a client that has none.
+    pub(super) fn insert(&mut self, key: KeyHash, id: ClientId, queue: QueueKey) {
         if self.listed.len() < LISTED {
-            self.listed.push(Recipient { key, id, chain });
+            self.listed.push(Recipient { key, id, queue });
         } else {
-            self.indexed.insert(id, chain);
+            self.indexed.insert(id, queue);
         }
     }
 
-    /// Removes the chain to a client, if there is one.
+    /// Removes the queue to a client, if there is one.
     pub(super) fn remove(&mut self, id: &ClientId) {
         if self.indexed.remove(id).is_some() {
             if self.indexed.is_empty() {
@@ -53,14 +53,14 @@ impl OutboundQueues {
         }
     }
 
-    /// Takes all chains.
+    /// Takes all queues.
     pub(super) fn take(&mut self) -> Vec<QueueKey> {
-        let mut chains: Vec<_> = std::mem::take(&mut self.listed).into_iter().map(|it| it.chain).collect();
-        let listed = chains.len();
-        chains.extend(std::mem::take(&mut self.indexed).into_values());
+        let mut queues: Vec<_> = std::mem::take(&mut self.listed).into_iter().map(|it| it.queue).collect();
+        let listed = queues.len();
+        queues.extend(std::mem::take(&mut self.indexed).into_values());
         // An index has no order, and nothing here may hang on one.
-        chains[listed..].sort_unstable();
-        chains
+        queues[listed..].sort_unstable();
+        queues
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -77,18 +77,18 @@ mod tests {
 
     #[test]
     fn a_chain_is_found_and_removed_however_many_there_are() {
-        let (mut recipients, mut chains) = (OutboundQueues::default(), SlotMap::<QueueKey, ()>::with_key());
+        let (mut recipients, mut queues) = (OutboundQueues::default(), SlotMap::<QueueKey, ()>::with_key());
         let client = |at: usize| ClientId::new(&format!("c{at}")).unwrap();
-        let keys: Vec<_> = (0..3 * LISTED).map(|_| chains.insert(())).collect();
-        for (at, chain) in keys.iter().enumerate() {
-            recipients.insert(KeyHash::of(client(at).as_str()), client(at), *chain);
+        let keys: Vec<_> = (0..3 * LISTED).map(|_| queues.insert(())).collect();
+        for (at, queue) in keys.iter().enumerate() {
+            recipients.insert(KeyHash::of(client(at).as_str()), client(at), *queue);
         }
         for at in (0..3 * LISTED).step_by(2) {
             recipients.remove(&client(at));
         }
-        for (at, chain) in keys.iter().enumerate() {
+        for (at, queue) in keys.iter().enumerate() {
             let found = recipients.get(KeyHash::of(client(at).as_str()), client(at).as_str());
-            assert_eq!(found, (at % 2 == 1).then_some(*chain));
+            assert_eq!(found, (at % 2 == 1).then_some(*queue));
         }
         let mut odd: Vec<_> = keys.into_iter().skip(1).step_by(2).collect();
         odd.sort_unstable();

@@ -10,22 +10,23 @@ use signaling_wire::trunk::{DeliveryOutcome, Slot, ToEdge, Unwritten};
 use super::hold::{InboundMessage, ReturnPath};
 use super::lane::QueuedOutcome;
 use super::outbound::OutboundMessage;
-use super::session::FateRun;
+use super::session::OutcomeRun;
 use super::{NodeCore, QueueKey, SessionKey, TrunkKey};
 
 impl NodeCore {
     /// The recipient's edge confirms what it wrote, up to a number and but for the exceptions.
     pub(super) fn confirm(&mut self, now: Instant, at: (TrunkKey, Slot), up_to: u64, exceptions: &[(u64, Unwritten)]) {
         let Some(key) = self.trunks.session_at(at) else { return };
-        while let Some((d, parcel)) = self.directory.get_mut(key).and_then(|session| session.confirmed(up_to)) {
-            let fate = match exceptions.iter().find(|(exception, _)| *exception == d) {
+        while let Some((d, message)) = self.directory.get_mut(key).and_then(|session| session.confirmed(up_to)) {
+            let outcome = match exceptions.iter().find(|(exception, _)| *exception == d) {
                 None => EnvelopeOutcome::Written,
                 Some((_, Unwritten::Skipped)) => EnvelopeOutcome::Skipped,
                 Some((_, Unwritten::Gap)) => EnvelopeOutcome::Retransmit,
-                // A message without an outcome is retransmitted, which leaves the edge some time.
+                // Without an outcome the message is retransmitted later, which leaves the edge some
+                // time.
                 Some((_, Unwritten::NoRoom)) => continue,
             };
-            self.return_outcome(now, &parcel, fate);
+            self.return_outcome(now, &message, outcome);
         }
         if self.directory.is_superseded(key)
             && self.directory.get(key).is_some_and(|session| !session.has_unconfirmed())
@@ -36,30 +37,30 @@ impl NodeCore {
     }
 
     /// Sends a message's outcome back the way that the message came.
-    pub(super) fn return_outcome(&mut self, now: Instant, parcel: &InboundMessage, fate: EnvelopeOutcome) {
-        match &parcel.back {
-            ReturnPath::Here => self.outcome(now, parcel.queue_id, parcel.origin.number, fate),
+    pub(super) fn return_outcome(&mut self, now: Instant, message: &InboundMessage, outcome: EnvelopeOutcome) {
+        match &message.back {
+            ReturnPath::Here => self.outcome(now, message.queue_id, message.origin.number, outcome),
             ReturnPath::Through { node, via } => {
-                let InboundMessage { origin, to, queue_id, .. } = *parcel;
-                let fate = QueuedOutcome {
+                let InboundMessage { origin, to, queue_id, .. } = *message;
+                let outcome = QueuedOutcome {
                     message: Some((origin, to)),
                     queue_id,
                     number: origin.number,
-                    fate,
+                    outcome,
                     via: via.clone(),
                 };
-                self.peers.return_outcome(node, fate);
+                self.peers.return_outcome(node, outcome);
             }
         }
     }
 
     /// Tells the sender's node that a message is held here.
-    pub(super) fn say_held(&mut self, now: Instant, parcel: &InboundMessage) {
-        match &parcel.back {
-            ReturnPath::Here => self.custody.held(now, parcel.queue_id),
+    pub(super) fn say_held(&mut self, now: Instant, message: &InboundMessage) {
+        match &message.back {
+            ReturnPath::Here => self.custody.held(now, message.queue_id),
             ReturnPath::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
-                self.say_held_to(node.as_str(), parcel.queue_id, via);
+                self.say_held_to(node.as_str(), message.queue_id, via);
             }
         }
     }
@@ -67,14 +68,14 @@ impl NodeCore {
     /// Takes in an outcome or a `Held` of another node, or sends it further back.
     pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
         match item {
-            Item::Outcome { queue_id, number, fate, via } => match via.split_last() {
-                None => self.outcome(now, *queue_id, *number, *fate),
+            Item::Outcome { queue_id, number, fate: outcome, via } => match via.split_last() {
+                None => self.outcome(now, *queue_id, *number, *outcome),
                 // The sender's node may have sent copies elsewhere: its clock decides.
-                Some(_) if *fate == EnvelopeOutcome::Expired => {}
+                Some(_) if *outcome == EnvelopeOutcome::Expired => {}
                 Some((next, rest)) => {
                     if self.peers.has_suspects()
-                        && fate.is_final()
-                        && let Some(to) = self.custody.holds().recipient_of_shared(*queue_id, *number)
+                        && outcome.is_final()
+                        && let Some(to) = self.custody.holds().recipient_with_copies(*queue_id, *number)
                     {
                         self.custody.holds_mut().forget_one(to.as_str(), *queue_id, *number);
                     }
@@ -85,7 +86,7 @@ impl NodeCore {
                     };
                     self.peers.return_outcome(
                         &next,
-                        QueuedOutcome { message: None, queue_id: *queue_id, number: *number, fate: *fate, via },
+                        QueuedOutcome { message: None, queue_id: *queue_id, number: *number, outcome: *outcome, via },
                     );
                 }
             },
@@ -108,7 +109,8 @@ impl NodeCore {
         }
     }
 
-    /// Ends custody of a message: its outcome goes to the sender's edge. The last message closes the queue.
+    /// Ends custody of a message: its outcome goes to the sender's edge. The last message closes
+    /// the queue.
     pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
         let Some(queue) = self.custody.get(queue_key) else { return };
         let (session, to) = (queue.session, queue.to.clone());
@@ -139,25 +141,25 @@ impl NodeCore {
     }
 
     /// Sends the outcome of an uplink frame to the sender's edge, with a reply for the client.
-    pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
+    pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let (trunk, slot) = (session.trunk, session.slot);
         if !reply.is_empty() {
-            return self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first: seq, count: 1, fate, reply });
+            return self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first: seq, count: 1, fate: outcome, reply });
         }
         if !self.trunks.contains(trunk) {
             return;
         }
-        match session.fates.map(|run| (run, run.and(seq, fate))) {
+        match session.outcomes.map(|run| (run, run.and(seq, outcome))) {
             None => {
-                session.fates = Some(FateRun { first: seq, count: 1, fate });
+                session.outcomes = Some(OutcomeRun { first: seq, count: 1, outcome });
                 self.trunks.has_outcomes(trunk, session_key);
             }
-            Some((_, Some(longer))) => session.fates = Some(longer),
+            Some((_, Some(longer))) => session.outcomes = Some(longer),
             Some((run, None)) => {
-                let FateRun { first, count, fate: earlier } = run;
+                let OutcomeRun { first, count, outcome: earlier } = run;
                 self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first, count, fate: earlier, reply });
-                session.fates = Some(FateRun { first: seq, count: 1, fate });
+                session.outcomes = Some(OutcomeRun { first: seq, count: 1, outcome });
             }
         }
     }
@@ -165,9 +167,9 @@ impl NodeCore {
     /// Writes a session's run of equal outcomes.
     pub(super) fn write_outcomes(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get_mut(key) else { return };
-        if let Some(FateRun { first, count, fate }) = session.fates.take() {
-            let fates = ToEdge::Fates { slot: session.slot, first, count, fate, reply: &[] };
-            self.trunks.send_lazily(session.trunk, &fates);
+        if let Some(OutcomeRun { first, count, outcome }) = session.outcomes.take() {
+            let outcomes = ToEdge::Fates { slot: session.slot, first, count, fate: outcome, reply: &[] };
+            self.trunks.send_lazily(session.trunk, &outcomes);
         }
         self.remove_if_done(key);
     }

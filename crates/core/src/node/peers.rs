@@ -1,7 +1,8 @@
-//! The other nodes: which are in the view, which own clients, which are suspect, and the lanes to them.
+//! The other nodes: which are in the view, which own clients, which are suspect, and the lanes to
+//! them.
 //!
-//! [`NodeCore`](super::NodeCore) puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its shell takes batches
-//! out, and reports answers and failures.
+//! [`NodeCore`](super::NodeCore) puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its
+//! shell takes batches out, and reports answers and failures.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,6 +43,11 @@ impl Peer {
         let lane = (hash % self.lanes.len() as u64) as usize;
         &mut self.lanes[lane]
     }
+
+    /// Stores the peer's incarnation. Returns `true` if it was restarted.
+    fn met(&mut self, incarnation: Incarnation) -> bool {
+        self.incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
+    }
 }
 
 /// All other nodes, and this node's own place among them.
@@ -61,7 +67,8 @@ pub(super) struct Peers {
     by_id: FxHashMap<NodeId, PeerKey>,
     /// Suspects in the ranking.
     suspects: usize,
-    /// Number of the last batch. All lanes share it: a peer that returns to the view must not get a number again.
+    /// Number of the last batch. All lanes share it: a peer that returns to the view must not get a
+    /// number again.
     batches: u64,
     deduplicator: BatchDeduplicator,
     dropped: u64,
@@ -140,8 +147,9 @@ impl Peers {
         self.suspects = self.by_rank.iter().flatten().filter(|peer| self.is_suspect(**peer)).count();
     }
 
-    /// Returns the key of a node, which is added if need be. A node may send before the view has it. Its outcomes
-    /// wait here until then, or until it sends again and takes them with the answer.
+    /// Returns the key of a node, which is added if need be. A node may send before the view has
+    /// it. Its outcomes wait here until then, or until it sends again and takes them with the
+    /// answer.
     pub(super) fn known(&mut self, now: Instant, id: &NodeId) -> PeerKey {
         if let Some(peer) = self.by_id.get(id) {
             return *peer;
@@ -164,8 +172,8 @@ impl Peers {
         self.peers.iter().filter_map(|(key, peer)| Some((key, self.view.get(peer.id.as_str())?.address.as_str())))
     }
 
-    /// Returns the peer that owns a key: the node with the highest score that is not suspect, if there is one.
-    /// `None`: this node, or there is no view.
+    /// Returns the peer that owns a key: the node with the highest score that is not suspect, if
+    /// there is one. `None`: this node, or there is no view.
     pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
         if self.suspects == 0 {
             return self.owner_by_view(key);
@@ -181,8 +189,8 @@ impl Peers {
         self.ranking.owner(key).and_then(|rank| self.at(rank))
     }
 
-    /// Returns the next peer for a detour, if this node stands in for a suspect owner. That is the owner itself if it
-    /// answers again, or else the next candidate. `avoid` excludes nodes.
+    /// Returns the next peer for a detour, if this node stands in for a suspect owner. That is the
+    /// owner itself if it answers again, or else the next candidate. `avoid` excludes nodes.
     pub(super) fn detour(&self, key: KeyHash, avoid: impl Fn(&NodeId) -> bool) -> Option<PeerKey> {
         if self.suspects == 0 || !self.owner_by_view(key).is_some_and(|owner| self.is_suspect(owner)) {
             return None;
@@ -268,8 +276,7 @@ impl Peers {
 
     /// Stores a peer's incarnation. Returns `true` if the peer was restarted.
     pub(super) fn met(&mut self, peer: PeerKey, incarnation: Incarnation) -> bool {
-        let Some(peer) = self.peers.get_mut(peer) else { return false };
-        peer.incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
+        self.peers.get_mut(peer).is_some_and(|peer| peer.met(incarnation))
     }
 
     /// Queues an envelope. Returns `false` if there is no room, or no such peer.
@@ -280,7 +287,7 @@ impl Peers {
     /// Queues an outcome for a node.
     pub(super) fn return_outcome(&mut self, node: &NodeId, outcome: QueuedOutcome) {
         let peer = self.by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let sent = peer.is_some_and(|peer| peer.lane(outcome.queue_id.0).push_fate(outcome));
+        let sent = peer.is_some_and(|peer| peer.lane(outcome.queue_id.0).push_outcome(outcome));
         self.dropped += u64::from(!sent);
     }
 
@@ -311,10 +318,11 @@ impl Peers {
 
     /// Returns `true` if the lane's batch has no answer for too long.
     pub(super) fn is_stalled(&mut self, now: Instant, peer: PeerKey, hash: u64) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).stands(now))
+        self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).is_stalled(now))
     }
 
-    /// Removes the unsent envelopes of queues that go elsewhere now. Reads each lane once for all queues.
+    /// Removes the unsent envelopes of queues that go elsewhere now. Reads each lane once for all
+    /// queues.
     pub(super) fn forget(&mut self, peer: PeerKey, queues: &FxHashSet<QueueId>) {
         let lanes = self.peers.get_mut(peer).into_iter().flat_map(|peer| &mut peer.lanes);
         lanes.for_each(|lane| lane.forget(queues));
@@ -323,8 +331,8 @@ impl Peers {
     /// Returns the outcome of a message that is on its way back.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let mut lanes = self.peers.values().flat_map(|peer| &peer.lanes);
-        let queued = lanes.find_map(|lane| lane.fate_on_its_way(message));
-        queued.or_else(|| self.deduplicator.fate_on_its_way(message))
+        let queued = lanes.find_map(|lane| lane.outcome_on_its_way(message));
+        queued.or_else(|| self.deduplicator.outcome_on_its_way(message))
     }
 
     pub(super) fn wants(&self, peer: PeerKey, lane: usize) -> FlushUrgency {
@@ -350,7 +358,7 @@ impl Peers {
 
     /// Returns the answer to a batch, if the batch is not new.
     pub(super) fn answer_again(&self, sender: &NodeId, header: &Header<'_>) -> Option<Vec<u8>> {
-        match self.deduplicator.novelty(sender, header) {
+        match self.deduplicator.status(sender, header) {
             BatchStatus::New => None,
             BatchStatus::Retry(answer) => Some(answer),
             BatchStatus::Stale => Some(self.empty_answer()),
@@ -395,31 +403,13 @@ impl Peers {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
-    use crate::node::{HoldLimits, RoomSettings};
 
     #[test]
     fn restart_shows_by_the_incarnation() {
-        let now = Instant::now();
-        let mut peers = Peers::new(&Settings {
-            id: NodeId::new("a").unwrap(),
-            incarnation: Incarnation([1; 8]),
-            hash_seed: 0,
-            hold: std::time::Duration::ZERO,
-            resume: std::time::Duration::ZERO,
-            hold_limits: HoldLimits::default(),
-            rules: Arc::default(),
-            rooms: RoomSettings::default(),
-            max_message_bytes: 0,
-            reveal_nodes: false,
-            mesh_secret: Arc::from(&b""[..]),
-            epoch: (now, SystemTime::UNIX_EPOCH),
-        });
-        let peer = peers.known(now, &NodeId::new("b").unwrap());
-        assert!(!peers.met(peer, Incarnation([1; 8])));
-        assert!(!peers.met(peer, Incarnation([1; 8])));
-        assert!(peers.met(peer, Incarnation([2; 8])));
+        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap(), &Rules::default());
+        assert!(!peer.met(Incarnation([1; 8])));
+        assert!(!peer.met(Incarnation([1; 8])));
+        assert!(peer.met(Incarnation([2; 8])));
     }
 }

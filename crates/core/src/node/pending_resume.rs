@@ -1,5 +1,5 @@
-//! Newcomers with a token of a session that this node does not know. Another node may have it, or it may be on its way:
-//! all nodes are asked for it.
+//! Newcomers with a token of a session that this node does not know. Another node may have it, or
+//! it may be on its way: all nodes are asked for it.
 
 use std::time::{Duration, Instant};
 

@@ -117,8 +117,9 @@ impl NodeCore {
         }
     }
 
-    /// What a change of the view would bring for the clients that this node serves. Draining is as the view has it: what this
-    /// node alone knows of itself would make its answer another than those of the others.
+    /// What a change of the view would bring for the clients that this node serves. Draining is as
+    /// the view has it: what this node alone knows of itself would make its answer another than
+    /// those of the others.
     ///
     /// # Errors
     /// If the change makes no sense.

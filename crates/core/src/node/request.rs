@@ -1,4 +1,4 @@
-//! What clients ask of their node.
+//! Requests of clients.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::outbound::{OutboundMessage, OutboundQueue, Retransmission};
 use super::rooms::{Ask, Command};
 use super::{NodeCore, QueueKey, SessionKey};
 
-/// An error, and the request that it answers.
+/// An error for a request.
 struct Refused<'a> {
     code: ErrorCode,
     message: &'a str,
@@ -43,8 +43,8 @@ impl NodeCore {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 write_signal(&mut scratch, from.as_str(), data, id);
-                let life = Deadline::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
-                let sent = OutboundMessage::new(number, seq, id, life, Rc::from(&scratch[..]), fresh);
+                let deadline = Deadline::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
+                let sent = OutboundMessage::new(number, seq, id, deadline, Rc::from(&scratch[..]), fresh);
                 if self.directory.get(key).is_some_and(|session| self.is_confined(session)) {
                     self.signal_in_rooms(now, key, &to, sent, fresh);
                 } else {
@@ -64,10 +64,10 @@ impl NodeCore {
             Ok(ClientMessage::Broadcast { room, data, id }) => {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
-                let life = Deadline::new(now, left, self.settings.hold, None);
+                let deadline = Deadline::new(now, left, self.settings.hold, None);
                 match self.may_broadcast(now, key, number, repeated) {
                     Ok(again) => {
-                        let broadcast = Ask::Broadcast { payload: Rc::from(payload), life, fresh, again };
+                        let broadcast = Ask::Broadcast { payload: Rc::from(payload), deadline, fresh, again };
                         self.ask(key, (seq, number, id), &room, broadcast);
                     }
                     Err(refusal) => self.refuse_in_room(key, (seq, id), &room, &refusal),
@@ -104,7 +104,8 @@ impl NodeCore {
         }
     }
 
-    /// Sends a message and keeps it until its fate is known. Says no if too much waits for that recipient.
+    /// Takes custody of a message and sends it. Returns `false` if too many messages wait for the
+    /// recipient.
     pub(super) fn take_custody(
         &mut self,
         now: Instant,
@@ -115,20 +116,27 @@ impl NodeCore {
     ) -> bool {
         let Some(queue_key) = self.queue_to(now, key, to) else { return true };
         let Some(queue) = self.custody.get_mut(queue_key) else { return true };
-        // The client says it again: the fate goes to the frame that says it last.
+        // The client has sent it again: its outcome goes to the latest frame.
         if let Some(earlier) = queue.renew(sent.number, sent.seq) {
             if earlier != sent.seq {
                 self.reply(key, earlier, DeliveryOutcome::Done, &[]);
             }
             return true;
         }
-        // Of one that was elsewhere a copy may still arrive: it cannot be called unavailable yet.
+        // A copy of a message that was at another node may still arrive: it is not undeliverable
+        // yet.
         if fresh && queue.held && queue.len() >= self.settings.rules.max_for_absent {
             return false;
         }
-        let prev = queue.prev(now, sent.number);
+        let prev_pending = queue.prev_pending(now, sent.number);
         let origin = Origin { session: queue.origin, number: sent.number };
-        let copy = Retransmission { origin, prev, life: sent.life, repeat: !fresh, payload: Rc::clone(&sent.payload) };
+        let copy = Retransmission {
+            origin,
+            prev_pending,
+            deadline: sent.deadline,
+            repeat: !fresh,
+            payload: Rc::clone(&sent.payload),
+        };
         queue.push(now, sent);
         self.send(now, queue_key, copy);
         true

@@ -26,7 +26,8 @@ pub(super) enum Route {
     Located(PeerKey),
     /// 3. A peer owns the client, or stands in for its suspect owner: to that peer.
     Owner(PeerKey),
-    /// 4. This node stands in for a suspect owner: held here, and copies go through this peer first.
+    /// 4. This node stands in for a suspect owner: held here, and copies go through this peer
+    /// first.
     Detour(PeerKey),
     /// 5. This node owns the client, or there is no view: held here.
     Hold,
@@ -43,7 +44,8 @@ impl Route {
 }
 
 impl NodeCore {
-    /// Returns where a client's messages go, by all that this node knows. `key` is the hash of the client's id.
+    /// Returns where a client's messages go, by all that this node knows. `key` is the hash of the
+    /// client's id.
     pub(super) fn route(&self, to: &str, key: KeyHash) -> Route {
         if let Some(session) = self.directory.attached(to) {
             return Route::Attached(session);
@@ -57,21 +59,32 @@ impl NodeCore {
         self.peers.detour(key, |_| false).map_or(Route::Hold, Route::Detour)
     }
 
-    /// Sends one message of a queue to the queue's destination. Without room on the way, a retransmission brings it.
+    /// Sends one message of a queue to the queue's destination. Without room on the way, a
+    /// retransmission brings it.
     pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, message: Retransmission) {
         let queue_id = self.custody.id(queue_key);
         let Some(queue) = self.custody.get(queue_key) else { return };
         let (to, key) = (queue.to.clone(), queue.key);
-        let Retransmission { origin, prev, life, repeat, payload } = message;
+        let Retransmission { origin, prev_pending, deadline, repeat, payload } = message;
         match queue.destination {
             Destination::Here => {
-                let (shared, back) = (false, ReturnPath::Here);
-                let message = InboundMessage { origin, to: key, prev, life, repeat, shared, queue_id, back, payload };
+                let (may_have_copies, back) = (false, ReturnPath::Here);
+                let message = InboundMessage {
+                    origin,
+                    to: key,
+                    prev_pending,
+                    deadline,
+                    repeat,
+                    may_have_copies,
+                    queue_id,
+                    back,
+                    payload,
+                };
                 self.deliver_or_hold(now, to.as_str(), message);
             }
             Destination::Peer(peer) => {
                 let via = Box::default();
-                let envelope = QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload };
+                let envelope = QueuedEnvelope { to, origin, prev_pending, deadline, repeat, queue_id, via, payload };
                 let sent = self.peers.push(peer, key.get(), envelope);
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
@@ -89,7 +102,7 @@ impl NodeCore {
             return;
         }
         for message in queue.retransmit(now) {
-            self.counts.resends += 1;
+            self.counts.retransmissions += 1;
             self.send(now, queue_key, message);
         }
     }
@@ -115,7 +128,8 @@ impl NodeCore {
         }
     }
 
-    /// Removes unsent envelopes of these queues from the lanes. Reads each lane once for all queues.
+    /// Removes unsent envelopes of these queues from the lanes. Reads each lane once for all
+    /// queues.
     fn forget_in_lanes(&mut self, queues: impl Iterator<Item = QueueKey>) {
         let mut ids_by_peer: BTreeMap<PeerKey, FxHashSet<QueueId>> = BTreeMap::new();
         for queue in queues {
@@ -128,8 +142,8 @@ impl NodeCore {
         }
     }
 
-    /// Gives a queue another destination. The former one is told to forget what it has not sent down.
-    /// [`Self::forget_in_lanes`] has removed what waits for it in a lane.
+    /// Gives a queue another destination. The former one is told to forget what it has not sent
+    /// down. [`Self::forget_in_lanes`] has removed what waits for it in a lane.
     fn send_elsewhere(&mut self, now: Instant, key: QueueKey, destination: Destination) {
         let queue_id = self.custody.id(key);
         if let Some(former) = self.custody.redirect(now, key, destination)
@@ -149,7 +163,7 @@ impl NodeCore {
         if self.has_been_at_location(to, &message) {
             // Another copy will bring the outcome.
             self.doubt_location(now, to);
-            if !message.life.is_over(now) {
+            if !message.deadline.is_over(now) {
                 return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
             }
             route = self.route(to, message.to);
@@ -183,8 +197,8 @@ impl NodeCore {
         location.is_some_and(|id| id == node || via.contains(id))
     }
 
-    /// Relays a message of another node, at most [`MAX_HOPS`] times and never to a node where it has been. Returns `false`
-    /// if it stays here.
+    /// Relays a message of another node, at most [`MAX_HOPS`] times and never to a node where it
+    /// has been. Returns `false` if it stays here.
     fn relay(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, node: &NodeId, via: &[NodeId]) -> bool {
         let is_new = self.peers.id(peer).is_some_and(|id| id != node && !via.contains(id));
         if via.len() + 2 > MAX_HOPS || !is_new {
@@ -192,16 +206,21 @@ impl NodeCore {
         }
         let via = via.iter().chain([node]).cloned().collect();
         let relayed = self.forward_copy(to, peer, message, via);
-        self.counts.passed_on += u64::from(relayed);
+        self.counts.relayed += u64::from(relayed);
         relayed
     }
 
-    /// Sends a message to a peer, and leaves it with this node too. Returns `false` if there is no room.
+    /// Sends a message to a peer, and leaves it with this node too. Returns `false` if there is no
+    /// room.
     fn forward_copy(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, via: Box<[NodeId]>) -> bool {
         let Ok(to) = ClientId::new(to) else { return false };
-        let InboundMessage { origin, to: key, prev, life, repeat, queue_id, .. } = *message;
+        let InboundMessage { origin, to: key, prev_pending, deadline, repeat, queue_id, .. } = *message;
         let payload = Rc::clone(&message.payload);
-        self.peers.push(peer, key.get(), QueuedEnvelope { to, origin, prev, life, repeat, queue_id, via, payload })
+        self.peers.push(
+            peer,
+            key.get(),
+            QueuedEnvelope { to, origin, prev_pending, deadline, repeat, queue_id, via, payload },
+        )
     }
 
     /// Holds a message for an absent recipient until its deadline.
@@ -211,7 +230,7 @@ impl NodeCore {
             return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
         }
         let message = self.send_detours(to, message);
-        if message.life.is_over(now) || !message.life.waits {
+        if message.deadline.is_over(now) || !message.deadline.may_hold {
             self.custody.holds_mut().forget_copies(to, message.origin);
             return self.expired(now, &message);
         }
@@ -227,7 +246,7 @@ impl NodeCore {
             ReturnPath::Here => Box::default(),
             ReturnPath::Through { node, via } => via.iter().chain([node]).cloned().collect(),
         };
-        let (mut asked, mut shared): (Vec<NodeId>, _) = (Vec::new(), message.shared);
+        let (mut asked, mut may_have_copies): (Vec<NodeId>, _) = (Vec::new(), message.may_have_copies);
         while asked.len() < self.settings.rules.detours
             && came_by.len() < MAX_HOPS
             && let Some(peer) = self.peers.detour(message.to, |id| came_by.contains(id) || asked.contains(id))
@@ -237,14 +256,14 @@ impl NodeCore {
             let sent = self.forward_copy(to, peer, &message, came_by.clone());
             self.counts.detours += u64::from(sent);
             self.counts.dropped += u64::from(!sent);
-            shared |= sent;
+            may_have_copies |= sent;
         }
-        InboundMessage { shared, ..message }
+        InboundMessage { may_have_copies, ..message }
     }
 
     /// A message has expired here. Where other nodes may have it, the sender's node decides.
     pub(super) fn expired(&mut self, now: Instant, message: &InboundMessage) {
-        if !message.shared {
+        if !message.may_have_copies {
             self.return_outcome(now, message, EnvelopeOutcome::Expired);
         }
     }
@@ -262,7 +281,8 @@ impl NodeCore {
         }
     }
 
-    /// Sends a message down to its recipient's edge, or holds it behind those that are on their way there.
+    /// Sends a message down to its recipient's edge, or holds it behind those that are on their way
+    /// there.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let former = session.waits_for;
@@ -275,7 +295,7 @@ impl NodeCore {
             return self.send_down(now, session_key, message);
         }
         // The sender's node knows by itself that a message is over.
-        if !message.life.is_over(now) && self.custody.holds_mut().push(session.client_id.as_str(), message) {
+        if !message.deadline.is_over(now) && self.custody.holds_mut().push(session.client_id.as_str(), message) {
             session.has_backlog = true;
         } else {
             self.counts.dropped += 1;
@@ -289,8 +309,8 @@ impl NodeCore {
     /// Sends a message down, and keeps it until the edge confirms.
     fn send_down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
-        let d = session.next_d();
-        let (origin, prev, left) = (Some(message.origin), message.prev, message.life.left(now));
+        let d = session.next_down_seq();
+        let (origin, prev, left) = (Some(message.origin), message.prev_pending, message.deadline.left(now));
         let down = ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &message.payload };
         self.trunks.send(session.trunk, &down);
         session.went_down(d, message);

@@ -1,35 +1,41 @@
-//! The times and bounds of custody: each is a setting with its reason, so that a simulation can break one at a time.
+//! The times and bounds of custody: each is a setting with its reason, so that a simulation can
+//! break one at a time.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use signaling_protocol::limits;
 
-/// By what numbers a node keeps messages safe. The defaults are what a mesh runs with: they hang together, and other ones
-/// are for simulations and tests.
+/// By what numbers a node keeps messages safe. The defaults are what a mesh runs with: they hang
+/// together, and other ones are for simulations and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// After this long without a fate all that one session sent to one recipient is sent again: longer than any network
-    /// that is not cut takes, short enough that nobody takes a call for lost.
+    /// After this long without an outcome all that one session sent to one recipient is sent again:
+    /// longer than any network that is not cut takes, short enough that nobody takes a call for
+    /// lost.
     pub repeat_after: Duration,
-    /// The same once the destination has said that it holds them: it would have to lose them unseen.
+    /// The same once the destination has said that it holds them: it would have to lose them
+    /// unseen.
     pub repeat_held_after: Duration,
-    /// Repeats that are asked for come no closer than this: at most ten a second, however many are asked for.
+    /// Repeats that are asked for come no closer than this: at most ten a second, however many are
+    /// asked for.
     pub repeat_at_most_every: Duration,
-    /// Once a message's time is over, so long may a fate still come from one of several destinations: a repeat as a
-    /// question, and its answer.
-    pub last_word: Duration,
-    /// How long the edge of an id's former session has to say what it wrote, before that goes down the newer one: until the
-    /// edge is suspect, if it is silent.
-    pub last_confirm: Duration,
+    /// Once a message's time is over, so long may an outcome still come from one of several
+    /// destinations: a repeat as a question, and its answer.
+    pub late_outcome_grace: Duration,
+    /// How long the edge of an id's former session has to say what it wrote, before that goes down
+    /// the newer one: until the edge is suspect, if it is silent.
+    pub final_confirm_timeout: Duration,
     /// After this silence edges ping a client, which is told so.
     pub heartbeat: Duration,
     /// How long the open socket of an id has to answer before a newcomer gets the id.
     pub takeover_answer: Duration,
-    /// Most messages of one session that may wait for one absent recipient: a call set-up with all its candidates.
+    /// Most messages of one session that may wait for one absent recipient: a call set-up with all
+    /// its candidates.
     pub max_for_absent: usize,
-    /// Copies that a stand-in of a suspect owner sends round by other candidates, for each message that it holds: one finds
-    /// the way if there is one, and those who get it send one of their own.
+    /// Copies that a stand-in of a suspect owner sends round by other candidates, for each message
+    /// that it holds: one finds the way if there is one, and those who get it send one of their
+    /// own.
     pub detours: usize,
     /// How long it is remembered where a client is, unless that is said again: three times of that.
     pub located_for: Duration,
@@ -39,18 +45,21 @@ pub struct Rules {
     pub ping_after: Duration,
     /// After this silence a peer is suspect, and others stand in for it.
     pub suspect_after: Duration,
-    /// Ordered ways to each peer, each with one request under way at most. What one thread has to say does not fill one; two make
-    /// nearly twice as many requests of it. Simulations mostly have two: in one lane nothing overtakes anything.
+    /// Ordered ways to each peer, each with one request under way at most. What one thread has to
+    /// say does not fill one; two make nearly twice as many requests of it. Simulations mostly have
+    /// two: in one lane nothing overtakes anything.
     pub lanes: NonZeroUsize,
     /// Most sessions that linger; past that the next one cannot be resumed. At most 51 MB.
     pub max_lingering: usize,
-    /// A resumed session numbers on from so far above what is known of it that nothing its old edge may still have is met:
-    /// twice what an edge's store spans.
+    /// A resumed session numbers on from so far above what is known of it that nothing its old edge
+    /// may still have is met: twice what an edge's store spans.
     pub numbers_ahead: u64,
-    /// Most messages that are down at an edge without a confirm: more than the edge lets wait for one socket.
+    /// Most messages that are down at an edge without a confirm: more than the edge lets wait for
+    /// one socket.
     pub max_unconfirmed: usize,
-    /// The same in bytes of payload: with one message more, and what else a client is told, still less than makes the edge
-    /// take a client for too slow. What is held for a client that comes at last is more than that.
+    /// The same in bytes of payload: with one message more, and what else a client is told, still
+    /// less than makes the edge take a client for too slow. What is held for a client that comes at
+    /// last is more than that.
     pub max_unconfirmed_bytes: usize,
 }
 
@@ -60,8 +69,8 @@ impl Default for Rules {
             repeat_after: Duration::from_secs(2),
             repeat_held_after: Duration::from_secs(5),
             repeat_at_most_every: Duration::from_millis(100),
-            last_word: Duration::from_secs(3),
-            last_confirm: Duration::from_secs(2),
+            late_outcome_grace: Duration::from_secs(3),
+            final_confirm_timeout: Duration::from_secs(2),
             heartbeat: limits::HEARTBEAT,
             takeover_answer: limits::TAKEOVER_ANSWER,
             max_for_absent: 64,

@@ -1,4 +1,4 @@
-//! What a node knows of one client.
+//! One client's session at this node.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -16,23 +16,23 @@ use super::outbound_queues::OutboundQueues;
 use super::rooms::{BroadcastBudget, Tally};
 use super::{PeerKey, Rules, SessionKey, TrunkKey};
 
-/// Like fates in a row.
+/// Equal outcomes of consecutive uplink frames.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FateRun {
+pub(super) struct OutcomeRun {
     pub(super) first: u64,
     pub(super) count: u32,
-    pub(super) fate: DeliveryOutcome,
+    pub(super) outcome: DeliveryOutcome,
 }
 
-impl FateRun {
-    /// The run with one more, if that is its next.
-    pub(super) fn and(self, seq: u64, fate: DeliveryOutcome) -> Option<Self> {
-        let follows = self.fate == fate && self.first + u64::from(self.count) == seq && self.count < u32::MAX;
+impl OutcomeRun {
+    /// Returns the run with one more outcome, if that continues it.
+    pub(super) fn and(self, seq: u64, outcome: DeliveryOutcome) -> Option<Self> {
+        let follows = self.outcome == outcome && self.first + u64::from(self.count) == seq && self.count < u32::MAX;
         follows.then_some(Self { count: self.count + 1, ..self })
     }
 }
 
-/// A newcomer that waits until the present holder of its id has had time to show life.
+/// A newcomer that waits until the holder of its id answers, or fails to.
 #[derive(Debug)]
 pub(super) struct Contender {
     pub(super) trunk: TrunkKey,
@@ -52,13 +52,13 @@ pub(super) struct AttachInfo {
     pub(super) seq: u64,
     /// No node has admitted it before.
     pub(super) newcomer: bool,
-    /// It goes on with what another socket began.
+    /// It resumes a session of another socket.
     pub(super) resumed: bool,
-    /// What its client's token lets it do; none where tokens are not asked for.
+    /// Rights by its client's token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
-    /// Its socket is closed: it comes to have its last frames done.
+    /// Its socket is closed: it attaches for the outcomes of its last frames.
     pub(super) gone: bool,
-    /// What the node said of it that had it last.
+    /// Its state, as its former node sent it.
     pub(super) state: Box<[u8]>,
 }
 
@@ -82,7 +82,7 @@ impl AttachInfo {
     }
 }
 
-/// One client's presence.
+/// A client's presence in the mesh.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) client_id: ClientId,
@@ -91,37 +91,37 @@ pub(super) struct Session {
     pub(super) accepted_at_us: u64,
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
-    /// Number of the latest uplink frame: those up to it have been at another node, or at this one before.
+    /// The latest `seq`. Frames up to it have been at a node before.
     pub(super) seq: u64,
-    /// The highest `id` that may have been seen before, here or at another node; none for plain clients.
+    /// The highest `id` that may have been at a node before. `None`: a plain client.
     pub(super) known_id: Option<u64>,
     pub(super) resumed: bool,
-    /// What its client's latest token lets it do.
+    /// Rights by its client's latest token.
     pub(super) grant: Option<Rc<Grant>>,
-    /// Without a socket, or no longer here: its outbox runs on.
+    /// Without a socket here. Its outbound queues go on.
     pub(super) gone: bool,
-    /// The edge sends no more of it. Until then its slot is known: frames may be on their way.
+    /// The edge sends no more frames of it. Until then it keeps its slot.
     pub(super) detached: bool,
-    /// It has said so itself: what it did not confirm it has not written and never will.
+    /// The edge said so itself: it never writes what it did not confirm.
     pub(super) said_last: bool,
-    /// More waits for it in the hold than may be down at once.
+    /// Messages are held for it, because enough are down.
     pub(super) has_backlog: bool,
-    /// The id's former session, whose edge has not said yet what it wrote of what went down: all else waits for that.
+    /// The superseded session whose edge has yet to confirm. Until then nothing goes down.
     pub(super) waits_for: Option<SessionKey>,
-    /// Peers that were told that the client is here.
+    /// Peers that received the client's location.
     pub(super) told: Vec<PeerKey>,
     pub(super) recipients: OutboundQueues,
-    /// Commands of rooms that are not answered.
+    /// Room commands without an answer.
     pub(super) commands: usize,
-    /// Messages to all in a room, by number, whose members have not all got their fates.
+    /// Broadcasts without all outcomes, by number.
     pub(super) broadcasts: BTreeMap<u64, Tally>,
     pub(super) reach: BroadcastBudget,
-    pub(super) fates: Option<FateRun>,
+    pub(super) outcomes: Option<OutcomeRun>,
     pub(super) contender: Option<Box<Contender>>,
-    /// Its messages that did not reach their recipients, at this node.
+    /// Its undelivered messages at this node.
     pub(super) undelivered: u32,
-    last_d: u64,
-    /// Sent down and not confirmed, by `d`.
+    last_down_seq: u64,
+    /// Messages that are down and not confirmed, by downlink number.
     unconfirmed: VecDeque<(u64, InboundMessage)>,
     unconfirmed_bytes: usize,
 }
@@ -136,7 +136,7 @@ impl Session {
             trunk,
             slot: arrival.slot,
             seq: arrival.seq,
-            // Which ids it used on its earlier socket nobody can say.
+            // The ids that it used on its earlier socket are unknown.
             known_id: arrival.reliable.then_some(if arrival.resumed { u64::MAX } else { 0 }),
             resumed: arrival.resumed,
             grant: arrival.grant.clone(),
@@ -150,17 +150,18 @@ impl Session {
             commands: 0,
             broadcasts: BTreeMap::new(),
             reach: BroadcastBudget::default(),
-            fates: None,
+            outcomes: None,
             contender: None,
             undelivered: 0,
-            last_d: 0,
+            last_down_seq: 0,
             unconfirmed: VecDeque::new(),
             unconfirmed_bytes: 0,
         }
     }
 
-    /// The number that makes up a message's name, and whether the message is news: nobody has had it before. A plain client's
-    /// messages go by the numbers of their frames, a reliable client's by the `id`s that it gives them in all repeats.
+    /// Returns a message's number, and `true` if no node has had the message before. A plain
+    /// client's messages have the numbers of their frames. A reliable client's have their `id`s,
+    /// which stay when it sends them again.
     pub(super) fn number(&mut self, seq: u64, id: Option<u64>) -> (u64, bool) {
         let fresh = seq > self.seq;
         self.seq = self.seq.max(seq);
@@ -174,40 +175,42 @@ impl Session {
         }
     }
 
-    /// The number of the next thing sent down.
-    pub(super) fn next_d(&mut self) -> u64 {
-        self.last_d += 1;
-        self.last_d
+    /// Returns the next downlink number.
+    pub(super) fn next_down_seq(&mut self) -> u64 {
+        self.last_down_seq += 1;
+        self.last_down_seq
     }
 
-    /// Whether each of its frames has its fate.
+    /// Returns `true` if each of its frames has its outcome.
     pub(super) fn is_settled(&self) -> bool {
-        self.recipients.is_empty() && self.commands == 0 && self.broadcasts.is_empty() && self.fates.is_none()
+        self.recipients.is_empty() && self.commands == 0 && self.broadcasts.is_empty() && self.outcomes.is_none()
     }
 
-    /// Whether the edge has as much unconfirmed as it may.
+    /// Returns `true` if the edge has its maximum of unconfirmed messages.
     pub(super) fn is_crowded(&self, rules: &Rules) -> bool {
         self.unconfirmed.len() >= rules.max_unconfirmed || self.unconfirmed_bytes >= rules.max_unconfirmed_bytes
     }
 
-    /// Whether the same message is down already, so that its confirm answers for this copy too: the fate then goes back
-    /// the way that this one came.
-    pub(super) fn awaits(&mut self, parcel: &InboundMessage, rules: &Rules) -> bool {
+    /// Returns `true` if the same message is down already. Its confirm then answers for this copy
+    /// too, and the outcome takes this copy's way back.
+    pub(super) fn awaits(&mut self, message: &InboundMessage, rules: &Rules) -> bool {
         let crowded = self.is_crowded(rules);
-        // An earlier queue of the same session may have it too, and waits for its own fate.
+        // An earlier queue of the session may have sent it too, and needs its own outcome.
         let same = |down: &InboundMessage| {
-            down.origin == parcel.origin && down.queue_id == parcel.queue_id && (down.prev == parcel.prev || crowded)
+            down.origin == message.origin
+                && down.queue_id == message.queue_id
+                && (down.prev_pending == message.prev_pending || crowded)
         };
         match self.unconfirmed.iter_mut().find(|(_, down)| same(down)) {
             Some((_, down)) => {
-                down.back = parcel.back.clone();
+                down.back = message.back.clone();
                 true
             }
             None => false,
         }
     }
 
-    /// How many parcels are down and not confirmed, and the bytes of their payloads.
+    /// Unconfirmed messages, and the bytes of their payloads.
     pub(super) fn unconfirmed(&self) -> (usize, usize) {
         (self.unconfirmed.len(), self.unconfirmed_bytes)
     }
@@ -216,30 +219,30 @@ impl Session {
         !self.unconfirmed.is_empty()
     }
 
-    /// Whether a parcel may go down now.
+    /// Returns `true` if a message may go down now.
     pub(super) fn takes(&self, rules: &Rules) -> bool {
         self.waits_for.is_none() && !self.is_crowded(rules)
     }
 
-    /// The parcel went down as `d`.
-    pub(super) fn went_down(&mut self, d: u64, parcel: InboundMessage) {
-        self.unconfirmed_bytes += parcel.payload.len();
-        self.unconfirmed.push_back((d, parcel));
+    /// Stores a message that went down, until its confirm.
+    pub(super) fn went_down(&mut self, d: u64, message: InboundMessage) {
+        self.unconfirmed_bytes += message.payload.len();
+        self.unconfirmed.push_back((d, message));
     }
 
-    /// The next parcel that a confirm up to `up_to` answers for.
+    /// Takes the next message that a confirm up to `up_to` answers for.
     pub(super) fn confirmed(&mut self, up_to: u64) -> Option<(u64, InboundMessage)> {
         if self.unconfirmed.front()?.0 > up_to {
             return None;
         }
-        let (d, parcel) = self.unconfirmed.pop_front()?;
-        self.unconfirmed_bytes -= parcel.payload.len();
-        Some((d, parcel))
+        let (d, message) = self.unconfirmed.pop_front()?;
+        self.unconfirmed_bytes -= message.payload.len();
+        Some((d, message))
     }
 
-    /// Takes all that is unconfirmed, in order.
+    /// Takes all unconfirmed messages, in order.
     pub(super) fn take_unconfirmed(&mut self) -> impl Iterator<Item = InboundMessage> + use<> {
         self.unconfirmed_bytes = 0;
-        std::mem::take(&mut self.unconfirmed).into_iter().map(|(_, parcel)| parcel)
+        std::mem::take(&mut self.unconfirmed).into_iter().map(|(_, message)| message)
     }
 }

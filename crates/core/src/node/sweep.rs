@@ -1,14 +1,16 @@
-//! Periodic work: retransmissions, expiry, silent peers, silent holders of contended ids, and rooms.
+//! Periodic work: retransmissions, expiry, silent peers, silent holders of contended ids, and
+//! rooms.
 
 use std::time::{Duration, Instant};
 
 use super::NodeCore;
 
-/// Interval of [`NodeCore::sweep`]. Retransmissions on request are due within 100 ms, and messages to a client that has
-/// just moved must not wait for long.
+/// Interval of [`NodeCore::sweep`]. Retransmissions on request are due within 100 ms, and messages
+/// to a client that has just moved must not wait for long.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Retransmissions of one sweep, or little more. The rest wait for the next: at most 20,000/s leave room for new messages.
+/// Retransmissions of one sweep, or little more. The rest wait for the next: at most 20,000/s leave
+/// room for new messages.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
 
 /// Maximum clients that one sweep announces in vain, because a lane has no room.
@@ -41,12 +43,12 @@ impl NodeCore {
 
     /// Gives up messages without any chance of an outcome, and retransmits those that are due.
     fn sweep_queues(&mut self, now: Instant) {
-        let enough = self.counts.resends + RETRANSMISSIONS_PER_SWEEP;
-        for queue in self.custody.queues(|queue| queue.is_due(now) || queue.has_hopeless(now)) {
-            while let Some(sent) = self.custody.get_mut(queue).and_then(|queue| queue.take_hopeless(now)) {
+        let enough = self.counts.retransmissions + RETRANSMISSIONS_PER_SWEEP;
+        for queue in self.custody.queues(|queue| queue.is_due(now) || queue.has_overdue(now)) {
+            while let Some(sent) = self.custody.get_mut(queue).and_then(|queue| queue.take_overdue(now)) {
                 self.end(queue, &sent, false);
             }
-            if self.counts.resends < enough && self.custody.get(queue).is_some_and(|queue| queue.is_due(now)) {
+            if self.counts.retransmissions < enough && self.custody.get(queue).is_some_and(|queue| queue.is_due(now)) {
                 self.retransmit(now, queue);
             }
         }

@@ -1,4 +1,5 @@
-//! Two sessions of one client id: which of them gets it, and what becomes of messages that went down to the other.
+//! Two sessions of one client id: which of them gets it, and what becomes of messages that went
+//! down to the other.
 
 use std::time::Instant;
 
@@ -16,7 +17,8 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
     (CloseCode::REPLACED, "a newer connection has taken your client_id");
 
 impl NodeCore {
-    /// A newcomer wants an id that another session holds. A newcomer with a token that names the id gets it at once.
+    /// A newcomer wants an id that another session holds. A newcomer with a token that names the id
+    /// gets it at once.
     pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
         if arrival.grant.is_none() {
             return self.contend(holder, Contender { trunk, arrival, since: now });
@@ -59,8 +61,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes the id from its holder. Returns the session whose edge has to confirm first what it wrote: until then
-    /// nothing goes down to the new session.
+    /// Takes the id from its holder. Returns the session whose edge has to confirm first what it
+    /// wrote: until then nothing goes down to the new session.
     pub(super) fn supersede(
         &mut self,
         now: Instant,
@@ -81,7 +83,7 @@ impl NodeCore {
         self.directory.detach(holder);
         self.has_gone(&client_id, id);
         self.untell(holder);
-        self.directory.supersede(holder, now + self.settings.rules.last_confirm);
+        self.directory.supersede(holder, now + self.settings.rules.final_confirm_timeout);
         Some(holder)
     }
 
@@ -93,11 +95,13 @@ impl NodeCore {
         let heir = self.directory.heir(former);
         let Some(session) = self.directory.get_mut(former) else { return };
         let (client_id, owed) = (session.client_id.clone(), owed_by(session));
-        for parcel in owed {
+        for message in owed {
             match heir {
-                Some(_) if parcel.life.is_over(now) => self.counts.dropped += 1,
-                Some(_) => self.counts.dropped += u64::from(!self.custody.holds_mut().push(client_id.as_str(), parcel)),
-                None => self.deliver_or_hold(now, client_id.as_str(), parcel),
+                Some(_) if message.deadline.is_over(now) => self.counts.dropped += 1,
+                Some(_) => {
+                    self.counts.dropped += u64::from(!self.custody.holds_mut().push(client_id.as_str(), message))
+                }
+                None => self.deliver_or_hold(now, client_id.as_str(), message),
             }
         }
         if let Some(heir) = heir
@@ -119,13 +123,14 @@ impl NodeCore {
     }
 }
 
-/// Takes what went down and was not confirmed. The edge may have written it, unless it has confirmed for the last time.
-/// So these messages are held even if they may not be, and another copy of each may have been delivered.
+/// Takes what went down and was not confirmed. The edge may have written it, unless it has
+/// confirmed for the last time. So these messages are held even if they may not be, and another
+/// copy of each may have been delivered.
 pub(super) fn owed_by(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.said_last;
-    let asked = |parcel: InboundMessage| {
-        let life = Deadline { waits: parcel.life.waits || unsure, ..parcel.life };
-        InboundMessage { life, shared: parcel.shared || unsure, ..parcel }
+    let asked = |message: InboundMessage| {
+        let deadline = Deadline { may_hold: message.deadline.may_hold || unsure, ..message.deadline };
+        InboundMessage { deadline, may_have_copies: message.may_have_copies || unsure, ..message }
     };
     session.take_unconfirmed().map(asked).collect()
 }

@@ -1,6 +1,7 @@
 //! Trunks of edges: the session of each slot, and the frames for each trunk's next batch.
 //!
-//! [`NodeCore`](super::NodeCore) queues frames here, and its shell takes them as batches. Slots come from edges.
+//! [`NodeCore`](super::NodeCore) queues frames here, and its shell takes them as batches. Slots
+//! come from edges.
 
 use rustc_hash::FxHashMap;
 use signaling_admin::servers::EdgeAt;
@@ -24,7 +25,8 @@ struct Trunk {
     /// The edge's name. `None`: this node's own edge, or an edge that has not sent its name.
     edge: Option<Box<str>>,
     out: Batches,
-    /// Outcomes and replies. They wait up to the flush delay, and follow the other frames of a batch.
+    /// Outcomes and replies. They wait up to the flush delay, and follow the other frames of a
+    /// batch.
     lazy: Batches,
     session_by_slot: FxHashMap<Slot, SessionKey>,
     /// Uplink frames received.

@@ -11,7 +11,8 @@ use crate::View;
 use crate::edge::FlushUrgency;
 
 impl NodeCore {
-    /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless all members drain.
+    /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless all
+    /// members drain.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.peers.set_view(now, view);
         self.directory.forget_released();
@@ -76,13 +77,15 @@ impl NodeCore {
         }
     }
 
-    /// Starts afresh after a process pause: other nodes have given this one up, and its view of them is old.
+    /// Starts afresh after a process pause: other nodes have given this one up, and its view of
+    /// them is old.
     pub fn on_process_pause(&mut self, now: Instant) {
         self.peers.on_process_pause(now);
         self.hang_up(now);
     }
 
-    /// Owners have changed. Sends messages and lingering sessions to the new ones, and tells them which clients are here.
+    /// Owners have changed. Sends messages and lingering sessions to the new ones, and tells them
+    /// which clients are here.
     pub(super) fn reroute(&mut self, now: Instant) {
         self.redirect(now);
         self.rehouse(now);
@@ -102,7 +105,8 @@ impl NodeCore {
         self.peers.wants(peer, lane)
     }
 
-    /// Takes a lane's next batch. It is in flight until [`NodeCore::lane_answered`] or [`NodeCore::lane_lost`].
+    /// Takes a lane's next batch. It is in flight until [`NodeCore::lane_answered`] or
+    /// [`NodeCore::lane_lost`].
     pub fn take_lane_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
         self.peers.take_batch(now, peer, lane)
     }

@@ -106,8 +106,8 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.messages.of(Outcome::Unavailable).publish(counts.unavailable);
     metrics.hold_expired.publish(counts.expired);
     metrics.forwarded.publish(counts.forwarded);
-    metrics.relayed.publish(counts.passed_on);
-    metrics.retransmissions.publish(counts.resends);
+    metrics.relayed.publish(counts.relayed);
+    metrics.retransmissions.publish(counts.retransmissions);
     metrics.drops.publish(counts.dropped);
     let (figures, counts) = (core.room_figures(), core.room_counts());
     metrics.seats.of(SeatLabel::Member).publish(figures.members as u64);

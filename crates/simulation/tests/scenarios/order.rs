@@ -43,9 +43,9 @@ fn what_is_known_to_wait_is_not_repeated_every_two_seconds() {
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(Duration::from_millis(4900));
-    assert_eq!(mesh.nodes["a"].counts().resends, 0);
+    assert_eq!(mesh.nodes["a"].counts().retransmissions, 0);
     mesh.pass(Duration::from_millis(200));
-    assert_eq!(mesh.nodes["a"].counts().resends, 1);
+    assert_eq!(mesh.nodes["a"].counts().retransmissions, 1);
 }
 
 #[test]

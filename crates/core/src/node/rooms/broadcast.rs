@@ -1,4 +1,4 @@
-//! One message to all others in a room: one chain a member, and one answer when each has its fate.
+//! One message to all others in a room: one queue a member, and one answer when each has its fate.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -27,8 +27,9 @@ pub(in crate::node) struct Tally {
 }
 
 impl NodeCore {
-    /// Whether a broadcast may be asked about at all, and if so, whether it may be on its way already: then it is not refused. Who was
-    /// told to wait, and does not, costs the store nothing.
+    /// Whether a broadcast may be asked about at all, and if so, whether it may be on its way
+    /// already: then it is not refused. Who was told to wait, and does not, costs the store
+    /// nothing.
     pub(in crate::node) fn may_broadcast(
         &mut self,
         now: Instant,
@@ -97,12 +98,13 @@ impl NodeCore {
         self.room_changed(now, room, at, changes, line_moved);
     }
 
-    /// Sends the broadcast that is the session's first command to all that were found but its sender.
+    /// Sends the broadcast that is the session's first command to all that were found but its
+    /// sender.
     fn fan_out(&mut self, now: Instant, session: SessionId) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut guest.found);
         let Some(Command { at, seq, number, id, ask, .. }) = guest.commands.pop_front() else { return };
-        let Ask::Broadcast { payload, life, fresh, .. } = ask else { return };
+        let Ask::Broadcast { payload, deadline, fresh, .. } = ask else { return };
         let Some(session) = self.directory.get_mut(at) else { return };
         if session.known_id.is_some() {
             guest.let_through.note(number, session.accepted_at_us);
@@ -122,12 +124,13 @@ impl NodeCore {
         self.rooms.counts.broadcasts += 1;
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         for member in members {
-            let sent = OutboundMessage::copy(number, seq, life, Rc::clone(&payload), fresh);
+            let sent = OutboundMessage::copy(number, seq, deadline, Rc::clone(&payload), fresh);
             if !self.take_custody(now, at, member.as_str(), sent, fresh) {
                 self.one_of_many_ended(at, number, false);
             }
         }
-        // The sender itself, who has it already: an answer does not come before all are on their way.
+        // The sender itself, who has it already: an answer does not come before all are on their
+        // way.
         self.tally(at, number);
     }
 

@@ -34,11 +34,13 @@ impl BroadcastBudget {
     }
 }
 
-/// Broadcasts that a reliable client may have sent and not have heard of: what the SDKs keep, and more than others need.
+/// Broadcasts that a reliable client may have sent and not have heard of: what the SDKs keep, and
+/// more than others need.
 const MOST_OPEN: usize = 128;
 
-/// A reliable client's broadcasts that were not refused. When it resumes, it says again those that it has no answer to; they may be
-/// on their way, so they are let through again, once on each socket.
+/// A reliable client's broadcasts that were not refused. When it resumes, it says again those that
+/// it has no answer to; they may be on their way, so they are let through again, once on each
+/// socket.
 #[derive(Debug, Default)]
 pub(super) struct AcceptedBroadcasts {
     /// The last ones: their numbers, and when the socket was accepted on which they were said last.

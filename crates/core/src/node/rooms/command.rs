@@ -80,7 +80,8 @@ impl NodeCore {
         }
     }
 
-    /// Has the store asked what the first command of the queue wants, and carries out those that need no store.
+    /// Has the store asked what the first command of the queue wants, and carries out those that
+    /// need no store.
     pub(super) fn next_command(&mut self, session: SessionId) {
         while let Some(guest) = self.rooms.guests.get_mut(&session)
             && let Some(command) = guest.commands.front()
@@ -136,7 +137,8 @@ impl NodeCore {
         self.forget_idle_guest(session);
     }
 
-    /// Begins the first command of the queue if it names no room. Says whether it waits for the store now.
+    /// Begins the first command of the queue if it names no room. Says whether it waits for the
+    /// store now.
     fn roomless_command(&mut self, session: SessionId) -> bool {
         let guest = self.rooms.guests.get(&session);
         let is_signal =
@@ -160,7 +162,7 @@ impl NodeCore {
         // The store may know of later commands than this node, whose answers were lost.
         let who = guest.who(session, limits::MAX_REQUEST_ID, &self.settings.id);
         for room in std::mem::take(&mut guest.places).into_keys() {
-            self.rooms.is_out(&room, session);
+            self.rooms.remove_seat(&room, session);
             let task = RoomTask::new(Purpose::Farewell, room, Op::Leave { who: who.clone() });
             self.rooms.ask(Urgency::Urgent, task);
         }
@@ -177,7 +179,8 @@ impl NodeCore {
         let guest = self.rooms.guests.get(&session);
         let first = guest.and_then(|guest| guest.commands.front());
         let Some(command) = first.filter(|first| (first.at, first.seq) == (at, seq)).cloned() else {
-            // It has moved on, and asks there again. What it has brought about is told all the same.
+            // It has moved on, and asks there again. What it has brought about is told all the
+            // same.
             if let Ok(outcome) = answer {
                 self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
@@ -194,7 +197,7 @@ impl NodeCore {
                 if let Some(guest) = self.rooms.guests.get_mut(&session) {
                     guest.places.remove(room);
                 }
-                self.rooms.is_out(room, session);
+                self.rooms.remove_seat(room, session);
                 self.finish(session, &[left(room)], None);
                 self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
@@ -213,8 +216,8 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if a session that has a seat has joined again, and the store has lost the seat:
-    /// the store's answer is that of a newcomer.
+    /// Returns `true` if a session that has a seat has joined again, and the store has lost the
+    /// seat: the store's answer is that of a newcomer.
     fn store_has_lost_seat(&self, session: SessionId, room: &RoomName, outcome: &Outcome) -> bool {
         let place = self.rooms.guests.get(&session).and_then(|guest| guest.places.get(room));
         let (Some(place), Some(here)) = (place, self.rooms.here.get(room)) else { return false };
@@ -271,13 +274,13 @@ impl NodeCore {
         self.rooms.counts.full_lines += u64::from(refusal.is_some());
         if is_out {
             guest.places.remove(room);
-            self.rooms.is_out(room, session);
+            self.rooms.remove_seat(room, session);
         } else {
             let data = data.or_else(|| guest.places.remove(room).and_then(|place| place.data));
             let at = outcome.stamp();
             let place = Place { standing, data, number: command.number, told: at, told_line };
             guest.places.insert(room.clone(), place);
-            self.rooms.is_in(room, session, standing, at);
+            self.rooms.add_seat(room, session, standing, at);
             let is_first = |here: &&mut LocalRoom| here.follower.at() == at && !outcome.settling;
             if !outcome.members.is_empty()
                 && let Some(here) = self.rooms.here.get_mut(room).filter(is_first)
@@ -293,8 +296,8 @@ impl NodeCore {
         self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
     }
 
-    /// Members may be missing from what the store has answered to a session's first command: it is asked again until they are back,
-    /// or the client is.
+    /// Members may be missing from what the store has answered to a session's first command: it is
+    /// asked again until they are back, or the client is.
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, u64)) {
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(Held { command, until: now + HOLD_FOR, again: now });
@@ -327,7 +330,8 @@ impl NodeCore {
         self.next_command(session);
     }
 
-    /// Answers the first command of a session: its state, what the client is told, and the fate leave in this order.
+    /// Answers the first command of a session: its state, what the client is told, and the fate
+    /// leave in this order.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use signaling_protocol::ClientId;
 
-/// Most that are remembered of one room. Past that all are forgotten, and asked about again as they come.
+/// Most that are remembered of one room. Past that all are forgotten, and asked about again as they
+/// come.
 const MOST: usize = 4_096;
 
 /// Members of a room, and when the store has said so.

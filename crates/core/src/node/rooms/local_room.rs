@@ -85,8 +85,8 @@ impl LocalRoom {
         }
     }
 
-    /// Returns `true` if `members` contains every member that this node knows of. Returns `false` if
-    /// the node does not know all members: there are too many, or changes are missing.
+    /// Returns `true` if `members` contains every member that this node knows of. Returns `false`
+    /// if the node does not know all members: there are too many, or changes are missing.
     pub(super) fn knows_none_but(&self, members: &[Member]) -> bool {
         let Some(mut known) = self.listed.clone().filter(|_| !self.follower.misses_changes()) else { return false };
         for change in self.follower.pending() {
@@ -102,7 +102,7 @@ impl LocalRoom {
 
 impl Rooms {
     /// A session has a place in a room, whose state `at` its client knows.
-    pub(super) fn is_in(&mut self, room: &RoomName, session: SessionId, standing: SeatStatus, at: Stamp) {
+    pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, standing: SeatStatus, at: Stamp) {
         let here = self.here.entry(room.clone()).or_insert_with(|| LocalRoom::new(at));
         if here.follower.version() == UNTOLD.version {
             // Nobody else here knows of any version.
@@ -117,7 +117,7 @@ impl Rooms {
     }
 
     /// A session has no place in a room any more.
-    pub(super) fn is_out(&mut self, room: &RoomName, session: SessionId) {
+    pub(super) fn remove_seat(&mut self, room: &RoomName, session: SessionId) {
         let Some(here) = self.here.get_mut(room) else { return };
         here.sessions.remove(&session);
         here.waiting.remove(&session);
@@ -142,8 +142,8 @@ impl Rooms {
         }
     }
 
-    /// A client is about to be told the state `at` of a room. Others here may know of later changes, which nobody
-    /// tells again: then it is given the whole state once more.
+    /// A client is about to be told the state `at` of a room. Others here may know of later
+    /// changes, which nobody tells again: then it is given the whole state once more.
     pub(super) fn knows(&mut self, room: &RoomName, session: SessionId, at: Stamp) {
         if let Some(place) = self.place(session, room) {
             place.told = at;

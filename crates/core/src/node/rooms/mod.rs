@@ -1,8 +1,8 @@
-//! Rooms, as far as this node's clients are in them: it has the store carry out their commands, keeps their seats alive, and
-//! tells them what has changed.
+//! Rooms, as far as this node's clients are in them: it has the store carry out their commands,
+//! keeps their seats alive, and tells them what has changed.
 //!
-//! Pure, as all of the core: what the store is to be asked is taken out by [`NodeCore::take_room_tasks`], and what it answers
-//! comes in by [`NodeCore::room_answered`].
+//! Pure, as all of the core: what the store is to be asked is taken out by
+//! [`NodeCore::take_room_tasks`], and what it answers comes in by [`NodeCore::room_answered`].
 //!
 //! | what | where |
 //! |---|---|
@@ -55,7 +55,8 @@ pub(super) use self::words::change;
 /// What a node is told of rooms at its start.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomSettings {
-    /// Whether the store serves the whole mesh. If not, rooms cannot be had in a mesh of several nodes.
+    /// Whether the store serves the whole mesh. If not, rooms cannot be had in a mesh of several
+    /// nodes.
     pub shared: bool,
     /// How often seats are refreshed.
     pub presence: Duration,
@@ -79,7 +80,8 @@ impl Default for RoomSettings {
     }
 }
 
-/// What a client shows in all its rooms comes to so many bytes at most: it moves with the client from node to node.
+/// What a client shows in all its rooms comes to so many bytes at most: it moves with the client
+/// from node to node.
 const MAX_SHOWN: usize = 64 * 1024;
 
 /// All that a node knows of rooms.
@@ -111,8 +113,9 @@ pub struct RoomCounts {
     pub commands: u64,
     /// Operations that the store did not carry out.
     pub failures: u64,
-    /// Times that the clients here had to be given the whole state of a room, because changes were missing.
-    pub healed: u64,
+    /// Times that the clients here had to be given the whole state of a room, because changes were
+    /// missing.
+    pub resyncs: u64,
     /// Seats that the store had lost and was given back.
     pub restored: u64,
     /// Broadcasts.

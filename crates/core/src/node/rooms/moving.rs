@@ -29,8 +29,8 @@ fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
 }
 
 impl NodeCore {
-    /// What the next node must be shown of a session: now and as it stands, or whenever this node is lost, by when its client
-    /// may have been told more, or not have got what it was told.
+    /// What the next node must be shown of a session: now and as it stands, or whenever this node
+    /// is lost, by when its client may have been told more, or not have got what it was told.
     pub(in crate::node) fn state_of(&self, key: SessionKey, as_it_stands: bool) -> Vec<u8> {
         let Some(session) = self.directory.get(key) else { return Vec::new() };
         let guest = self.rooms.guests.get(&session.id);
@@ -41,8 +41,8 @@ impl NodeCore {
         SessionState { resumed: session.resumed, seats }.to_bytes()
     }
 
-    /// A session is served here from now on. What its edge shows is newer than what this node may remember of it; what a socket
-    /// resumes has missed what happened meanwhile.
+    /// A session is served here from now on. What its edge shows is newer than what this node may
+    /// remember of it; what a socket resumes has missed what happened meanwhile.
     pub(in crate::node) fn guest_arrives(&mut self, now: Instant, arrival: &AttachInfo) {
         let session = arrival.session;
         if self.rooms.guests.get(&session).is_some_and(|guest| guest.accepted_at_us > arrival.accepted_at_us) {
@@ -91,16 +91,16 @@ impl NodeCore {
             .entry(session)
             .or_insert_with(|| RoomSession::from_elsewhere(client.clone(), accepted_at_us));
         for room in std::mem::replace(&mut guest.places, places.clone()).into_keys() {
-            self.rooms.is_out(&room, session);
+            self.rooms.remove_seat(&room, session);
         }
         for (room, place) in places {
-            self.rooms.is_in(&room, session, place.standing, place.told);
+            self.rooms.add_seat(&room, session, place.standing, place.told);
         }
         self.forget_idle_guest(session);
     }
 
-    /// Takes a session's seats away from this node: another has it now, and what its socket has asked. What a former socket has
-    /// asked is still to be answered here.
+    /// Takes a session's seats away from this node: another has it now, and what its socket has
+    /// asked. What a former socket has asked is still to be answered here.
     pub(in crate::node) fn guest_goes(&mut self, (session, at): (SessionId, SessionKey)) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let first = |guest: &RoomSession| guest.commands.front().map(|command| (command.at, command.seq));
@@ -108,7 +108,7 @@ impl NodeCore {
         guest.commands.retain(|command| command.at != at);
         let goes_on = first(guest) != under_way;
         for room in std::mem::take(&mut guest.places).into_keys() {
-            self.rooms.is_out(&room, session);
+            self.rooms.remove_seat(&room, session);
         }
         if goes_on {
             self.next_command(session);
@@ -143,7 +143,8 @@ impl NodeCore {
         Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: guest.seat_states() })
     }
 
-    /// A peer serves a session that was here once: it may have resumed from an older state, with fewer seats.
+    /// A peer serves a session that was here once: it may have resumed from an older state, with
+    /// fewer seats.
     pub(in crate::node) fn send_seats_along(
         &mut self,
         peer: PeerKey,
@@ -161,8 +162,9 @@ impl NodeCore {
         self.peers.note(Some(peer), KeyHash::of(client.as_str()).get(), &item);
     }
 
-    /// Seats come behind the session without a socket that has them. It may have been resumed meanwhile, and this node may have
-    /// known an older state of it: each place is what the later command made of it, and the store knows which are over.
+    /// Seats come behind the session without a socket that has them. It may have been resumed
+    /// meanwhile, and this node may have known an older state of it: each place is what the later
+    /// command made of it, and the store knows which are over.
     pub(in crate::node) fn lingering_seats_come(
         &mut self,
         now: Instant,
@@ -198,7 +200,7 @@ impl NodeCore {
             guest.places.insert(room, place);
         }
         for (room, place) in &news {
-            self.rooms.is_in(room, session, place.standing, place.told);
+            self.rooms.add_seat(room, session, place.standing, place.told);
             self.rooms.is_unconfirmed(room, session);
             if resumed.is_some() && place.is_member() {
                 self.rooms.is_uninformed(room, session);

@@ -19,12 +19,15 @@ use super::words;
 const SEATS_AT_ONCE: usize = 200;
 /// How often to look for sessions that have ended.
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(500);
-/// Somebody in line is told the place no more often. A little less than what the store is asked by, whose answers come unevenly.
+/// Somebody in line is told the place no more often. A little less than what the store is asked by,
+/// whose answers come unevenly.
 const BETWEEN_PLACES: Duration = Duration::from_millis(950);
-/// How often the store is looked at while nothing else is asked of it, and how many rooms at a time: a cluster has several servers.
+/// How often the store is looked at while nothing else is asked of it, and how many rooms at a
+/// time: a cluster has several servers.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const PROBES: usize = 8;
-/// Where one room may be lost others may be too, and all are refreshed; not again for those that are found by it.
+/// Where one room may be lost others may be too, and all are refreshed; not again for those that
+/// are found by it.
 const BETWEEN_REFILLS: Duration = Duration::from_secs(5);
 /// If the last round of refreshes has not been carried out, the next comes so much later.
 const POSTPONE: Duration = Duration::from_secs(1);
@@ -38,7 +41,8 @@ enum LineNews {
 }
 
 impl Rooms {
-    /// The store says that so many stand in front of somebody, who hears of it at most once a second.
+    /// The store says that so many stand in front of somebody, who hears of it at most once a
+    /// second.
     fn line_told(&mut self, now: Instant, room: &RoomName, session: SessionId, ahead: u64) -> LineNews {
         let Some(place) = self.place(session, room) else { return LineNews::None };
         match place.told_line {
@@ -107,7 +111,8 @@ impl NodeCore {
         }
     }
 
-    /// Keeps the seats of all that are here alive, and of those without a socket whom this node owns.
+    /// Keeps the seats of all that are here alive, and of those without a socket whom this node
+    /// owns.
     fn refresh_all(&mut self) {
         let rooms: Vec<_> = self.rooms.here.iter().map(|(room, here)| (room.clone(), here.sessions.clone())).collect();
         for (room, sessions) in rooms {
@@ -115,7 +120,8 @@ impl NodeCore {
         }
     }
 
-    /// Whether the session is this node's to keep: it has its socket, or owns its client and knows of no node that serves it.
+    /// Whether the session is this node's to keep: it has its socket, or owns its client and knows
+    /// of no node that serves it.
     fn answers_for(&self, session: SessionId) -> bool {
         let lost = || {
             let client = self.rooms.guests.get(&session).map(|guest| guest.client.as_str());
@@ -166,8 +172,8 @@ impl NodeCore {
         sessions.filter_map(seat).unzip()
     }
 
-    /// The store has said where those stand whose seats were kept alive, or given back. Says whether it knows them all: those that
-    /// it has lost are given back.
+    /// The store has said where those stand whose seats were kept alive, or given back. Says
+    /// whether it knows them all: those that it has lost are given back.
     pub(super) fn seats_answered(
         &mut self,
         now: Instant,
@@ -234,8 +240,8 @@ impl NodeCore {
         self.ask_state(now, room);
     }
 
-    /// Where one session stands in a room, unless it has asked for something else since. Its place in the line is told with that
-    /// one's length.
+    /// Where one session stands in a room, unless it has asked for something else since. Its place
+    /// in the line is told with that one's length.
     fn stands(
         &mut self,
         now: Instant,
@@ -256,7 +262,7 @@ impl NodeCore {
             SeatStatus::Member { .. } => {
                 if matches!(was, SeatStatus::Waiting { .. }) {
                     let at = self.rooms.here.get(room).map_or(UNTOLD, |here| here.follower.at());
-                    self.rooms.is_in(room, session, standing, at);
+                    self.rooms.add_seat(room, session, standing, at);
                     self.say_state(session);
                     self.rooms.is_uninformed(room, session);
                 }
@@ -265,7 +271,7 @@ impl NodeCore {
                 if matches!(was, SeatStatus::Member { .. }) {
                     // What it was told of the line before it was let in is no news of this one.
                     place.told_line = None;
-                    self.rooms.is_in(room, session, standing, UNTOLD);
+                    self.rooms.add_seat(room, session, standing, UNTOLD);
                     self.say_state(session);
                 }
                 let Some((key, queue_length)) = attached.zip(queue_length) else { return };
@@ -277,12 +283,13 @@ impl NodeCore {
             }
             SeatStatus::Out | SeatStatus::Unknown => {
                 let Some(key) = attached else {
-                    // Its next socket is told: until then the place is remembered, here or wherever it goes.
+                    // Its next socket is told: until then the place is remembered, here or wherever
+                    // it goes.
                     place.standing = was;
                     return;
                 };
                 guest.places.remove(room);
-                self.rooms.is_out(room, session);
+                self.rooms.remove_seat(room, session);
                 let message = RoomMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
                 self.say_state(session);
                 self.tell(key, &message);
@@ -291,8 +298,9 @@ impl NodeCore {
         }
     }
 
-    /// Gives up the seats of sessions that are neither here nor can come back here. They are kept for the grace time from when
-    /// the socket was lost, unless another node has the session by now.
+    /// Gives up the seats of sessions that are neither here nor can come back here. They are kept
+    /// for the grace time from when the socket was lost, unless another node has the session by
+    /// now.
     fn look_for_ended(&mut self, now: Instant) {
         let mut ended = BTreeMap::new();
         for (session, guest) in &mut self.rooms.guests {
@@ -303,8 +311,8 @@ impl NodeCore {
             }
             let lingering = self.directory.lingering(&guest.client).filter(|lingering| lingering.session == *session);
             if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
-                // Exact: nothing is left of a grace time when a resume time of this length ends. The
-                // store ends a seat with time left only when something else touches the room.
+                // Exact: nothing is left of a grace time when a resume time of this length ends.
+                // The store ends a seat with time left only when something else touches the room.
                 guest.lost = Some(lost);
             }
             let lost = *guest.lost.get_or_insert(now);
@@ -316,7 +324,7 @@ impl NodeCore {
             let keep = self.rooms.settings.grace.saturating_sub(now.saturating_duration_since(lost));
             let Some(guest) = self.rooms.guests.remove(&session) else { continue };
             for (room, place) in &guest.places {
-                self.rooms.is_out(room, session);
+                self.rooms.remove_seat(room, session);
                 let who = guest.who(session, place.number, &self.settings.id);
                 let task = RoomTask::new(Purpose::Farewell, room.clone(), Op::Drop { who, keep });
                 self.rooms.ask(Urgency::Background, task);

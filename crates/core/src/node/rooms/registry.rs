@@ -75,7 +75,8 @@ impl NodeCore {
         }
     }
 
-    /// The registry has lost everything: it hears of all that are here, and so does the store, which has its place beside it.
+    /// The registry has lost everything: it hears of all that are here, and so does the store,
+    /// which has its place beside it.
     pub fn register_all_again(&mut self) {
         self.rooms.refresh_at = self.settings.epoch.0;
         for client in self.directory.attached_clients() {

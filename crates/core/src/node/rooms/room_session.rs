@@ -53,7 +53,7 @@ pub(in crate::node) enum Ask {
     },
     Broadcast {
         payload: Rc<[u8]>,
-        life: Deadline,
+        deadline: Deadline,
         fresh: bool,
         /// A node may have let it through before: it may be on its way to some, and is not refused.
         again: bool,
@@ -62,7 +62,7 @@ pub(in crate::node) enum Ask {
     Signal {
         to: ClientId,
         payload: Rc<[u8]>,
-        life: Deadline,
+        deadline: Deadline,
         fresh: bool,
     },
     /// The client has said goodbye.

@@ -1,8 +1,9 @@
 //! Clients that may signal only those who are in a room with them.
 //!
-//! The store knows who is in a room, so it is asked, one room of the sender's after the other, and its word is gone by for a while: as
-//! long as no change says that the recipient has left. The sender's other signals to anybody it has to be asked about wait their turn, so
-//! that they keep their order, behind a `join` too.
+//! The store knows who is in a room, so it is asked, one room of the sender's after the other, and
+//! its word is gone by for a while: as long as no change says that the recipient has left. The
+//! sender's other signals to anybody it has to be asked about wait their turn, so that they keep
+//! their order, behind a `join` too.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,8 @@ const STRANGER: Refusal = Refusal {
 };
 
 impl NodeCore {
-    /// Whether a session may signal only those in a room with it: by its token, or as it is with all here.
+    /// Whether a session may signal only those in a room with it: by its token, or as it is with
+    /// all here.
     pub(in crate::node) fn is_confined(&self, session: &Session) -> bool {
         let granted = session.grant.as_ref().and_then(|grant| grant.signal);
         granted.unwrap_or(self.signal_scope) == SignalScope::Room
@@ -55,12 +57,13 @@ impl NodeCore {
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
             return self.signal(now, key, to, sent, fresh);
         }
-        let OutboundMessage { seq, number, id, life, payload, .. } = sent;
-        let ask = Ask::Signal { to: recipient, payload, life, fresh };
+        let OutboundMessage { seq, number, id, deadline, payload, .. } = sent;
+        let ask = Ask::Signal { to: recipient, payload, deadline, fresh };
         self.command(key, Command { at: key, seq, number, id, room: None, ask });
     }
 
-    /// Has the store asked about the next room in which the first command's recipient may be. Says whether there is one.
+    /// Has the store asked about the next room in which the first command's recipient may be. Says
+    /// whether there is one.
     pub(super) fn ask_for_recipient(&mut self, session: SessionId) -> Result<(), Refusal> {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return Err(STRANGER) };
         let Some(Command { room, ask: Ask::Signal { to, .. }, .. }) = guest.commands.front_mut() else {
@@ -78,7 +81,8 @@ impl NodeCore {
         Ok(())
     }
 
-    /// The store has said whether the recipient of the session's first command is in a room, or has not.
+    /// The store has said whether the recipient of the session's first command is in a room, or has
+    /// not.
     pub(super) fn recipient_answered(
         &mut self,
         now: Instant,
@@ -117,7 +121,8 @@ impl NodeCore {
         self.next_command(session);
     }
 
-    /// Sends the first signals of the queue whose recipients are known to be in a room with their sender.
+    /// Sends the first signals of the queue whose recipients are known to be in a room with their
+    /// sender.
     fn send_known(&mut self, now: Instant, session: SessionId) {
         while let Some(guest) = self.rooms.guests.get_mut(&session)
             && let Some(Command { ask: Ask::Signal { to, .. }, .. }) = guest.commands.front()
@@ -125,9 +130,9 @@ impl NodeCore {
             && self.rooms.share_a_room(session, &to, |_| true)
             && let Some(guest) = self.rooms.guests.get_mut(&session)
             && let Some(command) = guest.commands.pop_front()
-            && let Command { at, seq, number, id, ask: Ask::Signal { payload, life, fresh, .. }, .. } = command
+            && let Command { at, seq, number, id, ask: Ask::Signal { payload, deadline, fresh, .. }, .. } = command
         {
-            self.signal(now, at, to.as_str(), OutboundMessage::new(number, seq, id, life, payload, fresh), fresh);
+            self.signal(now, at, to.as_str(), OutboundMessage::new(number, seq, id, deadline, payload, fresh), fresh);
             self.command_done(at);
         }
     }

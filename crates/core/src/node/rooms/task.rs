@@ -12,8 +12,8 @@ use super::Rooms;
 /// Most operations of one batch: an answer to them takes a few milliseconds.
 const BATCH: usize = 200;
 
-/// Most that wait, but for what each session and room asks one of at a time. While the store stands still, a batch is given up every
-/// two seconds, and clients come and go.
+/// Most that wait, but for what each session and room asks one of at a time. While the store stands
+/// still, a batch is given up every two seconds, and clients come and go.
 const MAX_WAITING: usize = 50_000;
 
 /// Whether somebody waits for the answer.
@@ -41,8 +41,8 @@ pub struct RoomTask {
 pub(super) enum Purpose {
     /// The first command of a session's queue.
     Command { session: SessionId, at: SessionKey, seq: u64 },
-    /// Seats are kept alive, or given back: whose, the number of the last command that each of them knows, and the state of the
-    /// room that was known here.
+    /// Seats are kept alive, or given back: whose, the number of the last command that each of them
+    /// knows, and the state of the room that was known here.
     Seats { seats: Vec<(SessionId, u64)>, known: Stamp },
     /// Whether the store still is what it was.
     Probe,
@@ -67,8 +67,8 @@ impl RoomTask {
 }
 
 impl Rooms {
-    /// Has the store asked something. What nobody waits for is left out when too much waits: a seat goes by itself in time, and
-    /// the next round of refreshes has all that are here.
+    /// Has the store asked something. What nobody waits for is left out when too much waits: a seat
+    /// goes by itself in time, and the next round of refreshes has all that are here.
     pub(super) fn ask(&mut self, urgency: Urgency, task: RoomTask) {
         let tasks = match urgency {
             Urgency::Urgent => &mut self.urgent,
@@ -94,8 +94,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes what the store is to be asked next. One batch of each urgency is under way at a time: a client's commands keep
-    /// their order.
+    /// Takes what the store is to be asked next. One batch of each urgency is under way at a time:
+    /// a client's commands keep their order.
     pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
         let tasks = match urgency {
             Urgency::Urgent => &mut self.rooms.urgent,
@@ -133,7 +133,8 @@ impl NodeCore {
                 self.room_changed(now, &room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
             (Purpose::State, Err(_)) => self.state_unknown(now, &room),
-            // Once the store answers they are refreshed, what is given up goes by itself, and who wanted to join is told.
+            // Once the store answers they are refreshed, what is given up goes by itself, and who
+            // wanted to join is told.
             (Purpose::Seats { .. } | Purpose::Farewell | Purpose::Capacity | Purpose::Probe, Err(_)) => {}
         }
     }

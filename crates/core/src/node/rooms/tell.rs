@@ -69,8 +69,8 @@ impl NodeCore {
             if let Some(here) = self.rooms.here.get_mut(room)
                 && here.follower.is_other(at.incarnation)
             {
-                // Clients here do not receive it. A joined member still has to return before the room
-                // is complete; a member that left does not.
+                // Clients here do not receive it. A joined member still has to return before the
+                // room is complete; a member that left does not.
                 here.lists_change(change);
             }
             if let Change::Joined(member) = change
@@ -139,7 +139,7 @@ impl NodeCore {
             return;
         }
         if here.follower.must_heal(now) {
-            self.rooms.counts.healed += u64::from(!here.heals);
+            self.rooms.counts.resyncs += u64::from(!here.heals);
             here.heals = true;
             here.others.clear();
             here.uninformed = here.sessions.difference(&here.waiting).copied().collect();
@@ -218,8 +218,8 @@ impl NodeCore {
         self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
     }
 
-    /// Whether the store may have lost members that the first page of a room misses: not all are back that were known, or that are
-    /// here.
+    /// Whether the store may have lost members that the first page of a room misses: not all are
+    /// back that were known, or that are here.
     pub(super) fn may_miss_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
         let Some(here) = self.rooms.here.get(room) else { return outcome.settling };
         let is_whole = !outcome.more && here.knows_none_but(&outcome.members);
@@ -227,14 +227,15 @@ impl NodeCore {
         (outcome.settling && !is_whole) || (is_other && self.misses_members(room, outcome))
     }
 
-    /// Returns `true` if another incarnation of the room than the one followed here lacks members that
-    /// are known.
+    /// Returns `true` if another incarnation of the room than the one followed here lacks members
+    /// that are known.
     pub(super) fn is_incomplete_elsewhere(&self, room: &RoomName, outcome: &Outcome) -> bool {
         let here = self.rooms.here.get(room).filter(|here| here.follower.is_other(outcome.incarnation));
         here.is_some_and(|here| !here.knows_none_but(&outcome.members))
     }
 
-    /// Whether the store misses members that are here: it has lost them, or has given them up unseen.
+    /// Whether the store misses members that are here: it has lost them, or has given them up
+    /// unseen.
     fn misses_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
         let Some(here) = self.rooms.here.get(room).filter(|_| !outcome.more) else { return false };
         let listed: BTreeSet<_> = outcome.members.iter().map(|member| &member.client).collect();
@@ -260,7 +261,7 @@ impl NodeCore {
     /// Tells a client something that is no message of another.
     pub(super) fn tell(&mut self, key: SessionKey, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return };
-        let (slot, d) = (session.slot, session.next_d());
+        let (slot, d) = (session.slot, session.next_down_seq());
         let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload };
         self.trunks.send(session.trunk, &down);
     }

@@ -6,7 +6,8 @@ use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Change, News, Outcome, Reason};
 use signaling_wire::seats::RoomChange;
 
-/// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB, unless a setting says otherwise.
+/// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB,
+/// unless a setting says otherwise.
 const PART_BYTES: usize = 48 * 1024;
 
 /// How many of these changes make one part.
