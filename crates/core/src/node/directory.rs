@@ -219,7 +219,7 @@ impl Directory {
         self.sessions.get_mut(holder)?.contender.take()
     }
 
-    /// Takes the contenders that came by `until`, with the holders of their ids.
+    /// Takes the contenders whose wait is over, with the holders of their ids.
     pub(super) fn take_overdue_contenders(
         &mut self,
         is_overdue: impl Fn(Instant) -> bool,
@@ -261,7 +261,7 @@ impl Directory {
         self.superseded.push((session, until));
     }
 
-    /// Ends that. Returns `false` if the session was not superseded.
+    /// Ends the time to confirm. Returns `false` if the session was not superseded.
     pub(super) fn end_superseded(&mut self, session: SessionKey) -> bool {
         let before = self.superseded.len();
         self.superseded.retain(|(key, _)| *key != session);

@@ -1,5 +1,5 @@
-//! Clients that an operator puts out: nodes know clients, and edges have their sockets and judge
-//! their tokens. So nodes tell edges, and remember it for those that come later.
+//! Kicks by operators. Edges close the sockets and reject older tokens, so nodes forward kicks to all
+//! edges, and keep them for edges that connect later.
 
 use std::time::{Instant, UNIX_EPOCH};
 
@@ -11,8 +11,8 @@ use signaling_wire::trunk::ToEdge;
 use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
-    /// An operator puts a client out, at `at` in seconds since 1970: all edges hear of it, and what
-    /// is left of a session without a socket is forgotten. Says whether there was anything here.
+    /// Kicks a client, at `at` in Unix seconds. Returns `true` if the client was attached or lingering
+    /// here.
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();
@@ -20,26 +20,26 @@ impl NodeCore {
         self.directory.take_lingering(client).is_some() | self.directory.attached(client.as_str()).is_some()
     }
 
-    /// Another node remembers a client that was put out: edges may not know of it.
+    /// Takes in a kick that another node remembers.
     pub fn learn_kick(&mut self, now: Instant, client: &ClientId, at: u64) {
         self.learn(now, None, client, at);
     }
 
-    /// An edge knows of a client that was put out.
+    /// Takes in a kick that an edge remembers.
     pub(super) fn hear_of_kick(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
         if let Ok(client) = ClientId::new(client_id) {
             self.learn(now, Some(from), &client, at);
         }
     }
 
-    /// Whom this node remembers, oldest first, and when each was put out, in seconds since 1970.
+    /// The kicks that this node remembers, oldest first, with their times in Unix seconds.
     #[must_use]
     pub fn kicks(&self) -> Kicks {
         let kick = |(client, at): (&ClientId, u64)| Kick { client_id: client.as_str().to_owned(), at };
         Kicks { kicks: self.kicks.iter().map(kick).collect() }
     }
 
-    /// What is news here may be news to the other edges.
+    /// Forwards a kick that is new here to the other edges.
     fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
         let today = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if at > edge::KickList::latest_believable(today) || !self.kicks.add(client, at) {

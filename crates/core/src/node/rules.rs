@@ -1,65 +1,59 @@
-//! The times and bounds of custody: each is a setting with its reason, so that a simulation can
-//! break one at a time.
+//! Times and bounds of custody. Each is a setting, so that a simulation can break one at a time.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use signaling_protocol::limits;
 
-/// By what numbers a node keeps messages safe. The defaults are what a mesh runs with: they hang
-/// together, and other ones are for simulations and tests.
+/// Times and bounds of custody. The defaults depend on each other. Other values are for simulations
+/// and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// After this long without an outcome all that one session sent to one recipient is sent again:
-    /// longer than any network that is not cut takes, short enough that nobody takes a call for
-    /// lost.
+    /// Time without an outcome after which a queue is retransmitted. Any network that is not cut is
+    /// faster, and no caller gives up so soon.
     pub repeat_after: Duration,
-    /// The same once the destination has said that it holds them: it would have to lose them
-    /// unseen.
+    /// The same for a queue whose messages are held at their destination: it would have to lose
+    /// them.
     pub repeat_held_after: Duration,
-    /// Repeats that are asked for come no closer than this: at most ten a second, however many are
-    /// asked for.
+    /// Minimum interval of requested retransmissions of a queue.
     pub repeat_at_most_every: Duration,
-    /// Once a message's time is over, so long may an outcome still come from one of several
-    /// destinations: a repeat as a question, and its answer.
+    /// Time after a message's deadline in which an outcome can still come from one of several
+    /// destinations: one retransmission and its answer.
     pub late_outcome_grace: Duration,
-    /// How long the edge of an id's former session has to say what it wrote, before that goes down
-    /// the newer one: until the edge is suspect, if it is silent.
+    /// Time in which the edge of a superseded session can confirm what it wrote. A silent edge is
+    /// suspect by then.
     pub final_confirm_timeout: Duration,
-    /// After this silence edges ping a client, which is told so.
+    /// Silence after which edges ping a client. Clients receive it in `welcome`.
     pub heartbeat: Duration,
-    /// How long the open socket of an id has to answer before a newcomer gets the id.
+    /// Time in which the socket of a contended id has to answer.
     pub takeover_answer: Duration,
-    /// Most messages of one session that may wait for one absent recipient: a call set-up with all
-    /// its candidates.
+    /// Maximum messages of one session held for one absent recipient: a call set-up with all its
+    /// candidates.
     pub max_for_absent: usize,
-    /// Copies that a stand-in of a suspect owner sends round by other candidates, for each message
-    /// that it holds: one finds the way if there is one, and those who get it send one of their
-    /// own.
+    /// Copies of each held message that a stand-in sends to other candidates. One copy finds the
+    /// way if there is one: candidates send copies too.
     pub detours: usize,
-    /// How long it is remembered where a client is, unless that is said again: three times of that.
+    /// Lifetime of a location: three times `located_every`.
     pub located_for: Duration,
-    /// How often it is said again.
+    /// Interval in which owners receive the locations of clients again.
     pub located_every: Duration,
-    /// After this silence a peer is pinged.
+    /// Silence after which a peer is pinged.
     pub ping_after: Duration,
-    /// After this silence a peer is suspect, and others stand in for it.
+    /// Silence after which a peer is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
-    /// Ordered ways to each peer, each with one request under way at most. What one thread has to
-    /// say does not fill one; two make nearly twice as many requests of it. Simulations mostly have
-    /// two: in one lane nothing overtakes anything.
+    /// Lanes to each peer. One thread does not fill one lane, and two lanes make nearly twice as
+    /// many requests. Simulations mostly have two: in one lane no message overtakes another.
     pub lanes: NonZeroUsize,
-    /// Most sessions that linger; past that the next one cannot be resumed. At most 51 MB.
+    /// Maximum lingering sessions: 51 MB.
     pub max_lingering: usize,
-    /// A resumed session numbers on from so far above what is known of it that nothing its old edge
-    /// may still have is met: twice what an edge's store spans.
+    /// Distance of a resumed session's numbers from the last known one: twice what an edge's
+    /// retransmit buffer spans, so that they never meet.
     pub numbers_ahead: u64,
-    /// Most messages that are down at an edge without a confirm: more than the edge lets wait for
-    /// one socket.
+    /// Maximum unconfirmed messages at an edge for one session: more than the edge queues for one
+    /// socket.
     pub max_unconfirmed: usize,
-    /// The same in bytes of payload: with one message more, and what else a client is told, still
-    /// less than makes the edge take a client for too slow. What is held for a client that comes at
-    /// last is more than that.
+    /// Maximum unconfirmed payload bytes at an edge for one session. With one more message and
+    /// other output it stays below the limit at which the edge closes a slow client.
     pub max_unconfirmed_bytes: usize,
 }
 
