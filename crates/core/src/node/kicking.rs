@@ -1,5 +1,5 @@
-//! Kicks by operators. Edges close the sockets and reject older tokens, so nodes forward kicks to all
-//! edges, and keep them for edges that connect later.
+//! Kicks by operators. Edges close the sockets and reject older tokens, so nodes forward kicks to
+//! all edges, and keep them for edges that connect later.
 
 use std::time::{Instant, UNIX_EPOCH};
 
@@ -11,8 +11,8 @@ use signaling_wire::trunk::ToEdge;
 use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
-    /// Kicks a client, at `at` in Unix seconds. Returns `true` if the client was attached or lingering
-    /// here.
+    /// Kicks a client, at `at` in Unix seconds. Returns `true` if the client was attached or
+    /// lingering here.
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();

@@ -1,34 +1,34 @@
-//! How many members of rooms one client's broadcasts may reach.
+//! Limits of one client's broadcasts.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::edge::{Rate, TokenBucket};
 
-/// How far one client's broadcasts have reached lately, as long as it has this socket here.
+/// Members that one client's broadcasts can reach, per socket.
 #[derive(Debug, Default)]
 pub(in crate::node) struct BroadcastBudget {
-    /// None: it has sent none.
+    /// `None`: it has sent no broadcast.
     members: Option<TokenBucket>,
-    /// It was told to wait until then.
+    /// End of the wait that its client received.
     until: Option<Instant>,
 }
 
 impl BroadcastBudget {
-    /// For how much longer a client has to wait that was told to.
+    /// Remaining time of that wait.
     pub(super) fn told_to_wait(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         Some(left).filter(|left| !left.is_zero())
     }
 
-    /// How long it has to wait before it may reach so many; none: it may.
+    /// Time until it may reach `members`. `None`: now.
     pub(super) fn wait(&mut self, now: Instant, rate: Rate, members: u64) -> Option<Duration> {
         let wait = self.members?.wait(now, rate, amount(members))?;
         self.until = Some(now + wait);
         Some(wait)
     }
 
-    /// It reaches so many.
+    /// Takes `members` off the budget.
     pub(super) fn pay(&mut self, now: Instant, rate: Rate, members: u64) {
         self.members.get_or_insert(TokenBucket::full(now)).pay(now, rate, amount(members));
     }
@@ -43,19 +43,19 @@ const MOST_OPEN: usize = 128;
 /// socket.
 #[derive(Debug, Default)]
 pub(super) struct AcceptedBroadcasts {
-    /// The last ones: their numbers, and when the socket was accepted on which they were said last.
+    /// The last numbers, with the accept times of the sockets that sent them last.
     known: VecDeque<(u64, u64)>,
-    /// How many there may be besides, that another node has let through.
+    /// Broadcasts that another node may have accepted.
     unknown: usize,
 }
 
 impl AcceptedBroadcasts {
-    /// Of a session that comes from another node.
+    /// Those of a session from another node.
     pub(super) fn elsewhere() -> Self {
         Self { known: VecDeque::new(), unknown: MOST_OPEN }
     }
 
-    /// Whether a broadcast is said again that an earlier socket has said.
+    /// Returns `true` if an earlier socket may have sent the broadcast.
     pub(super) fn again(&mut self, number: u64, accepted_at_us: u64) -> bool {
         if let Some((_, said)) = self.known.iter_mut().find(|(known, _)| *known == number) {
             return std::mem::replace(said, accepted_at_us) < accepted_at_us;
@@ -65,7 +65,7 @@ impl AcceptedBroadcasts {
         is_unknown
     }
 
-    /// One was not refused.
+    /// Stores an accepted broadcast.
     pub(super) fn note(&mut self, number: u64, accepted_at_us: u64) {
         self.known.retain(|&(known, _)| known != number);
         if self.known.len() >= MOST_OPEN {

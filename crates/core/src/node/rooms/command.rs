@@ -11,7 +11,7 @@ use signaling_wire::trunk::DeliveryOutcome;
 
 use super::super::{NodeCore, SessionKey};
 use super::local_room::LocalRoom;
-use super::room_session::{Ask, Command, Place, RoomSession};
+use super::room_session::{Ask, Command, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{MAX_SHOWN, words};
 
@@ -95,7 +95,7 @@ impl NodeCore {
             };
             let who = guest.who(session, command.number, &self.settings.id);
             let place = guest.places.get(&room);
-            let is_member = place.is_some_and(Place::is_member);
+            let is_member = place.is_some_and(LocalSeat::is_member);
             let mut capacity = None;
             let op = match &command.ask {
                 Ask::Join { data } => {
@@ -278,7 +278,7 @@ impl NodeCore {
         } else {
             let data = data.or_else(|| guest.places.remove(room).and_then(|place| place.data));
             let at = outcome.stamp();
-            let place = Place { standing, data, number: command.number, told: at, told_line };
+            let place = LocalSeat { standing, data, number: command.number, told: at, told_line };
             guest.places.insert(room.clone(), place);
             self.rooms.add_seat(room, session, standing, at);
             let is_first = |here: &&mut LocalRoom| here.follower.at() == at && !outcome.settling;

@@ -1,44 +1,43 @@
-//! Whom the store has said to be in a room, of those that somebody here has asked about.
+//! Members of a room by answers of the store about recipients of confined clients.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use signaling_protocol::ClientId;
 
-/// Most that are remembered of one room. Past that all are forgotten, and asked about again as they
-/// come.
-const MOST: usize = 4_096;
+/// Maximum members kept of one room. Beyond it all are forgotten, and the store is asked again.
+const MAX_MEMBERS: usize = 4_096;
 
-/// Members of a room, and when the store has said so.
+/// Members of a room, and the time of the store's answer.
 #[derive(Debug, Default)]
 pub(super) struct KnownMembers {
     seen: BTreeMap<ClientId, Instant>,
 }
 
 impl KnownMembers {
-    /// The store says whether a client is a member.
+    /// Takes in the store's answer about a client.
     pub(super) fn knows(&mut self, now: Instant, client: &ClientId, is_in: bool) {
         if !is_in {
             self.seen.remove(client);
             return;
         }
-        if self.seen.len() >= MOST {
+        if self.seen.len() >= MAX_MEMBERS {
             self.seen.clear();
         }
         self.seen.insert(client.clone(), now);
     }
 
-    /// A client has left.
+    /// Forgets a client that has left.
     pub(super) fn lose(&mut self, client: &ClientId) {
         self.seen.remove(client);
     }
 
-    /// Who has left meanwhile is not known.
+    /// Forgets all, since changes are missing.
     pub(super) fn clear(&mut self) {
         self.seen.clear();
     }
 
-    /// When the store has last said that the client is a member.
+    /// The time at which the client was a member.
     pub(super) fn seen(&self, client: &ClientId) -> Option<Instant> {
         self.seen.get(client).copied()
     }
@@ -53,9 +52,9 @@ mod tests {
     fn however_many_are_asked_about_few_are_remembered() {
         let (mut others, now) = (KnownMembers::default(), Instant::now());
         let id = |n: usize| ClientId::new(&format!("c{n}")).unwrap();
-        (0..=MOST).for_each(|n| others.knows(now, &id(n), true));
-        assert_eq!((others.seen.len(), others.seen(&id(MOST))), (1, Some(now)));
-        others.knows(now, &id(MOST), false);
-        assert_eq!(others.seen(&id(MOST)), None);
+        (0..=MAX_MEMBERS).for_each(|n| others.knows(now, &id(n), true));
+        assert_eq!((others.seen.len(), others.seen(&id(MAX_MEMBERS))), (1, Some(now)));
+        others.knows(now, &id(MAX_MEMBERS), false);
+        assert_eq!(others.seen(&id(MAX_MEMBERS)), None);
     }
 }

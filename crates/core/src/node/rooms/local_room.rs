@@ -1,4 +1,4 @@
-//! The rooms that somebody of this node is in: who, what they know of it, and what is due.
+//! Rooms with a seat at this node: sessions, the state that they have, and pending work.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,29 +9,29 @@ use signaling_wire::SessionId;
 
 use super::Rooms;
 use super::known_members::KnownMembers;
-use super::room_session::{Place, UNTOLD, is_behind};
+use super::room_session::{LocalSeat, UNTOLD, is_behind};
 
-/// Most members of a room whose names are kept.
+/// Maximum members of a room whose names are kept.
 const MOST_LISTED: usize = 1_000;
 
-/// A room that somebody of this node is in, or waits for.
+/// A room with a seat at this node.
 #[derive(Debug)]
 pub(super) struct LocalRoom {
     pub(super) follower: ChangeSequencer,
-    /// Sessions with a place in it.
+    /// Sessions with a seat.
     pub(super) sessions: BTreeSet<SessionId>,
     pub(super) waiting: BTreeSet<SessionId>,
-    /// Members to be given the whole state.
+    /// Members that need the whole state.
     pub(super) uninformed: BTreeSet<SessionId>,
-    /// All are, because changes were missing.
+    /// All members do, because changes were missing.
     pub(super) heals: bool,
     pub(super) state_asked: bool,
     pub(super) ask_after: Option<Instant>,
-    /// Seats that the store must hear of soon: they came from elsewhere, or may have changed.
+    /// Seats for the store to refresh soon: they came from another node, or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
-    /// Members that the store was asked about.
+    /// Members by answers of the store.
     pub(super) others: KnownMembers,
-    /// All members that the clients here were told of, if they fill one page.
+    /// All members as clients here received them. `None`: more than one page.
     listed: Option<BTreeSet<ClientId>>,
     pub(super) line_moved: bool,
     pub(super) line_told: Option<Instant>,
@@ -55,7 +55,7 @@ impl LocalRoom {
         }
     }
 
-    /// Nothing is to be told or asked later.
+    /// Returns `true` if no work is pending.
     pub(super) fn is_idle(&self) -> bool {
         self.follower.deadline().is_none()
             && self.uninformed.is_empty()
@@ -63,13 +63,13 @@ impl LocalRoom {
             && !self.line_moved
     }
 
-    /// These are all members, or only the first.
+    /// Stores all members. `more`: these are only the first.
     pub(super) fn lists(&mut self, members: &[Member], more: bool) {
         let all = || members.iter().map(|member| member.client.clone()).collect();
         self.listed = (!more && members.len() <= MOST_LISTED).then(all);
     }
 
-    /// The clients here are told of a change.
+    /// Takes in a change that clients here receive.
     pub(super) fn lists_change(&mut self, change: &Change) {
         let Some(listed) = &mut self.listed else { return };
         match change {
@@ -101,11 +101,11 @@ impl LocalRoom {
 }
 
 impl Rooms {
-    /// A session has a place in a room, whose state `at` its client knows.
+    /// Adds a session's seat. Its client has the state `at` of the room.
     pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, standing: SeatStatus, at: Stamp) {
         let here = self.here.entry(room.clone()).or_insert_with(|| LocalRoom::new(at));
         if here.follower.version() == UNTOLD.version {
-            // Nobody else here knows of any version.
+            // No other client here has any version.
             here.follower = ChangeSequencer::new(at);
         }
         here.sessions.insert(session);
@@ -116,7 +116,7 @@ impl Rooms {
         }
     }
 
-    /// A session has no place in a room any more.
+    /// Removes a session's seat.
     pub(super) fn remove_seat(&mut self, room: &RoomName, session: SessionId) {
         let Some(here) = self.here.get_mut(room) else { return };
         here.sessions.remove(&session);
@@ -129,12 +129,12 @@ impl Rooms {
         }
     }
 
-    /// A session's place in a room.
-    pub(super) fn place(&mut self, session: SessionId, room: &RoomName) -> Option<&mut Place> {
+    /// A session's seat in a room.
+    pub(super) fn place(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
         self.guests.get_mut(&session)?.places.get_mut(room)
     }
 
-    /// Those who wait for a room here are to be told their places again.
+    /// Has waiting clients here receive their positions again.
     pub(super) fn line_has_moved(&mut self, room: &RoomName) {
         if let Some(here) = self.here.get_mut(room) {
             here.line_moved = true;
@@ -153,7 +153,7 @@ impl Rooms {
         }
     }
 
-    /// A client must be given the whole state of a room.
+    /// Has a client receive the whole state of a room.
     pub(super) fn is_uninformed(&mut self, room: &RoomName, session: SessionId) {
         if let Some(here) = self.here.get_mut(room) {
             here.uninformed.insert(session);
@@ -164,7 +164,7 @@ impl Rooms {
         }
     }
 
-    /// The store must hear soon of all who are here.
+    /// Has all seats here refreshed soon.
     pub(super) fn all_unconfirmed(&mut self, room: &RoomName) {
         if let Some(here) = self.here.get_mut(room) {
             here.unconfirmed.clone_from(&here.sessions);
@@ -172,7 +172,7 @@ impl Rooms {
         }
     }
 
-    /// The store must hear soon that a session is here.
+    /// Has a session's seat refreshed soon.
     pub(super) fn is_unconfirmed(&mut self, room: &RoomName, session: SessionId) {
         if let Some(here) = self.here.get_mut(room) {
             here.unconfirmed.insert(session);

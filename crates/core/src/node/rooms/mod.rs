@@ -1,23 +1,22 @@
-//! Rooms, as far as this node's clients are in them: it has the store carry out their commands,
-//! keeps their seats alive, and tells them what has changed.
+//! Rooms of this node's clients: their commands, their seats, and what they receive of changes.
 //!
-//! Pure, as all of the core: what the store is to be asked is taken out by
-//! [`NodeCore::take_room_tasks`], and what it answers comes in by [`NodeCore::room_answered`].
+//! Pure: [`NodeCore::take_room_tasks`] takes out the operations for the room store, and
+//! [`NodeCore::room_answered`] takes in its answers.
 //!
-//! | what | where |
+//! | content | module |
 //! |---|---|
-//! | who is in which rooms, and what they have asked | `guest` |
-//! | commands of clients, one at a time each | `command` |
-//! | a message to all others in a room, and how many it may reach | `broadcast`, `reach` |
-//! | signals of those who may write only within rooms | `scope`, `others` |
-//! | the rooms that somebody here is in, and what is due there | `here` |
-//! | what clients here are told of a room, and other nodes | `tell` |
-//! | in which words | `words` |
-//! | seats are kept alive, given back to a store that lost them, and given up | `presence` |
-//! | guests come from other nodes, and go | `moving` |
-//! | what the store is asked | `task` |
-//! | whom an operator's registry knows to be here | `registry` |
-//! | what operators are told | `report` |
+//! | a session's seats, and its commands | `room_session` |
+//! | commands, one at a time for each session | `command` |
+//! | broadcasts, and how many members they reach | `broadcast`, `budget` |
+//! | signals of clients that are confined to their rooms | `scope`, `known_members` |
+//! | rooms with a seat at this node | `local_room` |
+//! | changes for clients here and for other nodes | `tell` |
+//! | texts of these messages | `words` |
+//! | seats: refreshed, restored to a store that lost them, dropped | `presence` |
+//! | seats that move between nodes | `moving` |
+//! | operations of the store | `task` |
+//! | clients for the operators' registry | `registry` |
+//! | answers for operators | `report` |
 
 mod broadcast;
 mod budget;
@@ -52,44 +51,42 @@ pub(super) use self::room_session::{Ask, Command};
 pub use self::task::{RoomTask, Urgency};
 pub(super) use self::words::change;
 
-/// What a node is told of rooms at its start.
+/// Settings of rooms.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomSettings {
-    /// Whether the store serves the whole mesh. If not, rooms cannot be had in a mesh of several
-    /// nodes.
+    /// The store serves the whole mesh. Without it a mesh of several nodes has no rooms.
     pub shared: bool,
-    /// How often seats are refreshed.
+    /// Interval in which seats are refreshed.
     pub presence: Duration,
-    /// How long the seat of somebody is kept whose session has ended without a goodbye.
+    /// Time for which a seat is kept after its session ended without a goodbye.
     pub grace: Duration,
-    /// Whether a registry wants to hear who comes and goes.
+    /// A registry receives which clients attach and detach.
     pub registered: bool,
-    /// Most rooms that a client may be in, or in line for.
+    /// Maximum seats of a client.
     pub per_client: usize,
-    /// Most clients in line for a room, as the store has it; none: no limit.
+    /// Maximum length of a waiting queue, as the store has it. `None`: no limit.
     pub line: Option<u32>,
-    /// How many members one client's broadcasts may reach; none: any number.
+    /// Rate of members that one client's broadcasts may reach. `None`: no limit.
     pub reach: Option<Rate>,
 }
 
 impl Default for RoomSettings {
-    /// Rooms of this node alone, by the usual times.
+    /// Rooms of this node alone, with the default times.
     fn default() -> Self {
         let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
         Self { shared: false, presence, grace, registered: false, per_client: 256, line: None, reach: None }
     }
 }
 
-/// What a client shows in all its rooms comes to so many bytes at most: it moves with the client
-/// from node to node.
+/// Maximum bytes of the data that a client shows in all its rooms: they move with it between nodes.
 const MAX_SHOWN: usize = 64 * 1024;
 
-/// All that a node knows of rooms.
+/// All rooms and seats of this node's clients.
 pub(super) struct Rooms {
     settings: RoomSettings,
     guests: BTreeMap<SessionId, RoomSession>,
     here: BTreeMap<RoomName, LocalRoom>,
-    /// Rooms that have something to tell, or to ask, as soon as its time comes.
+    /// Rooms with pending changes or questions.
     active: BTreeSet<RoomName>,
     urgent: VecDeque<RoomTask>,
     background: VecDeque<RoomTask>,
@@ -97,43 +94,42 @@ pub(super) struct Rooms {
     refill_after: Instant,
     store_is_away: bool,
     probe_at: Instant,
-    /// The room that was looked at last.
+    /// The room that was probed last.
     probed: Option<RoomName>,
-    /// Sessions whose first command waits for members to be back.
+    /// Sessions whose first command waits until members are restored.
     held: BTreeMap<SessionId, Held>,
     look_for_ended_at: Instant,
     arrivals: Arrivals,
     counts: RoomCounts,
 }
 
-/// What happened in rooms so far, for metrics.
+/// Events in rooms since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoomCounts {
-    /// Commands of clients that were carried out.
+    /// Commands carried out.
     pub commands: u64,
     /// Operations that the store did not carry out.
     pub failures: u64,
-    /// Times that the clients here had to be given the whole state of a room, because changes were
-    /// missing.
+    /// Times that clients received the whole state of a room because changes were missing.
     pub resyncs: u64,
-    /// Seats that the store had lost and was given back.
+    /// Seats restored to a store that had lost them.
     pub restored: u64,
     /// Broadcasts.
     pub broadcasts: u64,
-    /// Joins refused because the client was in as many rooms as it may be.
+    /// Joins refused because the client had its maximum of seats.
     pub too_many_rooms: u64,
-    /// Joins refused because the line was full.
+    /// Joins refused because the waiting queue was full.
     pub full_lines: u64,
 }
 
-/// How things stand in rooms, for metrics.
+/// Present rooms and seats, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoomFigures {
-    /// Rooms with anybody of this node.
+    /// Rooms with a seat at this node.
     pub rooms: usize,
     /// Seats of members.
     pub members: usize,
-    /// Places in lines.
+    /// Seats in waiting queues.
     pub waiting: usize,
 }
 
@@ -158,7 +154,7 @@ impl Rooms {
         }
     }
 
-    /// Whether anybody here has asked for something that the store has not answered.
+    /// Returns `true` if no command is pending.
     pub(super) fn is_quiet(&self) -> bool {
         self.guests.values().all(|guest| !guest.is_busy())
     }

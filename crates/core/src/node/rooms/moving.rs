@@ -12,13 +12,13 @@ use signaling_wire::seats::{Seat, SessionState};
 
 use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
-use super::room_session::{Ask, Command, Place, RoomSession, UNTOLD, is_behind};
+use super::room_session::{Ask, Command, LocalSeat, RoomSession, UNTOLD, is_behind};
 
 /// A seat that a node may not have checked with the store yet.
-fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, Place)> {
+fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, LocalSeat)> {
     let Seat { room, member, place, number, incarnation, version, ahead, data } = *seat;
     let standing = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
-    let place = Place {
+    let place = LocalSeat {
         standing,
         data: data.map(Box::from),
         number,

@@ -30,7 +30,7 @@ impl NodeCore {
     /// The places that a session has in rooms.
     pub(in crate::node) fn seats_of(&self, session: SessionId) -> Vec<SeatAt> {
         let places = self.rooms.guests.get(&session).into_iter().flat_map(|guest| &guest.places);
-        let seat = |(room, place): (&signaling_protocol::RoomName, &super::room_session::Place)| {
+        let seat = |(room, place): (&signaling_protocol::RoomName, &super::room_session::LocalSeat)| {
             let (standing, ahead) = match place.standing {
                 SeatStatus::Member { .. } => (At::Member, None),
                 SeatStatus::Waiting { ahead, .. } => (At::Waiting, Some(ahead)),

@@ -1,4 +1,4 @@
-//! One session's seats, and the commands it waits for.
+//! One session's seats, and its pending commands.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -14,34 +14,34 @@ use super::super::deadline::Deadline;
 use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
-/// What a client was told of a room that has to be given the whole state.
+/// Known state of a client that needs the whole state of a room.
 pub(super) const UNTOLD: Stamp = Stamp { incarnation: 0, version: 0 };
 
-/// Whether a client that was told `told` does not know all of `known`.
+/// Returns `true` if a client that received `told` does not have all of `known`.
 pub(super) fn is_behind(told: Stamp, known: Stamp) -> bool {
     told.incarnation != known.incarnation || told.version < known.version
 }
 
-/// A place in a room.
+/// A session's seat in a room, as this node knows it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct LocalSeat {
     pub(super) standing: SeatStatus,
     pub(super) data: Option<Box<str>>,
-    /// Of the last command that concerned it.
+    /// Number of the last command for it.
     pub(super) number: u64,
-    /// The room's state that the client knows, or [`UNTOLD`]: so the next node knows too.
+    /// The room's state that the client has, or [`UNTOLD`]. It moves with the seat.
     pub(super) told: Stamp,
-    /// How many its client was told to be in front of it, and when.
+    /// Clients ahead of it as its client received them, and when.
     pub(super) told_line: Option<(u64, Instant)>,
 }
 
-impl Place {
+impl LocalSeat {
     pub(super) fn is_member(&self) -> bool {
         matches!(self.standing, SeatStatus::Member { .. })
     }
 }
 
-/// What a client asks of a room.
+/// A client's command for a room.
 #[derive(Debug, Clone)]
 pub(in crate::node) enum Ask {
     Join {
@@ -55,10 +55,10 @@ pub(in crate::node) enum Ask {
         payload: Rc<[u8]>,
         deadline: Deadline,
         fresh: bool,
-        /// A node may have let it through before: it may be on its way to some, and is not refused.
+        /// A node may have accepted it before: it may be on its way, and is not refused.
         again: bool,
     },
-    /// To be sent if the recipient is in a room with the sender.
+    /// A signal, to be sent if the recipient is in a room with the sender.
     Signal {
         to: ClientId,
         payload: Rc<[u8]>,
@@ -69,38 +69,38 @@ pub(in crate::node) enum Ask {
     Farewell,
 }
 
-/// A command that waits for its turn.
+/// A pending command.
 #[derive(Debug, Clone)]
 pub(in crate::node) struct Command {
-    /// The socket that it came on.
+    /// The session key of its socket.
     pub(in crate::node) at: SessionKey,
     pub(in crate::node) seq: u64,
     pub(in crate::node) number: u64,
     pub(in crate::node) id: Option<u64>,
-    /// The room that it concerns; of a signal the one that the store is asked about.
+    /// Its room. For a signal, the room that the store is asked about.
     pub(in crate::node) room: Option<RoomName>,
     pub(in crate::node) ask: Ask,
 }
 
 impl Command {
-    /// What the store's answer is for.
+    /// The purpose of its question to the store.
     pub(super) fn purpose(&self, session: SessionId) -> Purpose {
         Purpose::Command { session, at: self.at, seq: self.seq }
     }
 }
 
-/// A session that is in rooms, or wants to be. It may have lost its socket, and linger.
+/// A session with seats or pending commands. It may linger.
 #[derive(Debug)]
 pub(super) struct RoomSession {
     pub(super) client: ClientId,
     pub(super) accepted_at_us: u64,
-    pub(super) places: BTreeMap<RoomName, Place>,
-    /// The first is under way.
+    pub(super) places: BTreeMap<RoomName, LocalSeat>,
+    /// The store is asked about the first.
     pub(super) commands: VecDeque<Command>,
-    /// What the first has found so far, page by page.
+    /// Members found for the first command so far.
     pub(super) found: Vec<ClientId>,
     pub(super) let_through: AcceptedBroadcasts,
-    /// Since when it has no socket here.
+    /// Loss of its socket. `None`: it has one here.
     pub(super) lost: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl RoomSession {
         }
     }
 
-    /// One that comes from another node.
+    /// A session from another node.
     pub(super) fn from_elsewhere(client: ClientId, accepted_at_us: u64) -> Self {
         Self { let_through: AcceptedBroadcasts::elsewhere(), ..Self::new(client, accepted_at_us) }
     }
@@ -127,7 +127,7 @@ impl RoomSession {
         !self.commands.is_empty()
     }
 
-    /// Bytes that it shows in all rooms but `room`.
+    /// Bytes of the data that it shows in all other rooms.
     pub(super) fn shown_elsewhere(&self, room: &RoomName) -> usize {
         let others = self.places.iter().filter(|(name, _)| *name != room);
         others.map(|(_, place)| place.data.as_deref().map_or(0, str::len)).sum()
@@ -137,17 +137,17 @@ impl RoomSession {
         Who { client: self.client.clone(), session, accepted_at_us: self.accepted_at_us, number, node: node.clone() }
     }
 
-    /// Its seat as the store knows seats.
+    /// Its seat for the store.
     pub(super) fn seat(&self, session: SessionId, room: &RoomName, node: &NodeId) -> Option<Seat> {
         let place = self.places.get(room)?;
         let who = self.who(session, place.number, node);
         Some(Seat { who, standing: place.standing, data: place.data.clone() })
     }
 
-    /// Its seats as they travel with it.
+    /// Its seats for the next node.
     pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
         let mut seats = Vec::with_capacity(self.places.len());
-        for (room, Place { standing, data, number, told, told_line }) in &self.places {
+        for (room, LocalSeat { standing, data, number, told, told_line }) in &self.places {
             let (member, place) = match *standing {
                 SeatStatus::Member { place } => (true, place),
                 SeatStatus::Waiting { place, .. } => (false, place),

@@ -18,7 +18,7 @@ use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{Refusal, STORE_AWAY};
 use super::local_room::LocalRoom;
-use super::room_session::{Ask, Command, Place, RoomSession};
+use super::room_session::{Ask, Command, LocalSeat, RoomSession};
 use super::task::{RoomTask, Urgency};
 
 /// For how long the store's word is gone by. While it is away, for longer.
@@ -70,8 +70,9 @@ impl NodeCore {
             return Err(STRANGER);
         };
         let asked = room.take();
-        let is_next =
-            |&(name, place): &(&RoomName, &Place)| place.is_member() && asked.as_ref().is_none_or(|asked| name > asked);
+        let is_next = |&(name, place): &(&RoomName, &LocalSeat)| {
+            place.is_member() && asked.as_ref().is_none_or(|asked| name > asked)
+        };
         let (next, _) = guest.places.iter().find(is_next).ok_or(STRANGER)?;
         *room = Some(next.clone());
         let (op, next) = (Op::Find { client: to.clone() }, next.clone());

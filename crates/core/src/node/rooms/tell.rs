@@ -11,7 +11,7 @@ use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{RemainingTtl, SessionId};
 
 use super::super::{NodeCore, SessionKey};
-use super::room_session::{Place, UNTOLD, is_behind};
+use super::room_session::{LocalSeat, UNTOLD, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words::{joined, members_changed, on_the_wire, part};
 
@@ -111,7 +111,7 @@ impl NodeCore {
         for session in members.into_iter().filter(|session| !uninformed.contains(session)) {
             let Some(key) = self.attached_key(session) else { continue };
             let follows =
-                |place: &&mut Place| place.told.incarnation == at.incarnation && place.told.version < news.version;
+                |place: &&mut LocalSeat| place.told.incarnation == at.incarnation && place.told.version < news.version;
             let Some(place) = self.rooms.place(session, room).filter(follows) else { continue };
             let told = std::mem::replace(&mut place.told.version, news.version);
             let messages = messages_by_version.entry(told).or_insert_with(|| members_changed(room, &news, told));
@@ -208,7 +208,7 @@ impl NodeCore {
         }
         let message = joined(room, &outcome);
         for session in std::mem::take(&mut here.uninformed) {
-            let is_behind = |place: &&mut Place| place.is_member() && is_behind(place.told, at);
+            let is_behind = |place: &&mut LocalSeat| place.is_member() && is_behind(place.told, at);
             let Some(place) = self.rooms.place(session, room).filter(is_behind) else { continue };
             place.told = at;
             if let Some(key) = self.attached_key(session) {
