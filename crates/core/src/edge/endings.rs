@@ -6,15 +6,16 @@ use signaling_wire::trunk::{DetachReason, ToNode};
 
 use super::filter::Deduplicator;
 use super::output::Output;
+use super::phase::{PendingEnd, SessionPhase};
 use super::receipts::ReceivedTracker;
-use super::session::{Session, Socket};
+use super::session::Session;
 use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
 
 impl EdgeCore {
     /// Refuses a client that still waits for its upgrade.
     pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
-        if self.sessions.get(client).is_some_and(|session| session.socket == Socket::Waiting) {
+        if self.sessions.get(client).is_some_and(|session| session.phase == SessionPhase::Waiting) {
             self.effects.push_back(Effect::Refuse(client, refusal));
             self.remove(client);
         }
@@ -37,8 +38,8 @@ impl EdgeCore {
 
     pub(super) fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        match session.socket {
-            Socket::Waiting => {
+        match &mut session.phase {
+            SessionPhase::Waiting => {
                 if let Some((link, slot)) = session.at()
                     && let Some(link) = self.links.get_mut(link)
                 {
@@ -53,11 +54,11 @@ impl EdgeCore {
                 };
                 self.refuse(client, refusal);
             }
-            // The answer to its upgrade is on its way: what is said now is said once that has gone.
-            Socket::Accepted => {
-                session.last_words.get_or_insert((code, reason.into(), gone));
+            // A close frame must not overtake the answer to the upgrade.
+            SessionPhase::Accepted { pending_end } => {
+                pending_end.get_or_insert_with(|| Box::new(PendingEnd { code, text: reason.into(), reason: gone }));
             }
-            Socket::Open { .. } => {
+            SessionPhase::Open { .. } => {
                 // A message that is not written goes to the client's next socket; a reliable client would know it again.
                 let Session { output, place, queued_elsewhere, receipts, .. } = session;
                 let confirms = place.confirms();
@@ -69,14 +70,14 @@ impl EdgeCore {
                 self.effects.push_back(Effect::Close(client, code, last_words));
                 self.end_socket(client, gone);
             }
-            Socket::Closed(_) => {}
+            SessionPhase::Closed { .. } => {}
         }
     }
 
     /// Says goodbye, and closes the client's socket with `code` so that it comes back to another server.
     pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if matches!(session.socket, Socket::Open { .. }) {
+        if session.phase.is_open() {
             let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
             session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
         }
@@ -86,8 +87,8 @@ impl EdgeCore {
     /// The socket is gone; the session goes too, unless frames of it still have no fate.
     pub(super) fn end_socket(&mut self, client: ClientKey, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        session.socket = Socket::Closed(gone);
-        session.unsettled = gone != DetachReason::Left && session.state.is_some() && session.uplink().is_none();
+        let must_attach = gone != DetachReason::Left && session.state.is_some() && session.uplink().is_none();
+        session.phase = SessionPhase::Closed { reason: gone, must_attach };
         session.filter = Deduplicator::default();
         session.queued_elsewhere = Vec::new();
         if let Some(receipts) = &mut session.receipts {
@@ -104,7 +105,7 @@ impl EdgeCore {
             }
             link.send(&ToNode::Detach { slot, gone });
         }
-        if session.store.is_empty() && !session.unsettled {
+        if session.is_over() {
             self.remove(client);
         }
     }

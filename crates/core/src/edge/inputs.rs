@@ -11,8 +11,9 @@ use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge,
 use super::confirms::Confirms;
 use super::filter::{DuplicateCheck, FilterBounds};
 use super::floods::limits_of;
+use super::phase::{PendingEnd, SessionPhase};
 use super::proven::PresentedToken;
-use super::session::{Place, Session, Socket};
+use super::session::{Place, Session};
 use super::store::RetransmitBuffer;
 use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
 use crate::ws::encode;
@@ -34,28 +35,30 @@ impl EdgeCore {
     /// The client's upgrade has been answered: its socket may be written and read.
     pub fn socket_opened(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if session.socket != Socket::Accepted {
-            return;
-        }
-        session.socket = Socket::Open { paused: false };
+        let SessionPhase::Accepted { pending_end } = &mut session.phase else { return };
+        let pending_end = pending_end.take();
+        session.phase = SessionPhase::OPENED;
         session.heard = now;
         list_output(&mut self.clients_with_output, client, session);
-        if let Some((code, reason, gone)) = session.last_words.take() {
-            self.end(client, code, &reason, gone);
+        if let Some(end) = pending_end {
+            let PendingEnd { code, text, reason } = *end;
+            self.end(client, code, &text, reason);
         }
     }
 
     /// The client's socket is gone.
     pub fn socket_closed(&mut self, client: ClientKey, gone: DetachReason) {
-        if self.sessions.get(client).is_some_and(|session| !matches!(session.socket, Socket::Closed(_))) {
+        if self.sessions.get(client).is_some_and(|session| session.phase.closed().is_none()) {
             self.end_socket(client, gone);
         }
     }
 
     /// The client writes no more. What it wrote may still wait unread.
     pub fn socket_ends(&mut self, client: ClientKey) {
-        if let Some(session) = self.sessions.get_mut(client) {
-            session.ends = true;
+        if let Some(session) = self.sessions.get_mut(client)
+            && let SessionPhase::Open { half_closed, .. } = &mut session.phase
+        {
+            *half_closed = true;
         }
     }
 
@@ -111,9 +114,8 @@ impl EdgeCore {
             }
         }
         let store_limits = self.memory.store_limits(self.settings.memory, self.settings.store);
-        if session.store.is_full(&store_limits) && session.socket == (Socket::Open { paused: false }) {
+        if session.store.is_full(&store_limits) && session.phase.set_paused(true) {
             self.counts.full_stores += 1;
-            session.socket = Socket::Open { paused: true };
             session.last_pong = now;
             session.pinged = None;
             return Reading::Paused;
@@ -204,13 +206,14 @@ impl EdgeCore {
                 if session.store.is_empty() && seq > session.store.last() {
                     session.store = RetransmitBuffer::starting_after(seq);
                 }
-                if session.socket == Socket::Waiting {
-                    session.socket = Socket::Accepted;
+                if session.phase == SessionPhase::Waiting {
+                    session.phase = SessionPhase::Accepted { pending_end: None };
                     self.effects.push_back(Effect::Accept(client));
                 }
-                if let Socket::Closed(gone) = session.socket {
-                    session.unsettled = false;
-                    self.done_if_all_have_fates(client, gone);
+                if let SessionPhase::Closed { reason, must_attach } = &mut session.phase {
+                    *must_attach = false;
+                    let reason = *reason;
+                    self.done_if_all_have_fates(client, reason);
                 } else if !greeting.is_empty() {
                     session.output.append(&mut self.pool, |out| encode::text(out, greeting));
                     list_output(&mut self.clients_with_output, client, session);
@@ -263,7 +266,7 @@ impl EdgeCore {
 
     fn rejected(&mut self, client: ClientKey, status: u16, code: &str, message: &str, retry_after_ms: Option<u32>) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if session.socket == Socket::Waiting {
+        if session.phase == SessionPhase::Waiting {
             let (code, message) = (code.to_owned(), message.to_owned());
             return self.refuse(client, Refusal { status, code, message, retry_after_ms });
         }
@@ -276,11 +279,11 @@ impl EdgeCore {
         if status == 409 {
             self.close(client, CloseCode::REPLACED, message);
         }
+        // Its messages without an outcome still need a node.
         if let Some(session) = self.sessions.get_mut(client) {
-            session.unsettled = false;
-        }
-        // What it sent last still needs a node.
-        if self.sessions.contains_key(client) {
+            if let SessionPhase::Closed { must_attach, .. } = &mut session.phase {
+                *must_attach = false;
+            }
             self.displace(client);
         }
     }
@@ -305,15 +308,14 @@ impl EdgeCore {
         if !news {
             return;
         }
-        match session.socket {
-            Socket::Closed(gone) => return self.done_if_all_have_fates(client, gone),
-            Socket::Open { paused: true }
-                if !session.store.is_full(&self.memory.store_limits(self.settings.memory, self.settings.store)) =>
-            {
-                session.socket = Socket::Open { paused: false };
-                self.effects.push_back(Effect::Read(client));
-            }
-            _ => {}
+        if let Some(reason) = session.phase.closed() {
+            return self.done_if_all_have_fates(client, reason);
+        }
+        if session.phase.is_paused()
+            && !session.store.is_full(&self.memory.store_limits(self.settings.memory, self.settings.store))
+        {
+            session.phase.set_paused(false);
+            self.effects.push_back(Effect::Read(client));
         }
         if !reply.is_empty() {
             session.output.append(&mut self.pool, |out| encode::text(out, reply));
@@ -323,7 +325,7 @@ impl EdgeCore {
 
     fn down(&mut self, now: Instant, client: ClientKey, down: Down<'_>) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if matches!(session.socket, Socket::Closed(_)) {
+        if session.phase.closed().is_some() {
             return;
         }
         let output_is_full = session.is_full(&self.settings);
@@ -412,7 +414,7 @@ pub struct FromNode {
 }
 
 pub(super) fn list_output(listed: &mut Vec<ClientKey>, client: ClientKey, session: &mut Session) {
-    if !session.output_is_listed && matches!(session.socket, Socket::Open { .. }) {
+    if !session.output_is_listed && session.phase.is_open() {
         session.output_is_listed = true;
         listed.push(client);
     }

@@ -3,7 +3,7 @@
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{DetachReason, ToNode};
 
-use super::session::{Session, Socket};
+use super::session::Session;
 use super::{EdgeCore, Effect, VerifiedToken};
 
 /// A client is put out.
@@ -27,8 +27,8 @@ impl EdgeCore {
             Some(proven) => proven.issued <= at || (at_once && is_news),
             None => at_once,
         };
-        let is_open = |session: &Session| !matches!(session.socket, Socket::Closed(_)) && session.last_words.is_none();
-        let of_client = |session: &Session| session.client_id == *client_id && is_open(session) && is_meant(session);
+        let of_client =
+            |session: &Session| session.client_id == *client_id && !session.phase.is_ending() && is_meant(session);
         let clients: Vec<_> =
             self.sessions.iter().filter(|(_, session)| of_client(session)).map(|(key, _)| key).collect();
         for &client in &clients {

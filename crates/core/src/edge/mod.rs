@@ -20,6 +20,7 @@ mod link;
 mod memory;
 mod output;
 mod pace;
+mod phase;
 mod places;
 mod proven;
 mod receipts;
@@ -43,7 +44,7 @@ use self::confirms::Confirms;
 use self::link::Link;
 use self::memory::Memory;
 use self::output::Pool;
-use self::session::{Session, Socket};
+use self::session::Session;
 use crate::rate_class::RateClass;
 
 pub use self::bucket::{Rate, TokenBucket, whole_ms};
@@ -297,7 +298,7 @@ impl EdgeCore {
     #[must_use]
     pub fn output(&self, client: ClientKey) -> &[u8] {
         match self.sessions.get(client) {
-            Some(session) if matches!(session.socket, Socket::Open { .. }) => session.output.pending(),
+            Some(session) if session.phase.is_open() => session.output.pending(),
             _ => &[],
         }
     }

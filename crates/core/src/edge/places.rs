@@ -7,7 +7,7 @@ use signaling_wire::trunk::{Attach, ToNode};
 
 use super::confirms::Confirms;
 use super::link::Link;
-use super::session::{Place, Session, Socket};
+use super::session::{Place, Session};
 use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
@@ -62,7 +62,7 @@ impl EdgeCore {
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             grant: session.proven.as_ref().map(|proven| &*proven.grant),
             state: session.state.as_deref(),
-            gone: if let Socket::Closed(gone) = session.socket { Some(gone) } else { None },
+            gone: session.phase.closed(),
         };
         link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.store.iter() {
@@ -97,7 +97,7 @@ impl EdgeCore {
             // The node that it asked may still let it in: that must look older than what the next one makes of it.
             session.accepted_at_us += 1;
         }
-        if matches!(session.socket, Socket::Closed(_)) && session.store.is_empty() && !session.unsettled {
+        if session.is_over() {
             self.remove(client);
         } else {
             self.effects.push_back(Effect::Place(client));

@@ -4,7 +4,8 @@ use signaling_admin::explain::Queue;
 use signaling_admin::placement::{EdgeSession, PlaceState, SocketState};
 use signaling_protocol::ClientId;
 
-use super::session::{Place, Session, Socket};
+use super::phase::SessionPhase;
+use super::session::{Place, Session};
 use super::{EdgeCore, LinkKey};
 
 impl EdgeCore {
@@ -23,11 +24,11 @@ fn report(session: &Session) -> EdgeSession {
         generation: session.accepted_at_us,
         since_ms: session.accepted_at_us / 1_000,
         reliable: session.receipts.is_some(),
-        socket: match session.socket {
-            Socket::Waiting | Socket::Accepted => SocketState::Waiting,
-            Socket::Open { paused: false } => SocketState::Open,
-            Socket::Open { paused: true } => SocketState::Paused,
-            Socket::Closed(_) => SocketState::Closed,
+        socket: match session.phase {
+            SessionPhase::Waiting | SessionPhase::Accepted { .. } => SocketState::Waiting,
+            SessionPhase::Open { paused: false, .. } => SocketState::Open,
+            SessionPhase::Open { paused: true, .. } => SocketState::Paused,
+            SessionPhase::Closed { .. } => SocketState::Closed,
         },
         place: match session.place {
             Place::Nowhere => PlaceState::Nowhere,

@@ -3,15 +3,16 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::{ClientId, CloseCode};
+use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::trunk::{DetachReason, Request, Slot};
+use signaling_wire::trunk::{Request, Slot};
 use signaling_wire::{Origin, SessionId};
 
 use super::confirms::Confirms;
 use super::filter::Deduplicator;
 use super::output::Output;
 use super::pace::ClientRateLimiter;
+use super::phase::SessionPhase;
 use super::proven::VerifiedToken;
 use super::receipts::ReceivedTracker;
 use super::store::RetransmitBuffer;
@@ -95,19 +96,6 @@ impl Place {
     }
 }
 
-/// The client's socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Socket {
-    /// No node has admitted it.
-    Waiting,
-    /// One has; its upgrade is being answered.
-    Accepted,
-    /// Open; `paused` while the store is full.
-    Open { paused: bool },
-    /// Closed; the session stays until its store is empty.
-    Closed(DetachReason),
-}
-
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) client_id: ClientId,
@@ -125,7 +113,7 @@ pub(super) struct Session {
     pub(super) place: Place,
     /// Where messages of former places end in the output that it has not taken.
     pub(super) queued_elsewhere: Vec<u64>,
-    pub(super) socket: Socket,
+    pub(super) phase: SessionPhase,
     pub(super) store: RetransmitBuffer,
     pub(super) filter: Deduplicator,
     pub(super) pace: ClientRateLimiter,
@@ -137,12 +125,6 @@ pub(super) struct Session {
     pub(super) last_pong: Instant,
     /// The node has asked whether the socket still answers.
     pub(super) probed: bool,
-    /// The client writes no more; what it wrote may still be unread.
-    pub(super) ends: bool,
-    /// The socket has ended between two nodes: the next one must hear of it, so that the client can come back.
-    pub(super) unsettled: bool,
-    /// What ends the socket as soon as it is open.
-    pub(super) last_words: Option<(CloseCode, Box<str>, DetachReason)>,
 }
 
 impl Session {
@@ -159,7 +141,7 @@ impl Session {
             hold: settings.hold_until_told,
             place: Place::Nowhere,
             queued_elsewhere: Vec::new(),
-            socket: Socket::Waiting,
+            phase: SessionPhase::Waiting,
             store: RetransmitBuffer::default(),
             filter: Deduplicator::default(),
             pace: ClientRateLimiter::new(now),
@@ -170,10 +152,13 @@ impl Session {
             pinged: None,
             last_pong: now,
             probed: false,
-            ends: false,
-            unsettled: false,
-            last_words: None,
         }
+    }
+
+    /// Returns `true` if the session can be removed: no message of it waits for an outcome, and no
+    /// node needs to attach it.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.store.is_empty()
     }
 
     /// Leaves its place. What its output has of there is remembered: the next node gets it again.
@@ -207,7 +192,7 @@ impl Session {
     /// Returns `true` if the server does not read the client, whose connection is there. Its
     /// silence means nothing.
     pub(super) fn is_paused_alive(&self) -> bool {
-        self.socket == (Socket::Open { paused: true }) && !self.ends
+        self.phase == SessionPhase::Open { paused: true, half_closed: false }
     }
 
     /// Returns `true` if so much waits for the client that other clients' messages must wait

@@ -6,7 +6,8 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
 
 use super::inputs::list_output;
-use super::session::{Place, Socket};
+use super::phase::SessionPhase;
+use super::session::Place;
 use super::{ClientKey, EdgeCore, Effect, Figures};
 use crate::ws::encode;
 
@@ -35,8 +36,8 @@ impl EdgeCore {
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
             figures.moving += usize::from(!matches!(session.place, Place::At { .. }));
-            figures.paused += usize::from(session.socket == Socket::Open { paused: true });
-            let Socket::Open { paused } = session.socket else { continue };
+            figures.paused += usize::from(session.phase.is_paused());
+            let SessionPhase::Open { paused, .. } = session.phase else { continue };
             if session.proven.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
                 closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
                 continue;
@@ -67,7 +68,7 @@ impl EdgeCore {
                 _ if paused => {
                     if !session.store.is_full(&memory.store_limits(settings.memory, settings.store)) {
                         // Memory was short, and is not any more.
-                        session.socket = Socket::Open { paused: false };
+                        session.phase.set_paused(false);
                         effects.push_back(Effect::Read(client));
                     }
                     session.heard = now;

@@ -1,0 +1,75 @@
+//! The life of a session, from its upgrade request to its removal.
+//!
+//! ```text
+//! connect ─> Waiting ──admitted──> Accepted ──opened──> Open ──ended──> Closed ─> removed
+//!               └─refused─> removed    └────────socket lost────────────────^
+//! ```
+
+use signaling_protocol::CloseCode;
+use signaling_wire::trunk::DetachReason;
+
+/// The state of a session and its socket.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SessionPhase {
+    /// No node has admitted the client. A refusal removes the session.
+    Waiting,
+    /// A node has admitted the client. The shell answers the upgrade request.
+    Accepted {
+        /// Ends the socket as soon as it is open.
+        pending_end: Option<Box<PendingEnd>>,
+    },
+    /// The socket is open.
+    Open {
+        /// The retransmit buffer is full, so the socket is not read.
+        paused: bool,
+        /// The client has shut its side down. Bytes from before that may be unread.
+        half_closed: bool,
+    },
+    /// The socket is closed. The session is removed once [`Session::is_over`] holds.
+    ///
+    /// [`Session::is_over`]: super::session::Session::is_over
+    Closed {
+        reason: DetachReason,
+        /// The socket closed between two nodes. The next node must attach the session once, so
+        /// that the client can resume there.
+        must_attach: bool,
+    },
+}
+
+/// A close that was requested before the socket was open.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PendingEnd {
+    pub(super) code: CloseCode,
+    pub(super) text: Box<str>,
+    pub(super) reason: DetachReason,
+}
+
+impl SessionPhase {
+    pub(super) const OPENED: Self = Self::Open { paused: false, half_closed: false };
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        matches!(self, Self::Open { paused: true, .. })
+    }
+
+    /// Returns why the socket closed, or `None` before that.
+    pub(super) fn closed(&self) -> Option<DetachReason> {
+        if let Self::Closed { reason, .. } = *self { Some(reason) } else { None }
+    }
+
+    /// Returns `true` from the moment at which the socket's end is decided.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self, Self::Accepted { pending_end: Some(_) } | Self::Closed { .. })
+    }
+
+    /// Pauses or resumes reading. Returns `true` if that is a change of an open socket.
+    pub(super) fn set_paused(&mut self, pause: bool) -> bool {
+        match self {
+            Self::Open { paused, .. } => std::mem::replace(paused, pause) != pause,
+            _ => false,
+        }
+    }
+}
