@@ -32,7 +32,7 @@ impl Reassignments {
         let ranking = Ranking::new(self.hash_seed, candidates.map(|member| member.id.as_str()));
         let own_rank = ranking.index_of(self.own_id.as_str());
         let mut before = std::mem::take(&mut self.due_by_client);
-        for (client, key, _) in core.placed() {
+        for (client, key, _) in core.attached() {
             let owner = ranking.owner(key);
             if owner.is_some() && owner != own_rank {
                 let due = before.remove(client).unwrap_or_else(|| now + self.window.mul_f64(share()));

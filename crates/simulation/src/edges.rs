@@ -188,7 +188,7 @@ impl World {
 
     fn edge_effect(&mut self, index: usize, effect: Effect) {
         match effect {
-            Effect::Place(client) => self.place(index, client),
+            Effect::AssignNode(client) => self.place(index, client),
             Effect::Accept(client) => self.accepted(index, client),
             Effect::Refuse(client, refusal) => self.refused(index, client, &refusal),
             Effect::Close(client, code, last_words) => self.closed_by_mesh(index, client, code, &last_words),

@@ -54,7 +54,7 @@ impl HandoffScheduler {
     pub fn turn(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<RebalanceSummary> {
         let under_way = self.under_way.as_mut()?;
         for client in self.waiting.drain(..self.per_turn.min(self.waiting.len())) {
-            let Some((key, link)) = core.place_of(client) else { continue };
+            let Some((key, link)) = core.attachment(client) else { continue };
             let Some(owner) = placement.owner_elsewhere(key, link) else { continue };
             if let Some(former) = placement.node_at(link) {
                 self.flows.count(former.as_str(), owner);
@@ -77,7 +77,7 @@ impl HandoffScheduler {
 
     /// The trunk to a node is gone, and the placement knows it: counts its clients as gone to their next owners.
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
-        for (_, key, _) in core.placed().filter(|(_, _, at)| *at == link) {
+        for (_, key, _) in core.attached().filter(|(_, _, at)| *at == link) {
             if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {
                 self.flows.count(node, owner);
             }

@@ -214,7 +214,7 @@ impl Placement {
 
     /// The clients that another node owns than the one that serves them.
     pub fn misplaced(&self, core: &EdgeCore) -> impl Iterator<Item = ClientKey> {
-        let placed = core.placed();
+        let placed = core.attached();
         placed.filter_map(|(client, key, link)| self.owner_elsewhere(key, link).map(|_| client))
     }
 

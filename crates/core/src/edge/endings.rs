@@ -40,11 +40,7 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         match &mut session.phase {
             SessionPhase::Waiting => {
-                if let Some((link, slot)) = session.at()
-                    && let Some(link) = self.links.get_mut(link)
-                {
-                    link.send(&ToNode::Detach { slot, gone });
-                }
+                session.send(&mut self.links, |slot| ToNode::Detach { slot, gone });
                 let message = reason.to_owned();
                 let refusal = match code {
                     CloseCode::KICKED => {
@@ -60,10 +56,10 @@ impl EdgeCore {
             }
             SessionPhase::Open { .. } => {
                 // A message that is not written goes to the client's next socket; a reliable client would know it again.
-                let Session { output, place, queued_elsewhere, receipts, .. } = session;
-                let confirms = place.confirms();
+                let Session { output, attachment, queued_before, receipts, .. } = session;
+                let confirms = attachment.confirms();
                 let is_message =
-                    |end| queued_elsewhere.contains(&end) || confirms.is_some_and(|confirms| confirms.ends_at(end));
+                    |end| queued_before.contains(&end) || confirms.is_some_and(|confirms| confirms.ends_at(end));
                 let mut last_words = output.take(|end| receipts.is_none() && is_message(end));
                 encode::close(&mut last_words, code.0, reason);
                 self.counts.closes += 1;
@@ -90,21 +86,17 @@ impl EdgeCore {
         let must_attach = gone != DetachReason::Left && session.state.is_some() && session.uplink().is_none();
         session.phase = SessionPhase::Closed { reason: gone, must_attach };
         session.filter = Deduplicator::default();
-        session.queued_elsewhere = Vec::new();
+        session.queued_before = Vec::new();
         if let Some(receipts) = &mut session.receipts {
             **receipts = ReceivedTracker::default();
         }
         session.output = Output::default();
         // What was delivered before the end has its fate.
         let delivered = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
-        if let Some((link, slot)) = session.at()
-            && let Some(link) = self.links.get_mut(link)
-        {
-            if let Some((up_to, exceptions)) = delivered {
-                link.send(&ToNode::Confirm { slot, up_to, exceptions });
-            }
-            link.send(&ToNode::Detach { slot, gone });
+        if let Some((up_to, exceptions)) = delivered {
+            session.send(&mut self.links, |slot| ToNode::Confirm { slot, up_to, exceptions });
         }
+        session.send(&mut self.links, |slot| ToNode::Detach { slot, gone });
         if session.is_over() {
             self.remove(client);
         }
@@ -112,7 +104,7 @@ impl EdgeCore {
 
     pub(super) fn remove(&mut self, client: ClientKey) {
         if let Some(session) = self.sessions.remove(client)
-            && let Some((link, slot)) = session.at()
+            && let Some((link, slot)) = session.attached_to()
             && let Some(link) = self.links.get_mut(link)
         {
             link.client_by_slot.remove(&slot);

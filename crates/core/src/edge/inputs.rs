@@ -13,7 +13,7 @@ use super::filter::{DuplicateCheck, FilterBounds};
 use super::floods::limits_of;
 use super::phase::{PendingEnd, SessionPhase};
 use super::proven::PresentedToken;
-use super::session::{Place, Session};
+use super::session::Session;
 use super::store::RetransmitBuffer;
 use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
 use crate::ws::encode;
@@ -67,11 +67,8 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.heard = now;
         session.pinged = None;
-        if std::mem::take(&mut session.probed)
-            && let Some((link, slot)) = session.at()
-            && let Some(link) = self.links.get_mut(link)
-        {
-            link.send(&ToNode::Alive { slot });
+        if std::mem::take(&mut session.probed) {
+            session.send(&mut self.links, |slot| ToNode::Alive { slot });
         }
     }
 
@@ -235,14 +232,12 @@ impl EdgeCore {
                 if let Some(link) = self.links.get_mut(link) {
                     link.client_by_slot.remove(&slot);
                 }
-                self.displace(client);
+                self.reassign(client);
             }
             ToEdge::SessionState { state, .. } => session.state = Some(state.into()),
             // Its answer would wait unread in the kernel: its connection shows that it lives.
             ToEdge::Probe { .. } if session.is_paused_alive() => {
-                if let Some(link) = self.links.get_mut(link) {
-                    link.send(&ToNode::Alive { slot });
-                }
+                session.send(&mut self.links, |slot| ToNode::Alive { slot });
             }
             ToEdge::Probe { .. } => {
                 session.probed = true;
@@ -256,11 +251,7 @@ impl EdgeCore {
     /// A session whose socket is closed goes with its last fate.
     fn done_if_all_have_fates(&mut self, client: ClientKey, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client).filter(|session| session.store.is_empty()) else { return };
-        if let Some((link, slot)) = session.at()
-            && let Some(link) = self.links.get_mut(link)
-        {
-            link.send(&ToNode::Detach { slot, gone });
-        }
+        session.send(&mut self.links, |slot| ToNode::Detach { slot, gone });
         self.remove(client);
     }
 
@@ -270,12 +261,12 @@ impl EdgeCore {
             let (code, message) = (code.to_owned(), message.to_owned());
             return self.refuse(client, Refusal { status, code, message, retry_after_ms });
         }
-        if let Some((link, slot)) = session.at()
+        if let Some((link, slot)) = session.attached_to()
             && let Some(link) = self.links.get_mut(link)
         {
             link.client_by_slot.remove(&slot);
         }
-        session.leave_place();
+        session.detach();
         if status == 409 {
             self.close(client, CloseCode::REPLACED, message);
         }
@@ -284,7 +275,7 @@ impl EdgeCore {
             if let SessionPhase::Closed { must_attach, .. } = &mut session.phase {
                 *must_attach = false;
             }
-            self.displace(client);
+            self.reassign(client);
         }
     }
 
@@ -395,7 +386,7 @@ impl EdgeCore {
         let delivered = session.delivered();
         if session.confirms().is_some_and(|confirms: &mut Confirms| confirms.delivered(delivered))
             && !session.confirm_is_listed
-            && let Place::At { link, .. } | Place::Leaving { link, .. } = session.place
+            && let Some((link, _)) = session.attached_to()
             && let Some(link) = self.links.get_mut(link)
         {
             session.confirm_is_listed = true;

@@ -7,6 +7,7 @@
 //! once [`EdgeCore::wrote`] says that the socket took it, or a reliable client has said `received`, a `Confirm` rides
 //! along with the next batch.
 
+mod attachments;
 mod bucket;
 mod confirms;
 mod delays;
@@ -21,7 +22,7 @@ mod memory;
 mod output;
 mod pace;
 mod phase;
-mod places;
+
 mod proven;
 mod receipts;
 mod report;
@@ -146,8 +147,8 @@ pub struct Refusal {
 /// What the shell has to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// No node serves the client: attach it somewhere, now or later.
-    Place(ClientKey),
+    /// The session is detached: attach it to a node, now or later.
+    AssignNode(ClientKey),
     /// Answer the client's upgrade; its output already has the welcome.
     Accept(ClientKey),
     /// Refuse the client, which still waits for its upgrade. The core has forgotten it.
@@ -271,7 +272,7 @@ impl EdgeCore {
         for client in to_confirm.drain(..) {
             let Some(session) = self.sessions.get_mut(client) else { continue };
             // It may have moved on since: its confirms go where it is now.
-            let Some((_, slot)) = session.at().filter(|(at, _)| *at == key) else { continue };
+            let Some((_, slot)) = session.attached_to().filter(|(at, _)| *at == key) else { continue };
             session.confirm_is_listed = false;
             if let Some((up_to, exceptions)) = session.confirms().and_then(Confirms::take) {
                 let confirm = ToNode::Confirm { slot, up_to, exceptions };
@@ -303,8 +304,8 @@ impl EdgeCore {
         }
     }
 
-    /// Sessions that are served somewhere: for placement.
-    pub fn placed(&self) -> impl Iterator<Item = (ClientKey, KeyHash, LinkKey)> {
+    /// Returns the attached sessions, each with its hash and its link.
+    pub fn attached(&self) -> impl Iterator<Item = (ClientKey, KeyHash, LinkKey)> {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
     }
 
@@ -314,9 +315,9 @@ impl EdgeCore {
         self.links.get(link).map_or(0, |link| link.client_by_slot.len())
     }
 
-    /// The hash that places a session, and the link of the node that serves it, unless it is on its way.
+    /// Returns the hash of a session and its link, or `None` unless it is attached.
     #[must_use]
-    pub fn place_of(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
+    pub fn attachment(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
         let session = self.sessions.get(client)?;
         Some((session.key, session.uplink()?.0))
     }

@@ -44,11 +44,7 @@ impl EdgeCore {
     /// The token of an [`Effect::Verify`](super::Effect::Verify) is good: it takes the place of the old one.
     pub fn renewed(&mut self, client: ClientKey, proven: VerifiedToken) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if let Some((link, slot)) = session.at()
-            && let Some(link) = self.links.get_mut(link)
-        {
-            link.send(&ToNode::Grant { slot, grant: &proven.grant });
-        }
+        session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &proven.grant });
         session.proven = Some(Box::new(proven));
     }
 

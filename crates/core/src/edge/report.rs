@@ -5,7 +5,7 @@ use signaling_admin::placement::{EdgeSession, PlaceState, SocketState};
 use signaling_protocol::ClientId;
 
 use super::phase::SessionPhase;
-use super::session::{Place, Session};
+use super::session::{Attachment, Session};
 use super::{EdgeCore, LinkKey};
 
 impl EdgeCore {
@@ -14,7 +14,7 @@ impl EdgeCore {
     #[must_use]
     pub fn sessions_of(&self, client: &ClientId) -> Vec<(EdgeSession, Option<LinkKey>)> {
         let of_client = self.sessions.values().filter(|session| session.client_id == *client);
-        of_client.map(|session| (report(session), session.at().map(|(link, _)| link))).collect()
+        of_client.map(|session| (report(session), session.attached_to().map(|(link, _)| link))).collect()
     }
 }
 
@@ -30,10 +30,10 @@ fn report(session: &Session) -> EdgeSession {
             SessionPhase::Open { paused: true, .. } => SocketState::Paused,
             SessionPhase::Closed { .. } => SocketState::Closed,
         },
-        place: match session.place {
-            Place::Nowhere => PlaceState::Nowhere,
-            Place::At { .. } => PlaceState::At,
-            Place::Leaving { .. } => PlaceState::Leaving,
+        place: match session.attachment {
+            Attachment::Detached => PlaceState::Nowhere,
+            Attachment::Attached { .. } => PlaceState::At,
+            Attachment::Releasing { .. } => PlaceState::Leaving,
         },
         node: None,
         moving_to: None,

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::trunk::{Request, Slot};
+use signaling_wire::trunk::{Request, Slot, ToNode};
 use signaling_wire::{Origin, SessionId};
+use slotmap::SlotMap;
 
 use super::confirms::Confirms;
 use super::filter::Deduplicator;
+use super::link::Link;
 use super::output::Output;
 use super::pace::ClientRateLimiter;
 use super::phase::SessionPhase;
@@ -76,22 +78,27 @@ pub struct Newcomer {
     pub request: ConnectRequest,
 }
 
-/// Where a session is served.
+/// The binding of a session to a node.
+///
+/// ```text
+/// Detached ──attach──> Attached ──release──> Releasing ──Released──> Detached
+///     ^───rejected or link lost──┴──────link lost──┘
+/// ```
 #[derive(Debug)]
-pub(super) enum Place {
-    /// Nowhere: frames wait in the store.
-    Nowhere,
-    /// At a node, which may not have said `Attached` yet.
-    At { link: LinkKey, slot: Slot, confirms: Confirms },
-    /// Still at a node that was told `Release`: what it sends down counts until it says `Released`.
-    Leaving { link: LinkKey, slot: Slot, confirms: Confirms },
+pub(super) enum Attachment {
+    /// No node has the session. Uplink frames wait in the retransmit buffer.
+    Detached,
+    /// The node was sent `Attach`, and may not have answered yet.
+    Attached { link: LinkKey, slot: Slot, confirms: Confirms },
+    /// The node was sent `Release`. Its downlink frames count until `Released`.
+    Releasing { link: LinkKey, slot: Slot, confirms: Confirms },
 }
 
-impl Place {
+impl Attachment {
     pub(super) fn confirms(&self) -> Option<&Confirms> {
         match self {
-            Self::Nowhere => None,
-            Self::At { confirms, .. } | Self::Leaving { confirms, .. } => Some(confirms),
+            Self::Detached => None,
+            Self::Attached { confirms, .. } | Self::Releasing { confirms, .. } => Some(confirms),
         }
     }
 }
@@ -110,9 +117,9 @@ pub(super) struct Session {
     /// What the client's latest token has proven; none where tokens are not asked for.
     pub(super) proven: Option<Box<VerifiedToken>>,
     pub(super) hold: Duration,
-    pub(super) place: Place,
-    /// Where messages of former places end in the output that it has not taken.
-    pub(super) queued_elsewhere: Vec<u64>,
+    pub(super) attachment: Attachment,
+    /// Offsets in the unwritten output at which messages of former attachments end.
+    pub(super) queued_before: Vec<u64>,
     pub(super) phase: SessionPhase,
     pub(super) store: RetransmitBuffer,
     pub(super) filter: Deduplicator,
@@ -139,8 +146,8 @@ impl Session {
             request: Some(Box::new(newcomer.request)),
             state: None,
             hold: settings.hold_until_told,
-            place: Place::Nowhere,
-            queued_elsewhere: Vec::new(),
+            attachment: Attachment::Detached,
+            queued_before: Vec::new(),
             phase: SessionPhase::Waiting,
             store: RetransmitBuffer::default(),
             filter: Deduplicator::default(),
@@ -161,30 +168,39 @@ impl Session {
         matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.store.is_empty()
     }
 
-    /// Leaves its place. What its output has of there is remembered: the next node gets it again.
-    pub(super) fn leave_place(&mut self) {
+    /// Detaches the session. Its queued messages are noted, since the next node sends them again.
+    pub(super) fn detach(&mut self) {
         let written = self.output.written();
-        self.queued_elsewhere.retain(|end| *end > written);
-        let place = std::mem::replace(&mut self.place, Place::Nowhere);
-        // A reliable client's marks are no offsets, and it tells a message by its name.
+        self.queued_before.retain(|end| *end > written);
+        let former = std::mem::replace(&mut self.attachment, Attachment::Detached);
+        // Marks of a reliable client are no offsets, and it recognises a message by its name.
         if self.receipts.is_none() {
-            let queued = place.confirms().into_iter().flat_map(Confirms::queued);
-            self.queued_elsewhere.extend(queued.filter(|end| *end > written));
+            let queued = former.confirms().into_iter().flat_map(Confirms::queued);
+            self.queued_before.extend(queued.filter(|end| *end > written));
         }
     }
 
-    /// The link and slot that frames come from and confirms go to.
-    pub(super) fn at(&self) -> Option<(LinkKey, Slot)> {
-        match self.place {
-            Place::Nowhere => None,
-            Place::At { link, slot, .. } | Place::Leaving { link, slot, .. } => Some((link, slot)),
+    /// Sends the session's node a frame.
+    pub(super) fn send<'a>(&self, links: &mut SlotMap<LinkKey, Link>, frame: impl FnOnce(Slot) -> ToNode<'a>) {
+        if let Some((link, slot)) = self.attached_to()
+            && let Some(link) = links.get_mut(link)
+        {
+            link.send(&frame(slot));
         }
     }
 
-    /// The link and slot that the client's messages go to at once.
+    /// Returns the link and slot that downlink frames come from and confirms go to.
+    pub(super) fn attached_to(&self) -> Option<(LinkKey, Slot)> {
+        match self.attachment {
+            Attachment::Detached => None,
+            Attachment::Attached { link, slot, .. } | Attachment::Releasing { link, slot, .. } => Some((link, slot)),
+        }
+    }
+
+    /// Returns the link and slot that the client's messages go to at once.
     pub(super) fn uplink(&self) -> Option<(LinkKey, Slot)> {
-        match self.place {
-            Place::At { link, slot, .. } => Some((link, slot)),
+        match self.attachment {
+            Attachment::Attached { link, slot, .. } => Some((link, slot)),
             _ => None,
         }
     }
@@ -218,9 +234,9 @@ impl Session {
     }
 
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
-        match &mut self.place {
-            Place::Nowhere => None,
-            Place::At { confirms, .. } | Place::Leaving { confirms, .. } => Some(confirms),
+        match &mut self.attachment {
+            Attachment::Detached => None,
+            Attachment::Attached { confirms, .. } | Attachment::Releasing { confirms, .. } => Some(confirms),
         }
     }
 }

@@ -7,7 +7,7 @@ use signaling_protocol::server::ServerMessage;
 
 use super::inputs::list_output;
 use super::phase::SessionPhase;
-use super::session::Place;
+use super::session::Attachment;
 use super::{ClientKey, EdgeCore, Effect, Figures};
 use crate::ws::encode;
 
@@ -35,7 +35,7 @@ impl EdgeCore {
         let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
-            figures.moving += usize::from(!matches!(session.place, Place::At { .. }));
+            figures.moving += usize::from(!matches!(session.attachment, Attachment::Attached { .. }));
             figures.paused += usize::from(session.phase.is_paused());
             let SessionPhase::Open { paused, .. } = session.phase else { continue };
             if session.proven.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {

@@ -34,5 +34,5 @@ impl EdgeCore {
 
 /// Reads a session wherever a message does.
 fn touch(session: &Session) {
-    black_box((session.store.last(), session.at(), session.heard, session.pinged, session.phase.is_open()));
+    black_box((session.store.last(), session.attached_to(), session.heard, session.pinged, session.phase.is_open()));
 }

@@ -32,7 +32,7 @@ impl Edge {
             request: ConnectRequest::default(),
         };
         let client = self.core.connect(self.now, newcomer);
-        assert_eq!(self.core.next_effect(), Some(Effect::Place(client)));
+        assert_eq!(self.core.next_effect(), Some(Effect::AssignNode(client)));
         client
     }
 
@@ -154,7 +154,7 @@ fn confirms_follow_a_session_to_its_next_link() {
     edge.hear(old, &[down(0, 1)]);
     edge.write_all(client);
     edge.core.link_down(old);
-    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
     edge.core.attach(edge.now, client, new);
     edge.hear(new, &[attached(0), down(0, 1)]);
     assert_eq!(edge.said(new), ["attach 0 known true", "confirm 0 1"]);
@@ -197,12 +197,12 @@ fn what_a_replaced_client_sent_last_still_finds_a_node() {
     let client = edge.open(old);
     edge.core.client_text(edge.now, client, br#"{"type":"signal"}"#);
     edge.core.link_down(old);
-    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
     edge.core.attach(edge.now, client, new);
     let (code, message) = ("replaced", "a newer connection");
     edge.hear(new, &[ToEdge::Rejected { slot: 0, status: 409, code, message, retry_after_ms: None }]);
     assert!(matches!(edge.core.next_effect(), Some(Effect::Close(..))));
-    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
     edge.core.attach(edge.now, client, new);
     assert_eq!(edge.said(new), ["attach 0 known true", "up 0 1", "attach 1 known true", "up 1 1"]);
     edge.hear(new, &[ToEdge::Fates { slot: 1, first: 1, count: 1, fate: DeliveryOutcome::Done, reply: &[] }]);
@@ -218,7 +218,7 @@ fn a_newcomer_that_was_moved_before_it_was_admitted_comes_as_a_newcomer() {
     edge.core.attach(edge.now, client, old);
     edge.core.release(client, "b");
     edge.hear(old, &[ToEdge::Released { slot: 0, state: &[] }]);
-    assert_eq!(edge.core.next_effect(), Some(Effect::Place(client)));
+    assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
     edge.core.attach(edge.now, client, new);
     assert_eq!(edge.said(new), ["attach 0 known false"]);
 }

@@ -257,7 +257,7 @@ impl State {
 
     fn carry_out(&mut self, now: Instant, effect: Effect) {
         match effect {
-            Effect::Place(client) => self.backend.assign_node(now, &mut self.core, client),
+            Effect::AssignNode(client) => self.backend.assign_node(now, &mut self.core, client),
             Effect::Accept(key) => {
                 let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
                 if decision.is_none_or(|decision| decision.send(Ok(())).is_err()) {

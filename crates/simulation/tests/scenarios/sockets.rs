@@ -32,7 +32,7 @@ impl Mesh {
     }
 
     fn carry_out(&mut self, edge: &str, effect: Effect) {
-        let (Effect::Place(key)
+        let (Effect::AssignNode(key)
         | Effect::Accept(key)
         | Effect::Refuse(key, _)
         | Effect::Close(key, ..)
@@ -44,7 +44,7 @@ impl Mesh {
         let Some(who) = self.client_of(edge, key) else { return };
         let client = &mut self.clients[who.0];
         match effect {
-            Effect::Place(_) => client.waits_for_a_place = true,
+            Effect::AssignNode(_) => client.waits_for_a_place = true,
             Effect::Accept(_) => self.edges.get_mut(edge).unwrap().socket_opened(self.now, key),
             Effect::Refuse(_, refusal) => client.refused = Some(refusal.status),
             Effect::Close(_, code, last_words) => {

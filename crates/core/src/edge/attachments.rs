@@ -1,4 +1,4 @@
-//! Where sessions are served: links, placement and handoff.
+//! Links to nodes, and the attachment of sessions to them: assignment, handoff, loss of a link.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use signaling_wire::trunk::{Attach, ToNode};
 
 use super::confirms::Confirms;
 use super::link::Link;
-use super::session::{Place, Session};
+use super::session::{Attachment, Session};
 use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
@@ -20,34 +20,34 @@ impl EdgeCore {
         self.links.insert(link)
     }
 
-    /// Whether the link is up, for all that this edge knows.
+    /// Returns `true` if the link is up.
     #[must_use]
     pub fn has_link(&self, link: LinkKey) -> bool {
         self.links.contains_key(link)
     }
 
-    /// Removes a link: its sessions need a new place.
+    /// Removes a link and asks for nodes for its sessions.
     pub fn link_down(&mut self, link: LinkKey) {
         let Some(link) = self.links.remove(link) else { return };
         let mut clients: Vec<_> = link.client_by_slot.into_values().collect();
         clients.sort_unstable();
         for client in clients {
-            self.displace(client);
+            self.reassign(client);
         }
     }
 
-    /// A client asks to be let in: [`Effect::Place`] follows.
+    /// Adds a client that asks for admission. [`Effect::AssignNode`] follows.
     pub fn connect(&mut self, now: Instant, newcomer: Newcomer) -> ClientKey {
         let client = self.sessions.insert(Session::new(now, newcomer, &self.settings));
-        self.effects.push_back(Effect::Place(client));
+        self.effects.push_back(Effect::AssignNode(client));
         client
     }
 
-    /// Gives the client a place: attaches it, and sends again what has no fate.
+    /// Attaches a detached session, and retransmits its messages without an outcome.
     pub fn attach(&mut self, now: Instant, client: ClientKey, link_key: LinkKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some(link) = self.links.get_mut(link_key) else { return };
-        if session.at().is_some() {
+        if session.attached_to().is_some() {
             return;
         }
         let Some(slot) = link.assign(client) else { return };
@@ -70,37 +70,35 @@ impl EdgeCore {
             link.send(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(left), payload: &kept.payload });
             self.counts.resends += 1;
         }
-        session.place = Place::At { link: link_key, slot, confirms: Confirms::default() };
+        session.attachment = Attachment::Attached { link: link_key, slot, confirms: Confirms::default() };
     }
 
-    /// Starts a handoff: the node is told, [`Effect::Place`] follows once it has let go.
+    /// Starts a handoff to node `to`. [`Effect::AssignNode`] follows once the old node has released
+    /// the session.
     pub fn release(&mut self, client: ClientKey, to: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        let place = std::mem::replace(&mut session.place, Place::Nowhere);
-        let Place::At { link, slot, confirms } = place else {
-            session.place = place;
-            return;
-        };
-        session.place = Place::Leaving { link, slot, confirms };
+        let Attachment::Attached { link, slot, confirms } = &mut session.attachment else { return };
+        let (link, slot, confirms) = (*link, *slot, std::mem::take(confirms));
+        session.attachment = Attachment::Releasing { link, slot, confirms };
         if let Some(link) = self.links.get_mut(link) {
             link.send(&ToNode::Release { slot, to });
             self.counts.handoffs += 1;
         }
     }
 
-    /// The session has lost its place, if it had one.
-    pub(super) fn displace(&mut self, client: ClientKey) {
+    /// Detaches a session and asks for a node for it, unless it is over.
+    pub(super) fn reassign(&mut self, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        session.leave_place();
+        session.detach();
         session.confirm_is_listed = false;
         if session.state.is_none() {
-            // The node that it asked may still let it in: that must look older than what the next one makes of it.
+            // The old node may still admit the client. Its session must look older than the next one.
             session.accepted_at_us += 1;
         }
         if session.is_over() {
             self.remove(client);
         } else {
-            self.effects.push_back(Effect::Place(client));
+            self.effects.push_back(Effect::AssignNode(client));
         }
     }
 }
