@@ -9,12 +9,17 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::clients::Kicked;
+use signaling_admin::explain::{Candidate, Queue, scores};
 use signaling_admin::openapi;
-use signaling_admin::placement::BalancerExplanation;
-use signaling_admin::servers::{Nodes, Server, Totals};
+use signaling_admin::placement::{BalancerExplanation, EdgeSession, PlaceState, SocketState};
+use signaling_admin::preview::Flow;
+use signaling_admin::servers::{Nodes, Server, Totals, ViewName};
 use signaling_core::View;
+use signaling_core::balancer::placement::Placement;
+use signaling_core::edge::{Attachment, Session, SessionPhase};
 use signaling_edge::shell::Edge;
 use signaling_protocol::{ClientId, NodeId};
+use signaling_rendezvous::KeyHash;
 use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::LocalCaller;
 use signaling_server::http::Refused;
@@ -44,12 +49,12 @@ impl Floor {
             let mut suspects: Vec<_> = state.placement.suspect_ids().map(|node| node.as_str().to_owned()).collect();
             suspects.sort_unstable();
             Server {
-                view: state.placement.view_name(),
+                view: view_name(state.placement.view()),
                 clients: self.edge.clients(),
                 suspects,
                 totals,
                 latency_us,
-                flows: state.moves.flows().list(),
+                flows: state.moves.flows().iter().map(flow).collect(),
                 ..base
             }
         })
@@ -105,10 +110,76 @@ async fn explain(
 ) -> Result<Json<BalancerExplanation>, Refused> {
     let (client, id) = (client(&name)?, desk.id);
     let explain = move |floor: &Floor| {
-        let sessions = floor.edge.with_core(|core| core.sessions_of(&client));
-        floor.backend.with(|state| state.placement.explain(&id, &client, sessions))
+        floor.edge.with_core(|core| {
+            floor.backend.with(|state| explanation(&state.placement, &id, &client, core.sessions_of(&client)))
+        })
     };
     Ok(Json(desk.floor.ask(explain).await?))
+}
+
+/// Explains where a client belongs, and where its sessions are.
+fn explanation<'a>(
+    placement: &Placement,
+    asked: &NodeId,
+    client: &ClientId,
+    sessions: impl Iterator<Item = &'a Session>,
+) -> BalancerExplanation {
+    let view = placement.view();
+    let members = view.members().iter().map(|member| member.id.as_str());
+    let candidate = |(node, score): (String, String)| Candidate {
+        eligible: placement.is_eligible(&node),
+        draining: placement.is_draining(&node),
+        suspect: placement.suspect_ids().any(|suspect| suspect.as_str() == node),
+        trunk: Some(placement.has_link(&node)),
+        node,
+        score,
+    };
+    let owner = placement.owner_id(KeyHash::of(client.as_str()));
+    let mut explanation = BalancerExplanation {
+        client_id: client.as_str().to_owned(),
+        asked: asked.as_str().to_owned(),
+        view: view_name(view),
+        why: String::new(),
+        owner: owner.map(str::to_owned),
+        ranking: scores(placement.hash_seed(), members, client.as_str()).into_iter().map(candidate).collect(),
+        sessions: sessions.map(|session| edge_session(placement, owner, session)).collect(),
+    };
+    explanation.why = explanation.sentence();
+    explanation
+}
+
+fn edge_session(placement: &Placement, owner: Option<&str>, session: &Session) -> EdgeSession {
+    let link = session.attached_to().map(|(link, _)| link);
+    let (place, moves) = match session.attachment {
+        Attachment::Detached => (PlaceState::Nowhere, false),
+        Attachment::Attached { link, .. } => (PlaceState::At, placement.owner_elsewhere(session.key, link).is_some()),
+        Attachment::Releasing { .. } => (PlaceState::Leaving, true),
+    };
+    EdgeSession {
+        session: session.id.to_string(),
+        generation: session.accepted_at_us,
+        since_ms: session.accepted_at_us / 1_000,
+        reliable: session.is_reliable(),
+        socket: match session.phase {
+            SessionPhase::Waiting | SessionPhase::Accepted { .. } => SocketState::Waiting,
+            SessionPhase::Open { paused: false, .. } => SocketState::Open,
+            SessionPhase::Open { paused: true, .. } => SocketState::Paused,
+            SessionPhase::Closed { .. } => SocketState::Closed,
+        },
+        place,
+        node: link.and_then(|link| placement.node_at(link)).map(|node| node.as_str().to_owned()),
+        moving_to: owner.filter(|_| moves).map(str::to_owned),
+        unfated: Queue { messages: session.store.len(), bytes: session.store.bytes() },
+        unwritten_bytes: session.unwritten_bytes(),
+    }
+}
+
+fn flow((from, to, clients): (&str, &str, u64)) -> Flow {
+    Flow { from: from.to_owned(), to: to.to_owned(), clients }
+}
+
+fn view_name(view: &View) -> ViewName {
+    ViewName::new(view.hash(), view.len())
 }
 
 async fn kick(State(desk): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {

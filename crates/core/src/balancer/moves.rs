@@ -157,8 +157,8 @@ mod tests {
         }
 
         fn flows(&self) -> Vec<String> {
-            let flows = self.moves.flows().list();
-            flows.iter().map(|flow| format!("{} {} {}", flow.from, flow.to, flow.clients)).collect()
+            let flows = self.moves.flows().iter();
+            flows.map(|(from, to, clients)| format!("{from} {to} {clients}")).collect()
         }
 
         /// What one turn said, and where its clients were told to go.

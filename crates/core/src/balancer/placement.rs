@@ -171,6 +171,32 @@ impl Placement {
         self.node_by_id.iter().filter(|(_, node)| node.trust.is_suspect()).map(|(id, _)| id)
     }
 
+    /// Returns `true` if the node takes clients.
+    pub fn is_eligible(&self, id: &str) -> bool {
+        self.ranking.index_of(id).is_some_and(|rank| self.link(rank).is_some())
+    }
+
+    /// Returns `true` if the view or the node itself says that it drains.
+    pub fn is_draining(&self, id: &str) -> bool {
+        self.node_by_id.get(id).is_some_and(|node| node.said_draining)
+            || self.view.get(id).is_some_and(|member| member.draining)
+    }
+
+    /// Returns `true` if a trunk leads to the node.
+    pub fn has_link(&self, id: &str) -> bool {
+        self.node_by_id.get(id).is_some_and(|node| node.link.is_some())
+    }
+
+    /// Returns the view that clients are placed by.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Returns the seed of the rendezvous hash.
+    pub fn hash_seed(&self) -> u64 {
+        self.hash_seed
+    }
+
     /// The node that this link leads to, if it is the one in use.
     #[must_use]
     pub fn node_at(&self, link: LinkKey) -> Option<&NodeId> {
@@ -254,6 +280,5 @@ impl Placement {
     }
 }
 
-mod report;
 #[cfg(test)]
 mod tests;

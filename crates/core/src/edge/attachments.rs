@@ -57,7 +57,7 @@ impl EdgeCore {
             session: session.id,
             client_id: session.client_id.as_str(),
             accepted_at_us: session.accepted_at_us,
-            reliable: session.receipts.is_some(),
+            reliable: session.is_reliable(),
             seq: session.store.last(),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             grant: session.proven.as_ref().map(|proven| &*proven.grant),

@@ -23,7 +23,7 @@ enum Answer {
 
 /// The `Down`s of one Attach that are not confirmed yet, in order.
 #[derive(Debug, Default)]
-pub(super) struct Confirms {
+pub struct Confirms {
     pending: VecDeque<Pending>,
     confirmed: u64,
     up_to: u64,

@@ -25,7 +25,6 @@ mod phase;
 
 mod proven;
 mod receipts;
-mod report;
 mod senders;
 mod session;
 mod store;
@@ -45,7 +44,6 @@ use self::confirms::Confirms;
 use self::link::Link;
 use self::memory::Memory;
 use self::output::Pool;
-use self::session::Session;
 use crate::rate_class::RateClass;
 
 pub use self::bucket::{Rate, TokenBucket, whole_ms};
@@ -56,8 +54,9 @@ pub use self::kicking::Kick;
 pub use self::kicks::KickList;
 pub use self::memory::{MemoryLimits, SENDER_BYTES};
 pub use self::pace::PaceLimits;
+pub use self::phase::SessionPhase;
 pub use self::proven::{PresentedToken, VerifiedToken};
-pub use self::session::{ConnectRequest, Newcomer};
+pub use self::session::{Attachment, ConnectRequest, Newcomer, Session};
 pub use self::store::{RetransmitBuffer, StoreLimits};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 
@@ -338,6 +337,11 @@ impl EdgeCore {
     #[must_use]
     pub fn identity(&self, client: ClientKey) -> Option<(&ClientId, SessionId)> {
         self.sessions.get(client).map(|session| (&session.client_id, session.id))
+    }
+
+    /// Returns the sessions of a client, for operators.
+    pub fn sessions_of(&self, client: &ClientId) -> impl Iterator<Item = &Session> {
+        self.sessions.values().filter(move |session| session.client_id == *client)
     }
 
     /// How many sessions there are.

@@ -10,7 +10,7 @@ use signaling_wire::trunk::DetachReason;
 
 /// The state of a session and its socket.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SessionPhase {
+pub enum SessionPhase {
     /// No node has admitted the client. A refusal removes the session.
     Waiting,
     /// A node has admitted the client. The shell answers the upgrade request.
@@ -29,6 +29,7 @@ pub(super) enum SessionPhase {
     ///
     /// [`Session::is_over`]: super::session::Session::is_over
     Closed {
+        /// The cause.
         reason: DetachReason,
         /// The socket closed between two nodes. The next node must attach the session once, so
         /// that the client can resume there.
@@ -38,7 +39,7 @@ pub(super) enum SessionPhase {
 
 /// A close that was requested before the socket was open.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct PendingEnd {
+pub struct PendingEnd {
     pub(super) code: CloseCode,
     pub(super) text: Box<str>,
     pub(super) reason: DetachReason,

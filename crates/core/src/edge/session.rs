@@ -85,13 +85,27 @@ pub struct Newcomer {
 ///     ^───rejected or link lost──┴──────link lost──┘
 /// ```
 #[derive(Debug)]
-pub(super) enum Attachment {
+pub enum Attachment {
     /// No node has the session. Uplink frames wait in the retransmit buffer.
     Detached,
     /// The node was sent `Attach`, and may not have answered yet.
-    Attached { link: LinkKey, slot: Slot, confirms: Confirms },
+    Attached {
+        /// The way to the node.
+        link: LinkKey,
+        /// The session's number on it.
+        slot: Slot,
+        /// Answers for the node's downlink frames.
+        confirms: Confirms,
+    },
     /// The node was sent `Release`. Its downlink frames count until `Released`.
-    Releasing { link: LinkKey, slot: Slot, confirms: Confirms },
+    Releasing {
+        /// The way to the node.
+        link: LinkKey,
+        /// The session's number on it.
+        slot: Slot,
+        /// Answers for the node's downlink frames.
+        confirms: Confirms,
+    },
 }
 
 impl Attachment {
@@ -103,12 +117,16 @@ impl Attachment {
     }
 }
 
+/// A client's session at its edge, with or without a socket.
 #[derive(Debug)]
-pub(super) struct Session {
+pub struct Session {
     pub(super) client_id: ClientId,
-    pub(super) key: KeyHash,
-    pub(super) id: SessionId,
-    pub(super) accepted_at_us: u64,
+    /// The hash that places it.
+    pub key: KeyHash,
+    /// Its id. A node that resumes an older session replaces it.
+    pub id: SessionId,
+    /// Time at which the edge accepted the socket, in microseconds since 1970.
+    pub accepted_at_us: u64,
     /// What the client has said `received` for; none for plain clients.
     pub(super) receipts: Option<Box<ReceivedTracker>>,
     /// Dropped once a node has admitted the client: what follows needs only `state`.
@@ -117,11 +135,14 @@ pub(super) struct Session {
     /// What the client's latest token has proven; none where tokens are not asked for.
     pub(super) proven: Option<Box<VerifiedToken>>,
     pub(super) hold: Duration,
-    pub(super) attachment: Attachment,
+    /// The node that has it.
+    pub attachment: Attachment,
     /// Offsets in the unwritten output at which messages of former attachments end.
     pub(super) queued_before: Vec<u64>,
-    pub(super) phase: SessionPhase,
-    pub(super) store: RetransmitBuffer,
+    /// The state of its socket.
+    pub phase: SessionPhase,
+    /// Its messages without an outcome.
+    pub store: RetransmitBuffer,
     pub(super) filter: Deduplicator,
     pub(super) pace: ClientRateLimiter,
     pub(super) output: Output,
@@ -168,6 +189,16 @@ impl Session {
         matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.store.is_empty()
     }
 
+    /// Returns `true` if the client takes part in custody.
+    pub fn is_reliable(&self) -> bool {
+        self.receipts.is_some()
+    }
+
+    /// Returns the bytes that wait for the client's socket.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.output.pending().len()
+    }
+
     /// Detaches the session. Its queued messages are noted, since the next node sends them again.
     pub(super) fn detach(&mut self) {
         let written = self.output.written();
@@ -190,7 +221,7 @@ impl Session {
     }
 
     /// Returns the link and slot that downlink frames come from and confirms go to.
-    pub(super) fn attached_to(&self) -> Option<(LinkKey, Slot)> {
+    pub fn attached_to(&self) -> Option<(LinkKey, Slot)> {
         match self.attachment {
             Attachment::Detached => None,
             Attachment::Attached { link, slot, .. } | Attachment::Releasing { link, slot, .. } => Some((link, slot)),

@@ -4,7 +4,6 @@
 use std::time::{Instant, UNIX_EPOCH};
 
 use crate::edge;
-use signaling_admin::clients::{Kick, Kicks};
 use signaling_protocol::ClientId;
 use signaling_wire::trunk::ToEdge;
 
@@ -32,11 +31,10 @@ impl NodeCore {
         }
     }
 
-    /// The kicks that this node remembers, oldest first, with their times in Unix seconds.
-    #[must_use]
-    pub fn kicks(&self) -> Kicks {
-        let kick = |(client, at): (&ClientId, u64)| Kick { client_id: client.as_str().to_owned(), at };
-        Kicks { kicks: self.kicks.iter().map(kick).collect() }
+    /// Returns the kicks that this node remembers, oldest first, with their times in seconds since
+    /// 1970.
+    pub fn kicks(&self) -> impl Iterator<Item = (&ClientId, u64)> {
+        self.kicks.iter()
     }
 
     /// Forwards a kick that is new here to the other edges.

@@ -74,7 +74,7 @@ use crate::ice::IceServers;
 
 pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
-
+pub use self::report::SessionReport;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;

@@ -4,7 +4,6 @@
 //! come from edges.
 
 use rustc_hash::FxHashMap;
-use signaling_admin::servers::EdgeAt;
 use signaling_wire::Batches;
 use signaling_wire::trunk::{Slot, ToEdge};
 use slotmap::SlotMap;
@@ -136,25 +135,18 @@ impl Trunks {
     }
 
     /// The name of a trunk's edge.
-    pub(super) fn edge(&self, trunk: TrunkKey) -> Option<String> {
-        self.trunks.get(trunk)?.edge.as_deref().map(str::to_owned)
+    pub(super) fn edge(&self, trunk: TrunkKey) -> Option<&str> {
+        self.trunks.get(trunk)?.edge.as_deref()
     }
 
-    /// The edges by name, with their sessions that `is_attached` accepts.
-    pub(super) fn edges(&self, is_attached: impl Fn(SessionKey) -> bool) -> Vec<EdgeAt> {
-        let mut edges: Vec<EdgeAt> = Vec::new();
-        for (key, trunk) in &self.trunks {
-            let edge = self.edge(key);
-            let clients = trunk.session_by_slot.values().filter(|session| is_attached(**session)).count();
-            match edges.iter_mut().find(|known| known.edge == edge) {
-                Some(known) => {
-                    known.clients += clients;
-                    known.messages += trunk.ups;
-                }
-                None => edges.push(EdgeAt { edge, address: None, clients, messages: trunk.ups }),
-            }
-        }
-        edges.sort_by(|a, b| a.edge.cmp(&b.edge));
-        edges
+    /// For each trunk the edge's name, the sessions that `is_attached` accepts, and the uplink frames received.
+    pub(super) fn edges(
+        &self,
+        is_attached: impl Fn(SessionKey) -> bool,
+    ) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
+        self.trunks.values().map(move |trunk| {
+            let attached = trunk.session_by_slot.values().filter(|session| is_attached(**session)).count();
+            (trunk.edge.as_deref(), attached, trunk.ups)
+        })
     }
 }

@@ -1,23 +1,17 @@
-//! What operators are told of clients, and what they do to one.
+//! What operators read of clients, and kicks.
 
-use signaling_admin::Page;
-use signaling_admin::explain::{ClientAt, Explanation};
 use signaling_core::node::TrunkKey;
 use signaling_protocol::ClientId;
 use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 
-fn explain(node: &Node, client: &str) -> Explanation {
-    node.core.explain(node.now, &ClientId::new(client).unwrap())
-}
-
-fn here(node: &Node, client: &str) -> ClientAt {
-    explain(node, client).nodes.pop().unwrap()
+fn client(name: &str) -> ClientId {
+    ClientId::new(name).unwrap()
 }
 
 #[test]
-fn what_a_client_waits_for_and_what_waits_for_another_is_told() {
+fn reports_show_pending_held_and_unconfirmed_messages() {
     let mut node = Node::new("a");
     node.sees(&["a"]);
     let trunk = node.core.trunk_up();
@@ -26,35 +20,36 @@ fn what_a_client_waits_for_and_what_waits_for_another_is_told() {
     node.up(trunk, 0, 1, "bert", 10);
     node.up(trunk, 0, 2, "bert", 10);
 
-    let anna = here(&node, "anna").session.unwrap();
-    assert_eq!((anna.edge.as_deref(), anna.unfated, anna.recipients), (Some("balancer-0"), 2, 1));
-    let bert = here(&node, "bert");
-    assert!(bert.session.is_none() && bert.held.unwrap().messages == 2, "{bert:?}");
-    assert!(explain(&node, "carla").nodes.is_empty(), "of whom nothing is here");
+    let (anna, bert, carla) = (client("anna"), client("bert"), client("carla"));
+    assert_eq!(node.core.session(&anna).unwrap().edge, Some("balancer-0"));
+    assert_eq!(node.core.pending(&anna), (1, 2));
+    assert!(node.core.session(&bert).is_none());
+    assert_eq!(node.core.held_for(&bert).unwrap().0, 2);
+    assert!(node.core.session(&carla).is_none() && node.core.held_for(&carla).is_none());
 
     node.attach(trunk, 1, "bert", 0);
-    let bert = here(&node, "bert");
-    assert_eq!((bert.held, bert.session.unwrap().unconfirmed.messages), (None, 2));
-    let page = node.core.clients_page(&Page::new(None, 1));
-    assert_eq!((page.clients[0].client_id.as_str(), page.next.as_deref()), ("anna", Some("anna")));
+    assert_eq!(node.core.held_for(&bert), None);
+    assert_eq!(node.core.session(&bert).unwrap().unconfirmed.0, 2);
+    assert_eq!(node.core.edges().collect::<Vec<_>>(), [(Some("balancer-0"), 2, 2)]);
 }
 
 #[test]
-fn suspects_and_draining_nodes_are_told_from_owners() {
+fn reports_tell_suspects_and_draining_nodes_from_owners() {
     let mut node = Node::new("a");
     node.sees(&["a", "b"]);
-    let of_b =
-        (0..).map(|n| format!("client-{n}")).find(|id| explain(&node, id).owner.as_deref() == Some("b")).unwrap();
-    let told = explain(&node, &of_b);
-    assert_eq!((told.ranking[0].node.as_str(), told.stand_in), ("b", None));
+    let owners = |node: &Node, client: &ClientId| {
+        let (owner, stand_in) = node.core.owners(client);
+        (owner.unwrap().to_string(), stand_in.map(ToString::to_string))
+    };
+    let of_b = (0..).map(|n| client(&format!("client-{n}"))).find(|id| owners(&node, id).0 == "b").unwrap();
+    assert_eq!(owners(&node, &of_b).1, None);
 
     node.pass(3 * SECOND);
-    let told = explain(&node, &of_b);
-    assert!(told.ranking[0].suspect && told.ranking[0].eligible, "{told:?}");
-    assert_eq!((told.owner.as_deref(), told.stand_in.as_deref()), (Some("b"), Some("a")));
+    assert!(node.core.suspects().any(|id| id.as_str() == "b") && node.core.is_eligible("b"));
+    assert_eq!(owners(&node, &of_b), ("b".to_owned(), Some("a".to_owned())));
 
     node.core.drain(node.now);
-    assert!(explain(&node, &of_b).ranking.iter().any(|it| it.node == "a" && it.draining && !it.eligible));
+    assert!(node.core.is_draining() && !node.core.is_eligible("a"));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The report of a node about itself, and the names of the edges behind its trunks.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
-use signaling_admin::servers::{EdgeAt, Server, Totals};
+use signaling_admin::servers::{EdgeAt, Server, Totals, ViewName};
+use signaling_core::View;
 use signaling_protocol::NodeId;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
@@ -25,17 +27,17 @@ impl Floor {
     pub(super) fn report(&self) -> Server {
         let base = self.status.report();
         let latency_us = self.direct.as_ref().map_or_else(Vec::new, DirectEdge::latency_us);
-        let mut server = self.node.look(|core| {
+        self.node.look(|core| {
             let (counts, rooms) = (core.counts(), core.room_figures());
             let mut suspects: Vec<_> = core.suspects().map(|node| node.as_str().to_owned()).collect();
             suspects.sort_unstable();
             Server {
-                view: core.view_name(),
+                view: view_name(core.view()),
                 clients: core.sessions(),
                 lingering: core.lingering(),
                 held_bytes: core.held_bytes(),
                 rooms: rooms.rooms,
-                edges: core.edges(),
+                edges: self.node.edges(),
                 suspects,
                 seats: rooms.members,
                 waiting: rooms.waiting,
@@ -47,10 +49,13 @@ impl Floor {
                 latency_us,
                 ..base
             }
-        });
-        self.node.add_addresses(&mut server.edges);
-        server
+        })
     }
+}
+
+/// Returns the short form of a view.
+pub(super) fn view_name(view: &View) -> ViewName {
+    ViewName::new(view.hash(), view.len())
 }
 
 /// An edge that has opened a trunk, as it named itself.
@@ -72,14 +77,20 @@ impl EdgeName {
 }
 
 impl Node {
-    /// Adds where the internal listeners of these edges should be.
-    pub(super) fn add_addresses(&self, edges: &mut [EdgeAt]) {
+    /// Returns the edges behind this node's trunks, sorted by name.
+    fn edges(&self) -> Vec<EdgeAt> {
         let state = self.0.borrow();
-        for edge in edges {
-            let mut names = state.edges.values();
-            let name = names.find(|name| Some(name.id.as_str()) == edge.edge.as_deref());
-            edge.address = name.and_then(|name| name.internal).map(|address| address.to_string());
+        let mut totals: BTreeMap<Option<&str>, (usize, u64)> = BTreeMap::new();
+        for (edge, clients, messages) in state.core.edges() {
+            let total = totals.entry(edge).or_default();
+            *total = (total.0 + clients, total.1 + messages);
         }
+        let edge_at = |(edge, (clients, messages)): (Option<&str>, (usize, u64))| {
+            let name = state.edges.values().find(|name| Some(name.id.as_str()) == edge);
+            let address = name.and_then(|name| name.internal).map(|address| address.to_string());
+            EdgeAt { edge: edge.map(str::to_owned), address, clients, messages }
+        };
+        totals.into_iter().map(edge_at).collect()
     }
 }
 

@@ -1,43 +1,31 @@
-//! What operators are told of rooms.
+//! What operators can read of rooms.
 
 use std::ops::Bound;
 
-use signaling_admin::Page;
-use signaling_admin::explain::{SeatAt, Standing as At};
-use signaling_admin::rooms::{RoomAt, RoomRow, Rooms as Answer};
+use signaling_protocol::RoomName;
 use signaling_rooms::SeatStatus;
 use signaling_wire::SessionId;
 
 use super::super::NodeCore;
 
 impl NodeCore {
-    /// A page of the rooms that somebody of this node is in, or in line for.
-    #[must_use]
-    pub fn rooms_page(&self, page: &Page) -> Answer {
-        let behind = page.after().map_or(Bound::Unbounded, Bound::Excluded);
-        let rooms = self.rooms.here.range::<str, _>((behind, Bound::Unbounded));
-        let (names, more) = page.pick(rooms.map(|(room, _)| room.as_str()));
-        let row = |name: &&str| {
-            let here = self.rooms.here.get(*name)?;
-            let (all, waiting) = (here.sessions.len() as u64, here.waiting.len() as u64);
-            let node = self.settings.id.as_str().to_owned();
-            Some(RoomRow::at(name, RoomAt { node, members: all.saturating_sub(waiting), waiting }))
-        };
-        let next = names.last().filter(|_| more).map(|name| (*name).to_owned());
-        Answer { rooms: names.iter().filter_map(row).collect(), next, missing: Vec::new() }
+    /// Returns the rooms with seats of this node's clients, sorted, from the first one behind
+    /// `after`.
+    pub fn rooms_after(&self, after: Option<&str>) -> impl Iterator<Item = &RoomName> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.rooms.here.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
     }
 
-    /// The places that a session has in rooms.
-    pub(in crate::node) fn seats_of(&self, session: SessionId) -> Vec<SeatAt> {
-        let places = self.rooms.guests.get(&session).into_iter().flat_map(|guest| &guest.places);
-        let seat = |(room, place): (&signaling_protocol::RoomName, &super::room_session::LocalSeat)| {
-            let (standing, ahead) = match place.standing {
-                SeatStatus::Member { .. } => (At::Member, None),
-                SeatStatus::Waiting { ahead, .. } => (At::Waiting, Some(ahead)),
-                SeatStatus::Out | SeatStatus::Unknown => (At::Unknown, None),
-            };
-            SeatAt { room: room.as_str().to_owned(), standing, ahead }
-        };
-        places.map(seat).collect()
+    /// Returns how many members a room has among this node's clients, and how many wait for it.
+    pub fn room(&self, room: &str) -> Option<(u64, u64)> {
+        let here = self.rooms.here.get(room)?;
+        let (all, waiting) = (here.sessions.len() as u64, here.waiting.len() as u64);
+        Some((all.saturating_sub(waiting), waiting))
+    }
+
+    /// Returns the seats of a session.
+    pub fn seats_of(&self, session: SessionId) -> impl Iterator<Item = (&RoomName, &SeatStatus)> {
+        let guest = self.rooms.guests.get(&session).into_iter();
+        guest.flat_map(|guest| &guest.places).map(|(room, place)| (room, &place.standing))
     }
 }

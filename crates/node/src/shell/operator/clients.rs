@@ -5,9 +5,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
-use signaling_admin::clients::{Client, ClientState, Clients, Kicked, Registered};
+use signaling_admin::clients::{Client, ClientRow, ClientState, Clients, Kicked, Registered};
 use signaling_admin::page::MOST;
-use signaling_admin::{Missing, PageQuery};
+use signaling_admin::{Missing, Page, PageQuery};
+use signaling_core::node::NodeCore;
 use signaling_protocol::ClientId;
 use signaling_server::http::Refused;
 use signaling_server::unix_time;
@@ -20,18 +21,37 @@ use super::{Asked, Here, OperatorApi, client, explain, page, query};
 const LOOK_FIRST: Duration = Duration::from_millis(750);
 
 pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery>) -> Result<Json<Clients>, Refused> {
-    let (page, here) = page(asked, MOST)?;
+    let (page, is_here_alone) = page(asked, MOST)?;
     let own = desk.core({
         let page = page.clone();
-        move |core| core.clients_page(&page)
+        move |core| here(core, &page)
     });
-    if here {
+    if is_here_alone {
         return Ok(Json(own.await?));
     }
     let path = format!("clients?{}", page.query());
     let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Clients>(http::Method::GET, &path));
     let nodes = others.into_iter().map(|(_, clients)| clients).chain([own?]).collect();
     Ok(Json(Clients::merge(&page, nodes, missing)))
+}
+
+/// Returns a page of the clients that this node serves.
+fn here(core: &NodeCore, page: &Page) -> Clients {
+    let (ids, more) = page.pick(core.client_ids().map(ClientId::as_str));
+    let row = |id: &&str| {
+        let session = core.session(&ClientId::new(id).ok()?)?;
+        Some(ClientRow {
+            client_id: (*id).to_owned(),
+            node: core.settings().id.as_str().to_owned(),
+            edge: session.edge.map(str::to_owned),
+            session: session.id.to_string(),
+            since_ms: session.accepted_at_us / 1_000,
+            generation: session.accepted_at_us,
+            reliable: session.id.is_reliable(),
+        })
+    };
+    let next = ids.last().filter(|_| more).map(|id| (*id).to_owned());
+    Clients { clients: ids.iter().filter_map(row).collect(), next, missing: Vec::new() }
 }
 
 pub(super) async fn find(State(desk): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {

@@ -4,12 +4,17 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, State};
-use signaling_admin::explain::Explanation;
-use signaling_protocol::ClientId;
+use signaling_admin::explain::{
+    Candidate, ClientAt, Explanation, Held, LingeringAt, Queue, SeatAt, SessionAt, Standing, scores,
+};
+use signaling_core::node::{NodeCore, SessionReport};
+use signaling_protocol::{ClientId, NodeId, RoomName};
+use signaling_rooms::SeatStatus;
 use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
 use tokio::time::sleep;
 
+use super::super::report::view_name;
 use super::{Asked, Here, OperatorApi, client, query};
 
 /// Longer than a client is on its way from one node to another.
@@ -25,7 +30,7 @@ pub(super) async fn explain(
 }
 
 async fn here_alone(desk: &OperatorApi, client: ClientId) -> Result<Explanation, Stopped> {
-    desk.core(move |core| core.explain(Instant::now(), &client)).await
+    desk.core(move |core| of_core(core, Instant::now(), &client)).await
 }
 
 /// By the view of this node, with what all nodes have of the client. Nodes answer at different moments, so that a client on its
@@ -49,4 +54,84 @@ async fn look(desk: &OperatorApi, client: &ClientId) -> Result<Explanation, Stop
     explanation.missing = missing;
     explanation.why = explanation.sentence();
     Ok(explanation)
+}
+
+/// Explains a client by the state of this node alone.
+fn of_core(core: &NodeCore, now: Instant, client: &ClientId) -> Explanation {
+    let (own, view) = (&core.settings().id, core.view());
+    let (owner, stand_in) = core.owners(client);
+    let members = view.members().iter().map(|member| member.id.as_str());
+    let candidate = |(node, score): (String, String)| Candidate {
+        eligible: core.is_eligible(&node),
+        draining: (core.is_draining() && node == own.as_str()) || view.get(&node).is_some_and(|member| member.draining),
+        suspect: core.suspects().any(|suspect| suspect.as_str() == node),
+        node,
+        score,
+        trunk: None,
+    };
+    let mut explanation = Explanation {
+        client_id: client.as_str().to_owned(),
+        asked: own.as_str().to_owned(),
+        view: view_name(view),
+        why: String::new(),
+        owner: owner.map(NodeId::to_string),
+        stand_in: stand_in.map(NodeId::to_string),
+        ranking: scores(core.settings().hash_seed, members, client.as_str()).into_iter().map(candidate).collect(),
+        nodes: client_at(core, now, client).into_iter().collect(),
+        missing: Vec::new(),
+    };
+    explanation.why = explanation.sentence();
+    explanation
+}
+
+/// Returns what this node has of a client, if anything.
+fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientAt> {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let (session, lingering) = (core.session(client), core.lingering_session(now, client));
+    let (held, located) = (core.held_for(client), core.location_of(client));
+    if session.is_none() && lingering.is_none() && held.is_none() && located.is_none() {
+        return None;
+    }
+    let id = session.map(|session| session.id).or(lingering.map(|(session, _)| session));
+    Some(ClientAt {
+        node: core.settings().id.to_string(),
+        session: session.map(|session| session_at(session, core.pending(client))),
+        lingering: lingering.map(|(session, left)| LingeringAt { session: session.to_string(), left_ms: ms(left) }),
+        held: held.map(|(messages, bytes, expires)| Held {
+            messages,
+            bytes,
+            first_expires_ms: ms(expires.saturating_duration_since(now)),
+        }),
+        located: located.map(NodeId::to_string),
+        rooms: id.into_iter().flat_map(|session| core.seats_of(session)).map(seat_at).collect(),
+    })
+}
+
+fn session_at(session: SessionReport<'_>, (recipients, unfated): (usize, usize)) -> SessionAt {
+    let (messages, bytes) = session.unconfirmed;
+    SessionAt {
+        session: session.id.to_string(),
+        generation: session.accepted_at_us,
+        since_ms: session.accepted_at_us / 1_000,
+        reliable: session.id.is_reliable(),
+        resumed: session.resumed,
+        edge: session.edge.map(str::to_owned),
+        slot: u64::from(session.slot),
+        unconfirmed: Queue { messages, bytes },
+        backlog: session.has_backlog,
+        unfated,
+        recipients,
+        commands: session.commands,
+        broadcasts: session.broadcasts,
+        contended: session.is_contended,
+    }
+}
+
+fn seat_at((room, status): (&RoomName, &SeatStatus)) -> SeatAt {
+    let (standing, ahead) = match *status {
+        SeatStatus::Member { .. } => (Standing::Member, None),
+        SeatStatus::Waiting { ahead, .. } => (Standing::Waiting, Some(ahead)),
+        SeatStatus::Out | SeatStatus::Unknown => (Standing::Unknown, None),
+    };
+    SeatAt { room: room.as_str().to_owned(), standing, ahead }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use http::Method;
-use signaling_admin::clients::Kicks;
+use signaling_admin::clients::{Kick, Kicks};
 use signaling_protocol::ClientId;
 use signaling_server::http::Refused;
 use tokio::time::sleep;
@@ -13,14 +13,14 @@ use tracing::debug;
 
 use super::{OperatorApi, PeerQueries};
 use crate::shell::Node;
-use signaling_core::node::NodeCore;
 
 /// Limit of the questions: other nodes may be starting too, and answer later.
 const TRIES: u32 = 10;
 const BETWEEN: Duration = Duration::from_secs(1);
 
 pub(super) async fn list(State(desk): State<OperatorApi>) -> Result<Json<Kicks>, Refused> {
-    Ok(Json(desk.core(NodeCore::kicks).await?))
+    let kick = |(client, at): (&ClientId, u64)| Kick { client_id: client.as_str().to_owned(), at };
+    Ok(Json(desk.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))
 }
 
 /// Asks the other nodes until all have answered, or for ten seconds: edges tell it too, but a node for direct clients alone has none.

@@ -5,11 +5,13 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use signaling_admin::page::MOST;
-use signaling_admin::preview::{Change, NoChange, Preview};
-use signaling_admin::{Missing, PageQuery};
-use signaling_protocol::NodeId;
+use signaling_admin::preview::{Change, NoChange, Preview, Rankings};
+use signaling_admin::{Missing, Page, PageQuery};
+use signaling_core::node::NodeCore;
+use signaling_protocol::{ClientId, NodeId};
 use signaling_server::http::Refused;
 
+use super::super::report::view_name;
 use super::{Asked, OperatorApi, bad_name, bad_request, query};
 
 #[derive(Debug, Deserialize)]
@@ -46,15 +48,15 @@ pub(super) async fn preview(
         Change::Join(node) => format!("join={node}"),
         Change::Leave(node) => format!("leave={node}"),
     };
-    let here = asked.here;
-    let page = PageQuery { after: asked.after, limit: asked.limit, prefix: None, here };
+    let is_here_alone = asked.here;
+    let page = PageQuery { after: asked.after, limit: asked.limit, prefix: None, here: is_here_alone };
     let page = page.check(MOST).map_err(bad_request)?;
     let own = desk.core({
         let page = page.clone();
-        move |core| core.preview(&change, &page)
+        move |core| here(core, &change, &page)
     });
     let mut whole = own.await?.map_err(|no_change| refused(&no_change))?;
-    if here {
+    if is_here_alone {
         return Ok(Json(whole));
     }
     let path = format!("preview?{word}&{}", page.query());
@@ -68,6 +70,15 @@ pub(super) async fn preview(
         }
     }
     Ok(Json(whole.finish(&page, missing)))
+}
+
+/// Returns what a change brings for this node's clients. The answer goes by the view alone, so that
+/// all nodes count alike.
+fn here(core: &NodeCore, change: &Change, page: &Page) -> Result<Preview, NoChange> {
+    let members: Vec<_> = core.view().members().iter().map(|it| (it.id.as_str(), it.draining)).collect();
+    let rankings = Rankings::new(core.settings().hash_seed, &members, change)?;
+    let clients = core.client_ids().map(ClientId::as_str);
+    Ok(rankings.preview(view_name(core.view()), change, core.settings().id.as_str(), clients, page))
 }
 
 fn refused(no_change: &NoChange) -> Refused {

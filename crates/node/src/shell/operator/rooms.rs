@@ -7,8 +7,9 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use serde::Deserialize;
-use signaling_admin::PageQuery;
-use signaling_admin::rooms::{MOST, Member, Room, RoomRow, Rooms};
+use signaling_admin::rooms::{MOST, Member, Room, RoomAt, RoomRow, Rooms};
+use signaling_admin::{Page, PageQuery};
+use signaling_core::node::NodeCore;
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Op, Outcome, Request, StoreError};
 use signaling_server::http::Refused;
@@ -32,12 +33,12 @@ impl OperatorApi {
 }
 
 pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery>) -> Result<Json<Rooms>, Refused> {
-    let (page, here) = page(asked, MOST)?;
+    let (page, is_here_alone) = page(asked, MOST)?;
     let own = desk.core({
         let page = page.clone();
-        move |core| core.rooms_page(&page)
+        move |core| here(core, &page)
     });
-    if here {
+    if is_here_alone {
         return Ok(Json(own.await?));
     }
     let path = format!("rooms?{}", page.query());
@@ -47,6 +48,17 @@ pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery
     // Those that it did not come to say so.
     let _ = timeout(STORE_WITHIN, count(&desk, &mut rooms.rooms)).await;
     Ok(Json(rooms))
+}
+
+/// Returns a page of the rooms with seats of this node's clients.
+fn here(core: &NodeCore, page: &Page) -> Rooms {
+    let (names, more) = page.pick(core.rooms_after(page.after()).map(RoomName::as_str));
+    let row = |name: &&str| {
+        let (members, waiting) = core.room(name)?;
+        Some(RoomRow::at(name, RoomAt { node: core.settings().id.as_str().to_owned(), members, waiting }))
+    };
+    let next = names.last().filter(|_| more).map(|name| (*name).to_owned());
+    Rooms { rooms: names.iter().filter_map(row).collect(), next, missing: Vec::new() }
 }
 
 /// Has the store say how many are in each room, as long as it answers.
