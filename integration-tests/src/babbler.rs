@@ -47,7 +47,7 @@ impl PacedSenders {
 
     pub async fn listens(&mut self, url: &str, id: &str) {
         let mut peer = Peer::connect(url, id).await;
-        self.0.spawn(async move { while let Some(Ok(_)) = peer.socket.next().await {} });
+        self.0.spawn(async move { peer.stay().await });
     }
 
     /// One that comes in and goes, again and again, and takes no for an answer.

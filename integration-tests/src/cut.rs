@@ -67,8 +67,8 @@ impl Relay {
         Self { address, held, forwards, _tasks: tasks }
     }
 
-    /// Puts a relay in front of a node's internal listener, which to the mesh is the node's new address. What changes
-    /// the set of nodes later, such as a kill, undoes it.
+    /// Puts a relay in front of a node's internal listener, as the node's new address for the mesh.
+    /// What changes the set of nodes later, such as a kill, undoes it.
     pub async fn to_node(mesh: &TestMesh, node: &str) -> Self {
         let mut nodes = mesh.named_nodes();
         let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();

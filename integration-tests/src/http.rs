@@ -102,6 +102,14 @@ pub async fn ask(address: &str, request: impl AsRef<[u8]>) -> Answer {
     answer
 }
 
+/// Returns what a server says until the connection ends, and whether it ends in good order.
+pub async fn ask_to_the_end(mut stream: TcpStream, bytes: &[u8]) -> (String, bool) {
+    stream.write_all(bytes).await.unwrap();
+    let mut said = Vec::new();
+    let end = timeout(PATIENCE, stream.read_to_end(&mut said)).await.expect("the connection stays open");
+    (String::from_utf8_lossy(&said).into_owned(), end.is_ok())
+}
+
 /// Asks a server's internal listener (`http://HOST:PORT`) for a page.
 pub async fn get(internal: &str, path: &str) -> Answer {
     ask_internal(internal, Head::get(path)).await

@@ -145,7 +145,7 @@ impl Format {
         Self { is_echoed: true, ..self }
     }
 
-    /// Writes message `number` of its pair, to the client `to`, due at `time_us`; with an `id` it asks for an `ack`.
+    /// Writes message `number` of its pair, due at `time_us`. With an `id` it asks for an `ack`.
     pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
         let Body { bytes, is_description } = body;
         let text = if is_description { &self.sdp } else { &self.ice };

@@ -2,16 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
 use signaling_integration_tests::TestMesh;
-use signaling_integration_tests::http::{Head, read_answer};
+use signaling_integration_tests::http::{Head, ask_to_the_end, read_answer};
 use signaling_integration_tests::metrics::metric;
 use signaling_integration_tests::raw_socket::connect_from;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::timeout;
-
-const PATIENCE: Duration = Duration::from_secs(10);
+use tokio::io::AsyncWriteExt as _;
 
 #[tokio::test]
 async fn an_address_is_taken_from_a_proxy_that_is_trusted_and_from_nobody_else() {
@@ -43,10 +38,8 @@ async fn an_address_is_taken_from_a_proxy_that_is_trusted_and_from_nobody_else()
     assert_eq!((first, other, again), (101, 101, 429));
     let (forger, _) = status(&proxied, [127, 0, 0, 3], &front(9), "d", "").await;
     assert_eq!(forger, 400, "from a stranger it is no HTTP");
-    let mut bare = connect_from(proxy, &proxied.address()).await.unwrap();
-    bare.write_all(Head::connect("e").text().as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = timeout(PATIENCE, bare.read_to_end(&mut answer)).await.unwrap();
+    let bare = connect_from(proxy, &proxied.address()).await.unwrap();
+    let (answer, _) = ask_to_the_end(bare, Head::connect("e").text().as_bytes()).await;
     assert!(answer.is_empty(), "a trusted proxy that does not say whose connection it is");
     let internal = &proxied.mesh.state().balancers[0].internal;
     assert_eq!(metric(internal, "signaling_refused_connects_total", "reason=\"proxy_header\"").await, 1.0);

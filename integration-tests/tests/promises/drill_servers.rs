@@ -1,4 +1,4 @@
-//! While servers are killed, paused, parted, restarted, added and taken away, plain clients notice nothing, or come back.
+//! Plain clients notice nothing or come back when servers are killed, paused, parted or restarted.
 
 #![allow(clippy::unwrap_used)]
 

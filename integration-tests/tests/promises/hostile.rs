@@ -7,16 +7,14 @@ use std::iter;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use signaling_integration_tests::http::{Head, ask, ends, read_answer};
+use signaling_integration_tests::http::{Head, ask, ask_to_the_end, ends, read_answer};
 use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{Peer, RawSocket, TestMesh};
 use signaling_wire::trunk::SUBPROTOCOL;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(10);
 /// What pages of any origin may load.
 const SDK: [&str; 3] = ["client.js", "peer.js", "room.js"];
 
@@ -93,11 +91,10 @@ async fn look_round(address: &str, files: &[&str], has_buttons: bool) -> usize {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"] {
             let request = Head::get(&format!("/{name}")).method(method).with("Content-Length", "0");
             let request = request.with("Connection", "close").text();
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(request.as_bytes()).await.unwrap();
-            let mut answer = Vec::new();
-            timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
-            let status = String::from_utf8_lossy(&answer)[9..12].to_owned();
+            let stream = TcpStream::connect(address).await.unwrap();
+            let (answer, in_order) = ask_to_the_end(stream, request.as_bytes()).await;
+            let status = &answer[9..12];
+            assert!(in_order, "{answer}");
             let expected = match (name, method) {
                 // It is a WebSocket address: one has to ask for that.
                 ("v1/connect", "GET") => "400",
@@ -213,31 +210,21 @@ async fn what_comes_behind_a_request_is_never_taken_for_another() {
         Head::connect("a").with("Content-Length", &hidden.len().to_string()),
         Head::connect("a").with("Transfer-Encoding", "chunked"),
     ] {
-        let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
-        stream.write_all((first.text() + &hidden).as_bytes()).await.unwrap();
-        let mut all = Vec::new();
-        let _ = timeout(PATIENCE, stream.read_to_end(&mut all)).await.unwrap();
-        let text = String::from_utf8_lossy(&all);
+        let stream = TcpStream::connect(mesh.address()).await.unwrap();
+        let (text, _) = ask_to_the_end(stream, (first.text() + &hidden).as_bytes()).await;
         assert_eq!(text.matches("HTTP/1.1").count(), 1, "{text}");
     }
     // Behind an upgrade: it is no frame, and no node sees it.
     let mut socket = RawSocket::open(&mesh.address(), &Head::connect("eve")).await;
     socket.send(hidden.as_bytes()).await;
     assert_eq!(socket.closed().await.0, 1002);
-    let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
-    stream.write_all((Head::connect("eve").text() + &hidden).as_bytes()).await.unwrap();
-    assert_eq!(read_answer(&mut stream).await.status, 101);
-    let mut rest = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
-    assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1"));
     // Bare line feeds end the lines of one and the same request (RFC 9112 section 2.2), whoever counts them otherwise.
     let lines = Head::connect("lines").text().replace("\r\n", "\n") + &hidden.replace("\r\n", "\n");
-    let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
-    stream.write_all(lines.as_bytes()).await.unwrap();
-    assert_eq!(read_answer(&mut stream).await.status, 101);
-    let mut rest = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
-    assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1"));
+    for upgrade in [Head::connect("eve").text() + &hidden, lines] {
+        let stream = TcpStream::connect(mesh.address()).await.unwrap();
+        let (text, in_order) = ask_to_the_end(stream, upgrade.as_bytes()).await;
+        assert!(in_order && text.starts_with("HTTP/1.1 101") && text.matches("HTTP/1.1").count() == 1, "{text}");
+    }
     // What is sent before the answer, and is lawful, waits for it.
     let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
     let early = [Head::connect("early").text().as_bytes(), &frame(TEXT, br#"{"type":"ping"}"#)].concat();

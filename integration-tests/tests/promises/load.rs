@@ -153,7 +153,7 @@ async fn sockets_stay_open_while_nodes_join_and_leave() {
     assert_eq!(run.report["closed"], json!({}));
 }
 
-/// A mesh with a control socket. Discovery soon forgets a killed server, so that its restart is not late.
+/// A mesh with a control socket. Discovery soon forgets a killed server, so its restart is quick.
 async fn controlled_mesh() -> (TestMesh, JoinSet<()>) {
     let mesh = TestMesh::with(|options| options.notice = Duration::from_millis(200)).await;
     let control = mesh.serve_control().await;

@@ -107,6 +107,8 @@ mod tests {
     use super::*;
     use Contestant::{Balancer, Nginx};
 
+    type Ratios<'a> = &'a [(Contestant, f64)];
+
     fn run(contestant: Contestant, round: u32, value: f64, complaint: Option<&str>) -> Run {
         Run {
             contestant,
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn ratios_compare_rounds_in_which_both_count() {
         let complaint = Some("1 messages lost");
-        let cases: [(&[Run], &[(Contestant, f64)]); 4] = [
+        let cases: [(&[Run], Ratios<'_>); 4] = [
             (
                 &[
                     run(Balancer, 0, 4.0, None),

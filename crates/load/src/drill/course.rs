@@ -151,6 +151,9 @@ mod tests {
 
     const MS: u64 = 1_000;
 
+    /// Samples, arrivals, the window of an act, and when it is settled, in milliseconds.
+    type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [(u64, u32)], Range<u64>, Option<u64>);
+
     fn nothing() -> Effect {
         Effect { complete_us: Some(0), quiet_us: Some(0), ..Effect::default() }
     }
@@ -182,7 +185,7 @@ mod tests {
         let quiet = [(0, 10); 8];
         // Sent at 150 and 350 ms, and both delivered when all is over.
         let overdue = [(160, 1), (370, 1), (900, 750), (900, 550)];
-        let cases: [(&str, &[(u64, u64)], &[(u64, u32)], Range<u64>, Option<u64>); 8] = [
+        let cases: [Case<'_>; 8] = [
             ("nothing happens", &[(5, 10), (5, 10), (5, 10)], &[(150, 3)], 100..300, Some(0)),
             ("last move", &[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500, Some(250)),
             ("sessions missing or twice", &[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], &[], 50..500, Some(350)),

@@ -125,11 +125,14 @@ mod tests {
     use super::*;
     use AckResult::{Delivered, Failed};
 
+    /// Of each the sender, the id and the result.
+    type Answers<'a> = &'a [(usize, u64, AckResult)];
+
     #[test]
     fn answers_are_compared_with_questions_and_arrivals() {
         let all = AckTotals { asked: 2, unanswered: 2, ..AckTotals::default() };
-        // Answers as sender, id, result and time; whether the messages arrived; what that comes to.
-        let cases: [(&[(usize, u64, AckResult)], bool, AckTotals); 5] = [
+        // Whether the messages arrived, and what that comes to.
+        let cases: [(Answers<'_>, bool, AckTotals); 5] = [
             (&[(0, 1, Delivered), (0, 2, Failed)], true, AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
             (
                 &[(0, 1, Delivered), (0, 2, Failed)],

@@ -147,6 +147,9 @@ mod tests {
 
     const S: u64 = 1_000_000;
 
+    /// Who is let in when, or `None` where one leaves.
+    type Turns<'a> = &'a [(Option<usize>, u64)];
+
     /// Five for two seats: 0 and 1 are in, 2, 3 and 4 wait.
     fn line() -> Line {
         let mut line = Line::new(5);
@@ -174,8 +177,7 @@ mod tests {
 
     #[test]
     fn clients_let_in_long_before_one_in_front_overtook() {
-        // Who is let in when, or `None` where one leaves; how many overtook.
-        let cases: [(&str, &[(Option<usize>, u64)], usize); 4] = [
+        let cases: [(&str, Turns<'_>, usize); 4] = [
             ("2 waits still", &[(None, 2 * S), (Some(3), 2 * S)], 1),
             ("2 came long after", &[(None, 2 * S), (Some(3), 2 * S), (None, 5 * S), (Some(2), 5 * S)], 1),
             ("almost at once", &[(None, 2 * S), (None, 2 * S), (Some(3), 2 * S + 100), (Some(2), 2 * S + 200)], 0),

@@ -3,7 +3,6 @@ use clap::Args;
 
 use crate::exchange::RunOptions;
 use crate::fleet::FleetOptions;
-use crate::schedule::Schedule;
 
 /// Changes of one visitor are at least so far apart, so that each is seen by itself: servers gather those of a fifth of a second.
 const SECONDS_BETWEEN: u64 = 1;
@@ -69,15 +68,6 @@ impl Options {
             self.line_rate
         );
         Ok(())
-    }
-
-    pub(crate) fn schedule(&self) -> Schedule {
-        self.run.schedule(self.rate)
-    }
-
-    /// Of clients that leave the room with the line.
-    pub(crate) fn line_schedule(&self) -> Schedule {
-        self.run.schedule(self.line_rate)
     }
 }
 

@@ -28,8 +28,8 @@ struct Course {
     left: usize,
 }
 
-/// Connects all clients, lets everybody join, runs the schedule, waits until every change was received, and judges. All
-/// clients are in one process, since a room is judged by what all its members receive.
+/// Connects all clients, lets everybody join, runs the schedule, waits for all changes, and judges.
+/// All clients are in one process, since a room is judged by what all its members receive.
 pub(crate) async fn play(options: &Options) -> Result<Report> {
     let fleet = &options.fleet;
     let seating = Seating::new(usize::try_from(fleet.clients)?, options);
@@ -58,7 +58,7 @@ pub(crate) async fn play(options: &Options) -> Result<Report> {
     let (book, line) = (house.book.borrow(), house.line.borrow());
     let (counts, unanswered, unheard) = (book.counts, book.unanswered(), book.unheard());
     let mut record = house.record.take();
-    record.add("generator", "planned", options.schedule().total());
+    record.add("generator", "planned", options.run.schedule(options.rate).total());
     record.add("generator", "begun", counts.begun);
     record.set_times("connect", &connected.connect);
     for (name, times) in [("join", &book.joins), ("leave", &book.leaves), ("event", &book.events)] {
@@ -156,7 +156,7 @@ async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result
 
 /// Has visitors come and go, and the line move, each at its time.
 async fn run(house: &House, options: &Options, visitors: &[usize], gauge: &mut Gauge) -> Result<Course> {
-    let (changes, leavers) = (options.schedule(), options.line_schedule());
+    let (changes, leavers) = (options.run.schedule(options.rate), options.run.schedule(options.line_rate));
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
     let mut driver = Driver::start(changes, house.clock, "changing")?;
     let start_us = driver.start_us;

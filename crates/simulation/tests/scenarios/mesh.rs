@@ -77,7 +77,7 @@ impl Mesh {
         mesh
     }
 
-    /// Nodes that are candidates for bob in this order, and edges e and f. Back come the mesh and bob's id.
+    /// Candidates for bob in this order, with edges e and f; returns the mesh and bob's id.
     pub(crate) fn with_bob(candidates: &[&str]) -> (Self, String) {
         let mut nodes = candidates.to_vec();
         nodes.sort_unstable();
