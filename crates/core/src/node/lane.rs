@@ -185,15 +185,15 @@ impl Lane {
 
     /// Removes the envelopes of queues that go elsewhere now. It reads the whole lane, so one call
     /// takes all queues.
-    pub(super) fn forget(&mut self, tickets: &FxHashSet<QueueId>) {
+    pub(super) fn forget(&mut self, queues: &FxHashSet<QueueId>) {
         let Self { envelopes, bytes, in_flight, .. } = self;
         envelopes.retain(|envelope| {
-            let stays = !tickets.contains(&envelope.queue_id);
+            let stays = !queues.contains(&envelope.queue_id);
             *bytes -= if stays { 0 } else { envelope.cost() };
             stays
         });
         if let Some(way) = in_flight {
-            way.envelopes.retain(|envelope| !tickets.contains(&envelope.queue_id));
+            way.envelopes.retain(|envelope| !queues.contains(&envelope.queue_id));
         }
     }
 

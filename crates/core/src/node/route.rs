@@ -17,19 +17,18 @@ use super::lane::QueuedEnvelope;
 use super::outbound::{Destination, Retransmission};
 use super::{NodeCore, PeerKey, QueueKey, SessionKey};
 
-/// The next step of a message to one client: the first of these that applies.
+/// The next step of a message to one client: the first variant that applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// 1. The client is attached here: down to its edge.
+    /// The client is attached here: down to its edge.
     Attached(SessionKey),
-    /// 2. The client is located at a peer that answers: to that peer.
+    /// The client is located at a peer that answers: to that peer.
     Located(PeerKey),
-    /// 3. A peer owns the client, or stands in for its suspect owner: to that peer.
+    /// A peer owns the client, or stands in for its suspect owner: to that peer.
     Owner(PeerKey),
-    /// 4. This node stands in for a suspect owner: held here, and copies go through this peer
-    /// first.
+    /// This node stands in for a suspect owner: held here, and copies go through this peer first.
     Detour(PeerKey),
-    /// 5. This node owns the client, or there is no view: held here.
+    /// This node owns the client, or there is no view: held here.
     Hold,
 }
 

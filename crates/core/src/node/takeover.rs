@@ -99,7 +99,7 @@ impl NodeCore {
             match heir {
                 Some(_) if message.deadline.is_over(now) => self.counts.dropped += 1,
                 Some(_) => {
-                    self.counts.dropped += u64::from(!self.custody.holds_mut().push(client_id.as_str(), message))
+                    self.counts.dropped += u64::from(!self.custody.holds_mut().push(client_id.as_str(), message));
                 }
                 None => self.deliver_or_hold(now, client_id.as_str(), message),
             }

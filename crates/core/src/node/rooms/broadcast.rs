@@ -1,4 +1,5 @@
-//! One message to all others in a room: one queue a member, and one answer when each has its fate.
+//! Broadcasts: one message for each other member of a room, and one answer when each has its
+//! outcome.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -110,7 +111,7 @@ impl NodeCore {
             guest.let_through.note(number, session.accepted_at_us);
         }
         if let Some(under_way) = session.broadcasts.get_mut(&number) {
-            // The client says it again: the fate goes to the frame that says it last.
+            // The client says it again: the outcome goes to the frame that says it last.
             let earlier = std::mem::replace(&mut under_way.seq, seq);
             return self.reply(at, earlier, DeliveryOutcome::Done, &[]);
         }
@@ -134,7 +135,7 @@ impl NodeCore {
         self.tally(at, number);
     }
 
-    /// One member's fate is known.
+    /// One member's outcome is known.
     pub(in crate::node) fn one_of_many_ended(&mut self, at: SessionKey, number: u64, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);

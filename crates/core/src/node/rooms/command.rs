@@ -330,7 +330,7 @@ impl NodeCore {
         self.next_command(session);
     }
 
-    /// Answers the first command of a session: its state, what the client is told, and the fate
+    /// Answers the first command of a session: its state, what the client is told, and the outcome
     /// leave in this order.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };

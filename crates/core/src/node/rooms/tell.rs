@@ -274,9 +274,10 @@ impl NodeCore {
         self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
     }
 
-    /// The fate of a command, behind what its client was told.
-    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, fate: DeliveryOutcome, reply: &[u8]) {
+    /// The outcome of a command, behind what its client was told.
+    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get(key) else { return };
-        self.trunks.send(session.trunk, &ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate, reply });
+        self.trunks
+            .send(session.trunk, &ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate: outcome, reply });
     }
 }
