@@ -50,14 +50,17 @@ impl Custody {
         self.queues.insert(queue)
     }
 
+    #[inline]
     pub(super) fn get(&self, queue: QueueKey) -> Option<&OutboundQueue> {
         self.queues.get(queue)
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, queue: QueueKey) -> Option<&mut OutboundQueue> {
         self.queues.get_mut(queue)
     }
 
+    #[inline]
     pub(super) fn close(&mut self, queue: QueueKey) {
         self.queues.remove(queue);
     }
@@ -123,6 +126,7 @@ impl Custody {
     }
 
     /// Takes in the outcome of a message. Returns the message if its custody ends.
+    #[inline]
     pub(super) fn outcome(
         &mut self,
         now: Instant,
@@ -130,7 +134,7 @@ impl Custody {
         number: u64,
         outcome: EnvelopeOutcome,
     ) -> Option<(QueueKey, OutboundMessage)> {
-        let key = self.key(id)?;
+        let key = QueueKey::from(KeyData::from_ffi(id.0 ^ self.id_salt));
         let queue = self.queues.get_mut(key)?;
         let ended = match outcome {
             EnvelopeOutcome::Written | EnvelopeOutcome::Skipped => queue.remove(now, number),

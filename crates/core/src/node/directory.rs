@@ -74,10 +74,12 @@ impl Directory {
         }
     }
 
+    #[inline]
     pub(super) fn get(&self, session: SessionKey) -> Option<&Session> {
         self.sessions.get(session)
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, session: SessionKey) -> Option<&mut Session> {
         self.sessions.get_mut(session)
     }
@@ -112,6 +114,7 @@ impl Directory {
     }
 
     /// The attached session of a client.
+    #[inline]
     pub(super) fn attached(&self, client: &str) -> Option<SessionKey> {
         self.attached.get(client).copied()
     }

@@ -174,6 +174,7 @@ impl Peers {
 
     /// Returns the peer that owns a key: the node with the highest score that is not suspect, if
     /// there is one. `None`: this node, or there is no view.
+    #[inline]
     pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
         if self.suspects == 0 {
             return self.owner_by_view(key);
@@ -185,6 +186,7 @@ impl Peers {
     }
 
     /// Returns the peer that owns a key if suspicion does not count.
+    #[inline]
     pub(super) fn owner_by_view(&self, key: KeyHash) -> Option<PeerKey> {
         self.ranking.owner(key).and_then(|rank| self.at(rank))
     }
@@ -280,11 +282,13 @@ impl Peers {
     }
 
     /// Queues an envelope. Returns `false` if there is no room, or no such peer.
+    #[inline]
     pub(super) fn push(&mut self, peer: PeerKey, hash: u64, envelope: QueuedEnvelope) -> bool {
         self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).push(envelope))
     }
 
     /// Queues an outcome for a node.
+    #[inline]
     pub(super) fn return_outcome(&mut self, node: &NodeId, outcome: QueuedOutcome) {
         let peer = self.by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
         let sent = peer.is_some_and(|peer| peer.lane(outcome.queue_id.0).push_outcome(outcome));
@@ -339,6 +343,7 @@ impl Peers {
         self.lane(peer, lane).map_or(FlushUrgency::Idle, Lane::wants)
     }
 
+    #[inline]
     pub(super) fn take_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
         let Self { id, incarnation, view, peers, batches, .. } = self;
         let sender = Sender { id: id.as_str(), incarnation: *incarnation, view: view.hash() };

@@ -15,6 +15,8 @@ use signaling_wire::trunk::ToEdge;
 use super::hold::{InboundMessage, ReturnPath};
 use super::lane::QueuedEnvelope;
 use super::outbound::{Destination, Retransmission};
+use super::session::Session;
+use super::trunks::Trunks;
 use super::{NodeCore, PeerKey, QueueKey, SessionKey};
 
 /// The next step of a message to one client: the first variant that applies.
@@ -274,7 +276,7 @@ impl NodeCore {
             && session.takes(&self.settings.rules)
         {
             match self.custody.holds_mut().take_first(session.client_id.as_str()) {
-                Some(message) => self.send_down(now, session_key, message),
+                Some(message) => Self::send_down(&mut self.trunks, session, now, message),
                 None => session.has_backlog = false,
             }
         }
@@ -291,7 +293,7 @@ impl NodeCore {
         }
         let Some(session) = self.directory.get_mut(session_key) else { return };
         if !session.has_backlog && session.takes(&self.settings.rules) {
-            return self.send_down(now, session_key, message);
+            return Self::send_down(&mut self.trunks, session, now, message);
         }
         // The sender's node knows by itself that a message is over.
         if !message.deadline.is_over(now) && self.custody.holds_mut().push(session.client_id.as_str(), message) {
@@ -306,12 +308,11 @@ impl NodeCore {
     }
 
     /// Sends a message down, and keeps it until the edge confirms.
-    fn send_down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
-        let Some(session) = self.directory.get_mut(session_key) else { return };
+    fn send_down(trunks: &mut Trunks, session: &mut Session, now: Instant, message: InboundMessage) {
         let d = session.next_down_seq();
         let (origin, prev, left) = (Some(message.origin), message.prev_pending, message.deadline.left(now));
         let down = ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &message.payload };
-        self.trunks.send(session.trunk, &down);
+        trunks.send(session.trunk, &down);
         session.went_down(d, message);
     }
 }

@@ -60,6 +60,7 @@ impl Trunks {
     }
 
     /// Counts an uplink frame, and returns the session of its slot.
+    #[inline]
     pub(super) fn uplink(&mut self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
         let trunk = self.trunks.get_mut(trunk)?;
         trunk.ups += 1;
@@ -80,6 +81,7 @@ impl Trunks {
     }
 
     /// Queues a frame, unless the trunk is lost.
+    #[inline]
     pub(super) fn send(&mut self, trunk: TrunkKey, frame: &ToEdge<'_>) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             trunk.out.add(|out| frame.append(out));
@@ -87,6 +89,7 @@ impl Trunks {
     }
 
     /// Queues a frame that may wait up to the flush delay.
+    #[inline]
     pub(super) fn send_lazily(&mut self, trunk: TrunkKey, frame: &ToEdge<'_>) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             trunk.lazy.add(|out| frame.append(out));
