@@ -61,8 +61,8 @@ impl Custody {
     }
 
     #[inline]
-    pub(super) fn close(&mut self, queue: QueueKey) {
-        self.queues.remove(queue);
+    pub(super) fn close(&mut self, queue: QueueKey) -> Option<OutboundQueue> {
+        self.queues.remove(queue)
     }
 
     /// The queue's id for other nodes.

@@ -113,13 +113,16 @@ impl NodeCore {
     /// the queue.
     pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
         let Some(queue) = self.custody.get(queue_key) else { return };
-        let (session, to) = (queue.session, queue.to.clone());
-        if queue.is_empty() {
-            self.custody.close(queue_key);
+        let session = queue.session;
+        let to = if queue.is_empty() {
+            let Some(queue) = self.custody.close(queue_key) else { return };
             if let Some(session) = self.directory.get_mut(session) {
-                session.recipients.remove(&to);
+                session.recipients.remove(&queue.to);
             }
-        }
+            queue.to
+        } else {
+            queue.to.clone()
+        };
         if sent.to_many {
             self.one_of_many_ended(session, sent.number, written);
         } else if !written {
