@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use signaling_core::balancer::moves::{HandoffScheduler, RebalanceSummary};
+use signaling_core::balancer::handoff_scheduler::{HandoffScheduler, RebalanceSummary};
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal};
 use signaling_edge::shell::{Backend, Edge, LinkEvent};
@@ -99,7 +99,7 @@ impl BalancerBackend {
     /// Assigns unplaced clients, and plans the handoffs of clients with another owner.
     pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
         let (begins, unplaced, usable) = self.with(|State { placement, moves, .. }| {
-            (moves.plan(now, placement, core), placement.take_homeless(), placement.usable())
+            (moves.plan(now, placement, core), placement.take_unplaced(), placement.usable())
         });
         if let Some(clients) = begins {
             info!(clients, of = core.len(), "handoffs planned");
@@ -131,7 +131,7 @@ impl BalancerBackend {
             while !self.with(|state| state.moves.is_over()) {
                 ticks.tick().await;
                 let over = edge.with_core(|core| {
-                    self.with(|State { placement, moves, .. }| moves.turn(Instant::now(), placement, core))
+                    self.with(|State { placement, moves, .. }| moves.tick(Instant::now(), placement, core))
                 });
                 if let Some(RebalanceSummary { clients, took }) = over {
                     info!(clients, ms = took.as_millis(), "handoffs done");
@@ -148,7 +148,7 @@ impl BalancerBackend {
                 core.refuse(client, no_node());
                 // A client that has been attached before is not refused.
                 if core.key_hash(client).is_some() {
-                    self.with(|state| state.placement.keep_homeless(client));
+                    self.with(|state| state.placement.keep_unplaced(client));
                 }
             }
         }

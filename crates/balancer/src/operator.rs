@@ -54,7 +54,7 @@ impl Floor {
                 suspects,
                 totals,
                 latency_us,
-                flows: state.moves.flows().iter().map(flow).collect(),
+                flows: state.moves.counts().iter().map(flow).collect(),
                 ..base
             }
         })
@@ -169,7 +169,7 @@ fn edge_session(placement: &Placement, owner: Option<&str>, session: &Session) -
         place,
         node: link.and_then(|link| placement.node_at(link)).map(|node| node.as_str().to_owned()),
         moving_to: owner.filter(|_| moves).map(str::to_owned),
-        unfated: Queue { messages: session.store.len(), bytes: session.store.bytes() },
+        unfated: Queue { messages: session.buffer.len(), bytes: session.buffer.bytes() },
         unwritten_bytes: session.unwritten_bytes(),
     }
 }

@@ -165,7 +165,7 @@ impl Stage {
             assert!(frame.is_ok(), "a node says what no edge can read");
             match frame.unwrap_or(ToEdge::Draining) {
                 ToEdge::Attached { greeting, .. } => check(greeting),
-                ToEdge::Down { slot, d, payload, .. } => {
+                ToEdge::Down { slot, down_seq: d, payload, .. } => {
                     check(payload);
                     confirms.push((slot, d));
                 }

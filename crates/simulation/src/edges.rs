@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signaling_core::balancer::moves::HandoffScheduler;
+use signaling_core::balancer::handoff_scheduler::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL, Settings};
 use signaling_protocol::{CloseCode, NodeId};
@@ -67,11 +67,11 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     let counts = core.counts();
     counters.add("edges: ups", counts.ups);
     counters.add("edges: downs written", counts.downs);
-    counters.add("edges: filtered repeats", counts.filtered_repeats);
-    counters.add("edges: gaps and passed", counts.gaps);
-    counters.add("edges: ups sent again", counts.resends);
+    counters.add("edges: filtered repeats", counts.duplicates);
+    counters.add("edges: gaps and passed", counts.sequence_gaps);
+    counters.add("edges: ups sent again", counts.retransmissions);
     counters.add("edges: handoffs", counts.handoffs);
-    counters.add("edges: full stores", counts.full_stores);
+    counters.add("edges: full stores", counts.read_pauses);
     counters.add("edges: messages refused by full filters", counts.full_filters);
     counters.add("edges: messages refused by full outputs", counts.full_outputs);
     counters.add("edges: closes", counts.closes);
@@ -210,18 +210,18 @@ impl World {
                 let (code, message) = ("no_node".to_owned(), "no node can be reached".to_owned());
                 edge.core.refuse(client, Refusal { status: 503, code, message, retry_after_ms: None });
                 if edge.core.key_hash(client).is_some() {
-                    edge.placement.keep_homeless(client);
+                    edge.placement.keep_unplaced(client);
                 }
             }
         }
     }
 
     /// Looks at who must move to another node, and finds places for those without one.
-    fn rearrange(&mut self, index: usize) {
+    fn rebalance(&mut self, index: usize) {
         let now = self.agenda.instant();
         let Some(edge) = self.edges.get_mut(index) else { return };
         let begins = edge.moves.plan(now, &edge.placement, &edge.core).is_some();
-        for client in edge.placement.take_homeless() {
+        for client in edge.placement.take_unplaced() {
             self.place(index, client);
         }
         if begins {
@@ -233,7 +233,7 @@ impl World {
     fn edge_moves(&mut self, index: usize) {
         let now = self.agenda.instant();
         let Some(edge) = self.edges.get_mut(index) else { return };
-        edge.moves.turn(now, &edge.placement, &mut edge.core);
+        edge.moves.tick(now, &edge.placement, &mut edge.core);
         if !edge.moves.is_over() {
             self.later(Host::Edge(index), TURN, Input::Move);
         }
@@ -248,7 +248,7 @@ impl World {
             edge.core.sweep(instant);
         }
         if edge.placement.look(instant) {
-            self.rearrange(index);
+            self.rebalance(index);
         }
         let edge = &self.edges[index];
         let members = self.members_seen_by(edge.version);
@@ -286,7 +286,7 @@ impl World {
             edge.ways.entry(node).or_insert(Way::Down { retry_at: now, backoff: FIRST_BACKOFF });
         }
         self.trace.line(now, || format!("e{index} sees {}", names(&view)));
-        self.rearrange(index);
+        self.rebalance(index);
     }
 
     fn edge_connected(&mut self, index: usize, id: ConnId) {
@@ -305,7 +305,7 @@ impl World {
             edge.placement.link_up(instant, id, link);
         }
         self.trace.line(now, || format!("trunk {id} of e{index} and n{node} is up"));
-        self.rearrange(index);
+        self.rebalance(index);
     }
 
     /// A connection's edge end has closed.
@@ -327,7 +327,7 @@ impl World {
         }
         edge.placement.failed(instant, &node);
         if link.is_some() {
-            self.rearrange(index);
+            self.rebalance(index);
         }
     }
 
@@ -348,7 +348,7 @@ impl World {
                 if let Some((id, edge)) = node_id(node).zip(self.edges.get_mut(index)) {
                     edge.placement.said_draining(&id, link);
                 }
-                self.rearrange(index);
+                self.rebalance(index);
             }
             Ok(_) => {}
             Err(error) => self.ledger.broken(self.agenda.now(), "damaged", error.to_string()),

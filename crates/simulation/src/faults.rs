@@ -228,7 +228,7 @@ impl World {
             let instant = self.agenda.instant();
             match host {
                 Host::Node(index) => self.nodes[index].core.on_process_pause(instant),
-                Host::Edge(index) => self.edges[index].core.jumped(instant),
+                Host::Edge(index) => self.edges[index].core.on_process_pause(instant),
             }
             for id in 0..self.conns.len() {
                 match host {

@@ -352,7 +352,7 @@ fn describe(mut bytes: &[u8]) -> String {
                 envelope.to,
                 short(envelope.origin.session.0),
                 envelope.origin.number,
-                envelope.prev,
+                envelope.prev_pending,
                 seconds(envelope.left.as_duration()),
                 envelope.via,
                 front(envelope.payload)

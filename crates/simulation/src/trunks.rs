@@ -314,8 +314,8 @@ fn describe_to_node(frame: &ToNode<'_>) -> String {
 
 fn describe_to_edge(frame: &ToEdge<'_>) -> String {
     match frame {
-        ToEdge::Down { slot, d, origin, prev, left, payload } => format!(
-            "Down slot {slot} d {d} {} prev {prev} left {} {}",
+        ToEdge::Down { slot, down_seq, origin, prev_pending, left, payload } => format!(
+            "Down slot {slot} down_seq {down_seq} {} prev_pending {prev_pending} left {} {}",
             origin.map_or_else(String::new, |origin| format!("{}/{}", short(origin.session.0), origin.number)),
             seconds(left.as_duration()),
             front(payload)

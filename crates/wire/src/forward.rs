@@ -42,11 +42,11 @@ pub struct Envelope<'a> {
     /// The message's name.
     pub origin: Origin,
     /// The sender's last earlier number to this recipient that may still come, or 0.
-    pub prev: u64,
+    pub prev_pending: u64,
     /// How long it may still be held.
     pub left: RemainingTtl,
     /// Whether it may wait for a recipient that is absent.
-    pub waits: bool,
+    pub may_hold: bool,
     /// Whether it may have been sent before: then a fate that is on its way back already answers it.
     pub repeat: bool,
     /// What its fate must bring back.
@@ -181,7 +181,7 @@ pub struct Recipient<'a> {
     /// Who.
     pub to: &'a str,
     /// The sender's last earlier number to this recipient that may still come, or 0.
-    pub prev: u64,
+    pub prev_pending: u64,
     /// What its fate must bring back.
     pub queue_id: QueueId,
 }

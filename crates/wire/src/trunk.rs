@@ -229,11 +229,11 @@ pub enum ToEdge<'a> {
         /// The session.
         slot: Slot,
         /// Its number in this Attach, from 1 on.
-        d: u64,
+        down_seq: u64,
         /// Whose message it is; none for what the node itself says.
         origin: Option<Origin>,
         /// The sender's last earlier number to this client that may still come, or 0.
-        prev: u64,
+        prev_pending: u64,
         /// How long it may still be held.
         left: RemainingTtl,
         /// JSON text that ends in `}`.

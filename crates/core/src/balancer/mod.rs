@@ -1,5 +1,5 @@
 //! Placement of clients on nodes, and the pace of handoffs.
 
-pub mod flows;
-pub mod moves;
+pub mod handoff_counts;
+pub mod handoff_scheduler;
 pub mod placement;

@@ -1,5 +1,6 @@
-//! Which node serves a client: the best candidate of the rendezvous hash that a trunk leads to and that can be relied on.
-//! Pure.
+//! Assignment of clients to nodes: the best-ranked node that has a trunk and is reliable.
+//!
+//! The balancer's trunks and the simulation report links, failures and views to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,27 +11,27 @@ use crate::{FailureDetector, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 
-/// What the balancer knows of the nodes.
+/// The balancer's knowledge of nodes, and the clients without one.
 #[derive(Debug)]
 pub struct Placement {
     hash_seed: u64,
     view: Arc<View>,
-    /// All members: candidates are those among them that can be used now.
+    /// All members of the view. Candidates are the members that can be used now.
     ranking: Ranking,
-    /// Members, and nodes that the view has dropped as long as a trunk leads to them.
+    /// Members, and dropped members to which a trunk still leads.
     node_by_id: HashMap<NodeId, Node>,
-    /// By place in `ranking`: the link of a node that takes clients.
+    /// By rank in `ranking`: the link of a node that takes clients.
     link_by_rank: Vec<Option<LinkKey>>,
-    /// Clients that no node serves.
-    homeless: Vec<ClientKey>,
+    /// Clients without a node.
+    unplaced: Vec<ClientKey>,
 }
 
-/// What is known of one node beside the view.
+/// The state of one node beside the view.
 #[derive(Debug)]
 struct Node {
     link: Option<LinkKey>,
     trust: FailureDetector,
-    /// It has said itself that it will stop, though the view may not know yet.
+    /// It has said that it drains, perhaps before the view does.
     said_draining: bool,
 }
 
@@ -40,7 +41,7 @@ impl Node {
     }
 }
 
-/// How good a node is, better ones first. Only the best there are take clients.
+/// The quality of a node, best first. Only nodes of the best grade take clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Grade {
     Reliable,
@@ -49,8 +50,7 @@ enum Grade {
 }
 
 impl Placement {
-    /// No node yet. The seed is the same on all servers.
-    #[must_use]
+    /// Returns a placement without nodes. All servers have one seed.
     pub fn new(hash_seed: u64) -> Self {
         Self {
             hash_seed,
@@ -58,11 +58,11 @@ impl Placement {
             ranking: Ranking::new(hash_seed, std::iter::empty::<&str>()),
             node_by_id: HashMap::new(),
             link_by_rank: Vec::new(),
-            homeless: Vec::new(),
+            unplaced: Vec::new(),
         }
     }
 
-    /// Another set of nodes. What was thought of a node that it does not name is forgotten.
+    /// Replaces the view. The state of nodes outside of it is dropped.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.ranking = Ranking::new(self.hash_seed, view.members().iter().map(|member| member.id.as_str()));
         self.node_by_id.retain(|id, node| {
@@ -79,7 +79,7 @@ impl Placement {
         self.reckon();
     }
 
-    /// A trunk leads to the node, in place of any earlier one.
+    /// Notes the trunk to a node, in place of an earlier one.
     pub fn link_up(&mut self, now: Instant, id: NodeId, link: LinkKey) {
         let node = self.node_by_id.entry(id).or_insert_with(|| Node::new(now));
         if node.link.replace(link) != Some(link) {
@@ -89,7 +89,7 @@ impl Placement {
         self.reckon();
     }
 
-    /// That trunk is gone. Another one may lead to the node already.
+    /// Notes the loss of a trunk, unless another one has replaced it.
     pub fn link_down(&mut self, id: &NodeId, link: LinkKey) {
         let Some(node) = self.at(id, link) else { return };
         node.link = None;
@@ -99,31 +99,30 @@ impl Placement {
         self.reckon();
     }
 
-    /// All trunks are given up, through no fault of their nodes.
+    /// Drops all trunks, without blame on their nodes.
     pub fn forget_links(&mut self) {
         self.node_by_id.values_mut().for_each(|node| node.link = None);
         self.reckon();
     }
 
-    /// A trunk to the node was lost, or could not be opened. Says whether the node is suspect from now on. It is not as long
-    /// as another trunk leads there, and what has said that it will stop may do so.
+    /// Notes that a trunk to a node was lost or could not be opened. Returns `true` if the node
+    /// becomes suspect. A node with another trunk does not, nor does one that drains.
     pub fn failed(&mut self, now: Instant, id: &NodeId) -> bool {
         let Some(node) = self.node_by_id.get_mut(id) else { return false };
         node.link.is_none() && !node.said_draining && node.trust.failed(now)
     }
 
-    /// Whether the node has said that it will stop, and has not taken that back.
-    #[must_use]
+    /// Returns `true` if the node itself says that it drains.
     pub fn has_said_draining(&self, id: &NodeId) -> bool {
         self.node_by_id.get(id).is_some_and(|node| node.said_draining)
     }
 
-    /// The node behind that trunk has said that it will stop.
+    /// Notes that the node behind a trunk drains.
     pub fn said_draining(&mut self, id: &NodeId, link: LinkKey) {
         self.say_draining(id, link, true);
     }
 
-    /// The node behind that trunk has said that it takes clients again.
+    /// Notes that the node behind a trunk serves again.
     pub fn said_serving(&mut self, id: &NodeId, link: LinkKey) {
         self.say_draining(id, link, false);
     }
@@ -135,14 +134,14 @@ impl Placement {
         }
     }
 
-    /// Lets time pass. Says whether a node is trusted again, so that clients may have to move.
+    /// Advances time. Returns `true` if a node is reliable again, so that clients may move.
     pub fn look(&mut self, now: Instant) -> bool {
         let none_was_reliable = self.best() != Some(Grade::Reliable);
         let mut changed = false;
         for node in self.node_by_id.values_mut() {
             changed |= node.trust.look(now);
         }
-        // All were suspect and served nevertheless: the first to be trusted must not draw all clients away from the others.
+        // All were suspect and served nevertheless. The first reliable one must not draw all clients.
         if changed && none_was_reliable {
             for node in self.node_by_id.values_mut().filter(|node| node.link.is_some() && node.trust.is_suspect()) {
                 node.trust = FailureDetector::new(now);
@@ -154,19 +153,17 @@ impl Placement {
         changed
     }
 
-    /// How many nodes can take clients.
-    #[must_use]
+    /// Returns the number of nodes that take clients.
     pub fn usable(&self) -> usize {
         self.link_by_rank.iter().flatten().count()
     }
 
-    /// How many nodes are not relied on now.
-    #[must_use]
+    /// Returns the number of suspect nodes.
     pub fn suspects(&self) -> usize {
         self.suspect_ids().count()
     }
 
-    /// The nodes that are not relied on now, in no order.
+    /// Returns the suspect nodes, in no order.
     pub fn suspect_ids(&self) -> impl Iterator<Item = &NodeId> {
         self.node_by_id.iter().filter(|(_, node)| node.trust.is_suspect()).map(|(id, _)| id)
     }
@@ -197,48 +194,43 @@ impl Placement {
         self.hash_seed
     }
 
-    /// The node that this link leads to, if it is the one in use.
-    #[must_use]
+    /// Returns the node that a link in use leads to.
     pub fn node_at(&self, link: LinkKey) -> Option<&NodeId> {
         self.node_by_id.iter().find(|(_, node)| node.link == Some(link)).map(|(id, _)| id)
     }
 
-    /// Whether clients may be sent to that link.
-    #[must_use]
+    /// Returns `true` if clients may be sent to the link.
     pub fn uses(&self, link: LinkKey) -> bool {
         self.link_by_rank.contains(&Some(link))
     }
 
-    /// The link to the client's owner among the usable nodes.
-    #[must_use]
+    /// Returns the link to the client's owner among the usable nodes.
     pub fn choose(&self, key: KeyHash) -> Option<LinkKey> {
         self.link(self.owner(key)?)
     }
 
-    /// The client's owner among the usable nodes.
-    #[must_use]
+    /// Returns the client's owner among the usable nodes.
     pub fn owner_id(&self, key: KeyHash) -> Option<&str> {
         Some(self.ranking.id(self.owner(key)?))
     }
 
-    /// Remembers a client that no node can serve now.
-    pub fn keep_homeless(&mut self, client: ClientKey) {
-        self.homeless.push(client);
+    /// Keeps a client that no node can serve now.
+    pub fn keep_unplaced(&mut self, client: ClientKey) {
+        self.unplaced.push(client);
     }
 
-    /// The clients that no node could serve.
-    pub fn take_homeless(&mut self) -> Vec<ClientKey> {
-        std::mem::take(&mut self.homeless)
+    /// Takes the clients that no node could serve.
+    pub fn take_unplaced(&mut self) -> Vec<ClientKey> {
+        std::mem::take(&mut self.unplaced)
     }
 
-    /// The owner of a client that `link` serves, if that is another node, or the same by another link.
-    #[must_use]
+    /// Returns the owner of a client, unless `link` leads to it.
     pub fn owner_elsewhere(&self, key: KeyHash, link: LinkKey) -> Option<&str> {
         let rank = self.owner(key)?;
         (self.link(rank) != Some(link)).then(|| self.ranking.id(rank))
     }
 
-    /// The clients that another node owns than the one that serves them.
+    /// Returns the attached clients whose owner is elsewhere.
     pub fn misplaced(&self, core: &EdgeCore) -> impl Iterator<Item = ClientKey> {
         let placed = core.attached();
         placed.filter_map(|(client, key, link)| self.owner_elsewhere(key, link).map(|_| client))
@@ -252,12 +244,12 @@ impl Placement {
         self.link_by_rank.get(rank).copied().flatten()
     }
 
-    /// The node, if it is this link that leads to it now.
+    /// Returns the node if `link` is its current link.
     fn at(&mut self, id: &NodeId, link: LinkKey) -> Option<&mut Node> {
         self.node_by_id.get_mut(id).filter(|node| node.link == Some(link))
     }
 
-    /// The link and grade of a member that a trunk leads to.
+    /// Returns the link and grade of a member with a trunk.
     fn graded(&self, id: &str) -> Option<(LinkKey, Grade)> {
         let member = self.view.get(id)?;
         let node = self.node_by_id.get(&member.id)?;

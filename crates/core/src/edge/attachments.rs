@@ -58,17 +58,17 @@ impl EdgeCore {
             client_id: session.client_id.as_str(),
             accepted_at_us: session.accepted_at_us,
             reliable: session.is_reliable(),
-            seq: session.store.last(),
+            seq: session.buffer.last(),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
-            grant: session.proven.as_ref().map(|proven| &*proven.grant),
+            grant: session.token.as_ref().map(|proven| &*proven.grant),
             state: session.state.as_deref(),
             gone: session.phase.closed(),
         };
         link.send(&ToNode::Attach(attach));
-        for (seq, kept) in session.store.iter() {
+        for (seq, kept) in session.buffer.iter() {
             let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
             link.send(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(left), payload: &kept.payload });
-            self.counts.resends += 1;
+            self.counts.retransmissions += 1;
         }
         session.attachment = Attachment::Attached { link: link_key, slot, confirms: Confirms::default() };
     }

@@ -1,4 +1,4 @@
-//! What the node sent down in one Attach, and how much of it is answered for.
+//! Answers for the downlink frames of one attachment.
 
 use std::collections::VecDeque;
 
@@ -6,22 +6,22 @@ use signaling_wire::trunk::Unwritten;
 
 #[derive(Debug)]
 struct Pending {
-    d: u64,
-    /// Delivery must have come up to here.
+    down_seq: u64,
+    /// Delivery must have come this far.
     mark: u64,
     answer: Answer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// Its own frame ends at the mark.
+    /// The message's frame ends at the mark.
     Written,
-    /// It was written before. Whatever frame ends at the mark is another one.
+    /// The message was written before. Another frame ends at the mark.
     Duplicate,
     Unwritten(Unwritten),
 }
 
-/// The `Down`s of one Attach that are not confirmed yet, in order.
+/// The downlink frames of one attachment without a confirm, in order.
 #[derive(Debug, Default)]
 pub struct Confirms {
     pending: VecDeque<Pending>,
@@ -31,48 +31,46 @@ pub struct Confirms {
 }
 
 impl Confirms {
-    /// A `Down` whose frame has just been queued: it is delivered once delivery has come up to
-    /// `mark`.
-    pub(super) fn delivered_at(&mut self, d: u64, mark: u64) {
-        self.pending.push_back(Pending { d, mark, answer: Answer::Written });
+    /// Adds a message that was queued. It is delivered once delivery reaches `mark`.
+    pub(super) fn delivered_at(&mut self, down_seq: u64, mark: u64) {
+        self.pending.push_back(Pending { down_seq, mark, answer: Answer::Written });
     }
 
-    /// A `Down` that was queued or written before: it is delivered once delivery has come up to
-    /// `mark`.
-    pub(super) fn duplicate(&mut self, d: u64, mark: u64) {
-        self.pending.push_back(Pending { d, mark, answer: Answer::Duplicate });
+    /// Adds a message that was queued or written before, with the `mark` of that one.
+    pub(super) fn duplicate(&mut self, down_seq: u64, mark: u64) {
+        self.pending.push_back(Pending { down_seq, mark, answer: Answer::Duplicate });
     }
 
-    /// A `Down` that will not be written.
-    pub(super) fn unwritten(&mut self, d: u64, why: Unwritten) {
-        self.pending.push_back(Pending { d, mark: 0, answer: Answer::Unwritten(why) });
+    /// Adds a message that is not written.
+    pub(super) fn unwritten(&mut self, down_seq: u64, why: Unwritten) {
+        self.pending.push_back(Pending { down_seq, mark: 0, answer: Answer::Unwritten(why) });
     }
 
-    /// Delivery has come up to `mark`. Says whether there is something new to confirm.
+    /// Notes that delivery has reached `mark`. Returns `true` if there is something new to confirm.
     pub(super) fn delivered(&mut self, mark: u64) -> bool {
         while let Some(first) = self.pending.front()
             && first.mark <= mark
         {
-            self.up_to = first.d;
+            self.up_to = first.down_seq;
             if let Answer::Unwritten(why) = first.answer {
-                self.exceptions.push((first.d, why));
+                self.exceptions.push((first.down_seq, why));
             }
             self.pending.pop_front();
         }
         self.up_to > self.confirmed
     }
 
-    /// Returns `true` if a `Down`'s own frame ends at this offset of the client's output.
+    /// Returns `true` if a message ends at this offset of the client's output.
     pub(super) fn ends_at(&self, offset: u64) -> bool {
         self.queued().any(|end| end == offset)
     }
 
-    /// The offsets at which the frames of `Down`s end that are not confirmed.
+    /// Returns the offsets in the output at which unconfirmed messages end.
     pub(super) fn queued(&self) -> impl Iterator<Item = u64> {
         self.pending.iter().filter(|pending| pending.answer == Answer::Written).map(|pending| pending.mark)
     }
 
-    /// What a `Confirm` has to say now, if anything: last number and exceptions.
+    /// Takes the content of the next `Confirm`: last number and exceptions.
     pub(super) fn take(&mut self) -> Option<(u64, Vec<(u64, Unwritten)>)> {
         if self.up_to == self.confirmed {
             return None;

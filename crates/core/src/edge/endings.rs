@@ -1,19 +1,19 @@
-//! How sockets and sessions end.
+//! The ends of sockets and sessions. [`SessionPhase`] has the states.
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
 use signaling_wire::trunk::{DetachReason, ToNode};
 
-use super::filter::Deduplicator;
+use super::deduplicator::Deduplicator;
 use super::output::Output;
 use super::phase::{PendingEnd, SessionPhase};
-use super::receipts::ReceivedTracker;
+use super::received_tracker::ReceivedTracker;
 use super::session::Session;
 use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
 
 impl EdgeCore {
-    /// Refuses a client that still waits for its upgrade.
+    /// Refuses a client that waits for admission.
     pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
         if self.sessions.get(client).is_some_and(|session| session.phase == SessionPhase::Waiting) {
             self.effects.push_back(Effect::Refuse(client, refusal));
@@ -26,7 +26,7 @@ impl EdgeCore {
         self.end(client, code, reason, DetachReason::Closed);
     }
 
-    /// Takes a client's close frame and answers it in kind; `None`: it has no code.
+    /// Handles a client's close frame and answers it with its code; `None` if it has no code.
     ///
     /// Only 1000 ends the session. A browser closes with 1001 when a page goes away, and without a
     /// code when a script states none.
@@ -55,12 +55,12 @@ impl EdgeCore {
                 pending_end.get_or_insert_with(|| Box::new(PendingEnd { code, text: reason.into(), reason: gone }));
             }
             SessionPhase::Open { .. } => {
-                // A message that is not written goes to the client's next socket; a reliable client would know it again.
-                let Session { output, attachment, queued_before, receipts, .. } = session;
+                // Unwritten messages go to the next socket. Only a reliable client can drop duplicates itself.
+                let Session { output, attachment, queued_before, received, .. } = session;
                 let confirms = attachment.confirms();
                 let is_message =
                     |end| queued_before.contains(&end) || confirms.is_some_and(|confirms| confirms.ends_at(end));
-                let mut last_words = output.take(|end| receipts.is_none() && is_message(end));
+                let mut last_words = output.take(|end| received.is_none() && is_message(end));
                 encode::close(&mut last_words, code.0, reason);
                 self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
@@ -70,7 +70,7 @@ impl EdgeCore {
         }
     }
 
-    /// Says goodbye, and closes the client's socket with `code` so that it comes back to another server.
+    /// Sends `goodbye` and closes the socket, so that the client connects to another server.
     pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.phase.is_open() {
@@ -80,18 +80,18 @@ impl EdgeCore {
         self.close(client, code, reason);
     }
 
-    /// The socket is gone; the session goes too, unless frames of it still have no fate.
+    /// Ends the socket. The session stays while messages of it wait for outcomes.
     pub(super) fn end_socket(&mut self, client: ClientKey, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let must_attach = gone != DetachReason::Left && session.state.is_some() && session.uplink().is_none();
         session.phase = SessionPhase::Closed { reason: gone, must_attach };
-        session.filter = Deduplicator::default();
+        session.deduplicator = Deduplicator::default();
         session.queued_before = Vec::new();
-        if let Some(receipts) = &mut session.receipts {
-            **receipts = ReceivedTracker::default();
+        if let Some(tracker) = &mut session.received {
+            **tracker = ReceivedTracker::default();
         }
         session.output = Output::default();
-        // What was delivered before the end has its fate.
+        // Messages delivered before the end keep their outcome.
         let delivered = session.confirms().and_then(|confirms| std::mem::take(confirms).take());
         if let Some((up_to, exceptions)) = delivered {
             session.send(&mut self.links, |slot| ToNode::Confirm { slot, up_to, exceptions });

@@ -1,4 +1,4 @@
-//! What becomes of clients that send faster than they may.
+//! Messages and pings above a client's rate.
 
 use std::time::{Duration, Instant};
 
@@ -6,19 +6,19 @@ use signaling_protocol::client::{self, EdgeMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 
-use super::bucket::whole_ms;
-use super::pace::{Exceeded, PaceLimits, RateDecision};
+use super::rate_limiter::{Exceeded, PaceLimits, RateDecision};
+use super::token_bucket::whole_ms;
 use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
 
-/// How fast a client may be: as its class, if its token names one that the operator has given rates.
+/// Returns the rates of a client: those of its token's class, or the usual ones.
 pub(super) fn limits_of<'a>(settings: &'a Settings, proven: Option<&VerifiedToken>) -> &'a PaceLimits {
     let class = proven.and_then(|proven| proven.rate_class.as_ref());
     class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.pace)
 }
 
 impl EdgeCore {
-    /// Deals with a message that comes too fast; none if it does not.
+    /// Handles a message that exceeds the rate. Returns `None` for any other.
     pub(super) fn refuse_flood(
         &mut self,
         now: Instant,
@@ -27,8 +27,8 @@ impl EdgeCore {
         text: &[u8],
     ) -> Option<Reading> {
         let session = self.sessions.get_mut(client)?;
-        let limits = limits_of(&self.settings, session.proven.as_deref());
-        let pace = &mut session.pace;
+        let limits = limits_of(&self.settings, session.token.as_deref());
+        let pace = &mut session.rate_limiter;
         let pacing = match message {
             EdgeMessage::Ping if pace.ping(limits, now) => RateDecision::Pass,
             EdgeMessage::Ping => return Some(self.too_many_pings(client)),
@@ -38,7 +38,7 @@ impl EdgeCore {
         };
         match pacing {
             RateDecision::Pass => None,
-            // What a reliable client has is heard all the same: it frees memory.
+            // `received` frees memory, so it always counts.
             RateDecision::Wait(..) if matches!(message, EdgeMessage::Received { .. }) => None,
             RateDecision::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
             RateDecision::Abuse => {
@@ -55,7 +55,7 @@ impl EdgeCore {
         Reading::Paused
     }
 
-    /// Refuses a message of a client that has sent too much lately. Nothing is kept of it.
+    /// Refuses a message. Nothing of it is kept.
     fn too_fast(&mut self, client: ClientKey, text: &[u8], limit: Exceeded, wait: Duration) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let (count, message) = match limit {

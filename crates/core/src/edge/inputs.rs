@@ -1,4 +1,4 @@
-//! What comes in: from clients, and from nodes.
+//! Inputs from clients and from nodes.
 
 use std::time::Instant;
 
@@ -9,30 +9,30 @@ use signaling_wire::RemainingTtl;
 use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge, ToNode, Unwritten};
 
 use super::confirms::Confirms;
-use super::filter::{DuplicateCheck, FilterBounds};
+use super::deduplicator::{DuplicateCheck, FilterBounds};
 use super::floods::limits_of;
 use super::phase::{PendingEnd, SessionPhase};
-use super::proven::PresentedToken;
+use super::retransmit_buffer::RetransmitBuffer;
 use super::session::Session;
-use super::store::RetransmitBuffer;
+use super::verified_token::PresentedToken;
 use super::{ClientKey, EdgeCore, Effect, LinkError, LinkKey, Reading, Refusal};
 use crate::ws::encode;
 
-/// How many frames are looked at together.
-const AT_ONCE: usize = 32;
+/// Maximum frames that are prefetched together.
+const MAX_RUN_FRAMES: usize = 32;
 
-/// What a `Down` carries.
+/// The fields of a `Down` frame.
 #[derive(Clone, Copy)]
 struct Down<'a> {
-    d: u64,
+    down_seq: u64,
     origin: Option<Origin>,
-    prev: u64,
+    prev_pending: u64,
     left: RemainingTtl,
     payload: &'a [u8],
 }
 
 impl EdgeCore {
-    /// The client's upgrade has been answered: its socket may be written and read.
+    /// Handles the sent upgrade response: the socket can be read and written.
     pub fn socket_opened(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let SessionPhase::Accepted { pending_end } = &mut session.phase else { return };
@@ -46,14 +46,14 @@ impl EdgeCore {
         }
     }
 
-    /// The client's socket is gone.
+    /// Handles the loss of the client's socket.
     pub fn socket_closed(&mut self, client: ClientKey, gone: DetachReason) {
         if self.sessions.get(client).is_some_and(|session| session.phase.closed().is_none()) {
             self.end_socket(client, gone);
         }
     }
 
-    /// The client writes no more. What it wrote may still wait unread.
+    /// Handles the client's shutdown of its side. Bytes from before may be unread.
     pub fn socket_ends(&mut self, client: ClientKey) {
         if let Some(session) = self.sessions.get_mut(client)
             && let SessionPhase::Open { half_closed, .. } = &mut session.phase
@@ -62,7 +62,7 @@ impl EdgeCore {
         }
     }
 
-    /// Bytes came from the client, whatever they are: it lives.
+    /// Handles bytes of any kind from the client: it is alive.
     pub fn heard(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.heard = now;
@@ -72,7 +72,7 @@ impl EdgeCore {
         }
     }
 
-    /// A text message of the client.
+    /// Handles a text message of the client.
     pub fn client_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
         let message = peek(text);
         if let Some(reading) = self.refuse_flood(now, client, message, text) {
@@ -80,7 +80,7 @@ impl EdgeCore {
         }
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if message == EdgeMessage::Token
-            && session.proven.is_some()
+            && session.token.is_some()
             && let Ok(ClientMessage::Token { token }) = parse(text)
         {
             self.effects.push_back(Effect::Verify(client, PresentedToken(token.into())));
@@ -92,10 +92,10 @@ impl EdgeCore {
                 session.output.append(&mut self.pool, |out| encode::text(out, &pong));
                 return self.check_output(client);
             }
-            EdgeMessage::Received { n } => return self.receipt(now, client, n),
-            // A node says that this mesh takes no tokens, or what is wrong with the message.
+            EdgeMessage::Received { n } => return self.received(now, client, n),
+            // The node answers a token that no edge asks for, and invalid messages.
             EdgeMessage::Token | EdgeMessage::Other => {
-                let seq = session.store.push(text, now);
+                let seq = session.buffer.push(text, now);
                 self.counts.ups += 1;
                 self.memory.grow(text.len());
                 if let Some((link, slot)) = session.uplink()
@@ -111,8 +111,8 @@ impl EdgeCore {
             }
         }
         let store_limits = self.memory.store_limits(self.settings.memory, self.settings.store);
-        if session.store.is_full(&store_limits) && session.phase.set_paused(true) {
-            self.counts.full_stores += 1;
+        if session.buffer.is_full(&store_limits) && session.phase.set_paused(true) {
+            self.counts.read_pauses += 1;
             session.last_pong = now;
             session.pinged = None;
             return Reading::Paused;
@@ -120,32 +120,32 @@ impl EdgeCore {
         Reading::On
     }
 
-    /// A WebSocket Ping of the client.
+    /// Handles a WebSocket ping of the client.
     pub fn client_ping(&mut self, now: Instant, client: ClientKey, payload: &[u8]) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        if !session.pace.ping(limits_of(&self.settings, session.proven.as_deref()), now) {
+        if !session.rate_limiter.ping(limits_of(&self.settings, session.token.as_deref()), now) {
             return self.too_many_pings(client);
         }
         session.output.append(&mut self.pool, |out| encode::pong(out, payload));
         self.check_output(client)
     }
 
-    /// The socket took `count` bytes of [`EdgeCore::output`].
+    /// Handles `count` bytes of [`EdgeCore::output`] that the socket took.
     pub fn wrote(&mut self, now: Instant, client: ClientKey, count: usize) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.output.wrote(now, count, &mut self.pool);
-        if let Some(receipts) = &mut session.receipts {
-            receipts.wrote(now, session.output.written());
+        if let Some(tracker) = &mut session.received {
+            tracker.wrote(now, session.output.written());
         }
         self.confirm(client);
     }
 
-    /// The client says that it has everything up to `n`; of a plain one that means nothing.
-    fn receipt(&mut self, now: Instant, client: ClientKey, n: u64) -> Reading {
+    /// Handles `received` up to `n`. It means nothing from a plain client.
+    fn received(&mut self, now: Instant, client: ClientKey, n: u64) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        let Some(receipts) = &mut session.receipts else { return Reading::On };
-        if receipts.say(now, n).is_err() {
-            let message = format!("`received` names {n}, and you were sent {} so far", receipts.sent());
+        let Some(tracker) = &mut session.received else { return Reading::On };
+        if tracker.acknowledge(now, n).is_err() {
+            let message = format!("`received` names {n}, and you were sent {} so far", tracker.sent());
             let (code, message) = (ErrorCode::BadMessage, message.as_str());
             let error = ServerMessage::Error { code, message, id: None, to: None, room: None, retry_after_ms: None };
             session.output.append(&mut self.pool, |out| encode::text(out, &error.to_json()));
@@ -155,23 +155,23 @@ impl EdgeCore {
         Reading::On
     }
 
-    /// A run of frames from the node.
+    /// Handles a run of frames from a node.
     ///
     /// # Errors
-    /// If the bytes are no frames; those in front of the fault have been carried out.
+    /// If the bytes are no frames. Frames before the fault are handled.
     pub fn link_frames(&mut self, now: Instant, link: LinkKey, mut frames: &[u8]) -> Result<FromNode, LinkError> {
         let mut from_node = FromNode::default();
-        let mut run = Vec::with_capacity(AT_ONCE);
+        let mut run = Vec::with_capacity(MAX_RUN_FRAMES);
         while !frames.is_empty() {
             run.clear();
             let mut fault = None;
-            while run.len() < AT_ONCE && !frames.is_empty() && fault.is_none() {
+            while run.len() < MAX_RUN_FRAMES && !frames.is_empty() && fault.is_none() {
                 match ToEdge::take(&mut frames) {
                     Ok(frame) => run.push(frame),
                     Err(error) => fault = Some(error),
                 }
             }
-            self.warm_up_for(link, &run);
+            self.prefetch_for(link, &run);
             run.iter().for_each(|frame| self.link_frame(now, link, frame, &mut from_node));
             if let Some(fault) = fault {
                 return Err(fault.into());
@@ -188,7 +188,7 @@ impl EdgeCore {
         match *frame {
             ToEdge::Draining => *from_node = FromNode { draining: true, serving: false },
             ToEdge::Serving => *from_node = FromNode { draining: false, serving: true },
-            ToEdge::Kicked { client_id, at, at_once } => self.hear_of_kick(client_id, at, at_once),
+            ToEdge::Kicked { client_id, at, at_once } => self.on_kicked(client_id, at, at_once),
             _ => {}
         }
         let Some(slot) = frame.slot() else { return };
@@ -200,8 +200,8 @@ impl EdgeCore {
                 session.hold = hold.as_duration();
                 session.state = Some(state.into());
                 session.request = None;
-                if session.store.is_empty() && seq > session.store.last() {
-                    session.store = RetransmitBuffer::starting_after(seq);
+                if session.buffer.is_empty() && seq > session.buffer.last() {
+                    session.buffer = RetransmitBuffer::starting_after(seq);
                 }
                 if session.phase == SessionPhase::Waiting {
                     session.phase = SessionPhase::Accepted { pending_end: None };
@@ -220,12 +220,12 @@ impl EdgeCore {
                 self.rejected(client, status, code, message, retry_after_ms);
             }
             ToEdge::Fates { first, count, fate, reply, .. } => self.fates(now, client, (first, count), fate, reply),
-            ToEdge::Down { d, origin, prev, left, payload, .. } => {
-                self.down(now, client, Down { d, origin, prev, left, payload });
+            ToEdge::Down { down_seq, origin, prev_pending, left, payload, .. } => {
+                self.down(now, client, Down { down_seq, origin, prev_pending, left, payload });
             }
             ToEdge::Close { code, reason, .. } => self.close(client, CloseCode(code), reason),
             ToEdge::Released { state, .. } => {
-                // Empty from a node that had not admitted it: it stays a newcomer.
+                // A node that had not admitted the client sends an empty state.
                 if !state.is_empty() {
                     session.state = Some(state.into());
                 }
@@ -235,7 +235,7 @@ impl EdgeCore {
                 self.reassign(client);
             }
             ToEdge::SessionState { state, .. } => session.state = Some(state.into()),
-            // Its answer would wait unread in the kernel: its connection shows that it lives.
+            // The client's answer would stay unread. Its open connection is the proof of life.
             ToEdge::Probe { .. } if session.is_paused_alive() => {
                 session.send(&mut self.links, |slot| ToNode::Alive { slot });
             }
@@ -248,9 +248,9 @@ impl EdgeCore {
         }
     }
 
-    /// A session whose socket is closed goes with its last fate.
+    /// Removes a session with a closed socket once all its messages have outcomes.
     fn done_if_all_have_fates(&mut self, client: ClientKey, gone: DetachReason) {
-        let Some(session) = self.sessions.get_mut(client).filter(|session| session.store.is_empty()) else { return };
+        let Some(session) = self.sessions.get_mut(client).filter(|session| session.buffer.is_empty()) else { return };
         session.send(&mut self.links, |slot| ToNode::Detach { slot, gone });
         self.remove(client);
     }
@@ -290,10 +290,10 @@ impl EdgeCore {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let mut news = false;
         for seq in (first..).take(count as usize) {
-            let Some(seen) = session.store.remove(seq) else { continue };
+            let Some(seen) = session.buffer.remove(seq) else { continue };
             news = true;
             if fate == DeliveryOutcome::Done {
-                self.delays.count(now.saturating_duration_since(seen));
+                self.latency.count(now.saturating_duration_since(seen));
             }
         }
         if !news {
@@ -303,7 +303,7 @@ impl EdgeCore {
             return self.done_if_all_have_fates(client, reason);
         }
         if session.phase.is_paused()
-            && !session.store.is_full(&self.memory.store_limits(self.settings.memory, self.settings.store))
+            && !session.buffer.is_full(&self.memory.store_limits(self.settings.memory, self.settings.store))
         {
             session.phase.set_paused(false);
             self.effects.push_back(Effect::Read(client));
@@ -320,7 +320,7 @@ impl EdgeCore {
             return;
         }
         let output_is_full = session.is_full(&self.settings);
-        let before = session.filter.bytes();
+        let before = session.deduplicator.bytes();
         let verdict = match down.origin {
             Some(origin) => {
                 let bounds = FilterBounds {
@@ -329,15 +329,15 @@ impl EdgeCore {
                     memory_is_scarce: self.memory.is_scarce(self.settings.memory),
                     output_is_full,
                 };
-                session.filter.judge(&bounds, now, origin, down.prev, down.left)
+                session.deduplicator.judge(&bounds, now, origin, down.prev_pending, down.left)
             }
             None => DuplicateCheck::Write,
         };
-        self.memory.grow_by(session.filter.bytes().saturating_sub(before));
+        self.memory.grow_by(session.deduplicator.bytes().saturating_sub(before));
         if verdict == DuplicateCheck::Write {
-            match (&mut session.receipts, down.origin) {
-                (Some(receipts), Some(origin)) => {
-                    receipts.write(&mut session.output, &mut self.pool, origin, down.payload);
+            match (&mut session.received, down.origin) {
+                (Some(tracker), Some(origin)) => {
+                    tracker.write(&mut session.output, &mut self.pool, origin, down.payload);
                 }
                 _ => session.output.append(&mut self.pool, |out| encode::text(out, down.payload)),
             }
@@ -348,17 +348,17 @@ impl EdgeCore {
         let Some(confirms) = session.confirms() else { return };
         match verdict {
             DuplicateCheck::Write => {
-                confirms.delivered_at(down.d, mark);
+                confirms.delivered_at(down.down_seq, mark);
                 self.check_output(client);
             }
             DuplicateCheck::Duplicate => {
-                confirms.duplicate(down.d, mark);
-                self.counts.filtered_repeats += 1;
+                confirms.duplicate(down.down_seq, mark);
+                self.counts.duplicates += 1;
                 self.confirm(client);
             }
             DuplicateCheck::Not(why) => {
-                confirms.unwritten(down.d, why);
-                self.counts.gaps += 1;
+                confirms.unwritten(down.down_seq, why);
+                self.counts.sequence_gaps += 1;
                 if why == Unwritten::NoRoom {
                     let full = &mut self.counts;
                     *(if output_is_full { &mut full.full_outputs } else { &mut full.full_filters }) += 1;
@@ -368,7 +368,7 @@ impl EdgeCore {
         }
     }
 
-    /// Lists the client for writing, or closes it if it has too much unwritten.
+    /// Lists the client for writing, or closes it if too much waits for it.
     pub(super) fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.output.pending().len() > self.settings.max_output_bytes {
@@ -380,7 +380,7 @@ impl EdgeCore {
         }
     }
 
-    /// Notes on the session's link that there is something to confirm, if there is.
+    /// Lists the session on its link if there is something to confirm.
     fn confirm(&mut self, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let delivered = session.delivered();
@@ -395,12 +395,12 @@ impl EdgeCore {
     }
 }
 
-/// What a node said of itself among its frames: of contrary words the last.
+/// The node's own state in a run of frames; the last frame counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FromNode {
-    /// It will stop: its sessions must move.
+    /// The node drains: its sessions must be handed off.
     pub draining: bool,
-    /// It takes sessions again.
+    /// The node serves again.
     pub serving: bool,
 }
 

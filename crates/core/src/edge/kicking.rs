@@ -1,4 +1,4 @@
-//! Clients that an operator puts out, here or anywhere in the mesh.
+//! Kicks at this edge, and their spread to and from nodes.
 
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{DetachReason, ToNode};
@@ -6,24 +6,26 @@ use signaling_wire::trunk::{DetachReason, ToNode};
 use super::session::Session;
 use super::{EdgeCore, Effect, VerifiedToken};
 
-/// A client is put out.
+/// A kick of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kick {
-    /// Whom.
+    /// The client.
     pub client_id: ClientId,
-    /// When, in seconds since 1970.
+    /// Its time, in seconds since 1970.
     pub at: u64,
-    /// Whether an operator does so at this moment: else a socket is closed only if what it has shown is as old.
+    /// Whether the operator acts now. Otherwise only sockets with older tokens close.
     pub at_once: bool,
 }
 
 impl EdgeCore {
-    /// Puts a client out: its session ends with its socket, and what it was given up to `at`, in seconds since 1970, lets it in no
-    /// more. If something newer was shown for its socket, that stays, unless this is done `at_once` and is news: each node says
-    /// so, and in between it may have come back. Says whether a socket was closed.
+    /// Kicks a client: its session ends, and its tokens up to `at` (seconds since 1970) are
+    /// rejected.
+    ///
+    /// A socket with a newer token stays, unless the kick is `at_once` and news. Each node reports
+    /// a kick, and the client may have returned in between. Returns `true` if a socket was closed.
     pub fn kick(&mut self, client_id: &ClientId, at: u64, at_once: bool) -> bool {
         let is_news = self.kicks.add(client_id, at);
-        let is_meant = |session: &Session| match &session.proven {
+        let is_meant = |session: &Session| match &session.token {
             Some(proven) => proven.issued <= at || (at_once && is_news),
             None => at_once,
         };
@@ -37,26 +39,24 @@ impl EdgeCore {
         !clients.is_empty()
     }
 
-    /// Tells nodes of a client that was put out at this edge, so that they tell the other edges.
+    /// Reports a kick at this edge to all nodes, which report it to the other edges.
     pub fn spread_kick(&mut self, client_id: &ClientId, at: u64) {
         for link in self.links.values_mut() {
             link.send(&ToNode::Kicked { client_id: client_id.as_str(), at });
         }
     }
 
-    /// Whether the client was put out after it was given what it shows.
-    #[must_use]
+    /// Returns `true` if the token is not newer than a kick of the client.
     pub fn is_kicked(&self, client_id: &ClientId, proven: &VerifiedToken) -> bool {
         self.kicks.bars(client_id, proven.issued)
     }
 
-    /// How many clients are remembered that were put out, and how many were forgotten.
-    #[must_use]
+    /// Returns the number of kicks in the list, and the number of forgotten ones.
     pub fn kicks(&self) -> (usize, u64) {
         (self.kicks.len(), self.kicks.forgotten())
     }
 
-    pub(super) fn hear_of_kick(&mut self, client_id: &str, at: u64, at_once: bool) {
+    pub(super) fn on_kicked(&mut self, client_id: &str, at: u64, at_once: bool) {
         let kick = ClientId::new(client_id).map(|client_id| Effect::Kick(Kick { client_id, at, at_once }));
         self.effects.extend(kick);
     }

@@ -1,4 +1,4 @@
-//! One way to a node: a trunk of a balancer, or the node in the same process for its direct clients.
+//! The edge's end of a link: a balancer's trunk, or the path to the node of the same process.
 
 use rustc_hash::FxHashMap;
 use signaling_wire::Batches;
@@ -10,16 +10,16 @@ use super::ClientKey;
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) out: Batches,
-    /// Confirms: they ride behind each batch, so that a backlog does not keep them.
+    /// Confirms. They follow each batch, so that a backlog does not delay them.
     pub(super) lazy: Batches,
     pub(super) client_by_slot: FxHashMap<Slot, ClientKey>,
-    /// Clients with something to confirm: written when the batch is taken.
+    /// Clients with something to confirm, written when the batch is taken.
     pub(super) to_confirm: Vec<ClientKey>,
     next_slot: Slot,
 }
 
 impl Link {
-    /// A name for a session on this link, never used before; none once four thousand million have been.
+    /// Returns a slot that this link never used before; `None` after 2^32 slots.
     pub(super) fn assign(&mut self, client: ClientKey) -> Option<Slot> {
         let slot = self.next_slot;
         self.next_slot = slot.checked_add(1)?;

@@ -1,17 +1,18 @@
-//! What all clients together may have the edge keep, so that no crowd can take more memory than the edge was given.
+//! The memory limit for all clients together.
 //!
-//! What is kept is counted anew at each sweep and added to in between, so it is never more than is counted. Past half of the
-//! bound every client is left little that is unanswered: who sends is read more slowly, and loses nothing. Past the bound those who
-//! do not read what they are sent lose their sockets, the greatest first.
+//! Each sweep counts the kept bytes, and additions are counted in between, so the total is never
+//! too low. Above half of the limit each client may leave little unanswered, so senders are read
+//! more slowly and lose nothing. Above the limit the clients with the most unread output lose their
+//! sockets.
 
 use super::ClientKey;
+use super::retransmit_buffer::StoreLimits;
 use super::session::Session;
-use super::store::StoreLimits;
 
-/// How much may be kept.
+/// Maximum memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Bytes, of all clients: messages without a fate, output that is not written, what is remembered of senders.
+    /// Bytes of all clients: messages without an outcome, unwritten output, remembered senders.
     pub bytes: usize,
 }
 
@@ -21,21 +22,21 @@ impl Default for MemoryLimits {
     }
 }
 
-/// What a frame in custody, or a message that waits for its receipt, takes beside its bytes.
+/// Overhead of a message in custody or without `received`.
 pub(super) const ENTRY_BYTES: usize = 64;
-/// What is remembered of a sender that writes little, its place in tables included.
+/// Memory of a sender with few messages, including its table entries.
 pub const SENDER_BYTES: usize = 160;
-/// Who has less unwritten is never closed for it.
+/// Clients with less unwritten output are never evicted.
 const LEAST_EVICTED: usize = 4 * 1024;
-/// What one client may leave unanswered while memory is short: enough for a call that is being set up.
+/// Limits of one retransmit buffer while memory is short: enough for a call set-up.
 const STRAINED: StoreLimits = StoreLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
 
-/// How much is kept.
+/// The memory in use.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// At the last sweep.
+    /// Bytes at the last sweep.
     counted: usize,
-    /// Come since.
+    /// Bytes added since.
     grown: usize,
 }
 
@@ -44,18 +45,18 @@ impl Memory {
         self.grown += bytes + ENTRY_BYTES;
     }
 
-    /// The same of what has no entry of its own.
+    /// Adds bytes without the overhead of a message.
     pub(super) fn grow_by(&mut self, bytes: usize) {
         self.grown += bytes;
     }
 
-    /// Returns `true` if no further senders may be remembered. They cannot be evicted: so they never
-    /// take all, and an eviction always has something to free.
+    /// Returns `true` if no further senders may be remembered. They cannot be evicted, so they
+    /// never take all.
     pub(super) fn is_scarce(&self, limits: MemoryLimits) -> bool {
         self.total() > limits.bytes / 4 * 3
     }
 
-    /// Returns `true` if no more may be kept.
+    /// Returns `true` if the limit is exceeded.
     pub(super) fn is_short(&self, limits: MemoryLimits) -> bool {
         self.total() > limits.bytes
     }
@@ -68,7 +69,7 @@ impl Memory {
         self.counted.saturating_add(self.grown)
     }
 
-    /// What one client may leave unanswered now.
+    /// Returns the limits of one retransmit buffer now.
     pub(super) fn store_limits(&self, limits: MemoryLimits, usual: StoreLimits) -> StoreLimits {
         if self.total() <= limits.bytes / 2 {
             return usual;
@@ -80,7 +81,8 @@ impl Memory {
         }
     }
 
-    /// Whose sockets must go so that a quarter is free again. `unwritten` says how much of it waits for each client.
+    /// Returns the clients to close so that a quarter is free again. `unwritten` has the output of
+    /// each client in bytes.
     pub(super) fn evict(&self, limits: MemoryLimits, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
         if !self.is_short(limits) {
             return Vec::new();
@@ -101,14 +103,14 @@ impl Memory {
 }
 
 impl Session {
-    /// Bytes that are kept for this client.
+    /// Returns the bytes that are kept for this client.
     pub(super) fn kept(&self) -> usize {
-        let receipts = self.receipts.as_ref().map_or(0, |receipts| receipts.unsaid());
-        self.store.bytes()
-            + self.store.len() * ENTRY_BYTES
+        let tracker = self.received.as_ref().map_or(0, |tracker| tracker.unacknowledged());
+        self.buffer.bytes()
+            + self.buffer.len() * ENTRY_BYTES
             + self.output.capacity()
-            + self.filter.bytes()
-            + receipts * ENTRY_BYTES
+            + self.deduplicator.bytes()
+            + tracker * ENTRY_BYTES
     }
 }
 

@@ -1,35 +1,38 @@
-//! The edge's decisions: sessions, their places at nodes, and the clients' half of custody.
+//! The core of an edge: sessions of clients, their attachment to nodes, and the edge's half of
+//! custody.
 //!
-//! Pure: no socket, clock or task. Whatever happens comes in as a method with the time; what is to be done comes out
-//! as bytes for links ([`EdgeCore::take_batch`]), bytes for clients ([`EdgeCore::output`]) and [`Effect`]s. The
-//! way of a message up: [`EdgeCore::client_text`] keeps it in the session's [`RetransmitBuffer`] and writes an `Up`; its
-//! `Fates` end its custody. Down: [`EdgeCore::link_frames`] asks the session's [`Deduplicator`], queues the text, and
-//! once [`EdgeCore::wrote`] says that the socket took it, or a reliable client has said `received`, a `Confirm` rides
-//! along with the next batch.
+//! The edge's event loop and the simulation call it. Inputs are methods with the time. Outputs are
+//! bytes for links ([`EdgeCore::take_batch`]), bytes for clients ([`EdgeCore::output`]) and
+//! [`Effect`]s.
+//!
+//! A message up: [`EdgeCore::client_text`] keeps it in the session's [`RetransmitBuffer`] and
+//! writes an `Up`. Its outcome ends custody. A message down: [`EdgeCore::link_frames`] asks the
+//! session's [`Deduplicator`] and queues the text. [`EdgeCore::wrote`], or `received` from a
+//! reliable client, adds a `Confirm` to the next batch.
 
 mod attachments;
-mod bucket;
 mod confirms;
-mod delays;
+mod deduplicator;
 mod endings;
-mod filter;
 mod floods;
 mod inputs;
+mod kick_list;
 mod kicking;
-mod kicks;
+mod latency_histogram;
 mod link;
 mod memory;
 mod output;
-mod pace;
 mod phase;
+mod rate_limiter;
+mod token_bucket;
 
-mod proven;
-mod receipts;
+mod prefetch;
+mod received_tracker;
+mod retransmit_buffer;
 mod senders;
 mod session;
-mod store;
 mod sweep;
-mod warm;
+mod verified_token;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -46,63 +49,61 @@ use self::memory::Memory;
 use self::output::Pool;
 use crate::rate_class::RateClass;
 
-pub use self::bucket::{Rate, TokenBucket, whole_ms};
-pub use self::delays::LatencyHistogram;
-pub use self::filter::{Deduplicator, DuplicateCheck, FilterBounds, FilterLimits};
+pub use self::deduplicator::{Deduplicator, DuplicateCheck, FilterBounds, FilterLimits};
 pub use self::inputs::FromNode;
+pub use self::kick_list::KickList;
 pub use self::kicking::Kick;
-pub use self::kicks::KickList;
+pub use self::latency_histogram::LatencyHistogram;
 pub use self::memory::{MemoryLimits, SENDER_BYTES};
-pub use self::pace::PaceLimits;
 pub use self::phase::SessionPhase;
-pub use self::proven::{PresentedToken, VerifiedToken};
+pub use self::rate_limiter::PaceLimits;
+pub use self::retransmit_buffer::{RetransmitBuffer, StoreLimits};
 pub use self::session::{Attachment, ConnectRequest, Newcomer, Session};
-pub use self::store::{RetransmitBuffer, StoreLimits};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
+pub use self::token_bucket::{Rate, TokenBucket, whole_ms};
+pub use self::verified_token::{PresentedToken, VerifiedToken};
 
 new_key_type! {
     /// A client of this edge.
     pub struct ClientKey;
-    /// A way to a node.
+    /// The way to a node.
     pub struct LinkKey;
 }
 
-/// What an edge allows its clients.
+/// Limits and times for the clients of an edge.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What is kept of one client's traffic.
+    /// Limits of a session's retransmit buffer.
     pub store: StoreLimits,
-    /// What is remembered of what was written to one client.
+    /// Limits of a session's deduplicator.
     pub filter: FilterLimits,
-    /// Maximum unwritten output, in bytes: past it a client is too slow. From half of it on other
-    /// clients' messages wait at their nodes, so that only what a client's own requests and rooms
-    /// bring can make so much.
+    /// Maximum unwritten bytes of one client; above it, its socket closes. Above half of it,
+    /// messages of other clients wait at their nodes.
     pub max_output_bytes: usize,
-    /// How long a socket may take nothing at all though something waits.
+    /// Maximum time in which a socket takes nothing although output waits.
     pub write_timeout: Duration,
-    /// After this silence of a client it is pinged.
+    /// Silence of a client after which it is pinged.
     pub heartbeat: Duration,
-    /// How long it has to answer.
+    /// Time that a client has for its answer.
     pub heartbeat_answer: Duration,
-    /// How long a reliable client may keep silent about what its socket took: 25 times what it is told to take, so that
-    /// a slow network is no reason, and short enough for those who wait for an `ack`.
+    /// Time that a reliable client has for `received`: 25 times the advised time, so that slow
+    /// networks suffice, and short enough for senders that wait for an `ack`.
     pub receipt_timeout: Duration,
-    /// Until a node has told its own.
+    /// Hold time until a node has sent its own.
     pub hold_until_told: Duration,
-    /// How fast one client may send.
+    /// Maximum rates of one client.
     pub pace: PaceLimits,
-    /// How fast those of a class may.
+    /// Maximum rates of one client, by its token's rate class.
     pub rate_classes: BTreeMap<RateClass, PaceLimits>,
-    /// How much all clients together may have the edge keep.
+    /// Maximum memory for all clients.
     pub memory: MemoryLimits,
 }
 
 impl Settings {
-    /// The defaults, with room for messages of this size.
-    #[must_use]
+    /// Returns the defaults, with room for messages of this size.
     pub fn for_messages_of(max_message_bytes: usize) -> Self {
         let defaults = Self::default();
-        // What a reliable client may have under way: one that is not read cannot say `received`.
+        // A client that is not read cannot send `received`, so two messages must fit.
         let bytes = defaults.store.bytes.max(2 * max_message_bytes);
         Self {
             store: StoreLimits { bytes, ..defaults.store },
@@ -130,92 +131,93 @@ impl Default for Settings {
     }
 }
 
-/// A refusal that a node, or the lack of one, gives a client.
+/// The answer to an upgrade request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// HTTP status.
     pub status: u16,
-    /// For programs.
+    /// Error code.
     pub code: String,
-    /// For people.
+    /// Text for people.
     pub message: String,
-    /// Where waiting helps: for how long.
+    /// Time after which a new attempt may succeed; `None` if it cannot.
     pub retry_after_ms: Option<u32>,
 }
 
-/// What the shell has to do.
+/// Work for the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The session is detached: attach it to a node, now or later.
     AssignNode(ClientKey),
-    /// Answer the client's upgrade; its output already has the welcome.
+    /// Answer the client's upgrade request. Its output holds the welcome.
     Accept(ClientKey),
-    /// Refuse the client, which still waits for its upgrade. The core has forgotten it.
+    /// Refuse the client's upgrade request. The core has removed the client.
     Refuse(ClientKey, Refusal),
-    /// Write this and close the socket. The core has no further use for it.
+    /// Write these bytes and close the socket. The core does not use it any more.
     Close(ClientKey, CloseCode, Vec<u8>),
     /// Read the socket again.
     Read(ClientKey),
-    /// The client shows a new token: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`] answers.
+    /// Verify a new token of the client: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`]
+    /// follows.
     Verify(ClientKey, PresentedToken),
-    /// A node says that a client is put out: [`EdgeCore::kick`] does so.
+    /// Call [`EdgeCore::kick`], after a check of its time.
     Kick(Kick),
 }
 
-/// What happened so far, for metrics.
+/// Totals for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Frames taken from clients for a node.
+    /// Frames of clients for nodes.
     pub ups: u64,
-    /// Messages written to clients.
+    /// Messages of other clients that were queued for clients.
     pub downs: u64,
-    /// Repeats that were not written again.
-    pub filtered_repeats: u64,
-    /// Messages not written because one before them was missing, or there was no room.
-    pub gaps: u64,
-    /// Messages refused because the recipient's output was full.
+    /// Duplicates that were dropped.
+    pub duplicates: u64,
+    /// Messages that were not written: a sequence gap, or no room.
+    pub sequence_gaps: u64,
+    /// Messages that were not written because the recipient's output was full.
     pub full_outputs: u64,
-    /// And because its filter was full.
+    /// Messages that were not written because the recipient's deduplicator was full.
     pub full_filters: u64,
-    /// Frames sent again to another node.
-    pub resends: u64,
-    /// Sessions moved to another node behind their open socket.
+    /// Frames sent again, to another node.
+    pub retransmissions: u64,
+    /// Handoffs started.
     pub handoffs: u64,
-    /// Clients that were stopped because their store was full.
-    pub full_stores: u64,
+    /// Clients that were not read any more because their retransmit buffer was full.
+    pub read_pauses: u64,
     /// Sockets closed by the edge.
     pub closes: u64,
-    /// Messages refused because their sender had sent too many.
+    /// Messages refused by the message rate.
     pub over_message_rate: u64,
-    /// Messages refused because their sender had sent too many bytes.
+    /// Messages refused by the byte rate.
     pub over_byte_rate: u64,
-    /// Sockets closed because the client went on in spite of that, or pinged too often.
+    /// Sockets closed because the client ignored refusals, or pinged too often.
     pub rate_abuses: u64,
-    /// Sockets closed because all clients together had too much unread.
+    /// Sockets closed because memory for all clients was short.
     pub evicted: u64,
-    /// Of these, because their token had expired.
+    /// Sockets closed because their token had expired.
     pub expired_tokens: u64,
 }
 
-/// How things stood at the last sweep, for metrics.
+/// Gauges of the last sweep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
-    /// Sessions that no node serves: on their way between two, or without any to go to.
-    pub moving: usize,
-    /// Clients that are not read because their store is full.
-    pub paused: usize,
+    /// Sessions that are not attached to a node.
+    pub unattached: usize,
+    /// Clients that are not read because their retransmit buffer is full.
+    pub read_paused: usize,
 }
 
-/// Whether to go on reading a client.
+/// Whether the shell reads on from a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// Go on.
+    /// Read on.
     On,
-    /// Not before [`Effect::Read`]; or never, if the client is gone.
+    /// Stop until [`Effect::Read`]. A client that is gone gets none.
     Paused,
 }
 
-/// The edge's state.
+/// The state of an edge.
 #[derive(Debug)]
 pub struct EdgeCore {
     settings: Settings,
@@ -227,13 +229,12 @@ pub struct EdgeCore {
     memory: Memory,
     counts: Counts,
     figures: Figures,
-    delays: LatencyHistogram,
+    latency: LatencyHistogram,
     kicks: KickList,
 }
 
 impl EdgeCore {
-    /// An edge without clients and links.
-    #[must_use]
+    /// Returns an edge without clients and links.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -245,18 +246,17 @@ impl EdgeCore {
             memory: Memory::default(),
             counts: Counts::default(),
             figures: Figures::default(),
-            delays: LatencyHistogram::default(),
+            latency: LatencyHistogram::default(),
             kicks: KickList::default(),
         }
     }
 
-    /// What the shell has to do next.
+    /// Takes the next effect.
     pub fn next_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// Whether the link has something that must not wait, or at least something to confirm.
-    #[must_use]
+    /// Returns how urgently a link's batch must be taken.
     pub fn wants(&self, link: LinkKey) -> FlushUrgency {
         match self.links.get(link) {
             Some(link) if !link.out.is_empty() => FlushUrgency::Immediate,
@@ -265,12 +265,12 @@ impl EdgeCore {
         }
     }
 
-    /// Takes what the link has to carry, confirms last: of each all of it, or a batch.
+    /// Takes the next batch of a link: messages first, then confirms.
     pub fn take_batch(&mut self, key: LinkKey) -> Vec<u8> {
         let Some(Link { out, lazy, to_confirm, .. }) = self.links.get_mut(key) else { return Vec::new() };
         for client in to_confirm.drain(..) {
             let Some(session) = self.sessions.get_mut(client) else { continue };
-            // It may have moved on since: its confirms go where it is now.
+            // After a handoff, confirms go to the new link.
             let Some((_, slot)) = session.attached_to().filter(|(at, _)| *at == key) else { continue };
             session.confirm_is_listed = false;
             if let Some((up_to, exceptions)) = session.confirms().and_then(Confirms::take) {
@@ -283,7 +283,7 @@ impl EdgeCore {
         batch
     }
 
-    /// Clients that have got output since this was asked last.
+    /// Takes the clients that have got output since the last call.
     pub fn take_clients_with_output(&mut self) -> Vec<ClientKey> {
         let clients = std::mem::take(&mut self.clients_with_output);
         for &client in &clients {
@@ -294,8 +294,7 @@ impl EdgeCore {
         clients
     }
 
-    /// What is to be written to the client's socket; nothing before its upgrade was answered.
-    #[must_use]
+    /// Returns the unwritten bytes of an open socket.
     pub fn output(&self, client: ClientKey) -> &[u8] {
         match self.sessions.get(client) {
             Some(session) if session.phase.is_open() => session.output.pending(),
@@ -308,33 +307,28 @@ impl EdgeCore {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
     }
 
-    /// Sessions that a link carries, those included that are leaving it or wait for their last fates.
-    #[must_use]
+    /// Returns the number of a link's slots in use, including sessions that are leaving it.
     pub fn sessions_on(&self, link: LinkKey) -> usize {
         self.links.get(link).map_or(0, |link| link.client_by_slot.len())
     }
 
     /// Returns the hash of a session and its link, or `None` unless it is attached.
-    #[must_use]
     pub fn attachment(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
         let session = self.sessions.get(client)?;
         Some((session.key, session.uplink()?.0))
     }
 
-    /// All sessions.
-    #[must_use]
+    /// Returns all sessions.
     pub fn clients(&self) -> Vec<ClientKey> {
         self.sessions.keys().collect()
     }
 
-    /// The hash that places the client.
-    #[must_use]
+    /// Returns the hash that places the client.
     pub fn key_hash(&self, client: ClientKey) -> Option<KeyHash> {
         self.sessions.get(client).map(|session| session.key)
     }
 
-    /// The client and its session, for spans and logs.
-    #[must_use]
+    /// Returns the client's id and its session, for logs.
     pub fn identity(&self, client: ClientKey) -> Option<(&ClientId, SessionId)> {
         self.sessions.get(client).map(|session| (&session.client_id, session.id))
     }
@@ -344,55 +338,49 @@ impl EdgeCore {
         self.sessions.values().filter(move |session| session.client_id == *client)
     }
 
-    /// How many sessions there are.
-    #[must_use]
+    /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether there are none.
-    #[must_use]
+    /// Returns `true` if there is no session.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// Bytes that are kept for all clients together, never less than there are.
-    #[must_use]
+    /// Returns the bytes kept for all clients. The estimate is never too low.
     pub fn kept(&self) -> usize {
         self.memory.total()
     }
 
-    /// What happened so far.
-    #[must_use]
+    /// Returns the totals.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How things stood at the last sweep.
-    #[must_use]
+    /// Returns the gauges of the last sweep.
     pub fn figures(&self) -> Figures {
         self.figures
     }
 
-    /// How long it took from reading each message until it was known to be done.
-    #[must_use]
+    /// Returns the times from the first sight of messages to their delivery.
     pub fn delays(&self) -> &LatencyHistogram {
-        &self.delays
+        &self.latency
     }
 }
 
-/// How urgently a link wants its batch taken.
+/// How urgently a link's batch must be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushUrgency {
-    /// It has nothing.
+    /// The link has nothing to send.
     Idle,
-    /// Confirms alone: they wait for company, 2 ms at most.
+    /// The link has confirms alone. They wait up to the flush delay.
     Delayed,
-    /// Messages.
+    /// The link has messages.
     Immediate,
 }
 
-/// Bytes on a link that are no frames of the protocol: the link must be closed.
+/// Bytes on a link that are no trunk frames. The link must be closed.
 #[derive(Debug, thiserror::Error)]
 #[error("the node sent what is no trunk frame: {0}")]
 pub struct LinkError(#[from] DecodeError);

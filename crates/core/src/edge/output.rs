@@ -1,26 +1,26 @@
-//! What waits to be written to one client's socket.
+//! Bytes that wait for one client's socket.
 
 use std::time::{Duration, Instant};
 
 use crate::ws::encode;
 
-/// Largest buffer that is kept for another client once it is empty.
+/// Maximum size of a pooled buffer.
 const POOLED_BYTES: usize = 16 * 1024;
-/// Most buffers kept: as many clients as one turn usually writes to.
+/// Maximum pooled buffers: the clients that one turn usually writes to.
 const POOLED_BUFFERS: usize = 256;
 
-/// Empty buffers for whoever has something to say next, so that an idle client holds none.
+/// Empty buffers for the next output, so that an idle client holds none.
 #[derive(Debug, Default)]
 pub(super) struct Pool(Vec<Vec<u8>>);
 
-/// A client's output. Offsets count from the first byte ever queued, so that a mark stays true.
+/// The output of a client. Offsets count from the first byte ever queued.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     bytes: Vec<u8>,
     written_of_bytes: usize,
     written: u64,
     blocked_since: Option<Instant>,
-    /// A moment, and the offset that everything had that waited then; `None` while nothing waits.
+    /// A time, and the end of the output at that time; `None` while nothing waits.
     behind: Option<(Instant, u64)>,
 }
 
@@ -33,27 +33,27 @@ impl Output {
         write(&mut self.bytes);
     }
 
-    /// What is to be written now.
+    /// Returns the unwritten bytes.
     pub(super) fn pending(&self) -> &[u8] {
         self.bytes.get(self.written_of_bytes..).unwrap_or_default()
     }
 
-    /// Bytes that it takes.
+    /// Returns the memory in use.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// The offset behind the last byte queued.
+    /// Returns the offset behind the last byte.
     pub(super) fn end(&self) -> u64 {
         self.written + self.pending().len() as u64
     }
 
-    /// The offset up to which the socket has taken everything.
+    /// Returns the offset up to which the socket took everything.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// The socket took `count` bytes of what was pending.
+    /// Notes that the socket took `count` bytes.
     pub(super) fn wrote(&mut self, now: Instant, count: usize, pool: &mut Pool) {
         self.written += count as u64;
         self.written_of_bytes += count;
@@ -69,25 +69,25 @@ impl Output {
         }
     }
 
-    /// Time that nobody could use does not count.
-    pub(super) fn jumped(&mut self, now: Instant) {
+    /// Restarts the time limits after a process pause.
+    pub(super) fn on_process_pause(&mut self, now: Instant) {
         self.blocked_since = self.blocked_since.map(|_| now);
         self.behind = self.behind.map(|(_, end)| (now, end));
     }
 
-    /// Whether the socket has not taken within `limit` what waited at a moment. What came behind
-    /// that does not count: a client that makes progress may always have something that waits.
+    /// Returns `true` if the socket has not taken within `limit` the bytes that waited at some
+    /// time. Later bytes do not count: a busy client always has some.
     pub(super) fn lags(&self, now: Instant, limit: Duration) -> bool {
         self.behind.is_some_and(|(since, _)| now.saturating_duration_since(since) >= limit)
     }
 
-    /// Whether the socket has taken nothing for `limit` though something waits.
+    /// Returns `true` if the socket has taken nothing for `limit` although bytes wait.
     pub(super) fn is_stuck(&self, now: Instant, limit: Duration) -> bool {
         self.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
-    /// Takes what is pending to its end: the rest of the frame that has begun, and those behind it but for the ones that
-    /// `drop` picks by the offset of their end.
+    /// Takes the rest of the frame that is partly written, and the frames behind it. Frames are
+    /// left out if `drop` holds for the offset of their end.
     pub(super) fn take(&mut self, drop: impl Fn(u64) -> bool) -> Vec<u8> {
         let Self { bytes, written_of_bytes, written, .. } = std::mem::take(self);
         let mut last_words = Vec::new();

@@ -1,30 +1,30 @@
-//! The senders that one recipient's filter remembers, in the order of their last message.
+//! The senders that one recipient's deduplicator remembers, in the order of their last message.
 //!
-//! Each step takes constant time, however many senders there are: a table leads to places in one
-//! array, and each place links to the ones before and after it. Plain and reliable senders have an
-//! order each, since they may be forgotten at different ages.
+//! Each step takes constant time. A table leads to entries of one array, and each entry links to
+//! its neighbours in the order. Plain and reliable senders have an order each, since they are
+//! forgotten at different ages.
 
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use signaling_wire::SessionId;
 
-/// A table with room for so many times what it has gives the room back.
+/// Ratio of capacity to use above which a table is shrunk.
 const SPARSE: usize = 4;
-/// No place.
+/// The link of an entry without a neighbour.
 const NONE: u32 = u32::MAX;
 
-/// Which messages of one sender were written.
+/// The messages of one sender that were written.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// The first number that was judged final.
+    /// The first number with a final judgement.
     base: u64,
     last: u64,
-    /// Bit `n % len` says whether number `n` was written, for the latest `len` numbers.
+    /// Bit `n % len` tells whether number `n` was written, for the latest `len` numbers.
     written: Words,
 }
 
-/// A power of two of words. Most senders write to a client a few times at most, and do with one.
+/// A power of two of words. Most senders need one.
 #[derive(Debug)]
 enum Words {
     One(u64),
@@ -48,7 +48,7 @@ impl Words {
 }
 
 impl Sender {
-    /// A sender whose first message has this number.
+    /// Returns a sender with its first message.
     pub(super) fn first(number: u64, written: bool) -> Self {
         let mut sender = Self { base: number, last: number, written: Words::One(0) };
         sender.mark(number, written);
@@ -63,7 +63,7 @@ impl Sender {
         self.written.all().len() as u64 * 64
     }
 
-    /// Bytes of its window beside the sender itself.
+    /// Returns the bytes of its window beside the sender itself.
     fn window_bytes(&self) -> usize {
         match &self.written {
             Words::One(_) => 0,
@@ -90,8 +90,8 @@ impl Sender {
         }
     }
 
-    /// Makes `number` the latest, all between it and the old one unwritten. Returns the bytes by
-    /// which its window grew.
+    /// Makes `number` the latest, and all between it and the old one unwritten. Returns the bytes
+    /// by which its window grew.
     pub(super) fn advance(&mut self, number: u64, written: bool, most: u64) -> usize {
         let before = self.window_bytes();
         while self.window() < most && number.saturating_sub(self.base) >= self.window() {
@@ -114,12 +114,12 @@ impl Sender {
     }
 }
 
-/// A sender's place in the array and in its order.
+/// A sender's entry in the array and in its order.
 #[derive(Debug)]
 struct Slot {
     session: SessionId,
     sender: Sender,
-    /// When its last message came.
+    /// Time of its last message.
     touched: Instant,
     older: u32,
     newer: u32,
@@ -138,7 +138,7 @@ impl Default for Ends {
     }
 }
 
-/// Senders by session, and the idlest of them.
+/// Senders by session, and the idlest first.
 #[derive(Debug, Default)]
 pub(super) struct Senders {
     place_by_session: FxHashMap<SessionId, u32>,
@@ -153,7 +153,7 @@ impl Senders {
         self.slots.len()
     }
 
-    /// Bytes of all windows beside the senders themselves.
+    /// Returns the bytes of all windows beside the senders themselves.
     pub(super) fn window_bytes(&self) -> usize {
         self.window_bytes
     }
@@ -167,7 +167,7 @@ impl Senders {
         self.slots.get(at as usize).map(|slot| &slot.sender)
     }
 
-    /// The sender, which from now on is the one with the latest message.
+    /// Returns the sender, and makes it the one with the latest message.
     pub(super) fn touched(&mut self, now: Instant, session: SessionId) -> Option<&mut Sender> {
         let at = *self.place_by_session.get(&session)?;
         if self.ends(session).newest != at {
@@ -179,7 +179,7 @@ impl Senders {
         Some(&mut slot.sender)
     }
 
-    /// Adds a sender that is not here.
+    /// Adds a new sender.
     pub(super) fn insert(&mut self, now: Instant, session: SessionId, sender: Sender) {
         let Ok(at) = u32::try_from(self.slots.len()) else { return };
         self.window_bytes += sender.window_bytes();
@@ -188,20 +188,20 @@ impl Senders {
         self.link(at);
     }
 
-    /// Removes the senders that were silent for so long.
+    /// Removes senders that were silent for the time of their kind.
     pub(super) fn remove_idle(&mut self, now: Instant, plain: Duration, reliable: Duration) {
         while self.remove_if_idle(now, self.plain.oldest, plain) {}
         while self.remove_if_idle(now, self.reliable.oldest, reliable) {}
-        // After a burst, or it would keep the room of its busiest minute.
+        // Otherwise the memory of a burst would stay.
         if self.slots.len() * SPARSE < self.slots.capacity() {
             self.slots.shrink_to_fit();
             self.place_by_session.shrink_to_fit();
         }
     }
 
-    /// Removes the idlest sender, if it was silent for so long. Returns `true` if it did.
+    /// Removes the idlest sender if it was silent for `least`. Returns `true` if it did.
     pub(super) fn remove_idlest(&mut self, now: Instant, least: Duration) -> bool {
-        // A plain sender that is as old repeats nothing.
+        // A plain sender of this age sends no duplicates.
         self.remove_if_idle(now, self.plain.oldest, least) || self.remove_if_idle(now, self.reliable.oldest, least)
     }
 
@@ -219,7 +219,7 @@ impl Senders {
         let removed = self.slots.swap_remove(at as usize);
         self.window_bytes -= removed.sender.window_bytes();
         self.place_by_session.remove(&removed.session);
-        // The last one has come to its place.
+        // The last entry has moved here.
         if let Some(&Slot { session, older, newer, .. }) = self.slots.get(at as usize) {
             self.place_by_session.insert(session, at);
             self.join(session, older, at);
@@ -231,7 +231,7 @@ impl Senders {
         if session.is_reliable() { &mut self.reliable } else { &mut self.plain }
     }
 
-    /// Puts a sender behind all others of its order.
+    /// Adds an entry at the newest end of its order.
     fn link(&mut self, at: u32) {
         let Some(session) = self.slots.get(at as usize).map(|slot| slot.session) else { return };
         let newest = self.ends(session).newest;
@@ -239,13 +239,13 @@ impl Senders {
         self.join(session, at, NONE);
     }
 
-    /// Takes a sender out of its order.
+    /// Removes an entry from its order.
     fn unlink(&mut self, at: u32) {
         let Some(&Slot { session, older, newer, .. }) = self.slots.get(at as usize) else { return };
         self.join(session, older, newer);
     }
 
-    /// Makes two places neighbours in the order of `session`; [`NONE`] is beyond its end.
+    /// Makes two entries neighbours in the order of `session`; [`NONE`] is beyond its end.
     fn join(&mut self, session: SessionId, older: u32, newer: u32) {
         match self.slots.get_mut(older as usize) {
             Some(slot) => slot.newer = newer,

@@ -1,4 +1,4 @@
-//! What an edge knows of one client.
+//! The session of one client, and the request that began it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use signaling_wire::{Origin, SessionId};
 use slotmap::SlotMap;
 
 use super::confirms::Confirms;
-use super::filter::Deduplicator;
+use super::deduplicator::Deduplicator;
 use super::link::Link;
 use super::output::Output;
-use super::pace::ClientRateLimiter;
 use super::phase::SessionPhase;
-use super::proven::VerifiedToken;
-use super::receipts::ReceivedTracker;
-use super::store::RetransmitBuffer;
+use super::rate_limiter::ClientRateLimiter;
+use super::received_tracker::ReceivedTracker;
+use super::retransmit_buffer::RetransmitBuffer;
+use super::verified_token::VerifiedToken;
 use super::{LinkKey, Settings};
 
-/// The request that opened a client's socket.
+/// The upgrade request of a client.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct ConnectRequest {
     /// Path, as requested.
@@ -29,7 +29,7 @@ pub struct ConnectRequest {
     pub query: String,
     /// `Origin` header of a browser.
     pub origin: Option<String>,
-    /// What its token has proven, where tokens are asked for. The token itself goes no further.
+    /// Claims of its token; `None` where tokens are not required. The token itself is dropped.
     pub proven: Option<VerifiedToken>,
     /// Resume token.
     pub resume: Option<String>,
@@ -63,18 +63,18 @@ impl fmt::Debug for ConnectRequest {
     }
 }
 
-/// A client that asks to be let in.
+/// A client that asks for admission.
 #[derive(Debug, Clone)]
 pub struct Newcomer {
-    /// Its id.
+    /// Its `client_id`.
     pub client_id: ClientId,
-    /// A session id drawn for it.
+    /// The random id of its new session.
     pub session: SessionId,
-    /// The edge's clock, microseconds since 1970.
+    /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Whether it takes part in custody.
+    /// Whether the client takes part in custody.
     pub reliable: bool,
-    /// What it asked with.
+    /// Its upgrade request.
     pub request: ConnectRequest,
 }
 
@@ -127,13 +127,13 @@ pub struct Session {
     pub id: SessionId,
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// What the client has said `received` for; none for plain clients.
-    pub(super) receipts: Option<Box<ReceivedTracker>>,
-    /// Dropped once a node has admitted the client: what follows needs only `state`.
+    /// Messages sent to a reliable client; `None` for a plain one.
+    pub(super) received: Option<Box<ReceivedTracker>>,
+    /// Kept until a node admits the client. Later attaches need only `state`.
     pub(super) request: Option<Box<ConnectRequest>>,
     pub(super) state: Option<Box<[u8]>>,
-    /// What the client's latest token has proven; none where tokens are not asked for.
-    pub(super) proven: Option<Box<VerifiedToken>>,
+    /// Claims of the client's latest token; `None` where tokens are not required.
+    pub(super) token: Option<Box<VerifiedToken>>,
     pub(super) hold: Duration,
     /// The node that has it.
     pub attachment: Attachment,
@@ -142,37 +142,37 @@ pub struct Session {
     /// The state of its socket.
     pub phase: SessionPhase,
     /// Its messages without an outcome.
-    pub store: RetransmitBuffer,
-    pub(super) filter: Deduplicator,
-    pub(super) pace: ClientRateLimiter,
+    pub buffer: RetransmitBuffer,
+    pub(super) deduplicator: Deduplicator,
+    pub(super) rate_limiter: ClientRateLimiter,
     pub(super) output: Output,
     pub(super) output_is_listed: bool,
     pub(super) confirm_is_listed: bool,
     pub(super) heard: Instant,
     pub(super) pinged: Option<Instant>,
     pub(super) last_pong: Instant,
-    /// The node has asked whether the socket still answers.
+    /// The node has asked whether the socket answers.
     pub(super) probed: bool,
 }
 
 impl Session {
     pub(super) fn new(now: Instant, mut newcomer: Newcomer, settings: &Settings) -> Self {
         Self {
-            proven: newcomer.request.proven.take().map(Box::new),
+            token: newcomer.request.proven.take().map(Box::new),
             key: KeyHash::of(newcomer.client_id.as_str()),
             client_id: newcomer.client_id,
             id: newcomer.session,
             accepted_at_us: newcomer.accepted_at_us,
-            receipts: newcomer.reliable.then(Box::default),
+            received: newcomer.reliable.then(Box::default),
             request: Some(Box::new(newcomer.request)),
             state: None,
             hold: settings.hold_until_told,
             attachment: Attachment::Detached,
             queued_before: Vec::new(),
             phase: SessionPhase::Waiting,
-            store: RetransmitBuffer::default(),
-            filter: Deduplicator::default(),
-            pace: ClientRateLimiter::new(now),
+            buffer: RetransmitBuffer::default(),
+            deduplicator: Deduplicator::default(),
+            rate_limiter: ClientRateLimiter::new(now),
             output: Output::default(),
             output_is_listed: false,
             confirm_is_listed: false,
@@ -186,12 +186,12 @@ impl Session {
     /// Returns `true` if the session can be removed: no message of it waits for an outcome, and no
     /// node needs to attach it.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.store.is_empty()
+        matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.buffer.is_empty()
     }
 
     /// Returns `true` if the client takes part in custody.
     pub fn is_reliable(&self) -> bool {
-        self.receipts.is_some()
+        self.received.is_some()
     }
 
     /// Returns the bytes that wait for the client's socket.
@@ -205,7 +205,7 @@ impl Session {
         self.queued_before.retain(|end| *end > written);
         let former = std::mem::replace(&mut self.attachment, Attachment::Detached);
         // Marks of a reliable client are no offsets, and it recognises a message by its name.
-        if self.receipts.is_none() {
+        if self.received.is_none() {
             let queued = former.confirms().into_iter().flat_map(Confirms::queued);
             self.queued_before.extend(queued.filter(|end| *end > written));
         }
@@ -236,32 +236,32 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the server does not read the client, whose connection is there. Its
-    /// silence means nothing.
+    /// Returns `true` if the server does not read a client whose connection is up. Its silence
+    /// means nothing.
     pub(super) fn is_paused_alive(&self) -> bool {
         self.phase == SessionPhase::Open { paused: true, half_closed: false }
     }
 
-    /// Returns `true` if so much waits for the client that other clients' messages must wait
-    /// elsewhere. The rest of the output's room is for what the client's own requests are answered
-    /// by.
+    /// Returns `true` if so much waits for the client that messages of other clients must wait at
+    /// their nodes. The rest of the output is for answers to the client's own requests.
     pub(super) fn is_full(&self, settings: &Settings) -> bool {
         self.output.pending().len() >= settings.max_output_bytes / 2
-            || self.receipts.as_ref().is_some_and(|receipts| receipts.are_many())
+            || self.received.as_ref().is_some_and(|tracker| tracker.is_full())
     }
 
-    /// What [`Session::delivered`] must reach before a message that is queued, or has been, counts as delivered.
+    /// Returns the value of [`Session::delivered`] at which a queued message counts as delivered.
     pub(super) fn mark(&self, origin: Option<Origin>) -> u64 {
-        match (&self.receipts, origin) {
-            (Some(receipts), Some(origin)) => receipts.needed_for(origin),
-            (Some(receipts), None) => receipts.received(),
+        match (&self.received, origin) {
+            (Some(tracker), Some(origin)) => tracker.needed_for(origin),
+            (Some(tracker), None) => tracker.received(),
             (None, _) => self.output.end(),
         }
     }
 
-    /// How far delivery has come: bytes written to a plain client's socket, messages that a reliable client has.
+    /// Returns the progress of delivery: bytes written to a plain client, messages received by a
+    /// reliable one.
     pub(super) fn delivered(&self) -> u64 {
-        self.receipts.as_ref().map_or(self.output.written(), |receipts| receipts.received())
+        self.received.as_ref().map_or(self.output.written(), |tracker| tracker.received())
     }
 
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {

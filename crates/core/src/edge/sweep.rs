@@ -1,4 +1,4 @@
-//! What time alone brings: heartbeats, sockets that take nothing, tokens that expire, filters that can forget.
+//! Periodic work: heartbeats, stuck sockets, expired tokens, idle senders.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use super::session::Attachment;
 use super::{ClientKey, EdgeCore, Effect, Figures};
 use crate::ws::encode;
 
-/// How often [`EdgeCore::sweep`] wants to be called: what it looks at is due within seconds.
+/// Interval at which [`EdgeCore::sweep`] must be called.
 pub const INTERVAL: Duration = Duration::from_millis(500);
-/// A client that is not read gets a `pong` this often, so that it does not take the socket for dead.
+/// Interval of `pong`s to a client that is not read, so that it keeps the socket.
 const PAUSED_PONG: Duration = Duration::from_secs(5);
 
 impl EdgeCore {
-    /// This server did nothing for a while: clients had no chance to show life meanwhile, nor to take what they were sent.
-    pub fn jumped(&mut self, now: Instant) {
+    /// Restarts the clients' time limits after a pause of this process.
+    pub fn on_process_pause(&mut self, now: Instant) {
         for session in self.sessions.values_mut() {
             session.heard = now;
             session.pinged = None;
-            session.output.jumped(now);
+            session.output.on_process_pause(now);
         }
     }
 
-    /// Looks at every session once.
+    /// Checks every session once.
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
@@ -35,44 +35,41 @@ impl EdgeCore {
         let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
-            figures.moving += usize::from(!matches!(session.attachment, Attachment::Attached { .. }));
-            figures.paused += usize::from(session.phase.is_paused());
+            figures.unattached += usize::from(!matches!(session.attachment, Attachment::Attached { .. }));
+            figures.read_paused += usize::from(session.phase.is_paused());
             let SessionPhase::Open { paused, .. } = session.phase else { continue };
-            if session.proven.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
+            if session.token.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
                 closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
                 continue;
             }
             if is_short {
                 unwritten.push((session.output.capacity(), client));
             }
-            session.store.tidy();
-            if !session.filter.is_empty() {
-                session.filter.forget_idle(&settings.filter, now, session.hold);
+            session.buffer.tidy();
+            if !session.deduplicator.is_empty() {
+                session.deduplicator.forget_idle(&settings.filter, now, session.hold);
             }
-            // Past the hold time senders are told that what waits was not delivered.
+            // After the hold time, senders get `recipient_unavailable` for the waiting messages.
             let longest = session.hold.max(settings.write_timeout);
             if session.output.is_stuck(now, settings.write_timeout) || session.output.lags(now, longest) {
                 closing.push((client, CloseCode::TOO_SLOW, "you have read nothing for too long"));
                 continue;
             }
-            if session
-                .receipts
-                .as_mut()
-                .is_some_and(|receipts| receipts.is_late(now, settings.receipt_timeout, longest))
+            if session.received.as_mut().is_some_and(|tracker| tracker.is_late(now, settings.receipt_timeout, longest))
             {
                 closing.push((client, CloseCode::TOO_SLOW, "you have not said `received` for too long"));
                 continue;
             }
             match session.pinged {
-                // Its bytes wait unread in the kernel: silence says nothing.
+                // Its bytes are unread, so its silence means nothing.
                 _ if paused => {
-                    if !session.store.is_full(&memory.store_limits(settings.memory, settings.store)) {
-                        // Memory was short, and is not any more.
+                    if !session.buffer.is_full(&memory.store_limits(settings.memory, settings.store)) {
+                        // The pause was for want of memory, which is there again.
                         session.phase.set_paused(false);
                         effects.push_back(Effect::Read(client));
                     }
                     session.heard = now;
-                    session.receipts.iter_mut().for_each(|receipts| receipts.not_read(now));
+                    session.received.iter_mut().for_each(|tracker| tracker.not_read(now));
                     if now.saturating_duration_since(session.last_pong) >= PAUSED_PONG {
                         session.last_pong = now;
                         let pong = ServerMessage::Pong.to_json();

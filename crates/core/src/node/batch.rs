@@ -40,8 +40,8 @@ impl NodeCore {
             Item::Copies { envelope, others } => {
                 let payload = Rc::from(envelope.payload);
                 self.envelope(now, sender, envelope, &payload);
-                for &Recipient { to, prev, queue_id } in others {
-                    self.envelope(now, sender, &Envelope { to, prev, queue_id, ..envelope.clone() }, &payload);
+                for &Recipient { to, prev_pending, queue_id } in others {
+                    self.envelope(now, sender, &Envelope { to, prev_pending, queue_id, ..envelope.clone() }, &payload);
                 }
             }
             Item::Outcome { .. } | Item::Held { .. } => self.returned(now, item),
@@ -115,12 +115,12 @@ impl NodeCore {
     }
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>, payload: &Rc<[u8]>) {
-        let Envelope { to, origin, prev: prev_pending, left, waits, repeat, queue_id, ref via, .. } = *envelope;
+        let Envelope { to, origin, prev_pending, left, may_hold, repeat, queue_id, ref via, .. } = *envelope;
         let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect() else {
             self.counts.dropped += 1;
             return;
         };
-        let deadline = Deadline { expires: now + left.as_duration(), may_hold: waits };
+        let deadline = Deadline { expires: now + left.as_duration(), may_hold };
         let back = ReturnPath::Through { node: sender.clone(), via };
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
         let message = InboundMessage {

@@ -60,15 +60,18 @@ impl QueuedEnvelope {
             return;
         };
         let via = via.iter().map(NodeId::as_str).collect();
-        let (to, left, waits) = (to.as_str(), deadline.left(now), deadline.may_hold);
+        let (to, left, may_hold) = (to.as_str(), deadline.left(now), deadline.may_hold);
         let (origin, prev_pending, repeat, queue_id) = (*origin, *prev_pending, *repeat, *queue_id);
-        let envelope = Envelope { to, origin, prev: prev_pending, left, waits, repeat, queue_id, via, payload };
+        let envelope = Envelope { to, origin, prev_pending, left, may_hold, repeat, queue_id, via, payload };
         if others.is_empty() {
             return Item::Envelope(envelope).append(out);
         }
         let others = others.iter();
-        let others =
-            others.map(|other| Recipient { to: other.to.as_str(), prev: other.prev_pending, queue_id: other.queue_id });
+        let others = others.map(|other| Recipient {
+            to: other.to.as_str(),
+            prev_pending: other.prev_pending,
+            queue_id: other.queue_id,
+        });
         let others = others.collect();
         Item::Copies { envelope, others }.append(out);
     }

@@ -309,10 +309,10 @@ impl NodeCore {
 
     /// Sends a message down, and keeps it until the edge confirms.
     fn send_down(trunks: &mut Trunks, session: &mut Session, now: Instant, message: InboundMessage) {
-        let d = session.next_down_seq();
-        let (origin, prev, left) = (Some(message.origin), message.prev_pending, message.deadline.left(now));
-        let down = ToEdge::Down { slot: session.slot, d, origin, prev, left, payload: &message.payload };
+        let down_seq = session.next_down_seq();
+        let (origin, prev_pending, left) = (Some(message.origin), message.prev_pending, message.deadline.left(now));
+        let down = ToEdge::Down { slot: session.slot, down_seq, origin, prev_pending, left, payload: &message.payload };
         trunks.send(session.trunk, &down);
-        session.went_down(d, message);
+        session.went_down(down_seq, message);
     }
 }

@@ -131,7 +131,8 @@ fn down(slot: Slot, d: u64) -> ToEdge<'static> {
 
 fn message(slot: Slot, d: u64, number: u64) -> ToEdge<'static> {
     let origin = Some(Origin { session: SessionId([2; 16]), number });
-    ToEdge::Down { slot, d, origin, prev: 0, left: RemainingTtl::from_duration(Duration::from_secs(1)), payload: b"{}" }
+    let left = RemainingTtl::from_duration(Duration::from_secs(1));
+    ToEdge::Down { slot, down_seq: d, origin, prev_pending: 0, left, payload: b"{}" }
 }
 
 #[test]

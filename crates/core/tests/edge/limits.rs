@@ -233,7 +233,14 @@ fn when_memory_is_used_up_those_with_the_most_unread_lose_their_sockets() {
     let payload = vec![b'x'; 50_000];
     for (slot, count) in [(0, 5), (1, 2)] {
         for d in 1..=count {
-            let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload: &payload };
+            let down = ToEdge::Down {
+                slot,
+                down_seq: d,
+                origin: None,
+                prev_pending: 0,
+                left: RemainingTtl::NONE,
+                payload: &payload,
+            };
             edge.hear(&down);
         }
     }

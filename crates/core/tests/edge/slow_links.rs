@@ -81,7 +81,7 @@ impl Flood {
         let origin = Some(Origin { session: SessionId([2; 16]), number: self.number });
         let payload = format!(r#"{{"data":"{}"}}"#, "x".repeat(MESSAGE_BYTES));
         let (d, left) = (self.down, RemainingTtl::from_duration(HOLD));
-        self.hear(&ToEdge::Down { slot: 0, d, origin, prev: 0, left, payload: payload.as_bytes() });
+        self.hear(&ToEdge::Down { slot: 0, down_seq: d, origin, prev_pending: 0, left, payload: payload.as_bytes() });
         self.unconfirmed.push_back(d);
     }
 
@@ -186,7 +186,7 @@ fn messages_past_a_full_output_wait_at_their_nodes() {
     assert_eq!(flood.closed(), None);
     assert!(flood.core.output(flood.client).len() < 300 * 1024);
     assert!(flood.refused > 100, "{}", flood.refused);
-    assert_eq!(flood.core.counts().full_outputs, flood.core.counts().gaps);
+    assert_eq!(flood.core.counts().full_outputs, flood.core.counts().sequence_gaps);
     let last = flood.number;
     flood.reads(usize::MAX);
     // The last one was refused: it comes again.

@@ -83,7 +83,7 @@ impl Node {
         let mut said = Said::default();
         while !rest.is_empty() {
             match ToEdge::take(&mut rest).unwrap() {
-                ToEdge::Down { d, payload, .. } => {
+                ToEdge::Down { down_seq: d, payload, .. } => {
                     said.downs.push(d);
                     said.down_bytes += payload.len();
                 }

@@ -113,8 +113,8 @@ fn named(node: &mut Node, trunk: TrunkKey) -> Vec<(u64, u64)> {
     let mut rest = &batch[..];
     let mut names = Vec::new();
     while !rest.is_empty() {
-        if let ToEdge::Down { origin: Some(origin), prev, .. } = ToEdge::take(&mut rest).unwrap() {
-            names.push((origin.number, prev));
+        if let ToEdge::Down { origin: Some(origin), prev_pending, .. } = ToEdge::take(&mut rest).unwrap() {
+            names.push((origin.number, prev_pending));
         }
     }
     names

@@ -412,7 +412,7 @@ impl Stage {
                             client.state = state.to_vec();
                         }
                     }
-                    ToEdge::Down { slot, d, payload, .. } => {
+                    ToEdge::Down { slot, down_seq: d, payload, .. } => {
                         confirms.push((slot, d));
                         if let Some(client) = clients.find(of(slot)) {
                             client.heard.extend(told(payload));

@@ -113,7 +113,7 @@ pub(super) fn publish_limits(config: &EdgeConfig) {
     METRICS.sockets_limit.publish(config.admission.sockets as u64);
     METRICS.handshakes_limit.publish(config.handshakes.min(config.connections) as u64);
     METRICS.buffered_limit.publish(config.buffer_bytes as u64);
-    METRICS.kicks_limit.publish(KickList::MOST as u64);
+    METRICS.kicks_limit.publish(KickList::MAX_CLIENTS as u64);
     if let Some(tls) = &config.tls {
         certificate_expires(tls.expires());
     }
@@ -132,8 +132,8 @@ pub(super) fn closed() {
 pub(super) fn publish(core: &EdgeCore, shell: ShellCounts) {
     let (metrics, counts, figures) = (&*METRICS, core.counts(), core.figures());
     metrics.delivery.publish(core.delays().counts());
-    metrics.unattached.publish(figures.moving as u64);
-    metrics.paused.publish(figures.paused as u64);
+    metrics.unattached.publish(figures.unattached as u64);
+    metrics.paused.publish(figures.read_paused as u64);
     metrics.handshakes.publish(shell.handshakes as u64);
     metrics.buffered.publish(core.kept() as u64);
     metrics.partial.publish(shell.unfinished_bytes as u64);
@@ -149,11 +149,11 @@ pub(super) fn publish(core: &EdgeCore, shell: ShellCounts) {
     metrics.kicks_forgotten.publish(forgotten);
     metrics.uplink.publish(counts.ups);
     metrics.downlink.publish(counts.downs);
-    metrics.duplicates.publish(counts.filtered_repeats);
-    metrics.gaps.publish(counts.gaps);
-    metrics.resends.publish(counts.resends);
+    metrics.duplicates.publish(counts.duplicates);
+    metrics.gaps.publish(counts.sequence_gaps);
+    metrics.resends.publish(counts.retransmissions);
     metrics.handoffs.publish(counts.handoffs);
-    metrics.read_pauses.publish(counts.full_stores);
+    metrics.read_pauses.publish(counts.read_pauses);
 }
 
 pub(super) fn closes(code: CloseCode) {

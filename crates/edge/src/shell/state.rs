@@ -183,7 +183,7 @@ impl State {
     pub(super) fn look_for_jump(&mut self, now: Instant) {
         if let Some(paused) = self.pauses.beat(since_boot()) {
             warn!(?paused, "this process was paused");
-            self.core.jumped(now);
+            self.core.on_process_pause(now);
             // Input of the trunks may be as old as the pause.
             self.links(now).close_all();
         }
@@ -252,7 +252,7 @@ impl State {
         for client in clients.clone() {
             black_box(self.clients.get(client).map(|client| (client.socket.is_some(), client.address)));
         }
-        self.core.warm_up(clients);
+        self.core.prefetch(clients);
     }
 
     fn carry_out(&mut self, now: Instant, effect: Effect) {

@@ -13,8 +13,8 @@ impl Mutant {
         if self == Self::Life { hold } else { left }
     }
 
-    fn prev(self, prev: u64) -> u64 {
-        if self == Self::Prev { 0 } else { prev }
+    fn prev_pending(self, number: u64) -> u64 {
+        if self == Self::Prev { 0 } else { number }
     }
 
     /// What an edge would have sent.
@@ -57,9 +57,9 @@ impl Mutant {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(frame) = ToEdge::take(&mut bytes) {
             let frame = match frame {
-                ToEdge::Down { slot, d, origin, prev, left, payload } => {
-                    let (prev, left) = (self.prev(prev), self.left(left, hold));
-                    ToEdge::Down { slot, d, origin, prev, left, payload }
+                ToEdge::Down { slot, down_seq, origin, prev_pending, left, payload } => {
+                    let (prev_pending, left) = (self.prev_pending(prev_pending), self.left(left, hold));
+                    ToEdge::Down { slot, down_seq, origin, prev_pending, left, payload }
                 }
                 other => other,
             };
@@ -81,10 +81,11 @@ impl Mutant {
             }
             let item = match item {
                 Item::Envelope(envelope) => {
-                    let (prev, left) = (self.prev(envelope.prev), self.left(envelope.left, hold));
+                    let (prev_pending, left) =
+                        (self.prev_pending(envelope.prev_pending), self.left(envelope.left, hold));
                     let via = if self == Self::Via { Vec::new() } else { envelope.via };
                     let repeat = envelope.repeat && self != Self::KeptFates;
-                    Item::Envelope(Envelope { prev, left, via, repeat, ..envelope })
+                    Item::Envelope(Envelope { prev_pending, left, via, repeat, ..envelope })
                 }
                 other => other,
             };

@@ -163,7 +163,7 @@ impl Mesh {
     /// The same for an edge.
     pub(crate) fn edge_wakes(&mut self, id: &str) {
         self.paused.remove(id);
-        self.edges.get_mut(id).unwrap().jumped(self.now);
+        self.edges.get_mut(id).unwrap().on_process_pause(self.now);
     }
 
     /// Bytes that wait for absent recipients at a node.

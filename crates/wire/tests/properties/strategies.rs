@@ -95,8 +95,16 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
             fate,
             reply
         }),
-        (slot(), number(), option::of(origin()), number(), left(), bytes())
-            .prop_map(|(slot, d, origin, prev, left, payload)| ToEdge::Down { slot, d, origin, prev, left, payload }),
+        (slot(), number(), option::of(origin()), number(), left(), bytes()).prop_map(
+            |(slot, down_seq, origin, prev_pending, left, payload)| ToEdge::Down {
+                slot,
+                down_seq,
+                origin,
+                prev_pending,
+                left,
+                payload
+            }
+        ),
         (slot(), any::<u16>(), text()).prop_map(|(slot, code, reason)| ToEdge::Close { slot, code, reason }),
         (slot(), bytes()).prop_map(|(slot, state)| ToEdge::Released { slot, state }),
         (slot(), bytes()).prop_map(|(slot, state)| ToEdge::SessionState { slot, state }),
@@ -126,12 +134,12 @@ pub(crate) fn header() -> impl Strategy<Value = Header<'static>> {
 fn envelope() -> impl Strategy<Value = Envelope<'static>> {
     let queue_id = any::<u64>().prop_map(QueueId);
     (text(), origin(), any::<u64>(), left(), any::<[bool; 2]>(), queue_id, via(), bytes()).prop_map(
-        |(to, origin, prev, left, [waits, repeat], queue_id, via, payload)| Envelope {
+        |(to, origin, prev_pending, left, [may_hold, repeat], queue_id, via, payload)| Envelope {
             to,
             origin,
-            prev,
+            prev_pending,
             left,
-            waits,
+            may_hold,
             repeat,
             queue_id,
             via,
@@ -207,7 +215,10 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
             }
         ),
         (envelope(), vec((text(), any::<u64>(), queue_id()), 0..4)).prop_map(|(envelope, others)| {
-            let others = others.into_iter().map(|(to, prev, queue_id)| Recipient { to, prev, queue_id }).collect();
+            let others = others
+                .into_iter()
+                .map(|(to, prev_pending, queue_id)| Recipient { to, prev_pending, queue_id })
+                .collect();
             Item::Copies { envelope, others }
         }),
     ]

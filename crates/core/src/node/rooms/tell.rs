@@ -261,8 +261,8 @@ impl NodeCore {
     /// Tells a client something that is no message of another.
     pub(super) fn tell(&mut self, key: SessionKey, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return };
-        let (slot, d) = (session.slot, session.next_down_seq());
-        let down = ToEdge::Down { slot, d, origin: None, prev: 0, left: RemainingTtl::NONE, payload };
+        let (slot, down_seq) = (session.slot, session.next_down_seq());
+        let down = ToEdge::Down { slot, down_seq, origin: None, prev_pending: 0, left: RemainingTtl::NONE, payload };
         self.trunks.send(session.trunk, &down);
     }
 

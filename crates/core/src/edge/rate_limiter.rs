@@ -1,46 +1,46 @@
-//! How fast one client may send: token buckets for its messages, their bytes, and what only keeps the connection.
+//! Rate limits of one client: token buckets for messages, their bytes, and pings.
 
 use std::time::{Duration, Instant};
 
-use super::bucket::{Rate, TokenBucket};
+use super::token_bucket::{Rate, TokenBucket};
 
-/// What a client may send. None: any amount.
+/// Maximum rates of a client; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PaceLimits {
     /// Messages.
     pub messages: Option<Rate>,
-    /// Bytes of messages, each with 64 more.
+    /// Bytes of messages, and 64 bytes for each message.
     pub bytes: Option<Rate>,
     /// WebSocket pings and `ping` messages.
     pub pings: Option<Rate>,
 }
 
-/// What a message costs beside its own bytes, so that very short ones are not free.
+/// Cost of a message beside its own bytes, so that short ones are not free.
 pub(super) const FRAME_BYTES: u32 = 64;
-/// Who sends before the time that it was told to wait for, and goes on so long with no longer pause than [`RELENTS`], will
-/// not stop by itself.
+/// Time of ignored refusals, without a pause longer than [`RELENTS`], after which a client counts
+/// as abusive.
 pub(super) const ABUSE: Duration = Duration::from_secs(5);
-/// A pause that shows goodwill.
+/// Pause after which a client is not abusive.
 const RELENTS: Duration = Duration::from_secs(1);
 
-/// Of which limit a client has run out.
+/// The exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exceeded {
     Messages,
     Bytes,
 }
 
-/// Whether a message may pass.
+/// The decision for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RateDecision {
     Pass,
-    /// Not now, but after this time.
+    /// Refused until this time has passed.
     Wait(Exceeded, Duration),
-    /// It was refused again and again, and goes on.
+    /// Refused, as many before it.
     Abuse,
 }
 
-/// How much one client has sent lately.
+/// The recent rates of one client.
 #[derive(Debug)]
 pub(super) struct ClientRateLimiter {
     messages: TokenBucket,
@@ -49,12 +49,12 @@ pub(super) struct ClientRateLimiter {
     refused: Option<Box<Refused>>,
 }
 
-/// A client that was refused something.
+/// A client with refused messages.
 #[derive(Debug)]
 struct Refused {
-    /// It was told to wait until then.
+    /// The end of the wait that the client was told.
     until: Instant,
-    /// First and last of the messages in a row that came before their time.
+    /// Times of the first and last message of a series that came too early.
     ignored: Option<(Instant, Instant)>,
 }
 
@@ -64,7 +64,7 @@ impl ClientRateLimiter {
         Self { messages: full, bytes: full, pings: full, refused: None }
     }
 
-    /// A message of so many bytes has come.
+    /// Decides on a message of so many bytes.
     pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> RateDecision {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES);
         let wait =
@@ -76,7 +76,7 @@ impl ClientRateLimiter {
         if let Some((limit, wait)) = exceeded {
             return self.refuse(now, limit, wait);
         }
-        // Only what passes is paid for.
+        // Refused messages cost nothing.
         if let Some(rate) = limits.messages {
             self.messages.pay(now, rate, 1);
         }
@@ -86,7 +86,7 @@ impl ClientRateLimiter {
         RateDecision::Pass
     }
 
-    /// A ping has come. Says whether it may be answered; the socket is to be closed if not.
+    /// Returns `true` if a ping may be answered. Otherwise the socket must be closed.
     pub(super) fn ping(&mut self, limits: &PaceLimits, now: Instant) -> bool {
         limits.pings.is_none_or(|rate| self.pings.take(now, rate, 1))
     }

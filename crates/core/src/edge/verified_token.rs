@@ -1,4 +1,4 @@
-//! What a client has proven by a token, and the renewal of it over the open socket.
+//! Claims of a client's token, and its renewal over the open socket.
 
 use std::fmt;
 use std::time::Instant;
@@ -11,20 +11,20 @@ use super::{ClientKey, EdgeCore};
 use crate::rate_class::RateClass;
 use crate::ws::encode;
 
-/// What a token, once it has been verified, says of its client.
+/// The claims of a verified token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedToken {
-    /// What nodes are told: a [`Grant`](signaling_wire::grant::Grant).
+    /// The [`Grant`](signaling_wire::grant::Grant) for nodes.
     pub grant: Box<[u8]>,
-    /// When the token was made, in seconds since 1970; 0 if it does not say.
+    /// Time of issue, in seconds since 1970; 0 if the token has none.
     pub issued: u64,
-    /// When the socket is closed unless a newer token is shown; none: later than this process can count.
+    /// Time at which the socket closes without a newer token; `None` for never.
     pub expires: Option<Instant>,
-    /// How fast the client may be, by the name that the operator gave that.
+    /// The client's rate class.
     pub rate_class: Option<RateClass>,
 }
 
-/// A token as a client sent it. Never printed.
+/// A token as sent by a client. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedToken(pub Box<str>);
 
@@ -35,20 +35,19 @@ impl fmt::Debug for PresentedToken {
 }
 
 impl EdgeCore {
-    /// What the client has proven, where tokens are asked for.
-    #[must_use]
+    /// Returns the claims of the client's token; `None` where tokens are not required.
     pub fn proven(&self, client: ClientKey) -> Option<&VerifiedToken> {
-        self.sessions.get(client)?.proven.as_deref()
+        self.sessions.get(client)?.token.as_deref()
     }
 
-    /// The token of an [`Effect::Verify`](super::Effect::Verify) is good: it takes the place of the old one.
+    /// Replaces the client's token after [`Effect::Verify`](super::Effect::Verify).
     pub fn renewed(&mut self, client: ClientKey, proven: VerifiedToken) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &proven.grant });
-        session.proven = Some(Box::new(proven));
+        session.token = Some(Box::new(proven));
     }
 
-    /// It is not: the client is told why, and the old one goes on counting.
+    /// Reports to the client why its token was rejected. The old token stays.
     pub fn not_renewed(&mut self, client: ClientKey, why: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let (code, message) = (ErrorCode::Forbidden, why);

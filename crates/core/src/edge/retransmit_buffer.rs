@@ -1,19 +1,19 @@
-//! The sender's half of custody: what a client sent, kept until the fate of each frame comes.
+//! The sender's half of custody: messages of a client, kept until their outcomes.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// How much of one client's traffic an edge keeps. Past any of these the edge stops reading the client's socket.
+/// Limits of one retransmit buffer. At any of them the edge stops reading the client.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreLimits {
-    /// Frames without a fate: many times what a call set-up sends at once.
+    /// Messages without an outcome: many times the burst of a call set-up.
     pub frames: usize,
-    /// Bytes without a fate: four messages of the default largest size.
+    /// Bytes of these messages: four messages of the default maximum size.
     pub bytes: usize,
-    /// Distance from the oldest number without a fate to the newest: what 3,000 messages a second come to while one waits
-    /// its hold time for an absent recipient. Only those to live recipients, of which there are at most as many as frames,
-    /// must stay within what a recipient's filter remembers.
+    /// Distance from the oldest number without an outcome to the newest: 3,000 messages/s for one
+    /// hold time. Messages to present recipients are at most `frames`, and stay within the window
+    /// of a recipient's deduplicator.
     pub span: u64,
 }
 
@@ -23,16 +23,16 @@ impl Default for StoreLimits {
     }
 }
 
-/// One frame in custody.
+/// A message in custody.
 #[derive(Debug)]
 pub struct Kept {
-    /// When the edge first saw it; its hold time counts from here.
+    /// Time at which the edge received it. Its TTL counts from here.
     pub seen: Instant,
     /// The client's text.
     pub payload: Box<[u8]>,
 }
 
-/// The frames of one session that have no fate yet, by number.
+/// The messages of one session without an outcome, by number.
 #[derive(Debug, Default)]
 pub struct RetransmitBuffer {
     kept: VecDeque<(u64, Kept)>,
@@ -41,19 +41,17 @@ pub struct RetransmitBuffer {
 }
 
 impl RetransmitBuffer {
-    /// A store whose first frame will have the number `last + 1`.
-    #[must_use]
+    /// Returns a buffer whose first message gets the number `last + 1`.
     pub fn starting_after(last: u64) -> Self {
         Self { last, ..Self::default() }
     }
 
-    /// The number of the newest frame ever kept.
-    #[must_use]
+    /// Returns the number of the newest message.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Takes custody of a frame and gives it its number.
+    /// Adds a message and returns its number.
     pub fn push(&mut self, payload: &[u8], seen: Instant) -> u64 {
         self.last += 1;
         self.bytes += payload.len();
@@ -61,9 +59,10 @@ impl RetransmitBuffer {
         self.last
     }
 
-    /// Ends custody of one frame. Says when it was first seen, if it was there: a fate may come twice.
+    /// Removes a message and returns the time of its receipt; `None` if it is not there, since
+    /// outcomes can repeat.
     pub fn remove(&mut self, seq: u64) -> Option<Instant> {
-        // Most fates come in the order of their frames.
+        // Most outcomes come in the order of the messages.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
             self.kept.pop_front()
         } else {
@@ -75,44 +74,41 @@ impl RetransmitBuffer {
         Some(kept.seen)
     }
 
-    /// Reads what [`Self::remove`] will of the oldest frame.
-    pub(super) fn touch(&self) {
+    /// Prefetches the oldest message for [`Self::remove`].
+    pub(super) fn prefetch(&self) {
         black_box(self.kept.front().map(|(seq, _)| *seq));
     }
 
-    /// Gives an empty store's buffer back: an idle client has none, and one that writes does not get a new one each time.
+    /// Frees an empty buffer's memory. The sweep calls it, so that only idle clients pay for a new
+    /// one.
     pub fn tidy(&mut self) {
         if self.kept.is_empty() {
             self.kept = VecDeque::new();
         }
     }
 
-    /// Whether the client must not be read until something gets its fate.
-    #[must_use]
+    /// Returns `true` if the client must not be read until an outcome arrives.
     pub fn is_full(&self, limits: &StoreLimits) -> bool {
         let span = self.kept.front().map_or(0, |(oldest, _)| self.last + 1 - oldest);
         self.kept.len() >= limits.frames || self.bytes >= limits.bytes || span >= limits.span
     }
 
-    /// How many frames have no fate.
-    #[must_use]
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// How many bytes they have.
-    #[must_use]
+    /// Returns their bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether every frame has its fate.
-    #[must_use]
+    /// Returns `true` if every message has its outcome.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// All frames without a fate, oldest first.
+    /// Returns all messages, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Kept)> {
         self.kept.iter().map(|(seq, kept)| (*seq, kept))
     }

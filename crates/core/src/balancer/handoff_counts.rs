@@ -13,7 +13,7 @@ pub struct HandoffCounts {
 }
 
 impl HandoffCounts {
-    /// Counts one client.
+    /// Counts the handoff of one session.
     pub fn count(&mut self, from: &str, to: &str) {
         if let Some(clients) = self.clients_by_end.get_mut(from).and_then(|ends| ends.get_mut(to)) {
             *clients += 1;
@@ -39,19 +39,19 @@ mod tests {
 
     #[test]
     fn each_way_is_counted_by_itself() {
-        let mut flows = HandoffCounts::default();
+        let mut counts = HandoffCounts::default();
         for (from, to) in [("b", "a"), ("a", "b"), ("a", "c"), ("a", "b")] {
-            flows.count(from, to);
+            counts.count(from, to);
         }
-        assert_eq!(flows.iter().collect::<Vec<_>>(), [("a", "b", 2), ("a", "c", 1), ("b", "a", 1)]);
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [("a", "b", 2), ("a", "c", 1), ("b", "a", 1)]);
     }
 
     #[test]
     fn there_are_never_more_pairs_than_the_limit() {
-        let mut flows = HandoffCounts::default();
+        let mut counts = HandoffCounts::default();
         for n in 0..=MAX_PAIRS {
-            flows.count("a", &n.to_string());
+            counts.count("a", &n.to_string());
         }
-        assert_eq!(flows.iter().count(), 1);
+        assert_eq!(counts.iter().count(), 1);
     }
 }

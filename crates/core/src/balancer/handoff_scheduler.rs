@@ -1,99 +1,97 @@
-//! Clients that another node owns now, handed off a few at a time, so that the traffic of all others flows on. Pure.
+//! The pace of handoffs: a few sessions per tick, so that other traffic flows on.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::handoff_counts::HandoffCounts;
+use super::placement::Placement;
 use crate::edge::{ClientKey, EdgeCore, LinkKey};
 
-use crate::balancer::flows::HandoffCounts;
-use crate::balancer::placement::Placement;
-
-/// Those who wait for their handoff.
+/// The sessions that wait for their handoff.
 #[derive(Debug)]
 pub struct HandoffScheduler {
-    per_turn: usize,
+    per_tick: usize,
     waiting: VecDeque<ClientKey>,
-    under_way: Option<UnderWay>,
-    flows: HandoffCounts,
+    running: Option<Rebalance>,
+    counts: HandoffCounts,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct Rebalance {
     since: Instant,
     released: usize,
 }
 
-/// What one rearrangement came to.
+/// The result of one rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebalanceSummary {
-    /// How many clients their nodes were told to hand off.
+    /// Sessions released.
     pub clients: usize,
-    /// How long it took to tell them.
+    /// Time from the first release to the last.
     pub took: Duration,
 }
 
 impl HandoffScheduler {
-    /// Nobody moves yet. At most `per_turn` will be released by one [`HandoffScheduler::turn`].
-    #[must_use]
-    pub fn new(per_turn: usize) -> Self {
-        Self { per_turn, waiting: VecDeque::new(), under_way: None, flows: HandoffCounts::default() }
+    /// Returns a scheduler that releases at most `per_tick` sessions at each [`Self::tick`].
+    pub fn new(per_tick: usize) -> Self {
+        Self { per_tick, waiting: VecDeque::new(), running: None, counts: HandoffCounts::default() }
     }
 
-    /// Nodes have come or gone: looks anew at who must move. If a rearrangement begins with it, says of how many clients.
+    /// Lists the misplaced sessions after a change of the nodes. Returns their number if that
+    /// begins a rebalance.
     pub fn plan(&mut self, now: Instant, placement: &Placement, core: &EdgeCore) -> Option<usize> {
         self.waiting.clear();
         self.waiting.extend(placement.misplaced(core));
-        if self.waiting.is_empty() || self.under_way.is_some() {
+        if self.waiting.is_empty() || self.running.is_some() {
             return None;
         }
-        self.under_way = Some(UnderWay { since: now, released: 0 });
+        self.running = Some(Rebalance { since: now, released: 0 });
         Some(self.waiting.len())
     }
 
-    /// Releases the next few, each to its owner of this moment. Says what it came to when nobody waits any more.
-    pub fn turn(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<RebalanceSummary> {
-        let under_way = self.under_way.as_mut()?;
-        for client in self.waiting.drain(..self.per_turn.min(self.waiting.len())) {
+    /// Releases the next sessions, each to its current owner. Returns the summary after the last
+    /// one.
+    pub fn tick(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<RebalanceSummary> {
+        let running = self.running.as_mut()?;
+        for client in self.waiting.drain(..self.per_tick.min(self.waiting.len())) {
             let Some((key, link)) = core.attachment(client) else { continue };
             let Some(owner) = placement.owner_elsewhere(key, link) else { continue };
             if let Some(former) = placement.node_at(link) {
-                self.flows.count(former.as_str(), owner);
+                self.counts.count(former.as_str(), owner);
             }
             core.release(client, owner);
-            under_way.released += 1;
+            running.released += 1;
         }
         if !self.waiting.is_empty() {
             return None;
         }
-        let UnderWay { since, released } = self.under_way.take()?;
+        let Rebalance { since, released } = self.running.take()?;
         Some(RebalanceSummary { clients: released, took: now.saturating_duration_since(since) })
     }
 
-    /// How many wait.
-    #[must_use]
+    /// Returns the number of waiting sessions.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The trunk to a node is gone, and the placement knows it: counts its clients as gone to their next owners.
+    /// Counts the sessions of a lost trunk as handed off to their next owners. The placement must
+    /// know of the loss.
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
         for (_, key, _) in core.attached().filter(|(_, _, at)| *at == link) {
             if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {
-                self.flows.count(node, owner);
+                self.counts.count(node, owner);
             }
         }
     }
 
-    /// How many clients went from which node to which.
-    #[must_use]
-    pub fn flows(&self) -> &HandoffCounts {
-        &self.flows
+    /// Returns the handoffs between each pair of nodes.
+    pub fn counts(&self) -> &HandoffCounts {
+        &self.counts
     }
 
-    /// Whether nobody waits.
-    #[must_use]
+    /// Returns `true` if no rebalance is running.
     pub fn is_over(&self) -> bool {
-        self.under_way.is_none()
+        self.running.is_none()
     }
 }
 
@@ -116,7 +114,7 @@ mod tests {
     struct Mesh {
         core: EdgeCore,
         placement: Placement,
-        moves: HandoffScheduler,
+        scheduler: HandoffScheduler,
         now: Instant,
         a: LinkKey,
         b: LinkKey,
@@ -126,7 +124,7 @@ mod tests {
         fn new() -> Self {
             let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
             let (a, b) = (core.link_up(), core.link_up());
-            let mut mesh = Self { core, placement: Placement::new(0), moves: HandoffScheduler::new(4), now, a, b };
+            let mut mesh = Self { core, placement: Placement::new(0), scheduler: HandoffScheduler::new(4), now, a, b };
             mesh.sees(&["a"]);
             mesh.placement.link_up(now, id("a"), a);
             mesh.placement.link_up(now, id("b"), b);
@@ -153,18 +151,18 @@ mod tests {
         }
 
         fn plan(&mut self) -> Option<usize> {
-            self.moves.plan(self.now, &self.placement, &self.core)
+            self.scheduler.plan(self.now, &self.placement, &self.core)
         }
 
-        fn flows(&self) -> Vec<String> {
-            let flows = self.moves.flows().iter();
-            flows.map(|(from, to, clients)| format!("{from} {to} {clients}")).collect()
+        fn counts(&self) -> Vec<String> {
+            let counts = self.scheduler.counts().iter();
+            counts.map(|(from, to, clients)| format!("{from} {to} {clients}")).collect()
         }
 
-        /// What one turn said, and where its clients were told to go.
-        fn turn(&mut self) -> (Option<RebalanceSummary>, Vec<String>) {
+        /// Returns the summary of one tick, and the nodes that its sessions go to.
+        fn tick(&mut self) -> (Option<RebalanceSummary>, Vec<String>) {
             self.now += TICK;
-            let said = self.moves.turn(self.now, &self.placement, &mut self.core);
+            let said = self.scheduler.tick(self.now, &self.placement, &mut self.core);
             let batch = self.core.take_batch(self.a);
             let (mut rest, mut released) = (&batch[..], Vec::new());
             while !rest.is_empty() {
@@ -185,16 +183,16 @@ mod tests {
         let mut mesh = Mesh::new();
         mesh.sees(&["a", "b"]);
         mesh.placement.link_down(&id("a"), mesh.a);
-        mesh.moves.lost("a", mesh.a, &mesh.placement, &mesh.core);
-        assert_eq!(mesh.flows(), ["a b 10"]);
+        mesh.scheduler.lost("a", mesh.a, &mesh.placement, &mesh.core);
+        assert_eq!(mesh.counts(), ["a b 10"]);
     }
 
     #[test]
     fn clients_that_no_node_can_serve_have_not_gone_anywhere() {
         let mut mesh = Mesh::new();
         mesh.placement.link_down(&id("a"), mesh.a);
-        mesh.moves.lost("a", mesh.a, &mesh.placement, &mesh.core);
-        assert_eq!(mesh.flows(), [""; 0]);
+        mesh.scheduler.lost("a", mesh.a, &mesh.placement, &mesh.core);
+        assert_eq!(mesh.counts(), [""; 0]);
     }
 
     #[test]
@@ -202,20 +200,20 @@ mod tests {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
         assert_eq!(mesh.plan(), Some(10));
-        assert_eq!(mesh.turn(), (None, vec!["b".to_owned(); 4]));
-        assert_eq!(mesh.turn(), (None, vec!["b".to_owned(); 4]));
-        let rearranged = RebalanceSummary { clients: 10, took: 3 * TICK };
-        assert_eq!(mesh.turn(), (Some(rearranged), vec!["b".to_owned(); 2]));
-        assert_eq!(mesh.turn(), (None, vec![]));
-        assert!(mesh.moves.is_over());
-        assert_eq!(mesh.flows(), ["a b 10"]);
+        assert_eq!(mesh.tick(), (None, vec!["b".to_owned(); 4]));
+        assert_eq!(mesh.tick(), (None, vec!["b".to_owned(); 4]));
+        let summary = RebalanceSummary { clients: 10, took: 3 * TICK };
+        assert_eq!(mesh.tick(), (Some(summary), vec!["b".to_owned(); 2]));
+        assert_eq!(mesh.tick(), (None, vec![]));
+        assert!(mesh.scheduler.is_over());
+        assert_eq!(mesh.counts(), ["a b 10"]);
     }
 
     #[test]
     fn where_nobody_moves_nothing_begins() {
         let mut mesh = Mesh::new();
         assert_eq!(mesh.plan(), None);
-        assert!(mesh.moves.is_over());
+        assert!(mesh.scheduler.is_over());
     }
 
     #[test]
@@ -223,22 +221,22 @@ mod tests {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
         mesh.plan();
-        mesh.turn();
+        mesh.tick();
         mesh.sees(&["a"]);
         mesh.placement.link_down(&id("b"), mesh.b);
-        let told = (0..3).find_map(|_| mesh.turn().0);
+        let told = (0..3).find_map(|_| mesh.tick().0);
         assert_eq!(told, Some(RebalanceSummary { clients: 4, took: 3 * TICK }), "even before anybody plans anew");
     }
 
     #[test]
-    fn a_change_under_way_belongs_to_the_same_rearrangement() {
+    fn a_change_under_way_belongs_to_the_same_rebalance() {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
         mesh.plan();
-        mesh.turn();
+        mesh.tick();
         assert_eq!(mesh.plan(), None, "it has begun already");
-        mesh.turn();
-        assert_eq!(mesh.turn().0, Some(RebalanceSummary { clients: 10, took: 3 * TICK }), "nobody is released twice");
+        mesh.tick();
+        assert_eq!(mesh.tick().0, Some(RebalanceSummary { clients: 10, took: 3 * TICK }), "nobody is released twice");
     }
 
     #[test]
@@ -248,6 +246,6 @@ mod tests {
         mesh.plan();
         mesh.sees(&["a"]);
         assert_eq!(mesh.plan(), None);
-        assert_eq!(mesh.turn().0, Some(RebalanceSummary { clients: 0, took: TICK }));
+        assert_eq!(mesh.tick().0, Some(RebalanceSummary { clients: 0, took: TICK }));
     }
 }

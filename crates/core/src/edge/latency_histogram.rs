@@ -1,29 +1,29 @@
-//! How long messages take, counted by size: an increment each, and no more memory than a thousand bytes.
+//! Counts of message latencies in buckets, at constant cost.
 
 use std::time::Duration;
 
 /// The finest step is 2^13 ns, about 8 µs.
 const FINEST_BITS: u32 = 13;
-/// Each doubling is told apart in so many steps, so that a bound is at most an eighth above what it stands for.
+/// Buckets for each doubling, so that a bound is at most an eighth too high.
 const STEPS: usize = 8;
-/// From 65 µs on, up to more than a minute: longer than a message may wait.
+/// From 65 µs up to more than a minute, the maximum hold time.
 const DOUBLINGS: usize = 20;
 const SIZES: usize = STEPS * (DOUBLINGS + 1);
 
-/// LatencyHistogram so far, counted by size.
+/// Latencies counted in buckets.
 #[derive(Debug)]
 pub struct LatencyHistogram {
     count_by_size: Box<[u64; SIZES]>,
 }
 
 impl LatencyHistogram {
-    /// Counts one.
+    /// Counts one latency.
     pub fn count(&mut self, delay: Duration) {
         self.count_by_size[size(delay)] += 1;
     }
 
-    /// For each size that there was: an upper bound in microseconds, rounded up, and how many. What is longer than all sizes
-    /// counts among the longest.
+    /// Returns for each bucket in use its upper bound in microseconds, rounded up, and its count.
+    /// The last bucket includes all longer latencies.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.count_by_size.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(size, count)| (bound(size).div_ceil(1_000), *count))
@@ -36,7 +36,7 @@ impl Default for LatencyHistogram {
     }
 }
 
-/// Linear below [`STEPS`] of the finest steps, then [`STEPS`] sizes for each doubling.
+/// Returns the bucket: linear below [`STEPS`] finest steps, then [`STEPS`] buckets a doubling.
 fn size(delay: Duration) -> usize {
     let nanos = delay.as_secs().saturating_mul(1_000_000_000).saturating_add(delay.subsec_nanos().into());
     let steps = nanos >> FINEST_BITS;
@@ -45,7 +45,7 @@ fn size(delay: Duration) -> usize {
     size.min(SIZES - 1)
 }
 
-/// What the delays of a size stay below, in nanoseconds.
+/// Returns the upper bound of a bucket, in nanoseconds.
 fn bound(size: usize) -> u64 {
     let doublings = (size / STEPS).saturating_sub(1);
     let steps = (size - STEPS * doublings + 1) as u64;

@@ -14,22 +14,23 @@ use signaling_wire::{Origin, RemainingTtl};
 use super::memory::SENDER_BYTES;
 use super::senders::{Sender, Senders};
 
-/// What an edge remembers of what it wrote to one client.
+/// Limits of one deduplicator.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterLimits {
-    /// Of how many of a sender's latest numbers it is known which were written: four times the messages that its edge has
-    /// under way. Of an older one it is said that it was not.
+    /// Number of a sender's latest numbers whose outcome is known: four times its unacknowledged
+    /// messages. Older ones count as unwritten.
     pub window: u64,
-    /// Bytes at which a further sender takes the place of one that may be forgotten, or is refused.
-    /// Senders that are remembered may grow to twice as much.
+    /// Bytes from which a new sender replaces a forgettable one, or is refused. Known senders can
+    /// grow to twice as much.
     pub bytes: usize,
-    /// How much longer than the hold time a copy of a message may live.
+    /// Time beyond the hold time in which a copy of a message can arrive.
     pub afterlife: Duration,
-    /// How long after a message a reliable sender may send it again: its socket broke with the `ack` unread, that was
-    /// noticed by the heartbeat, and it came back just in time to resume. A plain one has no way to say that it repeats.
+    /// Time after a message in which a reliable sender can send it again. Its socket broke without
+    /// an `ack`, the heartbeat noticed, and it resumed in time. A plain sender cannot mark
+    /// duplicates.
     pub latest_repeat: Duration,
-    /// Forgets the idlest sender, however recent, instead of refusing a new one: for simulations,
-    /// which show that this breaks a promise.
+    /// Forgets the idlest sender, however recent, instead of refusing a new one. Simulations show
+    /// by it that this breaks a promise.
     pub forgets_recent: bool,
 }
 
@@ -46,10 +47,10 @@ impl Default for FilterLimits {
     }
 }
 
-/// Senders that each filter remembers even while the memory of all clients is scarce.
+/// Senders that each deduplicator remembers even while memory is scarce.
 const LEAST_SENDERS: usize = 16;
 
-/// What bounds a filter at this moment.
+/// The current bounds of a deduplicator.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterBounds {
     /// The settings.
@@ -58,45 +59,45 @@ pub struct FilterBounds {
     pub hold: Duration,
     /// Whether the memory of all clients is nearly used up.
     pub memory_is_scarce: bool,
-    /// Whether so much waits for the recipient that nothing new may be queued.
+    /// Whether the recipient's output is full.
     pub output_is_full: bool,
 }
 
-/// What to do with a message.
+/// The judgement of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuplicateCheck {
-    /// New, and nothing before it is missing: write it.
+    /// New, and no earlier message is missing: write it.
     Write,
-    /// It was written before.
+    /// Written before.
     Duplicate,
     /// Not to be written.
     Not(Unwritten),
 }
 
-/// What one socket was written, by the session that sent it.
+/// The messages written to one socket, by the session that sent them.
 #[derive(Debug, Default)]
 pub struct Deduplicator {
     senders: Senders,
 }
 
 impl Deduplicator {
-    /// Judges a message, and remembers the judgement.
+    /// Judges a message and remembers the judgement.
     pub fn judge(
         &mut self,
         bounds: &FilterBounds,
         now: Instant,
         origin: Origin,
-        prev: u64,
+        prev_pending: u64,
         left: RemainingTtl,
     ) -> DuplicateCheck {
         let window = bounds.limits.window;
-        // Of what is over, only the answer is wanted.
+        // An expired message is only a question for its outcome.
         let may_write = left == RemainingTtl::NONE || !bounds.output_is_full;
         let Some(sender) = self.senders.touched(now, origin.session) else {
             if !may_write || !self.makes_room(bounds, now) {
                 return DuplicateCheck::Not(Unwritten::NoRoom);
             }
-            if left != RemainingTtl::NONE && prev > 0 {
+            if left != RemainingTtl::NONE && prev_pending > 0 {
                 return DuplicateCheck::Not(Unwritten::Gap);
             }
             self.senders.insert(now, origin.session, Sender::first(origin.number, left != RemainingTtl::NONE));
@@ -119,7 +120,7 @@ impl Deduplicator {
         }
         let verdict = if left == RemainingTtl::NONE {
             DuplicateCheck::Not(Unwritten::Skipped)
-        } else if prev > sender.last() {
+        } else if prev_pending > sender.last() {
             return DuplicateCheck::Not(Unwritten::Gap);
         } else {
             DuplicateCheck::Write
@@ -129,37 +130,33 @@ impl Deduplicator {
         verdict
     }
 
-    /// Reads what [`Self::judge`] will, and decides nothing.
-    pub(super) fn touch(&self, origin: Origin) {
+    /// Prefetches the data that [`Self::judge`] needs.
+    pub(super) fn prefetch(&self, origin: Origin) {
         black_box(self.senders.get(origin.session).map(|sender| sender.was_written(origin.number)));
     }
 
-    /// Forgets senders that have been silent so long that no copy of what they sent can still come.
+    /// Forgets senders of which no copy can arrive any more.
     pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
         let plain = hold + limits.afterlife;
         self.senders.remove_idle(now, plain, plain + limits.latest_repeat);
     }
 
-    /// Bytes that it takes, about.
-    #[must_use]
+    /// Returns its approximate memory in bytes.
     pub fn bytes(&self) -> usize {
         self.senders.len() * SENDER_BYTES + self.senders.window_bytes()
     }
 
-    /// Number of senders that it remembers.
-    #[must_use]
+    /// Returns the number of remembered senders.
     pub fn len(&self) -> usize {
         self.senders.len()
     }
 
     /// Returns `true` if it remembers no sender.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.senders.len() == 0
     }
 
-    /// Returns `true` if a further sender may be remembered, if need be in the place of the idlest
-    /// one.
+    /// Returns `true` if a new sender may be remembered, if necessary in place of the idlest one.
     fn makes_room(&mut self, bounds: &FilterBounds, now: Instant) -> bool {
         let FilterBounds { limits, hold, memory_is_scarce, .. } = bounds;
         let is_full = self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.len() >= LEAST_SENDERS);
@@ -189,8 +186,14 @@ mod tests {
         FilterBounds { limits, ..bounds() }
     }
 
-    fn judge(filter: &mut Deduplicator, now: Instant, origin: Origin, prev: u64, left: RemainingTtl) -> DuplicateCheck {
-        filter.judge(&bounds(), now, origin, prev, left)
+    fn judge(
+        filter: &mut Deduplicator,
+        now: Instant,
+        origin: Origin,
+        prev_pending: u64,
+        left: RemainingTtl,
+    ) -> DuplicateCheck {
+        filter.judge(&bounds(), now, origin, prev_pending, left)
     }
 
     fn alive() -> RemainingTtl {

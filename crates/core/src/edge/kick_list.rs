@@ -1,13 +1,14 @@
-//! Clients that an operator has put out: what they were given before does not let them in again.
+//! Clients that operators have kicked. Their older tokens are rejected.
 
 use std::collections::{BTreeSet, HashMap};
 
 use signaling_protocol::ClientId;
 
-/// By how much servers' clocks may differ.
+/// Maximum difference of the servers' clocks, in seconds.
 const CLOCKS_DIFFER_S: u64 = 60;
 
-/// When each client was put out, in seconds since 1970. Edges judge tokens by it; nodes keep it for edges that did not hear of it.
+/// The time of each client's latest kick, in seconds since 1970. Edges check tokens by it. Nodes
+/// keep it for edges that connect later.
 #[derive(Debug, Default)]
 pub struct KickList {
     at_by_client: HashMap<ClientId, u64>,
@@ -16,24 +17,23 @@ pub struct KickList {
 }
 
 impl KickList {
-    /// Most clients that are remembered. Past that the one that was put out longest ago is forgotten.
-    pub const MOST: usize = 10_000;
+    /// Maximum clients in the list. One more replaces the oldest kick.
+    pub const MAX_CLIENTS: usize = 10_000;
 
-    /// The latest moment at which somebody may have been put out, for who says so now, both in seconds since 1970. Later ones come of
-    /// a clock that is wrong: believed, it would keep out tokens that are made until then.
-    #[must_use]
+    /// Returns the latest believable time of a kick at `now`, both in seconds since 1970. A later
+    /// one comes from a wrong clock and would reject all tokens until then.
     pub fn latest_believable(now: u64) -> u64 {
         now + CLOCKS_DIFFER_S
     }
 
-    /// Remembers that a client was put out. Says whether that is news: nothing as late was known of it, and there is room.
+    /// Adds a kick. Returns `true` if it is news: no later one was known, and there is room.
     pub fn add(&mut self, client: &ClientId, at: u64) -> bool {
         if let Some(&known) = self.at_by_client.get(client) {
             if known >= at {
                 return false;
             }
             self.by_age.remove(&(known, client.clone()));
-        } else if self.by_age.len() >= Self::MOST {
+        } else if self.by_age.len() >= Self::MAX_CLIENTS {
             if self.by_age.first().is_some_and(|(oldest, _)| *oldest >= at) {
                 return false;
             }
@@ -47,32 +47,27 @@ impl KickList {
         true
     }
 
-    /// Whether what the client was given at `issued`, in seconds since 1970, is from before it was put out. So is what is as old to
-    /// the second: the client may have had it before.
-    #[must_use]
+    /// Returns `true` if a token of the client, issued in this second, is not newer than its kick.
     pub fn bars(&self, client: &ClientId, issued: u64) -> bool {
         self.at_by_client.get(client).is_some_and(|at| issued <= *at)
     }
 
-    /// All that are remembered, oldest first.
+    /// Returns all kicks, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (&ClientId, u64)> {
         self.by_age.iter().map(|(at, client)| (client, *at))
     }
 
-    /// How many are remembered.
-    #[must_use]
+    /// Returns the number of clients in the list.
     pub fn len(&self) -> usize {
         self.by_age.len()
     }
 
-    /// Whether nobody is.
-    #[must_use]
+    /// Returns `true` if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.by_age.is_empty()
     }
 
-    /// How many were forgotten for want of room.
-    #[must_use]
+    /// Returns the number of kicks forgotten for want of room.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -103,14 +98,14 @@ mod tests {
     #[test]
     fn however_many_are_put_out_only_the_latest_are_remembered() {
         let mut kicks = KickList::default();
-        for n in 0..=KickList::MOST {
+        for n in 0..=KickList::MAX_CLIENTS {
             assert!(kicks.add(&id(&format!("c{n}")), 1 + n as u64));
         }
-        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MOST, 1));
+        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MAX_CLIENTS, 1));
         assert!(!kicks.bars(&id("c0"), 0) && kicks.bars(&id("c1"), 0));
         assert!(!kicks.add(&id("c0"), 1), "older than all that there is room for");
-        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MOST, 1), "it was never remembered again");
+        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MAX_CLIENTS, 1), "it was never remembered again");
         assert!(kicks.add(&id("c1"), 1_000_000), "one that is known takes no further place");
-        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MOST, 1));
+        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MAX_CLIENTS, 1));
     }
 }

@@ -1,0 +1,212 @@
+//! Messages sent to a reliable client, until the client acknowledges them by `received`.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::server::write_receipt_tail;
+use signaling_wire::Origin;
+
+use super::output::{Output, Pool};
+use crate::ws::encode;
+
+/// Maximum messages without `received`: the downlink messages of several nodes in a row.
+const MAX_UNACKNOWLEDGED: usize = 4096;
+
+/// A message without `received`.
+#[derive(Debug)]
+struct Unacknowledged {
+    origin: Origin,
+    /// Offset of its end in the client's output.
+    end: u64,
+    written: Option<Instant>,
+}
+
+/// The error of a `received` with a number that was not sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotSent;
+
+/// The numbers `n` of one socket, from 1 on.
+#[derive(Debug, Default)]
+pub(super) struct ReceivedTracker {
+    received: u64,
+    /// The messages behind `received`, without a gap.
+    unacknowledged: VecDeque<Unacknowledged>,
+    /// Time of the last `received` with news; `None` before the first one.
+    progress: Option<Instant>,
+    /// The message that was late at the last check.
+    late: u64,
+}
+
+impl ReceivedTracker {
+    /// Queues a message, with the next number and its name in place of the closing brace.
+    pub(super) fn write(&mut self, output: &mut Output, pool: &mut Pool, origin: Origin, payload: &[u8]) {
+        let front = payload.strip_suffix(b"}").unwrap_or(payload);
+        let mut tail = Vec::with_capacity(64);
+        write_receipt_tail(&mut tail, self.sent() + 1, &origin.message_name());
+        output.append(pool, |out| encode::text_parts(out, &[front, &tail]));
+        self.unacknowledged.push_back(Unacknowledged { origin, end: output.end(), written: None });
+    }
+
+    /// Returns the number of messages sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.received + self.unacknowledged.len() as u64
+    }
+
+    /// Returns `true` if the client must send `received` before it gets more messages.
+    pub(super) fn is_full(&self) -> bool {
+        self.unacknowledged.len() >= MAX_UNACKNOWLEDGED
+    }
+
+    /// Returns the number of messages that the client has.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Returns the value of [`Self::received`] from which the client has a message that was sent
+    /// before.
+    pub(super) fn needed_for(&self, origin: Origin) -> u64 {
+        let at = self.unacknowledged.iter().rposition(|unacknowledged| unacknowledged.origin == origin);
+        at.map_or(self.received, |at| self.received + 1 + at as u64)
+    }
+
+    /// Returns the number of messages without `received`.
+    pub(super) fn unacknowledged(&self) -> usize {
+        self.unacknowledged.len()
+    }
+
+    /// Notes that the output is written up to `end`. The client's time starts for the messages in
+    /// it.
+    pub(super) fn wrote(&mut self, now: Instant, end: u64) {
+        let from = self.unacknowledged.partition_point(|unacknowledged| unacknowledged.written.is_some());
+        for unacknowledged in
+            self.unacknowledged.range_mut(from..).take_while(|unacknowledged| unacknowledged.end <= end)
+        {
+            unacknowledged.written = Some(now);
+        }
+    }
+
+    /// Handles `received` up to `n`.
+    pub(super) fn acknowledge(&mut self, now: Instant, n: u64) -> Result<(), NotSent> {
+        if n > self.sent() {
+            return Err(NotSent);
+        }
+        if n > self.received {
+            self.progress = Some(now);
+        }
+        while self.received < n {
+            self.received += 1;
+            self.unacknowledged.pop_front();
+        }
+        if self.unacknowledged.is_empty() {
+            self.unacknowledged = VecDeque::new();
+        }
+        Ok(())
+    }
+
+    /// Restarts the client's time: its messages were not read until now.
+    pub(super) fn not_read(&mut self, now: Instant) {
+        self.unacknowledged
+            .iter_mut()
+            .filter_map(|unacknowledged| unacknowledged.written.as_mut())
+            .for_each(|written| *written = now);
+    }
+
+    /// Returns `true` if the client is late at two checks in a row. After a process pause its
+    /// messages are unread at the first one.
+    ///
+    /// A client is late if it has sent nothing for `silence` while a message waits, or does not
+    /// acknowledge this message for `longest`.
+    pub(super) fn is_late(&mut self, now: Instant, silence: Duration, longest: Duration) -> bool {
+        let Some(written) = self.unacknowledged.front().and_then(|unacknowledged| unacknowledged.written) else {
+            return false;
+        };
+        // On a slow link, bytes that the kernel took travel for long.
+        let silent = now.saturating_duration_since(self.progress.map_or(written, |progress| progress.max(written)));
+        if silent < silence && now.saturating_duration_since(written) < longest {
+            return false;
+        }
+        std::mem::replace(&mut self.late, self.received + 1) == self.received + 1
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use signaling_wire::SessionId;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(5);
+    const LONGEST: Duration = Duration::from_secs(20);
+
+    fn origin(number: u64) -> Origin {
+        Origin { session: SessionId([1; 16]), number }
+    }
+
+    /// Of these numbers of one sender, all written to the socket at `now`.
+    fn sent(now: Instant, numbers: &[u64]) -> ReceivedTracker {
+        let (mut tracker, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
+        numbers.iter().for_each(|number| tracker.write(&mut output, &mut pool, origin(*number), b"{}"));
+        tracker.wrote(now, output.end());
+        tracker
+    }
+
+    #[test]
+    fn each_message_carries_its_number_on_the_socket_and_its_name() {
+        let (mut tracker, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
+        tracker.write(&mut output, &mut pool, origin(10), br#"{"type":"signal"}"#);
+        let text = br#"{"type":"signal","n":1,"m":"AQEBAQEBAQEBAQEBAQEBAQ-a"}"#;
+        assert_eq!(output.pending().split_at(2), (&[0x81, text.len() as u8][..], &text[..]));
+    }
+
+    #[test]
+    fn one_receipt_does_for_all_below_it_and_an_older_one_changes_nothing() {
+        let now = Instant::now();
+        let mut tracker = sent(now, &[7, 8, 9]);
+        assert_eq!((tracker.received(), tracker.needed_for(origin(8))), (0, 2));
+        assert_eq!(tracker.acknowledge(now, 2), Ok(()));
+        assert_eq!(tracker.acknowledge(now, 1), Ok(()));
+        assert_eq!((tracker.received(), tracker.sent()), (2, 3));
+        assert_eq!(tracker.needed_for(origin(8)), 2, "it has been received");
+        assert_eq!(tracker.needed_for(origin(9)), 3);
+        assert_eq!(tracker.acknowledge(now, 4), Err(NotSent));
+        assert_eq!(tracker.received(), 2);
+    }
+
+    #[test]
+    fn who_says_nothing_in_time_is_late_at_the_second_look() {
+        let now = Instant::now();
+        let mut tracker = sent(now, &[1, 2]);
+        assert!(!tracker.is_late(now + Duration::from_millis(4999), LIMIT, LONGEST));
+        assert!(!tracker.is_late(now + LIMIT, LIMIT, LONGEST), "what it said may still be unread");
+        tracker.acknowledge(now, 1).unwrap();
+        assert!(!tracker.is_late(now + LIMIT, LIMIT, LONGEST), "another message, another look");
+        assert!(tracker.is_late(now + LIMIT, LIMIT, LONGEST));
+        tracker.acknowledge(now + LIMIT, 2).unwrap();
+        assert!(!tracker.is_late(now + 9 * LIMIT, LIMIT, LONGEST), "nothing is unacknowledged");
+    }
+
+    #[test]
+    fn client_is_not_late_while_it_says_received_now_and_then() {
+        let now = Instant::now();
+        let mut tracker = sent(now, &[1, 2, 3, 4, 5, 6]);
+        for second in [4, 8, 12, 16] {
+            let now = now + Duration::from_secs(second);
+            assert!([0, 1].map(|_| tracker.is_late(now, LIMIT, LONGEST)) == [false, false], "after {second} s");
+            tracker.acknowledge(now, second / 4).unwrap();
+        }
+        let late = now + LONGEST;
+        assert_eq!([0, 1].map(|_| tracker.is_late(late, LIMIT, LONGEST)), [false, true], "the fifth is too old");
+    }
+
+    #[test]
+    fn a_clients_time_does_not_run_before_its_socket_took_the_message() {
+        let now = Instant::now();
+        let (mut tracker, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
+        tracker.write(&mut output, &mut pool, origin(1), b"{}");
+        tracker.wrote(now, output.end() - 1);
+        assert!((0..2).all(|_| !tracker.is_late(now + 2 * LIMIT, LIMIT, LONGEST)));
+        tracker.wrote(now + LIMIT, output.end());
+        assert_eq!([0, 1].map(|_| tracker.is_late(now + 2 * LIMIT, LIMIT, LONGEST)), [false, true]);
+    }
+}
