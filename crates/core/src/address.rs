@@ -1,4 +1,4 @@
-//! Where a node's internal listener is.
+//! Addresses of internal listeners.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -7,17 +7,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest host name, in bytes.
+/// Maximum length of a host name, in bytes.
 const MAX_HOST: usize = 253;
 
-/// `HOST:PORT` of a node's internal listener: a name, an IPv4 address, or an IPv6 address in brackets.
-///
-/// It may stand in a URL as it is: it has no character that would end the authority there.
+/// `HOST:PORT` of a node's internal listener: a name, an IPv4 address, or an IPv6 address in
+/// brackets. It is valid in a URL as it is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address(Arc<str>);
 
-/// Why a text is no address: what is wrong, and what to write.
+/// The error of a text that is no address, with the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AddressError(&'static str);
@@ -28,8 +27,7 @@ const BAD_HOST: AddressError =
 const BAD_PORT: AddressError = AddressError("has no valid port: it is a number from 1 to 65535");
 
 impl Address {
-    /// The address as text, `HOST:PORT`.
-    #[must_use]
+    /// Returns the address as text, `HOST:PORT`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,49 +1,47 @@
-//! Whether one member can be relied on, by what this server itself has seen of it.
+//! Reliability of one member, by this server's own observations.
 //!
-//! A member that fails is suspect until it has answered without a failure for a while. The while doubles when it fails again
-//! soon after: moving clients to and fro costs more than doing without the member.
+//! A member that fails is suspect until it has answered without failure for a probation time. The
+//! time doubles after each failure that follows soon: moving clients costs more than doing without
+//! the member.
 
 use std::time::{Duration, Instant};
 
-/// A suspect that has answered for so long is trusted again.
+/// Probation after a first failure.
 pub const PROBATION: Duration = Duration::from_secs(5);
-/// The longest that a flapping member has to answer.
+/// Maximum probation of a flapping member.
 const LONGEST_PROBATION: Duration = Duration::from_secs(80);
-/// Trusted for so long without a failure, earlier ones are forgotten.
+/// Time without failure after which earlier failures are forgotten.
 const LIVED_DOWN: Duration = Duration::from_secs(60);
 
-/// What is thought of one member. Starts out trusting.
+/// The reliability of one member, which starts as reliable.
 #[derive(Debug, Clone)]
 pub struct FailureDetector {
-    /// It has answered before. One that never has is only starting: its first answer is enough.
+    /// Whether it has ever answered. A starting member needs no probation.
     known: bool,
     suspect: bool,
-    /// Since when a suspect has answered without a failure.
+    /// Time since which a suspect answers without failure.
     answering_since: Option<Instant>,
     trusted_since: Instant,
     probation: Duration,
 }
 
 impl FailureDetector {
-    /// A member of which nothing bad is known.
-    #[must_use]
+    /// Returns the detector of a reliable member.
     pub fn new(now: Instant) -> Self {
         Self { known: false, suspect: false, answering_since: None, trusted_since: now, probation: Duration::ZERO }
     }
 
-    /// Whether the member is to be skipped where there are others.
-    #[must_use]
+    /// Returns `true` if other members are to be preferred.
     pub fn is_suspect(&self) -> bool {
         self.suspect
     }
 
-    /// Whether the member answers now, be it suspect or not.
-    #[must_use]
+    /// Returns `true` if the member answers now, suspect or not.
     pub fn is_answering(&self) -> bool {
         !self.suspect || self.answering_since.is_some()
     }
 
-    /// The member has answered. Says whether it had stopped to.
+    /// Notes an answer. Returns `true` if the member had not answered before it.
     pub fn answered(&mut self, now: Instant) -> bool {
         self.known = true;
         let is_news = !self.is_answering();
@@ -53,7 +51,7 @@ impl FailureDetector {
         is_news
     }
 
-    /// The member has refused, or been silent for too long. Says whether it was trusted until now.
+    /// Notes a failure. Returns `true` if the member becomes suspect.
     pub fn failed(&mut self, now: Instant) -> bool {
         self.answering_since = None;
         if self.suspect {
@@ -69,7 +67,7 @@ impl FailureDetector {
         true
     }
 
-    /// Says whether the member is trusted again from now on.
+    /// Returns `true` if the member becomes reliable again.
     pub fn look(&mut self, now: Instant) -> bool {
         let over = |since: Instant| now.saturating_duration_since(since) >= self.probation;
         if !self.suspect || !self.answering_since.is_some_and(over) {

@@ -1,9 +1,9 @@
-//! The ICE servers that clients are told of: STUN and TURN servers as the operator lists them, and TURN servers with credentials of
-//! the client's own, which are good for a while.
+//! ICE servers for clients: STUN and TURN servers from the operator's list, and TURN servers with
+//! temporary credentials for each client.
 //!
-//! Those credentials go by the scheme that TURN servers share with web applications (draft-uberti-behave-turn-rest-00; coturn calls
-//! it `use-auth-secret`): the user name says until when, the password is a MAC of the user name by a secret that both have. Nobody has to
-//! ask the TURN server for anything.
+//! The credentials follow draft-uberti-behave-turn-rest-00 (`use-auth-secret` of coturn). The user
+//! name has the expiry, and the password is a MAC of the user name with a shared secret. No request
+//! to the TURN server is necessary.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use sha1::Sha1;
 use signaling_protocol::ClientId;
 use signaling_protocol::server::IceServer;
 
-/// What clients are told of. A cheap clone shares the lists.
+/// ICE servers for clients. Clones share the lists.
 #[derive(Clone, Default)]
 pub struct IceServers {
-    /// As listed, for all clients alike.
+    /// Servers of the list, for all clients.
     pub fixed: Arc<[IceServer]>,
-    /// TURN servers that take credentials by the shared secret.
+    /// TURN servers with a shared secret.
     pub turn: Option<Turn>,
 }
 
 /// TURN servers that share a secret with this node.
 #[derive(Clone)]
 pub struct Turn {
-    /// Where they are.
+    /// Their URLs.
     pub urls: Arc<[String]>,
-    /// What they share with this node.
+    /// The shared secret.
     pub secret: Arc<[u8]>,
-    /// How long credentials are good.
+    /// Lifetime of credentials.
     pub life: Duration,
 }
 
@@ -50,8 +50,7 @@ impl fmt::Debug for Turn {
 }
 
 impl IceServers {
-    /// What a client is told, with credentials that are good from now on.
-    #[must_use]
+    /// Returns the servers for a client, with fresh credentials.
     pub fn for_client(&self, client: &ClientId, now: SystemTime) -> Vec<IceServer> {
         let turn = self.turn.as_ref().and_then(|turn| turn.for_client(client, now));
         self.fixed.iter().cloned().chain(turn).collect()
@@ -70,7 +69,7 @@ impl Turn {
     }
 }
 
-/// An entry of the list in a file: as `RTCPeerConnection` takes it.
+/// An entry of the list, in the form of `RTCPeerConnection`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
@@ -86,23 +85,24 @@ enum Urls {
     Many(Vec<String>),
 }
 
-/// Why a list of ICE servers makes no sense. Never quotes it: it may hold passwords.
+/// The error of an invalid list. It never quotes the list, which may contain passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadList {
     /// No list.
     #[error(
         "must hold a JSON list of {{\"urls\",\"username\",\"credential\"}}: the fault is in line {line}, column {column}"
     )]
+    /// Not a JSON list.
     Json {
-        /// Where.
+        /// Line of the fault.
         line: usize,
-        /// Where in it.
+        /// Column of the fault.
         column: usize,
     },
-    /// An address of another kind.
+    /// A URL with another scheme.
     #[error("may list only addresses that begin with stun:, stuns:, turn: or turns: (entry {0}, from 1)")]
     Url(usize),
-    /// A TURN server that would let nobody in.
+    /// A TURN server without credentials.
     #[error("lists a TURN server without `username` and `credential` (entry {0}, from 1)")]
     Credentials(usize),
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use signaling_protocol::NameError;
 use signaling_protocol::ids::check_name;
 
-/// The name of a class: the claim `rate_class` of a client's token. What rates go with it, the operator says; a name that nobody has
-/// given any rates means the usual ones. Of the same characters, and as long, as a room's name.
+/// The name of a rate class, from the claim `rate_class` of a token. An unknown class has the usual
+/// rates. Names follow the rules for room names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RateClass(Box<str>);
 
@@ -21,8 +21,7 @@ impl RateClass {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
-    #[must_use]
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -6,47 +6,47 @@ use twox_hash::XxHash3_64;
 
 use crate::Address;
 
-/// A node that is in the mesh.
+/// A node of the mesh.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member {
     /// The node's stable name.
     pub id: NodeId,
-    /// Where its internal listener is.
+    /// Address of its internal listener.
     pub address: Address,
-    /// A draining node is reachable, but no candidate for new clients.
+    /// A draining node is reachable, but takes no new clients.
     #[serde(default)]
     pub draining: bool,
 }
 
-/// One immutable set of members. Equal content has an equal hash, in whatever order it was given.
+/// An immutable set of members. Views of equal content have equal hashes, whatever their order.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// Sorted bytewise by id, each id once.
+    /// Sorted bytewise by id, without duplicates.
     members: Box<[Member]>,
     hash: u64,
 }
 
-/// Two members have this id, so they do not make a view.
+/// The error of a view with two members of one id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node id {0} appears twice")]
 pub struct ViewError(NodeId);
 
-/// What happened between an older and a newer view, each list sorted by id.
+/// The difference between two views, each list sorted by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Members that only the newer view has.
+    /// Members of the newer view alone.
     pub joined: Vec<Member>,
-    /// Members that only the older view has.
+    /// Members of the older view alone.
     pub left: Vec<Member>,
-    /// Members whose address or draining differs, as they are in the newer view.
+    /// Members with another address or draining state, as in the newer view.
     pub changed: Vec<Member>,
 }
 
 impl View {
-    /// Makes a view.
+    /// Returns a view of these members.
     ///
     /// # Errors
-    /// If two members have the same id.
+    /// If two members have one id.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, ViewError> {
         let mut members: Box<[Member]> = members.into_iter().collect();
         members.sort_unstable();
@@ -56,39 +56,33 @@ impl View {
         }
     }
 
-    /// The hash of the content: ids, addresses and draining.
-    #[must_use]
+    /// Returns the hash of ids, addresses and draining states.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// All members, sorted bytewise by id.
-    #[must_use]
+    /// Returns all members, sorted bytewise by id.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The member with this id.
-    #[must_use]
+    /// Returns the member with this id.
     pub fn get(&self, id: &str) -> Option<&Member> {
         let at = self.members.binary_search_by(|member| member.id.as_str().cmp(id)).ok()?;
         self.members.get(at)
     }
 
-    /// How many members there are.
-    #[must_use]
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether nobody is in the mesh.
-    #[must_use]
+    /// Returns `true` if the view has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// What happened from this view to a newer one.
-    #[must_use]
+    /// Returns the difference to a newer view.
     pub fn diff(&self, newer: &Self) -> Diff {
         let mut diff = Diff::default();
         for member in newer.members() {
@@ -119,15 +113,14 @@ impl PartialEq for View {
 impl Eq for View {}
 
 impl Diff {
-    /// Whether the two views are the same.
-    #[must_use]
+    /// Returns `true` if the two views are equal.
     pub fn is_empty(&self) -> bool {
         self.joined.is_empty() && self.left.is_empty() && self.changed.is_empty()
     }
 }
 
-/// XXH3 over each member's id, address (both with their length before them) and draining. Servers of different releases
-/// compare these hashes, so the encoding is fixed.
+/// Hashes ids and addresses with their lengths, and draining states, by XXH3. Servers of different
+/// releases compare the hashes, so the encoding is fixed.
 fn content_hash(members: &[Member]) -> u64 {
     let mut canonical = Vec::with_capacity(members.len() * 64);
     for member in members {
@@ -176,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_same_in_every_release() {
-        // The empty view's is XXH3's published answer for no input; the other was written down when the encoding was fixed.
+        // XXH3's published hash of no input, and a hash from the time at which the encoding was fixed.
         assert_eq!(View::default().hash(), 0x2d06_8005_38d3_94c2);
         let view = View::new([member("node-0", 7900, false), member("node-1", 7901, true)]).unwrap();
         assert_eq!(view.hash(), GOLDEN);

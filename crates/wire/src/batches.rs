@@ -1,21 +1,21 @@
-//! What waits for a trunk.
+//! Frames that wait for a trunk.
 
 use std::collections::VecDeque;
 
 use crate::limits::BATCH_TARGET_BYTES;
 
-/// Frames in the order in which they leave, cut into batches that the other end takes: after a stall, or when thousands of
-/// sessions attach at once, more waits than one message may hold.
+/// Frames in their order, cut into batches of a bounded size. After a stall, or when thousands of
+/// sessions attach, more waits than one message can hold.
 #[derive(Debug, Default)]
 pub struct Batches {
     full: VecDeque<Vec<u8>>,
     open: Vec<u8>,
-    /// How large batches are of late: the next one gets its room at once.
+    /// Recent size of batches, reserved for the next one.
     usual: usize,
 }
 
 impl Batches {
-    /// Adds what `append` writes, a whole number of frames: it is not cut.
+    /// Adds a whole number of frames, as written by `append`.
     pub fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
         if self.open.capacity() == 0 {
             self.open.reserve(self.usual);
@@ -26,13 +26,12 @@ impl Batches {
         }
     }
 
-    /// Whether nothing waits.
-    #[must_use]
+    /// Returns `true` if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.full.is_empty()
     }
 
-    /// Takes the oldest batch; an empty one if nothing waits.
+    /// Takes the oldest batch; empty if nothing waits.
     pub fn take(&mut self) -> Vec<u8> {
         let batch = self.full.pop_front().unwrap_or_else(|| std::mem::take(&mut self.open));
         self.usual = batch.len().max(self.usual - self.usual / 8);

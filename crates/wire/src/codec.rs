@@ -1,7 +1,6 @@
 //! The only place that knows bincode: every read has a size limit, and trailing bytes are seen.
 //!
-//! bincode is finished rather than maintained; should another codec replace it, this module is all that
-//! changes.
+//! bincode is finished rather than maintained. A replacement would change this module alone.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::{BorrowDecode, Encode};
@@ -11,13 +10,13 @@ use crate::limits::MAX_FRAME_BYTES;
 type Config = Configuration<LittleEndian, Varint, Limit<MAX_FRAME_BYTES>>;
 const CONFIG: Config = bincode::config::standard().with_limit::<MAX_FRAME_BYTES>();
 
-/// Bytes that are not what they should be: damaged, cut short, over the limit, or of another version.
+/// Bytes that are damaged, cut short, over the limit, or of another version.
 #[derive(Debug, thiserror::Error)]
 #[error("not a frame of this protocol: {0}")]
 pub struct DecodeError(Box<str>);
 
 impl DecodeError {
-    /// An error with its reason, for people.
+    /// Returns an error with its reason.
     pub fn new(why: impl Into<Box<str>>) -> Self {
         Self(why.into())
     }

@@ -1,7 +1,7 @@
-//! Batches that nodes send each other: `POST /internal/v1/forward`, and the answers, which look the same.
+//! Batches between nodes: `POST /internal/v1/forward`. Answers have the same form.
 //!
-//! A batch is one version byte, a [`Header`], and a run of [`Item`]s. Its answer says that it was received (not that
-//! anything was delivered), and brings back what fates are ready by then.
+//! A batch is one version byte, a [`Header`], and a run of [`Item`]s. An answer confirms receipt,
+//! not delivery. It carries the outcomes that are ready.
 
 use bincode::{BorrowDecode, Decode, Encode};
 
@@ -14,65 +14,64 @@ pub const PATH: &str = "/internal/v1/forward";
 /// First byte of every batch.
 pub const VERSION: u8 = 1;
 
-/// What stands in front of the items.
+/// The front of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Header<'a> {
     /// The node that sends the batch.
     pub sender: &'a str,
-    /// The sender's incarnation: after a restart it knows nothing of what it sent before.
+    /// The sender's incarnation. After a restart it has no memory of earlier batches.
     pub incarnation: Incarnation,
-    /// The lane between the two nodes; one batch of a lane is under way at a time.
+    /// The lane between the two nodes, with one batch in flight at a time.
     pub lane: u8,
-    /// Counts the batches of this incarnation and lane, so that a retry is recognised.
+    /// Number of the batch in this incarnation and lane, to recognise a retry.
     pub number: u64,
-    /// Hash of the view that the sender routes by.
+    /// Hash of the sender's view.
     pub view: u64,
 }
 
-/// Names, at the node that serves its sender, the queue that an envelope stands in; means nothing to others. Another
-/// incarnation of that node does not know it.
+/// The outbound queue of an envelope, at the node of its sender. Other nodes and incarnations do
+/// not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct QueueId(pub u64);
 
-/// A message on its way to the node that serves its recipient.
+/// A message on its way to the node of its recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Envelope<'a> {
     /// The recipient.
     pub to: &'a str,
-    /// The message's name.
+    /// The name of the message.
     pub origin: Origin,
-    /// The sender's last earlier number to this recipient that may still come, or 0.
+    /// The sender's previous pending number to this recipient, or 0.
     pub prev_pending: u64,
-    /// How long it may still be held.
+    /// Its remaining TTL.
     pub left: RemainingTtl,
-    /// Whether it may wait for a recipient that is absent.
+    /// Whether it can be held for an absent recipient.
     pub may_hold: bool,
-    /// Whether it may have been sent before: then a fate that is on its way back already answers it.
+    /// Whether it may be a retransmission. An outcome that is on its way back answers it.
     pub repeat: bool,
-    /// What its fate must bring back.
+    /// Returned with the outcome.
     pub queue_id: QueueId,
-    /// Nodes it has been at before the one that sent this batch, the sender's own first.
+    /// Nodes before the sender of this batch, the message's own node first.
     pub via: Vec<&'a str>,
     /// JSON text for the recipient.
     pub payload: &'a [u8],
 }
 
-/// What became of an envelope.
+/// The outcome of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub enum EnvelopeOutcome {
     /// Written to the recipient's socket. Final.
     Written,
     /// Never written to that socket, and never will be. Final.
     Skipped,
-    /// An earlier one is missing, or the holder gives it back: send again at once.
+    /// An earlier message is missing, or the holder gives it up: retransmit now.
     Retransmit,
-    /// Its time was over at this destination.
+    /// Its TTL ended here.
     Expired,
 }
 
 impl EnvelopeOutcome {
-    /// Whether nothing else can become of the message.
-    #[must_use]
+    /// Returns `true` if the outcome cannot change.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Written | Self::Skipped)
     }
@@ -81,68 +80,70 @@ impl EnvelopeOutcome {
 /// One entry of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 pub enum Item<'a> {
-    /// Deliver, pass on or hold this.
+    /// A message to deliver, relay or hold.
     Envelope(Envelope<'a>),
-    /// The fate of an envelope, going back the way it came.
+    /// The outcome of an envelope, on its way back.
     Outcome {
         /// Its queue.
         queue_id: QueueId,
         /// Its number in the origin.
         number: u64,
-        /// What became of it.
+        /// Its outcome.
         fate: EnvelopeOutcome,
-        /// Nodes still ahead, the sender's own first; none if this batch goes to that one.
+        /// Nodes ahead, the message's own node first; empty if this batch goes to that node.
         via: Vec<&'a str>,
     },
-    /// An envelope of that queue waits at the sender of this batch for its recipient, or would if there were room: no need
-    /// to repeat it soon.
+    /// Messages of a queue are held at the sender of this batch, or would be with more room.
+    /// Retransmit them late.
     Held {
         /// Its queue.
         queue_id: QueueId,
-        /// Nodes still ahead, as for a fate.
+        /// Nodes ahead, as for an outcome.
         via: Vec<&'a str>,
     },
-    /// The sender of this batch sends that queue elsewhere now: what of it still waits here is not wanted any more.
+    /// The sender of this batch redirects a queue. Its held messages here are not needed any more.
     Forget {
         /// The recipient.
         to: &'a str,
         /// The queue.
         queue_id: QueueId,
     },
-    /// A client of whom the receiver of this batch may think that it owns it is attached at the sender, or is no longer.
+    /// Reports to the owner of a client that the client is attached at the sender, or not any more.
     Located {
         /// The client.
         client_id: &'a str,
         /// Its session.
         session: SessionId,
-        /// When that session's socket was accepted: of two sessions the later stays.
+        /// Time at which the session's socket was accepted. The later session stays.
         accepted_at_us: u64,
-        /// Whether it is there now.
+        /// Whether it is attached there.
         here: bool,
     },
-    /// A session without a socket, for the node that owns its client now.
+    /// A lingering session, for the owner of its client.
     Lingering {
         /// The client.
         client_id: &'a str,
         /// Its session.
         session: SessionId,
-        /// When its last socket was accepted.
+        /// Time at which its last socket was accepted.
         accepted_at_us: u64,
         /// Number of its latest uplink frame.
         seq: u64,
-        /// How much longer it can be resumed.
+        /// Time in which it can be resumed.
         left: RemainingTtl,
     },
-    /// A client has come to the sender of this batch with proof of that session: whoever has it hands it over.
+    /// Requests a session: its client has proven at the sender of this batch that it owns the
+    /// session.
     RequestSession {
         /// The client.
         client_id: &'a str,
         /// The session.
         session: SessionId,
-        /// When the client's new socket was accepted: an older one that the session has must go.
+        /// Time at which the client's new socket was accepted. An older socket of the session must
+        /// close.
         accepted_at_us: u64,
     },
-    /// The places in rooms of a session that lingers; stands right behind its `Lingering`.
+    /// The seats of a lingering session, right behind its `Lingering`.
     Seats {
         /// The client.
         client_id: &'a str,
@@ -150,39 +151,39 @@ pub enum Item<'a> {
         session: SessionId,
         /// When its last socket was accepted.
         accepted_at_us: u64,
-        /// Its places.
+        /// The seats.
         seats: Vec<Seat<'a>>,
     },
-    /// A room has changed, and somebody in it is at the receiver of this batch.
+    /// Changes of a room with members at the receiver of this batch.
     RoomChanged {
         /// The room.
         room: &'a str,
-        /// Its incarnation: the store may have lost what others had.
+        /// Its incarnation. A new one means that the store lost changes.
         incarnation: u64,
-        /// Its version after these changes, each of which raised it by one.
+        /// Its version after the changes; each change raises it by one.
         version: u64,
-        /// What has changed, in order.
+        /// The changes, in order.
         changes: Vec<RoomChange<'a>>,
-        /// Whether those who wait have moved up.
+        /// Whether the waiting queue has moved.
         line_moved: bool,
     },
     /// One message for several recipients at the receiver of this batch.
     Copies {
         /// The message, to the first of them.
         envelope: Envelope<'a>,
-        /// The others.
+        /// The other recipients.
         others: Vec<Recipient<'a>>,
     },
 }
 
-/// Another recipient of the same message.
+/// Another recipient of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Recipient<'a> {
-    /// Who.
+    /// The recipient.
     pub to: &'a str,
-    /// The sender's last earlier number to this recipient that may still come, or 0.
+    /// The sender's previous pending number to this recipient, or 0.
     pub prev_pending: u64,
-    /// What its fate must bring back.
+    /// Returned with the outcome.
     pub queue_id: QueueId,
 }
 
@@ -192,10 +193,10 @@ pub fn start(out: &mut Vec<u8>, header: &Header<'_>) {
     codec::append(out, header);
 }
 
-/// Reads the front of a batch; `bytes` then starts at the first item.
+/// Reads the front of a batch. `bytes` then starts at the first item.
 ///
 /// # Errors
-/// If the version is unknown or the header damaged.
+/// If the version is unknown or the header is damaged.
 pub fn open<'a>(bytes: &mut &'a [u8]) -> Result<Header<'a>, DecodeError> {
     match bytes.split_first() {
         Some((&VERSION, rest)) => *bytes = rest,
@@ -206,12 +207,12 @@ pub fn open<'a>(bytes: &mut &'a [u8]) -> Result<Header<'a>, DecodeError> {
 }
 
 impl<'a> Item<'a> {
-    /// Writes the item behind what `out` has.
+    /// Appends the item to `out`.
     pub fn append(&self, out: &mut Vec<u8>) {
         codec::append(out, self);
     }
 
-    /// Takes one item from the front of `bytes`.
+    /// Takes an item from the front of `bytes`.
     ///
     /// # Errors
     /// If the bytes are damaged.

@@ -1,43 +1,42 @@
-//! What a client's token lets it do, as edges tell nodes. An edge verifies the token, once; a node goes by what it is told here.
+//! The grant of a client's token. An edge verifies the token once. A node relies on the grant.
 
 use bincode::{Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 
-/// Most patterns of one grant: a token has 4 KiB at most.
+/// Maximum patterns of a grant: a token has at most 4 KiB.
 pub const MAX_PATTERNS: usize = 256;
 
-/// Whom a client may send signals to.
+/// Recipients that a client may signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub enum SignalScope {
-    /// Anybody.
+    /// All clients.
     #[default]
     Any,
-    /// Only those who are in a room with it, and itself.
+    /// Members of its rooms, and itself.
     Room,
 }
 
 /// Rooms that a client may join.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RoomPattern {
-    /// The name of a room, in which each `*` stands for any characters, or none.
+    /// Room name in which each `*` stands for any characters, or none.
     pub pattern: String,
-    /// The capacity that such a room gets when the client joins it (0: no limit); none: it is left as it is.
+    /// Capacity of the room when the client joins (0: no limit); `None` leaves it.
     pub capacity: Option<u32>,
 }
 
-/// What a client may do.
+/// The rights of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Grant {
-    /// The rooms it may join; none: all.
+    /// Rooms that it may join; `None` for all.
     pub rooms: Option<Vec<RoomPattern>>,
-    /// Whom it may signal; none: as the node has it for all clients.
+    /// Recipients of its signals; `None` for the node's setting.
     pub signal: Option<SignalScope>,
 }
 
 impl Grant {
-    /// The grant as it stands in a trunk's frames.
-    #[must_use]
+    /// Returns the bytes for trunk frames.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         codec::append(&mut bytes, self);
@@ -53,15 +52,16 @@ impl Grant {
         if bytes.is_empty() { Ok(grant) } else { Err(DecodeError::new("more than a grant")) }
     }
 
-    /// Whether the client may join a room, and then the capacity that the room gets, if any: of the first pattern that fits.
-    #[must_use]
+    /// Returns `None` if the client may not join the room, else the capacity by the first pattern
+    /// that fits.
     pub fn admits(&self, room: &str) -> Option<Option<u32>> {
         let Some(rooms) = &self.rooms else { return Some(None) };
         rooms.iter().find(|one| fits(&one.pattern, room)).map(|one| one.capacity)
     }
 }
 
-/// Whether `name` is what `pattern` stands for. Goes back to the latest `*` alone, so it takes no more than the product of both lengths.
+/// Returns `true` if `name` fits `pattern`. It returns to the last `*` alone, so it takes at most
+/// the product of both lengths.
 fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut read) = (0, 0);

@@ -23,8 +23,8 @@ macro_rules! random {
 }
 
 random!(
-    /// A session: random bytes, kept through handoffs and resumes. The last bit is set if the client
-    /// is reliable, for servers that have only the client's messages.
+    /// A session: random bytes, kept through handoffs and resumes. The last bit is set if the
+    /// client is reliable, for servers that have only the client's messages.
     SessionId,
     16
 );
@@ -35,15 +35,13 @@ random!(
 );
 
 impl SessionId {
-    /// Returns a session of these random bytes, with the last bit replaced.
-    #[must_use]
+    /// Returns a session id of random bytes, with the last bit replaced.
     pub fn new(mut random: [u8; 16], reliable: bool) -> Self {
         random[15] = random[15] & !1 | u8::from(reliable);
         Self(random)
     }
 
-    /// Returns `true` if the client numbers its messages and sends them again after a resume.
-    #[must_use]
+    /// Returns `true` if the client numbers its messages and retransmits them after a resume.
     pub fn is_reliable(self) -> bool {
         self.0[15] & 1 == 1
     }

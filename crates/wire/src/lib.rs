@@ -1,6 +1,5 @@
-//! What the servers of a mesh send to each other: frames of a trunk ([`trunk`], [`grant`]), items of
-//! a batch between nodes ([`forward`], [`seats`]), and the token that resumes a session
-//! ([`resume`]).
+//! Messages between the servers of a mesh: frames of a trunk ([`trunk`], [`grant`]), items of a
+//! batch between nodes ([`forward`], [`seats`]), and the token that resumes a session ([`resume`]).
 //!
 //! [`codec`] is the one place that uses bincode, [`Batches`] collects frames until a connection
 //! takes them, and [`limits`] has the sizes and times. No I/O and no clock. What clients see is in

@@ -1,26 +1,24 @@
-//! How long a message may still be held.
+//! The remaining TTL of a message.
 
 use std::time::Duration;
 
-/// The rest of a message's life: travels with every copy and is counted down by whoever has it, so that
-/// no two servers need the same clock. Two bytes, in steps of 10 ms.
+/// Remaining TTL in steps of 10 ms. It travels with every copy and counts down at each server, so
+/// that no two servers need the same clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bincode::Encode, bincode::Decode)]
 pub struct RemainingTtl(u16);
 
 impl RemainingTtl {
-    /// Nothing left: such a message is not held any more, it only asks what became of it.
+    /// Expired: the message is not held any more and only asks for its outcome.
     pub const NONE: Self = Self(0);
 
-    /// Rounds up, so that a message with some life left never counts as dead; past 655 s it is cut.
-    #[must_use]
+    /// Rounds up, so that a live message never counts as expired. The maximum is 655 s.
     pub fn from_duration(left: Duration) -> Self {
         let steps =
             left.as_secs().saturating_mul(100).saturating_add(u64::from(left.subsec_nanos().div_ceil(10_000_000)));
         Self(u16::try_from(steps).unwrap_or(u16::MAX))
     }
 
-    /// The same as a duration.
-    #[must_use]
+    /// Returns the TTL as a duration.
     pub fn as_duration(self) -> Duration {
         Duration::from_millis(u64::from(self.0) * 10)
     }

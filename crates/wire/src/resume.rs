@@ -1,7 +1,8 @@
-//! The resume token: proves that whoever comes back is the client that a session belongs to.
+//! The resume token, the proof that a client owns a session.
 //!
-//! Base64url of session (16 bytes), expiry (8 bytes, seconds since 1970, big-endian) and an HMAC-SHA256 by the mesh
-//! secret over both and the client id. Any server of the mesh can check it; clients take it as opaque.
+//! It is base64url of the session (16 bytes), the expiry (8 bytes, seconds since 1970, big-endian)
+//! and an HMAC-SHA256 with the mesh secret over both and the client id. All servers of the mesh can
+//! verify it. It is opaque to clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,8 +31,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
-/// Makes a token that is good until `expiry`.
-#[must_use]
+/// Returns a token that is valid until `expiry`.
 pub fn issue(secret: &[u8], client_id: &ClientId, session: SessionId, expiry: SystemTime) -> String {
     let mut token = Vec::with_capacity(TOKEN_BYTES);
     token.extend_from_slice(&session.0);
@@ -42,8 +42,7 @@ pub fn issue(secret: &[u8], client_id: &ClientId, session: SessionId, expiry: Sy
     URL_SAFE_NO_PAD.encode(token)
 }
 
-/// The session that `token` proves for this client, if it is genuine and has not expired at `now`.
-#[must_use]
+/// Returns the session of a genuine token of this client that has not expired at `now`.
 pub fn verify(secret: &[u8], client_id: &ClientId, token: &str, now: SystemTime) -> Option<SessionId> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     let length = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;

@@ -1,49 +1,48 @@
-//! What nodes tell each other of rooms: the seats of a session that moves, and what has changed in a room.
+//! Seats of sessions that move between nodes, and changes of rooms.
 //!
-//! A session's state, which edges carry from node to node unread, is one word and, if it has any, its seats.
+//! The state of a session, opaque to edges, is one word and, if it has any, its seats.
 
 use bincode::{BorrowDecode, Encode};
 
 use crate::codec::{self, DecodeError};
 
-/// The state of a session that was admitted.
+/// State of an admitted session.
 const ADMITTED: &[u8] = b"admitted";
-/// The same of one that goes on with what another socket began.
+/// State of a resumed session.
 const RESUMED: &[u8] = b"resumed";
 
-/// A session's place in a room.
+/// A client's seat in a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Seat<'a> {
     /// The room.
     pub room: &'a str,
-    /// Whether it is a member, or waits.
+    /// Whether the client is a member; otherwise it waits.
     pub member: bool,
-    /// Rises with the time at which it got there.
+    /// Rises with the time of joining.
     pub place: u64,
-    /// Number of the session's last command that concerned it.
+    /// Number of the session's last command about the room.
     pub number: u64,
-    /// The room's incarnation that the client was told of.
+    /// The room's incarnation that the client knows.
     pub incarnation: u64,
-    /// And its version.
+    /// The room's version that the client knows.
     pub version: u64,
-    /// How many it was told to be in front of it, if it waits.
+    /// The position that a waiting client knows: clients before it.
     pub ahead: Option<u64>,
-    /// What the others are shown.
+    /// JSON for the other members.
     pub data: Option<&'a str>,
 }
 
-/// What a node must know of a session that comes from another.
+/// The state of a session for its next node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionState<'a> {
-    /// It goes on with what another socket began.
+    /// Whether it continues an older socket's session.
     pub resumed: bool,
-    /// Its places in rooms.
+    /// Its seats.
     pub seats: Vec<Seat<'a>>,
 }
 
 impl<'a> SessionState<'a> {
-    /// The state as bytes.
-    #[must_use]
+    /// Returns the state as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = if self.resumed { RESUMED } else { ADMITTED }.to_vec();
         if !self.seats.is_empty() {
@@ -65,22 +64,22 @@ impl<'a> SessionState<'a> {
     }
 }
 
-/// A change in a room.
+/// A change of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 pub enum RoomChange<'a> {
-    /// A new member, or one that shows something else.
+    /// A new member, or new data of a member.
     Joined {
         /// Who.
         client_id: &'a str,
         /// JSON that the others are shown.
         data: Option<&'a str>,
     },
-    /// A member less: it asked to.
+    /// A member left.
     Left {
         /// Who.
         client_id: &'a str,
     },
-    /// A member less: nothing was heard of it any more.
+    /// A member's presence expired.
     Expired {
         /// Who.
         client_id: &'a str,

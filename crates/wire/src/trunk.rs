@@ -1,7 +1,7 @@
-//! Frames of a trunk: one connection between an edge and a node that carries many clients.
+//! Frames of a trunk, the connection between an edge and a node that multiplexes sessions.
 //!
-//! Each binary WebSocket message is a run of frames. An edge speaks [`ToNode`], a node [`ToEdge`]. The version of the
-//! format is a WebSocket subprotocol, which both ends check when they connect.
+//! Each binary WebSocket message is a run of frames. An edge sends [`ToNode`], a node [`ToEdge`].
+//! The WebSocket subprotocol is the version of the format. Both ends check it when they connect.
 
 use std::fmt::Write as _;
 
@@ -16,26 +16,27 @@ use crate::{RemainingTtl, SessionId};
 pub const PATH: &str = "/internal/v1/trunk";
 /// WebSocket subprotocol: the version of the frames.
 pub const SUBPROTOCOL: &str = "signaling-trunk.v1";
-/// Request header that names the edge which opens the trunk.
+/// Request header with the name of the edge.
 pub const EDGE_HEADER: &str = "signaling-edge";
-/// Request header with the port of that edge's internal listener, at the address that the trunk comes from.
+/// Request header with the port of the edge's internal listener. Its host is the trunk's source
+/// address.
 pub const INTERNAL_PORT_HEADER: &str = "signaling-internal-port";
 
-/// Names a session on one trunk connection; never used again on it.
+/// Number of a session on one trunk. It is never reused there.
 pub type Slot = u32;
 
-/// Names a message through all its repeats: who sent it, and the how-manieth it was.
+/// The name of a message and all its copies: the sender's session and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
 pub struct Origin {
     /// The sender's session.
     pub session: SessionId,
-    /// The sender's own `id` for reliable clients, else the number its edge gave the frame.
+    /// The sender's `id` for reliable clients, else the frame number of its edge.
     pub number: u64,
 }
 
 impl Origin {
-    /// The message's name for reliable clients: 22 characters of base64url for the session, `-`, the number in hexadecimal.
-    #[must_use]
+    /// Returns the name for reliable clients: the session as 22 characters of base64url, `-`, and
+    /// the number in hexadecimal.
     pub fn message_name(&self) -> String {
         let mut name = URL_SAFE_NO_PAD.encode(self.session.0);
         // Writing to a string cannot fail.
@@ -44,7 +45,7 @@ impl Origin {
     }
 }
 
-/// What the node must know of the HTTP request that opened the client's socket.
+/// Parts of the upgrade request that nodes need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, BorrowDecode)]
 pub struct Request<'a> {
     /// Path, as requested.
@@ -55,186 +56,187 @@ pub struct Request<'a> {
     pub origin: Option<&'a str>,
     /// Resume token.
     pub resume: Option<&'a str>,
-    /// The client's address, as the edge believes it.
+    /// Client address, as determined by the edge.
     pub address: &'a str,
 }
 
-/// A session asks a node to serve it.
+/// Asks a node to serve a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Attach<'a> {
-    /// The name it will have on this trunk.
+    /// The session's slot on this trunk.
     pub slot: Slot,
-    /// The session; a node that resumes an older one answers with that.
+    /// The session. A node that resumes an older one answers with that.
     pub session: SessionId,
     /// The client.
     pub client_id: &'a str,
-    /// The edge's clock when it accepted the socket, microseconds since 1970: of two sessions the later stays.
+    /// Time at which the edge accepted the socket, in microseconds since 1970. The later session
+    /// stays.
     pub accepted_at_us: u64,
     /// Whether the client takes part in custody.
     pub reliable: bool,
     /// Number of the session's latest uplink frame.
     pub seq: u64,
-    /// The request that opened the socket.
+    /// The upgrade request.
     pub request: Request<'a>,
-    /// What the client's token lets it do: a [`Grant`](crate::grant::Grant). Only where tokens are configured.
+    /// The [`Grant`](crate::grant::Grant) of the client's token; `None` where tokens are not
+    /// required.
     pub grant: Option<&'a [u8]>,
-    /// What the last node said of the session; absent for a client that no node has admitted yet.
+    /// The state that the last node sent; `None` for a client without admission.
     pub state: Option<&'a [u8]>,
-    /// Set if the socket has closed already: the session comes only to have its last frames done.
+    /// Cause of the socket's end, if it has ended: the session only needs its last outcomes.
     pub gone: Option<DetachReason>,
 }
 
-/// What the edge says of a `Down` that it did not write.
+/// Why the edge did not write a downlink message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Unwritten {
     /// Never written to the client, and never will be.
     Skipped,
-    /// An earlier message of the same sender is missing: send again, in order.
+    /// An earlier message of the sender is missing: retransmit in order.
     Gap,
-    /// Not written, because no more may be kept for the client now. It may come again later.
+    /// The client's limits are reached. The message may come again later.
     NoRoom,
 }
 
 /// Why a session leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum DetachReason {
-    /// The client said goodbye.
+    /// The client closed with 1000, or was kicked.
     Left,
-    /// The socket broke: the client may come back.
+    /// The socket broke. The client may resume.
     Lost,
-    /// The edge closed it.
+    /// The edge closed the socket.
     Closed,
 }
 
-/// What became of an uplink frame.
+/// The outcome of an uplink frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum DeliveryOutcome {
-    /// Done, or written to the recipient's socket.
+    /// Handled, or written to the recipient's socket.
     Done,
-    /// Not known to have been delivered, and no longer tried.
+    /// Not known to be delivered, and given up.
     Unavailable,
-    /// The node would not take it: the reply says why.
+    /// Refused by the node. The reply has the reason.
     Refused,
 }
 
-/// From edge to node.
+/// Frames from edge to node.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 pub enum ToNode<'a> {
     /// A session arrives.
     Attach(Attach<'a>),
-    /// A client's message.
+    /// A message of the client.
     Up {
         /// The session.
         slot: Slot,
         /// Its number, rising by one per session.
         seq: u64,
-        /// How long it may still be held.
+        /// Its remaining TTL.
         left: RemainingTtl,
-        /// The client's JSON text.
+        /// JSON text.
         payload: &'a [u8],
     },
-    /// All `Down`s up to `up_to` are answered for: written, but for the exceptions.
+    /// Confirms all `Down`s up to `up_to`: written, except for the exceptions.
     Confirm {
         /// The session.
         slot: Slot,
-        /// The last number answered for.
+        /// The last number.
         up_to: u64,
-        /// Those that were not written.
+        /// Numbers that were not written.
         exceptions: Vec<(u64, Unwritten)>,
     },
-    /// The session is over, or without a socket.
+    /// The session is over, or has lost its socket.
     Detach {
         /// The session.
         slot: Slot,
-        /// Why.
+        /// The cause.
         gone: DetachReason,
     },
-    /// The session moves: the node stops routing for it and passes what it has for the client on to `to`.
+    /// A handoff: the node stops routing for the session, and forwards its messages to `to`.
     Release {
         /// The session.
         slot: Slot,
-        /// The node that it goes to.
+        /// The next node.
         to: &'a str,
     },
-    /// Answers a `Probe`: the client's socket has just shown life.
+    /// Answers `Probe`: the client's socket is alive.
     Alive {
         /// The session.
         slot: Slot,
     },
-    /// The client has shown a new token: from now on it may do this.
+    /// Replaces the session's grant, after a new token.
     Grant {
         /// The session.
         slot: Slot,
         /// As in [`Attach`].
         grant: &'a [u8],
     },
-    /// An operator has put this client out. An edge says so of all that it remembers when the trunk is new, and of each that is
-    /// put out at this edge.
+    /// A kick of a client. An edge sends all kicks on a new trunk, and each new one.
     Kicked {
-        /// Whom.
+        /// The client.
         client_id: &'a str,
-        /// When, in seconds since 1970: tokens made up to then are good no more.
+        /// Time in seconds since 1970. Tokens issued up to then are rejected.
         at: u64,
     },
 }
 
-/// From node to edge.
+/// Frames from node to edge.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 pub enum ToEdge<'a> {
-    /// The session is served here from now on.
+    /// The node serves the session from now on.
     Attached {
         /// The session's name on this trunk.
         slot: Slot,
-        /// The session, which is an older one if it was resumed.
+        /// The session; an older one after a resume.
         session: SessionId,
         /// Whether it was resumed.
         resumed: bool,
-        /// Number of the latest uplink frame that the node knows of it; the edge numbers on from there.
+        /// Number of the latest uplink frame that the node knows. The edge continues from there.
         seq: u64,
-        /// The hold time at this node: what `left` counts down from.
+        /// The hold time at this node: the TTL of new messages.
         hold: RemainingTtl,
-        /// What the client is told: `welcome` on a new socket, `moved` after a handoff, or nothing.
+        /// Text for the client: `welcome`, `moved` after a handoff, or empty.
         greeting: &'a [u8],
-        /// Opaque to the edge: it is shown to the next node.
+        /// State for the next node; opaque to the edge.
         state: &'a [u8],
     },
-    /// The session is not served.
+    /// The node does not serve the session.
     Rejected {
         /// The session's name on this trunk.
         slot: Slot,
-        /// HTTP status for a client that still waits for its upgrade.
+        /// HTTP status for a client that waits for admission.
         status: u16,
-        /// Machine-readable reason.
+        /// Error code.
         code: &'a str,
-        /// The same for people.
+        /// Text for people.
         message: &'a str,
-        /// Where waiting helps: for how long.
+        /// Time after which a new attempt may succeed; `None` if it cannot.
         retry_after_ms: Option<u32>,
     },
-    /// The fate of `count` uplink frames from `first` on, all alike.
+    /// The outcome of `count` uplink frames from `first` on.
     Fates {
         /// The session.
         slot: Slot,
-        /// The first of them.
+        /// The first number.
         first: u64,
-        /// How many in a row.
+        /// Numbers in a row.
         count: u32,
-        /// Their fate.
+        /// Their outcome.
         fate: DeliveryOutcome,
-        /// What the client is told, if anything: JSON text.
+        /// JSON text for the client; empty for none.
         reply: &'a [u8],
     },
-    /// Something for the client.
+    /// A message for the client.
     Down {
         /// The session.
         slot: Slot,
-        /// Its number in this Attach, from 1 on.
+        /// Its number in this attachment, from 1 on.
         down_seq: u64,
-        /// Whose message it is; none for what the node itself says.
+        /// Name of the client's message; `None` for a message of the node itself.
         origin: Option<Origin>,
-        /// The sender's last earlier number to this client that may still come, or 0.
+        /// The sender's previous pending number to this client, or 0.
         prev_pending: u64,
-        /// How long it may still be held.
+        /// Its remaining TTL.
         left: RemainingTtl,
         /// JSON text that ends in `}`.
         payload: &'a [u8],
@@ -245,47 +247,45 @@ pub enum ToEdge<'a> {
         slot: Slot,
         /// WebSocket close code.
         code: u16,
-        /// Reason for people.
+        /// Text for people.
         reason: &'a str,
     },
     /// Answers `Release`, behind all `Down`s.
     Released {
         /// The session.
         slot: Slot,
-        /// What the next node must be shown.
+        /// State for the next node; empty if there is none.
         state: &'a [u8],
     },
     /// The session's state has changed.
     SessionState {
         /// The session.
         slot: Slot,
-        /// What the next node must be shown.
+        /// State for the next node.
         state: &'a [u8],
     },
-    /// The node will stop: move its sessions.
+    /// The node drains: hand its sessions off.
     Draining,
-    /// Does the client's socket still answer? `Alive` within 2 s says so.
+    /// Asks for `Alive` within 2 s, if the client's socket answers.
     Probe {
         /// The session.
         slot: Slot,
     },
-    /// The node takes sessions again after `Draining`.
+    /// The node serves again after `Draining`.
     Serving,
-    /// An operator has put this client out. A node says so of all that it remembers when the trunk is new, and of each of which
-    /// it hears.
+    /// A kick of a client. A node sends all kicks on a new trunk, and each new one.
     Kicked {
         /// Whom.
         client_id: &'a str,
         /// When, in seconds since 1970: tokens made up to then are good no more.
         at: u64,
-        /// Whether an operator does so at this moment: else the client's socket is closed only if what it has shown is as old.
+        /// Whether the operator acts now. Otherwise only sockets with older tokens close.
         at_once: bool,
     },
 }
 
 impl ToEdge<'_> {
-    /// The session that the frame is about, unless it is about the node or a client by its id.
-    #[must_use]
+    /// Returns the slot of the frame's session, if the frame has one.
     pub fn slot(&self) -> Option<Slot> {
         match *self {
             Self::Attached { slot, .. }
@@ -304,12 +304,12 @@ impl ToEdge<'_> {
 macro_rules! wire {
     ($frame:ident) => {
         impl<'a> $frame<'a> {
-            /// Writes the frame behind what `out` has.
+            /// Appends the frame to `out`.
             pub fn append(&self, out: &mut Vec<u8>) {
                 codec::append(out, self);
             }
 
-            /// Takes one frame from the front of `bytes`.
+            /// Takes a frame from the front of `bytes`.
             ///
             /// # Errors
             /// If the bytes are damaged.

@@ -141,7 +141,8 @@ impl Placement {
         for node in self.node_by_id.values_mut() {
             changed |= node.trust.look(now);
         }
-        // All were suspect and served nevertheless. The first reliable one must not draw all clients.
+        // All were suspect and served nevertheless. The first reliable one must not get
+        // all clients.
         if changed && none_was_reliable {
             for node in self.node_by_id.values_mut().filter(|node| node.link.is_some() && node.trust.is_suspect()) {
                 node.trust = FailureDetector::new(now);

@@ -92,7 +92,7 @@ impl EdgeCore {
         session.detach();
         session.confirm_is_listed = false;
         if session.state.is_none() {
-            // The old node may still admit the client. Its session must look older than the next one.
+            // The old node may still admit the client. That session must be the older one.
             session.accepted_at_us += 1;
         }
         if session.is_over() {

@@ -55,7 +55,8 @@ impl EdgeCore {
                 pending_end.get_or_insert_with(|| Box::new(PendingEnd { code, text: reason.into(), reason: gone }));
             }
             SessionPhase::Open { .. } => {
-                // Unwritten messages go to the next socket. Only a reliable client can drop duplicates itself.
+                // Unwritten messages go to the next socket, and only a reliable client could
+                // drop their duplicates.
                 let Session { output, attachment, queued_before, received, .. } = session;
                 let confirms = attachment.confirms();
                 let is_message =

@@ -173,7 +173,7 @@ pub struct Counts {
     pub downs: u64,
     /// Duplicates that were dropped.
     pub duplicates: u64,
-    /// Messages that were not written: a sequence gap, or no room.
+    /// Messages that were not written: skipped, no room, or a sequence gap.
     pub sequence_gaps: u64,
     /// Messages that were not written because the recipient's output was full.
     pub full_outputs: u64,
