@@ -150,10 +150,11 @@ fn explanation<'a>(
 
 fn edge_session(placement: &Placement, owner: Option<&str>, session: &Session) -> EdgeSession {
     let link = session.attached_to().map(|(link, _)| link);
+    let is_elsewhere = |link| placement.owner_elsewhere(session.key, link).is_some();
     let (place, moves) = match session.attachment {
         Attachment::Detached => (PlaceState::Nowhere, false),
-        Attachment::Attached { link, .. } => (PlaceState::At, placement.owner_elsewhere(session.key, link).is_some()),
-        Attachment::Releasing { .. } => (PlaceState::Leaving, true),
+        Attachment::Attached(_) => (PlaceState::At, link.is_some_and(is_elsewhere)),
+        Attachment::Releasing(_) => (PlaceState::Leaving, true),
     };
     EdgeSession {
         session: session.id.to_string(),

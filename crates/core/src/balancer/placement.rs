@@ -16,17 +16,14 @@ use signaling_rendezvous::{KeyHash, Ranking};
 pub struct Placement {
     hash_seed: u64,
     view: Arc<View>,
-    /// All members of the view. Candidates are the members that can be used now.
     ranking: Ranking,
     /// Members, and dropped members to which a trunk still leads.
     node_by_id: HashMap<NodeId, Node>,
     /// By rank in `ranking`: the link of a node that takes clients.
     link_by_rank: Vec<Option<LinkKey>>,
-    /// Clients without a node.
     unplaced: Vec<ClientKey>,
 }
 
-/// The state of one node beside the view.
 #[derive(Debug)]
 struct Node {
     link: Option<LinkKey>,
@@ -250,7 +247,6 @@ impl Placement {
         self.node_by_id.get_mut(id).filter(|node| node.link == Some(link))
     }
 
-    /// Returns the link and grade of a member with a trunk.
     fn graded(&self, id: &str) -> Option<(LinkKey, Grade)> {
         let member = self.view.get(id)?;
         let node = self.node_by_id.get(&member.id)?;

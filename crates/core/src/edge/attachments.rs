@@ -7,7 +7,7 @@ use signaling_wire::trunk::{Attach, ToNode};
 
 use super::confirms::Confirms;
 use super::link::Link;
-use super::session::{Attachment, Session};
+use super::session::{Attachment, Binding, Session};
 use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
@@ -21,7 +21,6 @@ impl EdgeCore {
     }
 
     /// Returns `true` if the link is up.
-    #[must_use]
     pub fn has_link(&self, link: LinkKey) -> bool {
         self.links.contains_key(link)
     }
@@ -70,16 +69,16 @@ impl EdgeCore {
             link.send(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(left), payload: &kept.payload });
             self.counts.retransmissions += 1;
         }
-        session.attachment = Attachment::Attached { link: link_key, slot, confirms: Confirms::default() };
+        session.attachment = Attachment::Attached(Binding { link: link_key, slot, confirms: Confirms::default() });
     }
 
     /// Starts a handoff to node `to`. [`Effect::AssignNode`] follows once the old node has released
     /// the session.
     pub fn release(&mut self, client: ClientKey, to: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        let Attachment::Attached { link, slot, confirms } = &mut session.attachment else { return };
-        let (link, slot, confirms) = (*link, *slot, std::mem::take(confirms));
-        session.attachment = Attachment::Releasing { link, slot, confirms };
+        let Some((link, slot)) = session.uplink() else { return };
+        let confirms = session.confirms().map(std::mem::take).unwrap_or_default();
+        session.attachment = Attachment::Releasing(Binding { link, slot, confirms });
         if let Some(link) = self.links.get_mut(link) {
             link.send(&ToNode::Release { slot, to });
             self.counts.handoffs += 1;

@@ -23,7 +23,7 @@ enum Answer {
 
 /// The downlink frames of one attachment without a confirm, in order.
 #[derive(Debug, Default)]
-pub struct Confirms {
+pub(super) struct Confirms {
     pending: VecDeque<Pending>,
     confirmed: u64,
     up_to: u64,
@@ -41,7 +41,6 @@ impl Confirms {
         self.pending.push_back(Pending { down_seq, mark, answer: Answer::Duplicate });
     }
 
-    /// Adds a message that is not written.
     pub(super) fn unwritten(&mut self, down_seq: u64, why: Unwritten) {
         self.pending.push_back(Pending { down_seq, mark: 0, answer: Answer::Unwritten(why) });
     }

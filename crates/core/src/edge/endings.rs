@@ -6,7 +6,7 @@ use signaling_wire::trunk::{DetachReason, ToNode};
 
 use super::deduplicator::Deduplicator;
 use super::output::Output;
-use super::phase::{PendingEnd, SessionPhase};
+use super::phase::SessionPhase;
 use super::received_tracker::ReceivedTracker;
 use super::session::Session;
 use super::{ClientKey, EdgeCore, Effect, Refusal};
@@ -52,7 +52,7 @@ impl EdgeCore {
             }
             // A close frame must not overtake the answer to the upgrade.
             SessionPhase::Accepted { pending_end } => {
-                pending_end.get_or_insert_with(|| Box::new(PendingEnd { code, text: reason.into(), reason: gone }));
+                pending_end.get_or_insert_with(|| Box::new((code, reason.into(), gone)));
             }
             SessionPhase::Open { .. } => {
                 // Unwritten messages go to the next socket, and only a reliable client could

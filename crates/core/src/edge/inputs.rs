@@ -11,7 +11,7 @@ use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge,
 use super::confirms::Confirms;
 use super::deduplicator::{DuplicateCheck, FilterBounds};
 use super::floods::limits_of;
-use super::phase::{PendingEnd, SessionPhase};
+use super::phase::SessionPhase;
 use super::retransmit_buffer::RetransmitBuffer;
 use super::session::Session;
 use super::verified_token::PresentedToken;
@@ -21,7 +21,6 @@ use crate::ws::encode;
 /// Maximum frames that are prefetched together.
 const MAX_RUN_FRAMES: usize = 32;
 
-/// The fields of a `Down` frame.
 #[derive(Clone, Copy)]
 struct Down<'a> {
     down_seq: u64,
@@ -40,8 +39,7 @@ impl EdgeCore {
         session.phase = SessionPhase::OPENED;
         session.heard = now;
         list_output(&mut self.clients_with_output, client, session);
-        if let Some(end) = pending_end {
-            let PendingEnd { code, text, reason } = *end;
+        if let Some((code, text, reason)) = pending_end.map(|end| *end) {
             self.end(client, code, &text, reason);
         }
     }

@@ -6,7 +6,6 @@ use signaling_wire::trunk::{Slot, ToNode};
 
 use super::ClientKey;
 
-/// The edge's end of a link.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) out: Batches,

@@ -31,7 +31,6 @@ const LEAST_EVICTED: usize = 4 * 1024;
 /// Limits of one retransmit buffer while memory is short: enough for a call set-up.
 const STRAINED: StoreLimits = StoreLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
 
-/// The memory in use.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// Bytes at the last sweep.
@@ -56,7 +55,6 @@ impl Memory {
         self.total() > limits.bytes / 4 * 3
     }
 
-    /// Returns `true` if the limit is exceeded.
     pub(super) fn is_short(&self, limits: MemoryLimits) -> bool {
         self.total() > limits.bytes
     }
@@ -69,7 +67,6 @@ impl Memory {
         self.counted.saturating_add(self.grown)
     }
 
-    /// Returns the limits of one retransmit buffer now.
     pub(super) fn store_limits(&self, limits: MemoryLimits, usual: StoreLimits) -> StoreLimits {
         if self.total() <= limits.bytes / 2 {
             return usual;
@@ -103,7 +100,6 @@ impl Memory {
 }
 
 impl Session {
-    /// Returns the bytes that are kept for this client.
     pub(super) fn kept(&self) -> usize {
         let tracker = self.received.as_ref().map_or(0, |tracker| tracker.unacknowledged());
         self.buffer.bytes()

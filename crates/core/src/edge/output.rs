@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use crate::ws::encode;
 
-/// Maximum size of a pooled buffer.
 const POOLED_BYTES: usize = 16 * 1024;
 /// Maximum pooled buffers: the clients that one turn usually writes to.
 const POOLED_BUFFERS: usize = 256;
@@ -33,12 +32,10 @@ impl Output {
         write(&mut self.bytes);
     }
 
-    /// Returns the unwritten bytes.
     pub(super) fn pending(&self) -> &[u8] {
         self.bytes.get(self.written_of_bytes..).unwrap_or_default()
     }
 
-    /// Returns the memory in use.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }

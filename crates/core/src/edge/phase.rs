@@ -15,8 +15,8 @@ pub enum SessionPhase {
     Waiting,
     /// A node has admitted the client. The shell answers the upgrade request.
     Accepted {
-        /// Ends the socket as soon as it is open.
-        pending_end: Option<Box<PendingEnd>>,
+        /// Close code, text and cause of an end that happens as soon as the socket is open.
+        pending_end: Option<Box<(CloseCode, Box<str>, DetachReason)>>,
     },
     /// The socket is open.
     Open {
@@ -35,14 +35,6 @@ pub enum SessionPhase {
         /// that the client can resume there.
         must_attach: bool,
     },
-}
-
-/// A close that was requested before the socket was open.
-#[derive(Debug, PartialEq, Eq)]
-pub struct PendingEnd {
-    pub(super) code: CloseCode,
-    pub(super) text: Box<str>,
-    pub(super) reason: DetachReason,
 }
 
 impl SessionPhase {

@@ -23,14 +23,12 @@ pub(super) const ABUSE: Duration = Duration::from_secs(5);
 /// Pause after which a client is not abusive.
 const RELENTS: Duration = Duration::from_secs(1);
 
-/// The exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exceeded {
     Messages,
     Bytes,
 }
 
-/// The decision for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RateDecision {
     Pass,
@@ -64,7 +62,6 @@ impl ClientRateLimiter {
         Self { messages: full, bytes: full, pings: full, refused: None }
     }
 
-    /// Decides on a message of so many bytes.
     pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> RateDecision {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES);
         let wait =

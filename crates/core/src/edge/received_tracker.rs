@@ -12,7 +12,6 @@ use crate::ws::encode;
 /// Maximum messages without `received`: the downlink messages of several nodes in a row.
 const MAX_UNACKNOWLEDGED: usize = 4096;
 
-/// A message without `received`.
 #[derive(Debug)]
 struct Unacknowledged {
     origin: Origin,
@@ -47,7 +46,6 @@ impl ReceivedTracker {
         self.unacknowledged.push_back(Unacknowledged { origin, end: output.end(), written: None });
     }
 
-    /// Returns the number of messages sent.
     pub(super) fn sent(&self) -> u64 {
         self.received + self.unacknowledged.len() as u64
     }
@@ -57,7 +55,6 @@ impl ReceivedTracker {
         self.unacknowledged.len() >= MAX_UNACKNOWLEDGED
     }
 
-    /// Returns the number of messages that the client has.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
@@ -69,7 +66,6 @@ impl ReceivedTracker {
         at.map_or(self.received, |at| self.received + 1 + at as u64)
     }
 
-    /// Returns the number of messages without `received`.
     pub(super) fn unacknowledged(&self) -> usize {
         self.unacknowledged.len()
     }

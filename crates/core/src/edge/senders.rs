@@ -11,7 +11,6 @@ use signaling_wire::SessionId;
 
 /// Ratio of capacity to use above which a table is shrunk.
 const SPARSE: usize = 4;
-/// The link of an entry without a neighbour.
 const NONE: u32 = u32::MAX;
 
 /// The messages of one sender that were written.
@@ -48,7 +47,6 @@ impl Words {
 }
 
 impl Sender {
-    /// Returns a sender with its first message.
     pub(super) fn first(number: u64, written: bool) -> Self {
         let mut sender = Self { base: number, last: number, written: Words::One(0) };
         sender.mark(number, written);
@@ -114,7 +112,6 @@ impl Sender {
     }
 }
 
-/// A sender's entry in the array and in its order.
 #[derive(Debug)]
 struct Slot {
     session: SessionId,
@@ -125,7 +122,6 @@ struct Slot {
     newer: u32,
 }
 
-/// Both ends of an order.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     oldest: u32,
@@ -179,7 +175,6 @@ impl Senders {
         Some(&mut slot.sender)
     }
 
-    /// Adds a new sender.
     pub(super) fn insert(&mut self, now: Instant, session: SessionId, sender: Sender) {
         let Ok(at) = u32::try_from(self.slots.len()) else { return };
         self.window_bytes += sender.window_bytes();

@@ -89,30 +89,24 @@ pub enum Attachment {
     /// No node has the session. Uplink frames wait in the retransmit buffer.
     Detached,
     /// The node was sent `Attach`, and may not have answered yet.
-    Attached {
-        /// The way to the node.
-        link: LinkKey,
-        /// The session's number on it.
-        slot: Slot,
-        /// Answers for the node's downlink frames.
-        confirms: Confirms,
-    },
+    Attached(Binding),
     /// The node was sent `Release`. Its downlink frames count until `Released`.
-    Releasing {
-        /// The way to the node.
-        link: LinkKey,
-        /// The session's number on it.
-        slot: Slot,
-        /// Answers for the node's downlink frames.
-        confirms: Confirms,
-    },
+    Releasing(Binding),
+}
+
+/// A session's slot on a link, and the answers for the downlink frames of the slot.
+#[derive(Debug)]
+pub struct Binding {
+    pub(super) link: LinkKey,
+    pub(super) slot: Slot,
+    pub(super) confirms: Confirms,
 }
 
 impl Attachment {
     pub(super) fn confirms(&self) -> Option<&Confirms> {
         match self {
             Self::Detached => None,
-            Self::Attached { confirms, .. } | Self::Releasing { confirms, .. } => Some(confirms),
+            Self::Attached(binding) | Self::Releasing(binding) => Some(&binding.confirms),
         }
     }
 }
@@ -222,16 +216,16 @@ impl Session {
 
     /// Returns the link and slot that downlink frames come from and confirms go to.
     pub fn attached_to(&self) -> Option<(LinkKey, Slot)> {
-        match self.attachment {
+        match &self.attachment {
             Attachment::Detached => None,
-            Attachment::Attached { link, slot, .. } | Attachment::Releasing { link, slot, .. } => Some((link, slot)),
+            Attachment::Attached(binding) | Attachment::Releasing(binding) => Some((binding.link, binding.slot)),
         }
     }
 
     /// Returns the link and slot that the client's messages go to at once.
     pub(super) fn uplink(&self) -> Option<(LinkKey, Slot)> {
-        match self.attachment {
-            Attachment::Attached { link, slot, .. } => Some((link, slot)),
+        match &self.attachment {
+            Attachment::Attached(binding) => Some((binding.link, binding.slot)),
             _ => None,
         }
     }
@@ -267,7 +261,7 @@ impl Session {
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
         match &mut self.attachment {
             Attachment::Detached => None,
-            Attachment::Attached { confirms, .. } | Attachment::Releasing { confirms, .. } => Some(confirms),
+            Attachment::Attached(binding) | Attachment::Releasing(binding) => Some(&mut binding.confirms),
         }
     }
 }
