@@ -406,7 +406,7 @@ mod tests {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
         (1..=10).for_each(|number| {
-            assert!(lane.push(QueuedEnvelope { payload: Rc::clone(&payload), ..envelope(number, now) }))
+            assert!(lane.push(QueuedEnvelope { payload: Rc::clone(&payload), ..envelope(number, now) }));
         });
         let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
         assert!(batch.len() <= limits::MAX_BATCH_BYTES, "{}", batch.len());
