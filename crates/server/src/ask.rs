@@ -18,7 +18,7 @@ pub struct LocalCalls<T>(mpsc::Receiver<Question<T>>);
 #[error("this server stops")]
 pub struct Stopped;
 
-/// Who asks, and what has to be [answered](Questions::answer).
+/// Creates the sender and the receiver of calls between tasks of one thread.
 #[must_use]
 pub fn questions<T>() -> (LocalCaller<T>, LocalCalls<T>) {
     let (ask, asked) = mpsc::channel(WAITING);

@@ -25,9 +25,7 @@ pub enum SessionPhase {
         /// The client has shut its side down. Bytes from before that may be unread.
         half_closed: bool,
     },
-    /// The socket is closed. The session is removed once [`Session::is_over`] holds.
-    ///
-    /// [`Session::is_over`]: super::session::Session::is_over
+    /// The socket is closed. The session is removed once `Session::is_over` holds.
     Closed {
         /// The cause.
         reason: DetachReason,
