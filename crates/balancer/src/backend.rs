@@ -85,15 +85,17 @@ impl BalancerBackend {
         Ok((link, is_closed))
     }
 
-    /// Makes the link the one to its node, in place of any other.
+    /// Makes the link the one to its node, in place of any other, unless it is down.
     pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
         let now = Instant::now();
-        self.with(|State { placement, links, .. }| {
-            if let Some(NodeLink { node, .. }) = links.get(link) {
-                placement.link_up(now, node.clone(), link);
-            }
+        edge.with_core(|core| {
+            self.with(|State { placement, links, .. }| {
+                if let Some(NodeLink { node, .. }) = links.get(link).filter(|_| core.has_link(link)) {
+                    placement.link_up(now, node.clone(), link);
+                }
+            });
+            self.rebalance(now, core);
         });
-        edge.with_core(|core| self.rebalance(now, core));
     }
 
     /// Assigns unplaced clients, and plans the handoffs of clients with another owner.

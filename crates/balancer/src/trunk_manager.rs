@@ -34,7 +34,7 @@ const PROBATION_INTERVAL: Duration = Duration::from_millis(100);
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETIRE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Keeps a trunk to each node of each view that comes. Ends when dropped, or when views end, and all trunks with it.
+/// Keeps a trunk to each node of the current view. Ends when dropped or when views end; open trunks stay with the edge.
 pub struct TrunkManager {
     /// The edge that the trunks serve.
     pub edge: Edge,

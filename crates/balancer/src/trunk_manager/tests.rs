@@ -128,6 +128,8 @@ async fn trunk_reopens_when_its_node_is_named_while_it_closes() {
         time::resume();
         until("the trunk is given up", || balancer.edge.with_core(|core| !core.has_link(link))).await;
         assert_eq!(balancer.link(), Some(link), "its last bytes are on their way");
+        balancer.backend.use_link(&balancer.edge, link);
+        assert!(!balancer.backend.with(|state| state.placement.uses(link)), "a link that is down is not used again");
 
         balancer.views.send_replace(Arc::clone(&balancer.named));
         sleep(Duration::from_millis(50)).await;

@@ -96,12 +96,6 @@ impl Placement {
         self.reckon();
     }
 
-    /// Drops all trunks, without blame on their nodes.
-    pub fn forget_links(&mut self) {
-        self.node_by_id.values_mut().for_each(|node| node.link = None);
-        self.reckon();
-    }
-
     /// Notes that a trunk to a node was lost or could not be opened. Returns `true` if the node
     /// becomes suspect. A node with another trunk does not, nor does one that drains.
     pub fn failed(&mut self, now: Instant, id: &NodeId) -> bool {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::tungstenite::{self, protocol::Role};
 
@@ -64,6 +65,10 @@ async fn carry(
             }
             () = ready(()), if has_more => {
                 has_more = trunk.read(Instant::now(), |frames| handler.on_frames(frames))?;
+                if has_more {
+                    // Other trunks and requests have their turn while one edge sends a lot.
+                    yield_now().await;
+                }
             }
             ready = tcp.writable(), if !is_free => {
                 ready.map_err(tungstenite::Error::from)?;
@@ -80,7 +85,13 @@ async fn carry(
                     trunk.write(batch)?;
                 }
             }
-            _ = checks.tick() => trunk.check(Instant::now())?,
+            _ = checks.tick() => {
+                // Unread input is not silence.
+                let now = Instant::now();
+                trunk.flush()?;
+                has_more |= trunk.read(now, |frames| handler.on_frames(frames))?;
+                trunk.check(now)?;
+            }
         }
     }
 }
