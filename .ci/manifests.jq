@@ -56,7 +56,7 @@ def rules_of_pod($pod): . as $objects |
   rule("asks the API server only for discovery";
     $spec.automountServiceAccountToken == ($pod | flag("discovery") != null)),
   rule("opens the ports that it declares";
-    ([$pod | flag("listen", "internal", "public") | values | split(":")[-1] | tonumber] as $opened
+    ([$pod | flag("listen", "internal-listen", "public-listen") | values | split(":")[-1] | tonumber] as $opened
     | $opened == [] or ($opened | sort) == ([$container.ports[].containerPort] | sort))),
   rule("has a Service and a network policy for each port";
     all($container.ports[]?.name; . as $name | $name
