@@ -1,4 +1,5 @@
-//! The balancer's part of the edge: assigns clients to nodes, and hands them off when nodes join, leave or fail.
+//! The balancer's part of the edge: assigns clients to nodes, and hands them off when nodes join,
+//! leave or fail.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,7 +18,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::info;
 
-/// Clients released in one tick. With [`HANDOFF_TICK`] that is 20,000 clients/s, little enough for other traffic to go on.
+/// Maximum clients released in one tick: 20,000 clients/s with [`HANDOFF_TICK`], which leaves time
+/// for other traffic.
 pub const HANDOFFS_PER_TICK: usize = 100;
 /// Interval of releases.
 pub const HANDOFF_TICK: Duration = Duration::from_millis(5);
@@ -33,7 +35,7 @@ pub struct BalancerBackend(Rc<Shared>);
 struct Shared {
     state: RefCell<State>,
     health: Health,
-    /// Clients may wait for their handoff.
+    /// Set when clients may wait for their handoff.
     planned: Notify,
 }
 
@@ -41,18 +43,18 @@ pub(crate) struct State {
     pub(crate) placement: Placement,
     pub(crate) moves: HandoffScheduler,
     pub(crate) links: SecondaryMap<LinkKey, NodeLink>,
-    /// The process ends and opens no trunk any more.
+    /// `true` once the process ends; no trunk is opened then.
     pub(crate) is_ending: bool,
 }
 
-/// A link to a node, and the task that waits for its end.
+/// A link to a node, with the task that waits for its end.
 pub(crate) struct NodeLink {
     node: NodeId,
     closed: oneshot::Sender<TrunkCloseReason>,
 }
 
 impl BalancerBackend {
-    /// Starts without trunks. `hash_seed` is the same on all servers.
+    /// Creates a backend without trunks. `hash_seed` is the same on all servers.
     #[must_use]
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {
@@ -68,7 +70,7 @@ impl BalancerBackend {
         act(&mut self.0.state.borrow_mut())
     }
 
-    /// Adds a trunk to a node. The receiver gets the reason of its end.
+    /// Adds a trunk to a node. The returned receiver gets the reason of its end.
     ///
     /// # Errors
     /// If the system refuses to watch the socket.
@@ -85,7 +87,7 @@ impl BalancerBackend {
         Ok((link, is_closed))
     }
 
-    /// Makes the link the one to its node, in place of any other, unless it is down.
+    /// Makes this the only link to its node, unless it is down.
     pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
         let now = Instant::now();
         edge.with_core(|core| {
@@ -98,7 +100,7 @@ impl BalancerBackend {
         });
     }
 
-    /// Assigns unplaced clients, and plans the handoffs of clients with another owner.
+    /// Assigns unplaced clients and plans handoffs of clients that another node owns.
     pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
         let (begins, unplaced, usable) = self.with(|State { placement, moves, .. }| {
             (moves.plan(now, placement, core), placement.take_unplaced(), placement.usable())
@@ -111,7 +113,8 @@ impl BalancerBackend {
         self.0.health.set_ready(usable > 0, "no signaling node can be reached");
     }
 
-    /// Closes all trunks for good, so that nodes do not count a failure. Returns when they are closed or have timed out.
+    /// Closes all trunks for good, so that nodes do not count a failure. Returns once all are
+    /// closed, or at the time limit.
     pub async fn close_trunks(&self, edge: &Edge) {
         self.with(|state| state.is_ending = true);
         edge.close_links();
@@ -120,11 +123,10 @@ impl BalancerBackend {
                 sleep(CLOSE_CHECK_INTERVAL).await;
             }
         };
-        // A node that does not take the close frame sees the end of the process.
         let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
     }
 
-    /// Hands clients off to their new owners, some in each tick. Ends when dropped.
+    /// Hands clients off to their new owners, a limited number per tick. Ends when dropped.
     pub async fn run_handoffs(self, edge: Edge) {
         loop {
             self.0.planned.notified().await;
@@ -148,7 +150,7 @@ impl BalancerBackend {
             Some(link) => core.attach(now, client, link),
             None => {
                 core.refuse(client, no_node());
-                // A client that has been attached before is not refused.
+                // A client that was attached before is not refused.
                 if core.key_hash(client).is_some() {
                     self.with(|state| state.placement.keep_unplaced(client));
                 }

@@ -1,9 +1,14 @@
-//! The demo page's buttons: hands what they ask on to the `mesh-dev` that runs this mesh, through its control socket.
+//! Buttons of the demo page. Forwards their requests to the control socket of the `mesh-dev`
+//! process that runs this mesh.
 //!
-//! Whoever can press them can kill servers, so only a browser on this very machine that shows this very page may: the
-//! connection comes from loopback, no proxy has passed the request on, it names a loopback host (a
-//! stranger's name that resolves to loopback is none), and has a header that a page of another
-//! origin cannot set without asking first, which this server never answers.
+//! The buttons can kill servers, so only a browser on this machine that shows this page may use
+//! them. Each request must meet four conditions:
+//!
+//! - The connection comes from loopback.
+//! - No proxy forwarded the request.
+//! - It names a loopback host. A foreign name that resolves to loopback does not count.
+//! - It has a header that pages of other origins can set only after a preflight. This server never
+//! answers a preflight.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -26,21 +31,20 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Where the page asks.
 const PATH: &str = "/demo/mesh";
-/// What the page sets.
+/// Header that the page sets.
 const MARK: &str = "x-signaling-demo";
 const MAX_REQUEST_BYTES: usize = 256;
-/// The status of many servers.
+/// Enough for the status of many servers.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
-/// A drain and then some.
+/// Longer than a drain.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
-/// Buttons that are pressed and not done.
+/// Maximum unanswered requests.
 const MAX_PRESSED: usize = 16;
-/// More nodes than anybody wants to watch.
+/// Maximum nodes of the mesh.
 const MAX_NODES: u32 = 9;
 
-/// What a button asks. Written as `mesh-dev` reads it.
+/// Request of a button, in the form that `mesh-dev` reads.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 enum Press {
@@ -52,12 +56,13 @@ enum Press {
 
 #[derive(Debug)]
 struct Buttons {
-    /// `mesh-dev`'s control socket, if one runs this mesh.
+    /// Control socket of `mesh-dev`, if one runs this mesh.
     control: Option<PathBuf>,
     pressed: Semaphore,
 }
 
-/// The buttons' address. Without a control socket it tells the page that there are none.
+/// Returns the route of the buttons. Without a control socket it reports to the page that there are
+/// none.
 pub(crate) fn router(control: Option<PathBuf>) -> Router {
     Router::new()
         .route(PATH, post(press))
@@ -109,15 +114,15 @@ impl Press {
     }
 }
 
-/// Browsers say where a POST comes from; programs need not.
+/// Returns `true` if the request has this page's origin or no origin. Browsers send the origin of a
+/// POST; other programs need not.
 fn is_of_this_page(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).unwrap_or_default();
     text(ORIGIN).is_none_or(|origin| origin.split_once("://").is_some_and(|(_, authority)| authority == host))
 }
 
-/// Whether a browser on this machine has sent it, and no proxy on this machine for somebody
-/// elsewhere.
+/// Returns `true` if a program on this machine sent the request and no proxy forwarded it.
 fn is_from_here(peer: SocketAddr, headers: &HeaderMap) -> bool {
     let names_proxy =
         |name: &HeaderName| *name == FORWARDED || *name == VIA || name.as_str().starts_with("x-forwarded-");

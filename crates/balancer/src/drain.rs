@@ -1,4 +1,4 @@
-//! Drain of a balancer as an operator says.
+//! Drain and undrain of a balancer by operators.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use signaling_edge::shell::{Edge, send_away};
 use signaling_server::DrainSwitch;
 use tracing::info;
 
-/// What clients are told that have to go.
+/// Close reason for clients of a draining balancer.
 pub(crate) const GOING_AWAY: &str = "this balancer is going away";
 
-/// Leaves the service and returns to it as an operator says. Never ends by itself.
+/// Drains and undrains on operator requests. Never returns.
 pub(crate) async fn obey(switch: &DrainSwitch, edge: &Edge, window: Duration) {
     loop {
         switch.turned(true).await;

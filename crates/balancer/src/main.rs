@@ -8,8 +8,8 @@ use signaling_balancer::run;
 use signaling_server::runtime::runtime;
 use signaling_server::{Shutdown, config_file, telemetry};
 
-/// It keeps a copy of each message that is on its way, from one client after another: the system's allocator costs it a tenth
-/// of its own time. Without huge pages: they would make resident what nobody has used yet.
+/// The process holds copies of messages of many clients; the system's allocator takes a tenth of
+/// its time for them. Huge pages stay off: they would make unused memory resident.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Metrics of a balancer, beside those of its edge.
+//! Metrics of a balancer, in addition to those of its edge.
 
 use signaling_metrics::{By, Gauge, Publish, label, metrics};
 use signaling_server::metrics::publish_suspects;

@@ -1,4 +1,5 @@
-//! Operators' routes under `/admin`: how this balancer and all servers are, how it places a client, and a client put out.
+//! Operator routes under `/admin`: state of this balancer and of all servers, placement of a
+//! client, and kicks.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use tokio::sync::watch;
 
 use crate::backend::BalancerBackend;
 
-/// What stays on the balancer's own thread.
+/// State of the operator routes that stays on the balancer's own thread.
 pub(crate) struct Floor {
     pub(crate) edge: Edge,
     pub(crate) backend: BalancerBackend,
@@ -37,7 +38,6 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// Returns the current report of this balancer.
     fn report(&self) -> Server {
         let base = self.status.report();
         let (totals, latency_us) = self.edge.with_core(|core| {
@@ -61,7 +61,7 @@ impl Floor {
     }
 }
 
-/// What operators' routes work with.
+/// State of the operator routes.
 #[derive(Clone)]
 pub(crate) struct OperatorApi {
     pub(crate) id: NodeId,
@@ -70,7 +70,7 @@ pub(crate) struct OperatorApi {
     pub(crate) views: watch::Receiver<Arc<View>>,
 }
 
-/// A balancer's routes for operators, but for those that drain it.
+/// Returns the balancer's routes for operators, except those that drain it.
 pub(crate) fn routes() -> Routes<OperatorApi> {
     Routes::new()
         .with(Method::Get, "/openapi.json", document)
@@ -80,7 +80,7 @@ pub(crate) fn routes() -> Routes<OperatorApi> {
         .with(Method::Post, "/clients/{client}/kick", kick)
 }
 
-/// The routes that other servers ask.
+/// Returns the routes that other servers call.
 pub(crate) fn between_servers() -> Routes<OperatorApi> {
     Routes::new().with(Method::Get, "/server", server)
 }
@@ -117,7 +117,7 @@ async fn explain(
     Ok(Json(desk.floor.ask(explain).await?))
 }
 
-/// Explains where a client belongs, and where its sessions are.
+/// Explains which node owns a client, and where its sessions are.
 fn explanation<'a>(
     placement: &Placement,
     asked: &NodeId,

@@ -1,15 +1,16 @@
-//! What the public listener serves beside client sockets, built into the binary: the browser SDK, and the demo page.
+//! Content of the public listener besides client sockets, built into the binary: the browser SDK
+//! and the demo page.
 
 use axum::Router;
 use signaling_server::built_in_files;
 use signaling_server::http::files::{self, Audience, File};
 use signaling_server::http::not_found;
 
-/// Nothing from elsewhere, no inline script.
+/// Content security policy: only this origin, no inline scripts.
 const POLICY: &str =
     "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// For pages of any origin.
+/// Modules that pages of any origin may load.
 const SDK: &[File] = built_in_files!["../../client/web/":
     "/client.js" SCRIPT "client.js",
     "/peer.js" SCRIPT "peer.js",
@@ -30,7 +31,7 @@ const DEMO: &[File] = built_in_files!["../web/":
     "/view.js" SCRIPT "view.js",
 ];
 
-/// The SDK's modules, and with `demo` the page.
+/// Returns routes to the SDK's modules, and to the demo page if `demo` is set.
 pub(crate) fn router(demo: bool) -> Router {
     let pages = if demo { DEMO } else { &[] };
     let router = files::serve(Router::new(), SDK, Audience::Anyone);

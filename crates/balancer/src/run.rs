@@ -1,4 +1,4 @@
-//! A balancer's life, from its flags to its end.
+//! Runs a balancer from its flags to its end.
 
 use std::rc::Rc;
 
@@ -24,15 +24,16 @@ use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
 use crate::trunk_manager::TrunkManager;
 
-/// Above the report of a node that 1,000 balancers have trunks to.
+/// Larger than the report of a node with trunks from 1,000 balancers.
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
-/// Runs a balancer until it is told to stop and has sent its clients elsewhere. Call it within a current-thread runtime.
+/// Runs a balancer until `shutdown`, then drains its clients. Must be called within a
+/// current-thread runtime.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, or the system refuses something it needs.
+/// If it cannot start: an address is taken, or the system refuses a resource.
 pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
-    // As a task of its own it is not looked at each time that any other has something to do.
+    // As a task of its own it is not polled on every wake of another task.
     LocalSet::new().run_until(async { spawn_local(serve(config, shutdown)).await? }).await
 }
 
@@ -129,7 +130,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Watches the balancers behind the same front proxy; none without a source.
+/// Watches the balancers behind the same front proxy. Returns none without a source.
 async fn watch_balancers(source: Option<Source>) -> Result<Discovery, KubernetesError> {
     let source = source.unwrap_or_else(|| Source::Static(View::default()));
     watch_with(source, &Settings { subject: Subject::Peers, ..Settings::default() }).await

@@ -1,5 +1,5 @@
-//! Trunks of the balancer: one to each node of the view, opened again when it is lost, and closed when the view drops the
-//! node or its address.
+//! Trunks of the balancer, one per node of the view. Reopens a lost trunk. Closes a trunk when the
+//! view drops its node or address.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -23,35 +23,36 @@ use crate::metrics::{self, METRICS, OpenFailure};
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
-/// Pause after the end of a trunk to a draining node, which is longer than such a node takes to stop.
+/// Pause after the end of a trunk to a draining node, longer than such a node takes to stop.
 const DRAINED_PAUSE: Duration = Duration::from_millis(500);
 /// Lifetime of a trunk that resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// Interval of checks for the end of probations.
 const PROBATION_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum time of handoffs from a trunk that left the view: twice the time of 100,000 handoffs. Remaining clients move as
-/// after a crash.
+/// Maximum time of handoffs from a trunk that left the view: twice the time of 100,000 handoffs.
+/// Remaining clients move as after a crash.
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETIRE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Keeps a trunk to each node of the current view. Ends when dropped or when views end; open trunks stay with the edge.
+/// Keeps one trunk to each node of the latest view. Ends when it is dropped or when views end; open
+/// trunks stay with the edge.
 pub struct TrunkManager {
-    /// The edge that the trunks serve.
+    /// Edge that the trunks serve.
     pub edge: Edge,
-    /// The clients' assignment to the trunks.
+    /// Assignment of clients to trunks.
     pub backend: BalancerBackend,
-    /// The mesh's secrets.
+    /// Secrets of the mesh.
     pub secrets: Secrets,
-    /// This balancer's name.
+    /// Name of this balancer.
     pub id: NodeId,
-    /// The port of its internal listener, told to nodes.
+    /// Port of this balancer's internal listener, reported to nodes.
     pub internal_port: u16,
 }
 
-/// Where a trunk leads: a node at an address.
+/// Target of a trunk: a node at an address.
 type Target = (NodeId, String);
 
-/// The tasks that keep trunks open.
+/// Tasks that keep trunks open.
 #[derive(Default)]
 struct Openers {
     opener_by_target: HashMap<Target, Opener>,
@@ -59,13 +60,13 @@ struct Openers {
 }
 
 struct Opener {
-    /// Whether the view asks for this trunk.
+    /// `true` while the view contains the trunk.
     wanted: watch::Sender<bool>,
     task: AbortHandle,
 }
 
 impl Openers {
-    /// Asks for a trunk to each member, and for no other.
+    /// Keeps exactly one trunk open per member.
     fn follow(&mut self, manager: &Rc<TrunkManager>, view: &View) {
         while self.tasks.try_join_next().is_some() {}
         self.opener_by_target.retain(|(node, address), opener| {
@@ -86,7 +87,7 @@ impl Openers {
 }
 
 impl TrunkManager {
-    /// Follows the views.
+    /// Follows the views. Returns when views end.
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
         let mut openers = Openers::default();
@@ -116,7 +117,8 @@ impl TrunkManager {
         }
     }
 
-    /// The span is named by each event, and not entered: that would cost each frame something.
+    /// Keeps one trunk open. Each event names the span; the span is never entered, since that would
+    /// cost time per frame.
     async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
@@ -142,7 +144,7 @@ impl TrunkManager {
                                 info!(parent: &span, "closing trunk that left the view");
                                 self.edge.close_link(link);
                                 let _ = closed.await;
-                                // The view may have named the node again meanwhile.
+                                // The view may contain the node again.
                                 continue;
                             }
                         }
@@ -171,7 +173,7 @@ impl TrunkManager {
             if started.elapsed() >= STABLE_AFTER {
                 backoff.reset();
             }
-            // Who has said that it will stop, and has hung up, is not to be asked again at once.
+            // A node that announced its drain and closed the trunk is not retried at once.
             let has_left = self.backend.with(|state| state.placement.has_said_draining(&node));
             let wait = backoff.next_wait(rand::random());
             let pause = if has_left { DRAINED_PAUSE } else { wait };
@@ -182,7 +184,8 @@ impl TrunkManager {
         }
     }
 
-    /// Returns when the view no longer contains the trunk, and its clients have left it or have timed out.
+    /// Returns once the view no longer contains the trunk, and its clients have left it or timed
+    /// out.
     async fn retired(&self, link: LinkKey, wanted: &mut watch::Receiver<bool>) {
         loop {
             unwanted(wanted).await;
@@ -191,12 +194,12 @@ impl TrunkManager {
                 () = sleep(RETIRE_TIMEOUT) => return,
                 wanted_again = wanted.wait_for(|wanted| *wanted) => if wanted_again.is_err() { return },
             }
-            // Another trunk may have led to the node meanwhile.
+            // The node's trunk may be another one by now.
             self.backend.use_link(&self.edge, link);
         }
     }
 
-    /// Returns when the link has no clients and no unwritten frames, and gets no more.
+    /// Returns once the link has no clients and no unwritten frames. It gets no new ones then.
     async fn emptied(&self, link: LinkKey) {
         let mut checks = interval(RETIRE_CHECK_INTERVAL);
         loop {

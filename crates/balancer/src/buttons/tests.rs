@@ -11,7 +11,7 @@ use super::*;
 const HERE: &str = "127.0.0.1:5000";
 const KILL: &str = r#"{"command":"kill","id":"node-1"}"#;
 
-/// A request as the page sends it.
+/// Returns a request as the page sends it.
 fn page(body: &str) -> Request<Body> {
     let mut request = Request::post(PATH)
         .header(HOST, "127.0.0.1:8080")
@@ -29,7 +29,7 @@ fn changed(change: impl FnOnce(&mut Request<Body>)) -> Request<Body> {
     request
 }
 
-/// A `mesh-dev` that answers each request with this, and what it was asked.
+/// A `mesh-dev` that gives each request one fixed answer and records the requests.
 struct MeshDev {
     dir: tempfile::TempDir,
     asked: tokio::task::JoinHandle<String>,

@@ -1,4 +1,4 @@
-//! Trunks of nodes that views drop and name again.
+//! Tests of trunks to nodes that views drop and add again.
 #![allow(clippy::unwrap_used)]
 
 use axum::Router;
@@ -29,7 +29,7 @@ struct Managed {
 }
 
 impl Managed {
-    /// Starts with a view of the node behind the listener.
+    /// Starts a manager with a view of the node behind the listener.
     fn start(node: &TcpListener) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let secret = dir.path().join("secret");
@@ -57,7 +57,7 @@ impl Managed {
         Self { edge, backend, views, named, _secret: dir }
     }
 
-    /// Sends frames to a node that does not read until its kernel takes no more either.
+    /// Sends frames to a node that does not read, until its kernel accepts no more.
     async fn block(&self) {
         let id = ClientId::new(&"c".repeat(64)).unwrap();
         while self.edge.is_link_idle(self.link().unwrap()) {
@@ -71,7 +71,7 @@ impl Managed {
     }
 }
 
-/// A listener whose connections take little that is not read.
+/// Returns a listener whose connections buffer little unread data.
 fn listener() -> TcpListener {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(8 * 1024).unwrap();
@@ -79,7 +79,7 @@ fn listener() -> TcpListener {
     socket.listen(1).unwrap()
 }
 
-/// Takes a trunk, as a node does.
+/// Accepts a trunk like a node.
 async fn accept(node: &TcpListener) -> TcpStream {
     let mut stream = timeout(WAIT_TIMEOUT, node.accept()).await.expect("a trunk is opened").unwrap().0;
     let mut request = Vec::new();
