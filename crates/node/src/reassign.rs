@@ -1,4 +1,5 @@
-//! Direct clients that another node owns by the latest view, each with the moment at which it is sent there. Pure.
+//! Direct clients that another node owns by the latest view, each with the time at which it is sent
+//! there. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +9,25 @@ use signaling_protocol::NodeId;
 use signaling_rendezvous::Ranking;
 use slotmap::SecondaryMap;
 
-/// Who is to be sent away, and when.
+/// Direct clients to send away, each with its time.
 #[derive(Debug)]
 pub(crate) struct Reassignments {
     own_id: NodeId,
     hash_seed: u64,
-    /// Over how long those whom one view gives to other nodes are spread.
+    /// Time over which the clients that one view moves to other nodes are spread.
     window: Duration,
     due_by_client: SecondaryMap<ClientKey, Instant>,
 }
 
 impl Reassignments {
-    /// Nobody yet. The seed is the same on all servers.
+    /// Starts without clients. The seed is the same on all servers.
     pub(crate) fn new(own_id: NodeId, hash_seed: u64, window: Duration) -> Self {
         Self { own_id, hash_seed, window, due_by_client: SecondaryMap::new() }
     }
 
-    /// Another set of nodes. Who is owned elsewhere gets a moment, unless it has one already; who is not stays. `share`
-    /// draws how much of the window passes until a client's moment, 0 to 1.
+    /// Applies a new view. A client that another node owns gets a time, or keeps the one it has. A
+    /// client of this node loses its time. `share` draws the part of the window before a client's
+    /// time, 0 to 1.
     pub(crate) fn set_view(&mut self, now: Instant, view: &View, core: &EdgeCore, mut share: impl FnMut() -> f64) {
         let settled = view.members().iter().any(|member| !member.draining);
         let candidates = view.members().iter().filter(|member| !settled || !member.draining);
@@ -41,7 +43,7 @@ impl Reassignments {
         }
     }
 
-    /// Those whose moment has come, whom it forgets.
+    /// Removes and returns the clients whose time has come.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<ClientKey> {
         let due = self.due_by_client.iter().filter(|(_, due)| **due <= now).map(|(client, _)| client);
         let due: Vec<_> = due.collect();
@@ -51,7 +53,7 @@ impl Reassignments {
         due
     }
 
-    /// How many wait for their moment.
+    /// Returns the number of clients to send away.
     pub(crate) fn len(&self) -> usize {
         self.due_by_client.len()
     }
@@ -71,7 +73,7 @@ mod tests {
     const WINDOW: Duration = Duration::from_secs(100);
     const CLIENTS: usize = 100;
 
-    /// Node `a` with clients of its own and, as far as the hash says, of others.
+    /// Node `a` with clients, some of which other nodes own.
     struct Node {
         core: EdgeCore,
         clients: Vec<(ClientKey, KeyHash)>,
@@ -98,7 +100,7 @@ mod tests {
             Self { core, clients, reassignments, start }
         }
 
-        /// All get the same share of the window.
+        /// Applies a view. All clients draw the same share of the window.
         fn sees(&mut self, view: &View, share: f64) {
             self.reassignments.set_view(self.start, view, &self.core, || share);
         }

@@ -1,4 +1,4 @@
-//! Where rooms are kept, from the flag to the stores.
+//! Configuration of the room store: parses `--room-store` and opens the stores.
 
 use std::convert::Infallible;
 use std::fmt::{self, Write as _};
@@ -8,43 +8,43 @@ use std::time::Duration;
 use signaling_core::edge::Rate;
 use signaling_rooms::{Clock, KeyPrefix, MemoryStore, RedisRegistry, RedisStore, Rules, Store, StoreError};
 
-/// What `--room-store` says. Prints without passwords.
+/// Value of `--room-store`. Prints without passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RoomStoreAt {
     /// In this process.
     Memory,
-    /// At this address.
+    /// In the Redis at this address.
     Redis(Box<str>),
 }
 
-/// Maximum clients in a room's waiting queue, equal on all nodes. It bounds the store's memory, and is
-/// ten times the usual capacity.
+/// Maximum clients in a room's waiting queue, equal on all nodes. It bounds the store's memory, and
+/// is ten times the usual capacity.
 pub const MAX_WAITING: u32 = 10_000;
 
-/// How rooms are kept.
+/// Configuration of rooms.
 #[derive(Debug, Clone)]
 pub struct RoomConfig {
-    /// Where.
+    /// Location of the store.
     pub store: RoomStoreAt,
     /// First part of every key in a Redis.
     pub prefix: KeyPrefix,
-    /// Most members of a room that has no capacity of its own; none: no limit.
+    /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
-    /// How many members one client's broadcasts may reach; none: any number.
+    /// Maximum rate of members that one client's broadcasts reach; `None`: no limit.
     pub reach: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost without a goodbye. At least the
     /// resume time.
     pub grace: Duration,
     /// Interval of presence refreshes, equal on all nodes. A seat without a refresh for two and a
-    /// quarter of it is given up; a shorter one costs the store a write per seat and interval.
+    /// quarter intervals is given up. The store writes once per seat and interval.
     pub presence: Duration,
 }
 
 impl RoomConfig {
-    /// Opens the stores. They connect when they are first asked.
+    /// Opens the stores. They connect at their first request.
     ///
     /// # Errors
-    /// If the address is none.
+    /// If the address is invalid.
     pub fn open(&self) -> Result<(Store, Option<RedisRegistry>), StoreError> {
         let rules = self.rules();
         match &self.store {
@@ -64,24 +64,25 @@ impl RoomConfig {
         Rules { capacity: self.capacity, line: Some(MAX_WAITING), stale, ..Rules::default() }
     }
 
-    /// How soon at the latest the others in a room see that somebody is gone: whose balancer has died, and whose node as well. A
-    /// client that only falls silent is noticed by its edge's heartbeat first.
+    /// Returns two bounds on the time until other members see that a client is gone: after the
+    /// crash of its balancer, and of its node too. The edge's heartbeat detects a silent client
+    /// sooner.
     #[must_use]
     pub fn bounds(&self, resume: Duration) -> (Duration, Duration) {
-        // The store looks at a seat that ends by itself when the next refresh, or anything else, touches the room.
+        // The store checks an expired seat only at the next refresh or other access to the room.
         let look = if self.grace > resume { self.presence } else { Duration::ZERO };
         let with_node = self.rules().stale + self.presence;
         (self.grace + look + SLACK, with_node + SLACK)
     }
 }
 
-/// What looking, asking the store and telling take.
+/// Time for checks, the store's answer and the notification of members.
 const SLACK: Duration = Duration::from_secs(2);
 
 impl FromStr for RoomStoreAt {
     type Err = String;
 
-    /// No error quotes the text: it may have a password.
+    /// Errors never quote the text, which may contain a password.
     fn from_str(text: &str) -> Result<Self, String> {
         let why = "is `memory`, `redis://[user:password@]host:port[/database]`, `redis-cluster://host:port,host:port` or \
              `redis-sentinel://[user:password@]host:port,host:port/master[/database]`";
@@ -99,11 +100,12 @@ impl FromStr for RoomStoreAt {
 }
 
 impl RoomStoreAt {
-    /// The same, where each server is shown the password that a file holds. Sentinels are not: they
-    /// have their own.
+    /// Adds the password from a file to the address of each Redis server. Sentinels have passwords
+    /// of their own.
     ///
     /// # Errors
-    /// If there is none to show it to, if another stands in the address, or if the file does not hold one line. Never quotes it.
+    /// If there is no Redis, the address already has a password, or the file does not hold exactly
+    /// one line. Never quotes the password.
     pub fn with_password(self, content: &[u8]) -> Result<Self, &'static str> {
         let Self::Redis(url) = &self else { return Err("is for a Redis: --room-store is `memory`") };
         let password = content.trim_ascii();
@@ -126,8 +128,8 @@ const SINGLE: &str = "redis://";
 const CLUSTER: &str = "redis-cluster://";
 const SENTINEL: &str = "redis-sentinel://";
 
-/// The scheme of an address, and what follows it for each server. All sentinels together lead to
-/// one server.
+/// Splits an address into its scheme and one part per server. All sentinels together lead to one
+/// server.
 fn servers_of(url: &str) -> (&'static str, Vec<&str>) {
     if let Some(servers) = url.strip_prefix(CLUSTER) {
         return (CLUSTER, servers.split(',').collect());
@@ -138,7 +140,7 @@ fn servers_of(url: &str) -> (&'static str, Vec<&str>) {
     }
 }
 
-/// Any bytes as they may stand in front of a host (RFC 3986 section 3.2.1).
+/// Escapes bytes for the user part of a URL (RFC 3986 section 3.2.1).
 fn percent_encoded(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, &byte| {
         // Writing to a string cannot fail.
@@ -151,12 +153,12 @@ fn percent_encoded(bytes: &[u8]) -> String {
 }
 
 impl fmt::Display for RoomStoreAt {
-    /// Without users and passwords.
+    /// Omits users and passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory"),
             Self::Redis(url) => {
-                // Options of sentinels hold their password.
+                // Options of sentinels contain their password.
                 let (scheme, servers) = servers_of(url.split_once('?').map_or(url, |(url, _)| url));
                 let place = |server: &str| server.rsplit_once('@').map_or(server, |(_, place)| place).to_owned();
                 write!(f, "{scheme}{}", servers.into_iter().map(place).collect::<Vec<_>>().join(","))
@@ -171,15 +173,15 @@ impl fmt::Debug for RoomStoreAt {
     }
 }
 
-/// What the flag was given, which is looked at only where an error does not quote it.
+/// Unparsed value of the flag. It is parsed later, where an error does not quote it.
 #[derive(Clone)]
 pub struct RoomStoreText(Box<str>);
 
 impl RoomStoreText {
-    /// What it says.
+    /// Parses the value.
     ///
     /// # Errors
-    /// If it makes no sense. Does not quote it.
+    /// If it is invalid. Does not quote it.
     pub fn parse(&self) -> Result<RoomStoreAt, String> {
         self.0.parse()
     }

@@ -1,4 +1,4 @@
-//! A node's life, from its flags to its end.
+//! Runs a node from its flags to its end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,19 +27,19 @@ use crate::room_store::{MAX_WAITING, RoomStoreAt};
 use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 
-/// Above a page of 1,000 clients.
+/// Larger than a page of 1,000 clients.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Interval at which a draining node checks whether it can stop.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
-/// How long a draining node stays at least, so that whoever does not know yet still reaches it.
+/// Minimum time that a draining node keeps running, for servers with an older view.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// Runs a node until it is told to stop and has handed everything over. Call it within a current-thread runtime.
+/// Runs a node until `shutdown`, then drains it. Must be called within a current-thread runtime.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, or the system refuses something it needs.
+/// If it cannot start: an address is taken, or the system refuses a resource.
 pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
-    // As a task of its own it is not looked at each time that any other has something to do.
+    // As a task of its own it is not polled on every wake of another task.
     LocalSet::new().run_until(async { spawn_local(serve(config, shutdown)).await? }).await
 }
 
@@ -174,15 +174,16 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a first reading of discovery a node knows nobody; of later ones, and of being in the view itself, readiness must not
-/// depend: a view may be what readiness makes.
+/// Reports the node ready after the first reading of discovery; before it the node has no view.
+/// Readiness must not depend on later readings, nor on the node's place in the view: a view may
+/// itself follow readiness.
 async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
     first_reading.await;
     health.set_ready(true, "");
     info!("ready");
 }
 
-/// Leaves the service and returns to it as an operator says. Never ends by itself.
+/// Drains and undrains on operator requests. Never returns.
 async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, farewell: Duration) {
     loop {
         switch.turned(true).await;
@@ -200,7 +201,7 @@ async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, fa
     }
 }
 
-/// Direct newcomers are refused, and edges move their clients elsewhere.
+/// Refuses new direct clients, and has edges hand off their clients.
 fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
     if let Some(direct) = direct {
         direct.drain();
@@ -208,7 +209,7 @@ fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
     node.with_core(|core| core.drain(Instant::now()));
 }
 
-/// Direct clients have no balancer that could move them: they come back to another node.
+/// Closes direct clients. No balancer can hand them off, so they reconnect to another node.
 async fn send_direct_away(direct: Option<&DirectEdge>, window: Duration) {
     if let Some(direct) = direct {
         direct.send_away(window).await;

@@ -1,5 +1,5 @@
-//! Clients that come to the node's own public listener: an edge in the same process, and a link to the core in memory that
-//! carries the same frames as a trunk.
+//! Direct clients of the node's own public listener. Runs an edge in this process, with an
+//! in-memory link to the core. The link carries the same frames as a trunk.
 
 use std::io;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use super::Node;
 use crate::reassign::Reassignments;
 use signaling_core::node::{NodeCore, TrunkKey};
 
-/// How often to look whose moment to go has come.
+/// Interval of checks for clients to send away.
 const REASSIGN_LOOK: Duration = Duration::from_millis(20);
 
 /// The node's own edge.
@@ -34,7 +34,7 @@ pub struct DirectEdge {
     signal: Rc<FlushSignal>,
 }
 
-/// All clients of this edge are attached to the one link.
+/// Attaches all clients of this edge to the one link.
 struct LocalBackend {
     node: Node,
     link: LinkKey,
@@ -50,7 +50,7 @@ impl Backend for LocalBackend {
         }
     }
 
-    /// The link has no trunk that could report anything.
+    /// Does nothing: the link has no trunk that could report anything.
     fn on_link_event(&mut self, _: Instant, _: &mut EdgeCore, _: LinkKey, _: LinkEvent) {}
 }
 
@@ -64,10 +64,10 @@ fn no_view() -> Refusal {
 }
 
 impl DirectEdge {
-    /// An edge for the node's direct clients. Call it within a runtime.
+    /// Creates an edge for the node's direct clients. Must be called within a runtime.
     ///
     /// # Errors
-    /// If the system refuses what it takes to watch sockets.
+    /// If the system refuses to watch sockets.
     pub fn new(node: &Node, config: &EdgeConfig) -> io::Result<Self> {
         let (trunk, signal) = node.trunk_up(NodeCore::local_trunk_up);
         let mut core = EdgeCore::new(config.settings());
@@ -89,33 +89,33 @@ impl DirectEdge {
         );
     }
 
-    /// Clients with a socket, or waiting for one.
+    /// Returns the number of clients with a socket or with an open request for one.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.edge.clients()
     }
 
-    /// Returns how long messages of its clients took, as `Server::latency_us`.
+    /// Returns the latencies of messages of its clients, as `Server::latency_us`.
     pub(super) fn latency_us(&self) -> Vec<(u64, u64)> {
         self.edge.with_core(|core| core.delays().counts().collect())
     }
 
-    /// Refuses newcomers from now on.
+    /// Refuses new clients.
     pub fn drain(&self) {
         self.edge.drain();
     }
 
-    /// Sends all clients elsewhere, spread over `window`.
+    /// Closes all clients, spread over `window`.
     pub async fn send_away(&self, window: Duration) {
         send_away(&self.edge, "this node is going away", window).await;
     }
 
-    /// Takes newcomers again.
+    /// Accepts new clients again.
     pub fn undrain(&self) {
         self.edge.undrain();
     }
 
-    /// Sends clients that a new view gives to other nodes there. Ends when dropped, or when views end.
+    /// Closes clients that other nodes own by a new view. Ends when dropped, or when views end.
     pub(crate) async fn reassign(self, mut reassignments: Reassignments, mut views: watch::Receiver<Arc<View>>) {
         let mut looks = interval(REASSIGN_LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -142,7 +142,7 @@ impl DirectEdge {
         }
     }
 
-    /// Carries batches between edge and core.
+    /// Transfers batches between edge and core.
     async fn carry(&self) {
         loop {
             self.signal.wait().await;

@@ -1,4 +1,5 @@
-//! The internal listener: trunks, forwards, what nodes ask each other for operators, and the router for health, metrics and admin.
+//! The internal listener: trunks, forwards, operator requests of other nodes, and the router for
+//! health, metrics and admin.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -19,23 +20,23 @@ use tokio::time::sleep;
 
 use super::{Node, trunks};
 
-/// Largest batch of another node: what gathers during a stall goes out at once.
+/// Maximum size of another node's batch; a lane sends all that piled up in a stall at once.
 const MAX_FORWARD_BYTES: usize = 32 * 1024 * 1024;
 
-/// Discovery that works gives a first view within this time. Less than an edge waits for a trunk.
+/// Time limit of the first view; working discovery is faster. Less than an edge waits for a trunk.
 const FIRST_VIEW_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_VIEW_POLL: Duration = Duration::from_millis(20);
 
-/// What the internal listener serves with.
+/// Context of the internal listener.
 #[derive(Clone)]
 pub struct Internal {
     /// The node.
     pub node: Node,
-    /// What edges and other nodes must show.
+    /// Secrets that edges and other nodes must present.
     pub secrets: Secrets,
-    /// Health, metrics, admin.
+    /// Routes for health, metrics and admin.
     pub router: Router,
-    /// Who was refused so far.
+    /// Limits the log of refused requests.
     pub refusals: Rc<RefCell<RefusalLog>>,
 }
 
@@ -77,8 +78,8 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
     }
 }
 
-/// Waits for the first view of a node that has just started. An edge may have read discovery before it,
-/// and a refused trunk costs the node the edge's trust for 5 s.
+/// Waits for the first view of a node that has just started. An edge may have read discovery
+/// earlier, and a refused trunk makes the node suspect for 5 s.
 async fn has_view_soon(node: &Node) -> bool {
     let deadline = Instant::now() + FIRST_VIEW_TIMEOUT;
     while !node.has_view() && Instant::now() < deadline {
@@ -98,7 +99,7 @@ async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {
     let Ok(body) = Limited::new(request.into_body(), MAX_FORWARD_BYTES).collect().await else {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the batch is too large, or was cut short", None);
     };
-    // Now, and not before the body: the process may have been paused while that was on its way.
+    // Check after the body was read: the process may have paused in between.
     if node.refuses(asked) {
         let message = "this node was paused and takes no request that may have waited; send it again";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "paused", message, None);

@@ -1,5 +1,6 @@
-//! The forwarder: carries what the core has for other nodes, one request a lane at a time. While a request is under way the
-//! next batch gathers in the core, so batches grow with the load and at an idle node nothing waits.
+//! The forwarder: sends the core's batches to other nodes, one request at a time per lane. During a
+//! request the core collects the next batch. So batches grow with the load, and an idle node adds
+//! no delay.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,18 +23,18 @@ use super::{Lanes, Node};
 use signaling_core::node::PeerKey;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// A node that has not answered by then may be gone; the batch is sent again.
+/// Time limit of a request. A batch without an answer is sent again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Connections to a node that nobody uses now, of each client.
+/// Maximum idle connections to one node.
 const MAX_IDLE: usize = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// What batches are sent with.
+/// Returns the HTTP client for batches.
 ///
 /// # Errors
-/// If the system refuses what it needs.
+/// If the system refuses a resource.
 pub fn client() -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .no_proxy()
@@ -46,7 +47,7 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
         .build()
 }
 
-/// Routes by each view that comes, and carries the lanes of the peers in it. Ends when dropped, or when views end.
+/// Applies each new view and serves the lanes of its peers. Ends when dropped, or when views end.
 pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     loop {
         let view = views.borrow_and_update().clone();
@@ -59,7 +60,8 @@ pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receive
     }
 }
 
-/// Ends the carriers of peers that are gone, starts those of new ones, and tells the others where their peer is.
+/// Stops senders of removed peers, starts senders of new peers, and updates the addresses of the
+/// rest.
 fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
     let mut state = node.0.borrow_mut();
     let peers: Vec<_> = state.core.peers().map(|(peer, address)| (peer, address.to_owned())).collect();
@@ -76,7 +78,7 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
             continue;
         };
         if let Some(lanes) = state.lanes.get(peer) {
-            // What is under way goes on to the new address.
+            // A batch in flight is retried at the new address.
             lanes.url.replace(url);
             continue;
         }
@@ -107,22 +109,21 @@ struct LaneSender {
     url: Rc<RefCell<Url>>,
     peer: PeerKey,
     lane: usize,
-    /// Named by each event, and not entered: that would cost each batch something.
+    /// Each event names the span; it is never entered, since that would cost time per batch.
     span: Span,
 }
 
-/// What to do with a batch that was not answered.
+/// Why a batch was not answered.
 enum Failure {
-    /// Nobody takes connections there.
+    /// The peer accepts no connections.
     Refused(String),
-    /// It may go through later.
+    /// A retry may succeed.
     Again(String),
-    /// It never will.
+    /// A retry cannot succeed.
     Never(String),
 }
 
 impl Failure {
-    /// What became of a batch, for metrics.
     fn label_of(answered: &Result<Bytes, Self>) -> ForwardResult {
         match answered {
             Ok(_) => ForwardResult::Answered,
@@ -145,7 +146,8 @@ impl LaneSender {
         }
     }
 
-    /// Sends a batch until it is answered, its lives counted down each time. The peer's leaving the view ends the attempts.
+    /// Sends a batch until it is answered; each retry has shorter TTLs. Stops when the peer leaves
+    /// the view.
     async fn deliver(&self, mut batch: Vec<u8>) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -177,7 +179,7 @@ impl LaneSender {
                         self.node.with_core(|core| core.refused(Instant::now(), self.peer));
                     }
                     let (Failure::Refused(why) | Failure::Again(why) | Failure::Never(why)) = failure;
-                    // That the peer is suspect is said once, and not for each lane.
+                    // The sweep warns of a suspect peer once, not per lane.
                     debug!(parent: &self.span, why, "the peer does not answer");
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);

@@ -1,4 +1,4 @@
-//! Metrics of a node, beside those of its edge for direct clients.
+//! Metrics of a node, in addition to those of its edge for direct clients.
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Publish, label, metrics};
 use signaling_protocol::ErrorCode;
@@ -81,7 +81,8 @@ impl Label for ErrorLabel {
     }
 }
 
-/// Publishes the maximum of held bytes and of lingering sessions. The room store counts as up until it fails.
+/// Publishes the maximum of held bytes and of lingering sessions. The room store counts as up until
+/// it fails.
 pub(super) fn publish_limits((held_bytes, lingering): (usize, usize)) {
     METRICS.held_limit.publish(held_bytes as u64);
     METRICS.lingering_limit.publish(lingering as u64);

@@ -1,6 +1,14 @@
-//! The node's I/O around its core, on one thread: trunks (`trunks`), lanes to other nodes (`lanes`), the internal
-//! listener (`internal`), the edge for direct clients (`direct`), the way to the room store (`rooms`) and the registry
-//! (`registry`), operators' routes (`operator`), and the node's report about itself (`report`).
+//! The node's I/O around its core, on one thread.
+//!
+//! | module | responsibility |
+//! |---|---|
+//! | `trunks` | trunks from edges |
+//! | `lanes` | batches to other nodes |
+//! | `internal` | the internal listener |
+//! | `direct` | the edge for direct clients |
+//! | `rooms`, `registry` | requests to the room store and the registry |
+//! | `operator` | operator routes |
+//! | `report` | the node's report about itself |
 
 mod direct;
 mod internal;
@@ -36,19 +44,19 @@ pub use self::registry::{register, watch_over};
 pub use self::report::Floor;
 pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
 
-/// A node. A cheap clone shares it; it stays on its thread.
+/// A node. Clones are cheap and share it; it stays on its thread.
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
-/// How long closing trunks may take.
+/// Maximum time to close trunks.
 const HANG_UP: Duration = Duration::from_millis(200);
-/// How often to look whether they are closed.
+/// Interval of checks whether trunks are closed.
 const HANG_UP_LOOK: Duration = Duration::from_millis(5);
-/// Requests whose heads are read until so long after a pause of this process are refused: they may
-/// have waited for its end.
+/// After a process pause, requests whose heads are read within this time are refused. They may have
+/// arrived before or during the pause.
 const REFUSE_FOR: Duration = Duration::from_millis(200);
 
-/// How often one of those who write to nobody is named in the log.
+/// Minimum time between two log entries about undelivered senders.
 const BETWEEN_WRITERS: Duration = Duration::from_secs(10);
 
 struct State {
@@ -56,29 +64,29 @@ struct State {
     /// Beats at every call of the core: every few milliseconds, except during pauses.
     pauses: PauseDetector,
     refuse_until: Option<Instant>,
-    /// Whom the log knows to be suspect.
+    /// Nodes that were logged as suspect.
     suspects: Vec<NodeId>,
-    /// Until then nobody is named in the log who writes to nobody.
+    /// No undelivered sender is logged before this time.
     quiet_until: Option<Instant>,
     trunks: SecondaryMap<TrunkKey, Rc<FlushSignal>>,
-    /// Who is behind the trunks of other processes.
+    /// Names of the edges behind trunks of other processes.
     edges: SecondaryMap<TrunkKey, EdgeName>,
     lanes: SecondaryMap<PeerKey, Lanes>,
-    /// Announce what the room store is to be asked.
+    /// Signals new requests to the room store.
     urgent: Rc<FlushSignal>,
     background: Rc<FlushSignal>,
 }
 
-/// Who carries a peer's lanes.
+/// Senders of one peer's lanes.
 struct Lanes {
-    /// Where the peer takes batches, now.
+    /// Current address of the peer's forward endpoint.
     url: Rc<RefCell<Url>>,
     wakes: Box<[Rc<FlushSignal>]>,
     carriers: Box<[AbortHandle]>,
 }
 
 impl Node {
-    /// A node around its core.
+    /// Creates a node around its core.
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
         metrics::publish_limits(core.limits());
@@ -96,7 +104,7 @@ impl Node {
         })))
     }
 
-    /// Tells the core something, then wakes whoever carries what it has to say.
+    /// Calls the core, then signals the tasks that write its output.
     pub fn with_core<R>(&self, tell: impl FnOnce(&mut NodeCore) -> R) -> R {
         let mut state = self.0.borrow_mut();
         state.look_for_jump(Instant::now());
@@ -110,15 +118,14 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Whether a request is refused whose head was read then, because it may be as old as a pause
-    /// that this process has made.
+    /// Returns `true` if a request whose head was read at `asked` may be as old as a process pause.
     fn refuses(&self, asked: Instant) -> bool {
         let mut state = self.0.borrow_mut();
         state.look_for_jump(Instant::now());
         state.refuse_until.is_some_and(|until| asked < until)
     }
 
-    /// Lets the core look at the time, at its interval. Ends when dropped.
+    /// Calls the core's sweep at its interval. Ends when dropped.
     pub async fn sweep(self) {
         let mut ticks = interval(SWEEP_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,7 +143,7 @@ impl Node {
         }
     }
 
-    /// Adds an edge's connection, whose batches the wake announces.
+    /// Adds an edge's connection. The returned signal announces its batches.
     fn trunk_up(&self, add: impl FnOnce(&mut NodeCore) -> TrunkKey) -> (TrunkKey, Rc<FlushSignal>) {
         let wake = Rc::new(FlushSignal::default());
         let mut state = self.0.borrow_mut();
@@ -146,8 +153,8 @@ impl Node {
         (trunk, wake)
     }
 
-    /// Closes all trunks in good order, so that edges do not take this node's end for a failure. Returns once they are closed,
-    /// or have had time for it.
+    /// Closes all trunks cleanly, so that edges do not count a failure. Returns once all are
+    /// closed, or at the time limit.
     pub async fn hang_up(&self) {
         self.with_core(|core| core.hang_up(Instant::now()));
         self.0.borrow().trunks.values().for_each(|wake| wake.flush_now());
@@ -156,11 +163,11 @@ impl Node {
                 sleep(HANG_UP_LOOK).await;
             }
         };
-        // Whoever does not take it will see the end of the process.
+        // Remaining edges see the end of the process.
         let _ = timeout(HANG_UP, all_closed).await;
     }
 
-    /// An edge has connected, and perhaps says who it is.
+    /// Adds an edge's trunk. `name` is `None` if the edge sent no name.
     fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<FlushSignal>) {
         let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
         if let Some(name) = name {
@@ -182,7 +189,7 @@ impl Node {
 }
 
 impl State {
-    /// Notices that this process did nothing for a while (it was stopped, or starved): what waits unread is as old.
+    /// Detects a process pause. Unread input is as old as the pause.
     fn look_for_jump(&mut self, now: Instant) {
         let Some(paused) = self.pauses.beat(since_boot()) else { return };
         warn!(?paused, "this process was paused: its trunks are closed and waiting requests refused");
@@ -191,7 +198,7 @@ impl State {
         self.trunks.values().for_each(|wake| wake.flush_now());
     }
 
-    /// Names those in the log who write to nobody, of many only some.
+    /// Logs at most one undelivered sender per [`BETWEEN_WRITERS`].
     fn tell_writers_to_nobody(&mut self, now: Instant) {
         let writers = self.core.take_undelivered_senders();
         if let Some(UndeliveredSender { client, session, messages }) = writers.into_iter().next()
@@ -202,7 +209,7 @@ impl State {
         }
     }
 
-    /// Says in the log whom the core has come to suspect, and whom to trust again.
+    /// Logs nodes that became suspect, and nodes that no longer are.
     fn tell_suspects(&mut self) {
         let suspects: Vec<_> = self.core.suspects().cloned().collect();
         for node in suspects.iter().filter(|node| !self.suspects.contains(node)) {

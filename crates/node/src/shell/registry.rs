@@ -1,5 +1,6 @@
-//! The registry's share of a node's work: who comes and goes is written in batches, off the way of clients; the node says that it
-//! lives; and what a dead node left behind is cleaned up by the node that owns its name.
+//! The node's work for the registry. Writes attachments and detachments in batches, outside the
+//! clients' path. Sends a heartbeat, and removes the entries of dead nodes whose names this node
+//! owns.
 
 use std::time::Duration;
 
@@ -13,20 +14,20 @@ use super::Node;
 use super::metrics::METRICS;
 use signaling_core::node::NodeCore;
 
-/// How long arrivals gather.
+/// Interval of writes.
 const GATHER: Duration = Duration::from_millis(200);
-/// Most of one batch.
+/// Maximum entries of one batch.
 const BATCH: usize = 1_000;
-/// How often a node says that it lives, and looks for those that do not.
+/// Interval of heartbeats, and of checks for dead nodes.
 const BEAT: Duration = Duration::from_secs(5);
-/// How often a node begins to renew its entries. They live for 24 hours.
+/// Interval at which a node renews all its entries, which expire after 24 hours.
 const RENEW: Duration = Duration::from_secs(6 * 3600);
-/// A node outside the view that is silent for so long is dead.
+/// A node outside the view without a heartbeat for this time is dead.
 const SILENT: Duration = Duration::from_secs(12);
-/// One in the view may only be cut off from the registry: it gets more time.
+/// The same limit for a node in the view, which may only have lost the registry.
 const SILENT_IN_VIEW: Duration = Duration::from_secs(45);
 
-/// Writes arrivals and departures. Ends when dropped.
+/// Writes attachments and detachments to the registry. Ends when dropped.
 pub async fn register(node: Node, own: NodeId, registry: RedisRegistry) {
     let mut ticks = interval(GATHER);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -51,9 +52,9 @@ pub async fn register(node: Node, own: NodeId, registry: RedisRegistry) {
     }
 }
 
-/// Says that this node lives, and cleans up behind those that do not. Ends when dropped.
+/// Sends heartbeats and cleans up after dead nodes. Ends when dropped.
 pub async fn watch_over(node: Node, own: NodeId, registry: RedisRegistry) {
-    // Cleaning up behind a large node takes longer than this one may be silent.
+    // In parallel, since the cleanup of a large node takes longer than the heartbeat may be late.
     tokio::join!(beat(&node, &own, &registry), clean(&node, &own, &registry));
 }
 
@@ -116,7 +117,7 @@ async fn clean_up(registry: &RedisRegistry, dead: &NodeId, silent: Duration) {
             info!(%dead, removed = cleaned.removed, elsewhere = cleaned.kept, took = ?start.elapsed(),
                   "the registry is rid of a dead node");
         }
-        // It has come back, or somebody else is at it.
+        // The node came back, or another node is cleaning up.
         Ok(None) => {}
         Err(error) => warn!(%dead, %error, "cannot clean up behind a dead node now"),
     }

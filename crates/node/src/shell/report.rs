@@ -12,18 +12,17 @@ use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
 
 use super::{DirectEdge, Node};
 
-/// What operators' routes work with on the node's own thread.
+/// State of the operator routes on the node's own thread.
 pub struct Floor {
     /// The node.
     pub node: Node,
     /// Its own edge, if it has a public listener.
     pub direct: Option<DirectEdge>,
-    /// What every server reports.
+    /// The part of a report that all servers share.
     pub status: ServerStatus,
 }
 
 impl Floor {
-    /// Returns the current report of this node.
     pub(super) fn report(&self) -> Server {
         let base = self.status.report();
         let latency_us = self.direct.as_ref().map_or_else(Vec::new, DirectEdge::latency_us);
@@ -53,21 +52,20 @@ impl Floor {
     }
 }
 
-/// Returns the short form of a view.
 pub(super) fn view_name(view: &View) -> ViewName {
     ViewName::new(view.hash(), view.len())
 }
 
-/// An edge that has opened a trunk, as it named itself.
+/// Name that an edge sent when it opened its trunk.
 #[derive(Debug, Clone)]
 pub(super) struct EdgeName {
     pub(super) id: NodeId,
-    /// Where its internal listener should be; unknown of an edge that did not say.
+    /// Expected address of its internal listener; `None` if the edge sent no port.
     internal: Option<SocketAddr>,
 }
 
 impl EdgeName {
-    /// Who asks for a trunk from this address; nobody, if it does not say.
+    /// Reads the name from the headers of a trunk request. Returns `None` without a name.
     pub(super) fn read(headers: &HeaderMap, from: IpAddr) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let port = text(INTERNAL_PORT_HEADER).and_then(|port| port.parse().ok());

@@ -1,5 +1,5 @@
-//! Carries what the core wants of the room store there, and the answers back. What clients wait for and what only keeps seats
-//! alive go separate ways, so that the one does not wait for the other.
+//! Sends the core's requests to the room store and returns the answers. Client requests and seat
+//! refreshes use separate tasks, so that neither delays the other.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -13,13 +13,13 @@ use super::Node;
 use super::metrics::METRICS;
 use signaling_core::node::{RoomTask, Urgency};
 
-/// What an operator has the store do: answered once the core knows of it.
+/// A room request of an operator. The answer is sent once the core has applied it.
 pub(super) type OperatorRoomRequest = (Request, oneshot::Sender<Result<Outcome, StoreError>>);
 
-/// Most errands of operators that wait.
+/// Maximum queued room requests of operators.
 pub const ERRANDS: usize = 64;
 
-/// Carries tasks of one urgency. Ends when dropped.
+/// Executes requests of one urgency. Ends when dropped.
 pub async fn carry_tasks(node: Node, store: Store, urgency: Urgency) {
     let wake = node.store_wake(urgency);
     let mut away = None;
@@ -45,7 +45,7 @@ fn answer(core: &mut signaling_core::node::NodeCore, tasks: Vec<RoomTask>, answe
     }
 }
 
-/// Says once that the store is away, and once that it is back.
+/// Logs once when the store becomes unavailable, and once when it is back.
 fn report(away: &mut Option<Instant>, answers: &[Result<Outcome, StoreError>]) {
     match (answers.iter().find_map(|answer| answer.as_ref().err()), &*away) {
         (Some(error), None) => {
@@ -60,7 +60,7 @@ fn report(away: &mut Option<Instant>, answers: &[Result<Outcome, StoreError>]) {
     }
 }
 
-/// Does what operators ask of rooms. Ends when dropped, or when nobody can ask any more.
+/// Executes room requests of operators. Ends when dropped, or when all senders are dropped.
 pub async fn run_errands(node: Node, store: Store, mut errands: mpsc::Receiver<OperatorRoomRequest>) {
     while let Some((request, reply)) = errands.recv().await {
         let mut answers = store.apply(vec![request.clone()]).await;
@@ -68,7 +68,6 @@ pub async fn run_errands(node: Node, store: Store, mut errands: mpsc::Receiver<O
         if let Ok(outcome) = &answer {
             node.with_core(|core| core.room_was_changed(Instant::now(), &request.room, outcome.clone()));
         }
-        // Whoever asked may have gone.
         let _ = reply.send(answer);
     }
 }

@@ -1,4 +1,4 @@
-//! The accepting end of trunks.
+//! Node side of trunks.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use super::Node;
 use super::report::EdgeName;
 use signaling_core::node::TrunkKey;
 
-/// Answers an edge that wants a trunk; its secret has been checked.
+/// Answers a trunk request of an edge whose secret has been checked.
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
@@ -37,7 +37,7 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
     let name = EdgeName::read(request.headers(), peer.ip());
     let upgrade = hyper::upgrade::on(&mut request);
     let node = node.clone();
-    // Named by each event, and not entered: that would cost each frame something.
+    // Each event names the span; it is never entered, since that would cost time per frame.
     let span = info_span!("trunk", %edge, %peer);
     let trunk = async move {
         match upgrade.await.map(upgraded_tcp) {

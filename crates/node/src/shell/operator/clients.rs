@@ -1,4 +1,4 @@
-//! Who is connected, where somebody is, and how somebody is put out.
+//! Clients of the mesh for operators: lists, lookups and kicks.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tracing::info;
 
 use super::{Asked, Here, OperatorApi, client, explain, page, query};
 
-/// A node that hangs must not keep a client in for longer.
+/// Time limit of the lookup before a kick, so that a hanging node does not delay the kick.
 const LOOK_FIRST: Duration = Duration::from_millis(750);
 
 pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery>) -> Result<Json<Clients>, Refused> {
@@ -96,7 +96,7 @@ pub(super) async fn kick(
     if here {
         return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));
     }
-    // Whichever node is the first to tell an edge ends the session at the others before they are asked.
+    // Look up first: the first node to order the kick ends the session at the other nodes too.
     let before = timeout(LOOK_FIRST, explain::everywhere(&desk, &client)).await.ok().transpose()?;
     let session = before.as_ref().and_then(|it| Some(it.serving()?.1.session.clone()));
     let known = before.is_some_and(|before| before.is_known());

@@ -1,4 +1,4 @@
-//! Why a client is where it is.
+//! Explanations of a client's placement.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use super::super::report::view_name;
 use super::{Asked, Here, OperatorApi, client, query};
 
-/// Longer than a client is on its way from one node to another.
+/// Pause before the second request, longer than a client's handoff between nodes.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(super) async fn explain(
@@ -33,8 +33,9 @@ async fn here_alone(desk: &OperatorApi, client: ClientId) -> Result<Explanation,
     desk.core(move |core| of_core(core, Instant::now(), &client)).await
 }
 
-/// By the view of this node, with what all nodes have of the client. Nodes answer at different moments, so that a client on its
-/// way may be nowhere: where nobody has it, all are asked once more.
+/// Explains a client by this node's view and the reports of all nodes. Nodes answer at different
+/// times, so a client in a handoff may be missing everywhere. In that case all nodes are asked once
+/// more.
 pub(super) async fn everywhere(desk: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
     let first = look(desk, client).await?;
     if !first.is_nowhere() {
@@ -84,7 +85,7 @@ fn of_core(core: &NodeCore, now: Instant, client: &ClientId) -> Explanation {
     explanation
 }
 
-/// Returns what this node has of a client, if anything.
+/// Returns this node's state of a client, if any.
 fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientAt> {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let (session, lingering) = (core.session(client), core.lingering_session(now, client));

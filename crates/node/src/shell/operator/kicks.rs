@@ -1,4 +1,4 @@
-//! Whom operators have put out: what this node remembers, and what it learns of the others when it starts.
+//! Kicks that this node remembers. At its start it gets those of other nodes.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{OperatorApi, PeerQueries};
 use crate::shell::Node;
 
-/// Limit of the questions: other nodes may be starting too, and answer later.
+/// Maximum attempts; other nodes may be starting too and answer later.
 const TRIES: u32 = 10;
 const BETWEEN: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,8 @@ pub(super) async fn list(State(desk): State<OperatorApi>) -> Result<Json<Kicks>,
     Ok(Json(desk.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))
 }
 
-/// Asks the other nodes until all have answered, or for ten seconds: edges tell it too, but a node for direct clients alone has none.
+/// Asks the other nodes until all have answered, for at most 10 s. Edges report kicks too, but a
+/// node for direct clients alone has no edges.
 pub async fn learn_kicks(node: Node, peers: PeerQueries) {
     for _ in 0..TRIES {
         let (answers, missing) = peers.ask::<Kicks>(Method::GET, "kicks").await;

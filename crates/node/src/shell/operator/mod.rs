@@ -1,4 +1,5 @@
-//! Operators' routes under `/admin`. What the whole mesh is asked, this node asks the others in turn: any node answers for all.
+//! Operator routes under `/admin`. For answers about the whole mesh this node asks the other nodes,
+//! so any node can answer.
 
 mod clients;
 mod explain;
@@ -28,22 +29,22 @@ use signaling_core::node::NodeCore;
 pub use self::kicks::learn_kicks;
 pub use self::peer_queries::PeerQueries;
 
-/// What operators' routes work with.
+/// State of the operator routes.
 #[derive(Clone)]
 pub struct OperatorApi {
-    /// The node's thread.
+    /// Calls into the node's thread.
     pub floor: LocalCaller<Floor>,
     /// The peer nodes.
     pub peers: PeerQueries,
-    /// The way to the room store.
+    /// Requests to the room store.
     pub errands: mpsc::Sender<OperatorRoomRequest>,
-    /// Where clients are, by Redis.
+    /// Registry of clients in Redis, if there is one.
     pub registry: Option<RedisRegistry>,
-    /// Takes it out of service.
+    /// Drains and undrains this node.
     pub switch: DrainSwitch,
 }
 
-/// All of a node's routes for operators.
+/// Returns all operator routes of a node.
 #[must_use]
 pub fn operators(desk: OperatorApi) -> Routes {
     let switch = desk.switch.routes();
@@ -70,7 +71,7 @@ fn routes() -> Routes<OperatorApi> {
 }
 
 impl OperatorApi {
-    /// Asks the core. What is asked does not change anything.
+    /// Calls a read-only function with the core, on the node's thread.
     async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
         self.floor.ask(move |floor| floor.node.look(ask)).await
     }
@@ -81,13 +82,13 @@ impl OperatorApi {
 }
 
 impl Node {
-    /// Looks at the core.
+    /// Calls a read-only function with the core.
     pub(super) fn look<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
         ask(&self.0.borrow().core)
     }
 }
 
-/// `?here=true`: no other node is asked.
+/// `?here=true` if no other node is asked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Here {
@@ -105,7 +106,7 @@ fn query<T>(asked: Asked<T>) -> Result<T, Refused> {
     asked.map(|Query(query)| query).map_err(|rejection| bad_request(rejection.body_text()))
 }
 
-/// The page that is asked for, and whether of this node alone.
+/// Returns the requested page, and `true` if it is of this node alone.
 fn page(asked: Asked<PageQuery>, most: usize) -> Result<(Page, bool), Refused> {
     let query = query(asked)?;
     let here = query.here;

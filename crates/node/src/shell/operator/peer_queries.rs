@@ -11,14 +11,14 @@ use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::server_client::{Answer, Answers, ServerClient};
 use tokio::sync::watch;
 
-/// Asks the peer nodes what operators ask this node.
+/// Sends operator requests to the peer nodes.
 #[derive(Clone)]
 pub struct PeerQueries {
-    /// This node.
+    /// Name of this node.
     pub own: NodeId,
-    /// Sends the requests.
+    /// Client that sends the requests.
     pub client: ServerClient,
-    /// The nodes of the mesh.
+    /// Views of the mesh.
     pub views: watch::Receiver<Arc<View>>,
 }
 
@@ -27,7 +27,8 @@ impl PeerQueries {
         self.views.borrow().clone()
     }
 
-    /// Asks all peer nodes for `path` below `/admin`. Returns their answers, and the nodes without a usable one.
+    /// Asks all peer nodes for `path` below `/admin`. Returns their answers, and the nodes without
+    /// a usable one.
     pub(super) async fn ask<T>(&self, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
     where
         T: DeserializeOwned + Send + 'static,

@@ -1,4 +1,4 @@
-//! Which clients would move if a node joined or left.
+//! Previews of the clients that would move if a node joined or left.
 
 use axum::Json;
 use axum::extract::State;
@@ -72,8 +72,8 @@ pub(super) async fn preview(
     Ok(Json(whole.finish(&page, missing)))
 }
 
-/// Returns what a change brings for this node's clients. The answer goes by the view alone, so that
-/// all nodes count alike.
+/// Returns the effect of a change on this node's clients. The result depends only on the view, so
+/// all nodes use the same rules.
 fn here(core: &NodeCore, change: &Change, page: &Page) -> Result<Preview, NoChange> {
     let members: Vec<_> = core.view().members().iter().map(|it| (it.id.as_str(), it.draining)).collect();
     let rankings = Rankings::new(core.settings().hash_seed, &members, change)?;

@@ -1,4 +1,4 @@
-//! Rooms: which there are, how things stand in one, and how many it holds.
+//! Rooms for operators: lists, members and counts.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use tokio::time::timeout;
 
 use super::{Asked, OperatorApi, bad_name, bad_request, page, query};
 
-/// When to ask again while the store is away.
+/// Retry delay sent to operators while the store is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long the store may take to tell of all rooms of a page.
+/// Time limit of the store for the counts of one page.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 
 impl OperatorApi {
@@ -45,7 +45,7 @@ pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery
     let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Rooms>(http::Method::GET, &path));
     let nodes = others.into_iter().map(|(_, rooms)| rooms).chain([own?]).collect();
     let mut rooms = Rooms::merge(&page, nodes, missing);
-    // Those that it did not come to say so.
+    // Rooms beyond the time limit stay without a count.
     let _ = timeout(STORE_WITHIN, count(&desk, &mut rooms.rooms)).await;
     Ok(Json(rooms))
 }
@@ -61,11 +61,11 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
     Rooms { rooms: names.iter().filter_map(row).collect(), next, missing: Vec::new() }
 }
 
-/// Has the store say how many are in each room, as long as it answers.
+/// Fills in the member counts from the store, until the store fails.
 async fn count(desk: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
-        // Nobody is named, so nothing is changed but what is over anyway.
+        // A refresh without seats only removes expired seats.
         let Ok(outcome) = desk.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
         let Outcome { count, waiting, capacity, .. } = outcome;
         (row.members, row.waiting, row.capacity, row.from_store) = (count, waiting, capacity, true);

@@ -1,4 +1,4 @@
-//! How this node is, how all are, and others taken out of service.
+//! State of this node and of all servers, and drains of other nodes.
 
 use axum::Json;
 use axum::body::Body;
