@@ -1,4 +1,4 @@
-//! Who is connected, and where.
+//! Clients of the mesh: lists, lookups, kicks.
 
 use std::cmp::Reverse;
 
@@ -28,7 +28,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// What nodes have, each of its own clients, as one page.
+    /// Merges the lists of several nodes, each of its own clients, into one page.
     #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
@@ -46,23 +46,23 @@ pub struct Client {
     pub client_id: String,
     pub state: ClientState,
     pub owner: Option<String>,
-    /// What the node has of it that serves it.
+    /// State of the client at the node that serves it.
     pub at: ClientAt,
     pub registry: Option<Registered>,
     pub missing: Vec<Missing>,
 }
 
-/// Whether a client is there.
+/// Whether a client has a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientState {
-    /// It has a socket.
+    /// Has a socket.
     Connected,
-    /// It has none, and its session waits for it.
+    /// Has no socket; its session lingers.
     Lingering,
 }
 
-/// An entry of the registry.
+/// A client's entry in the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
     pub node: String,
@@ -79,13 +79,13 @@ pub struct Kicked {
     pub missing: Vec<Missing>,
 }
 
-/// `GET /admin/kicks`: the clients whose tokens of before are refused, as one node remembers them.
+/// `GET /admin/kicks`: the kicks that one node remembers. A kick rejects the client's older tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kicks {
     pub kicks: Vec<Kick>,
 }
 
-/// A client that was put out.
+/// A kicked client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kick {
     pub client_id: String,

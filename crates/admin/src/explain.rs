@@ -1,4 +1,4 @@
-//! Why a client is where it is: the hash, and what nodes have of the client.
+//! Explanation of a client's placement: its owner by hash, and its state at the nodes.
 
 use serde::{Deserialize, Serialize};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -11,7 +11,7 @@ use crate::servers::ViewName;
 pub struct Explanation {
     pub client_id: String,
     pub asked: String,
-    /// What it sees of the mesh.
+    /// The asked node's view.
     pub view: ViewName,
     pub why: String,
     pub owner: Option<String>,
@@ -21,7 +21,7 @@ pub struct Explanation {
     pub missing: Vec<Missing>,
 }
 
-/// A node, and how strongly it claims a client.
+/// A node with its score for a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     pub node: String,
@@ -29,12 +29,12 @@ pub struct Candidate {
     pub eligible: bool,
     pub draining: bool,
     pub suspect: bool,
-    /// Whether a trunk of the asked balancer leads to it; `None` if a node was asked.
+    /// `true` if the asked balancer has a trunk to the node; `None` if a node was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<bool>,
 }
 
-/// What one node has of a client.
+/// State of a client at one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientAt {
     pub node: String,
@@ -64,21 +64,21 @@ pub struct SessionAt {
     pub contended: bool,
 }
 
-/// What is left of a session without a socket.
+/// A lingering session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LingeringAt {
     pub session: String,
     pub left_ms: u64,
 }
 
-/// Messages, and what they come to.
+/// A number of messages with their total size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     pub messages: usize,
     pub bytes: usize,
 }
 
-/// Messages that wait for a client.
+/// Messages held for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub messages: usize,
@@ -86,7 +86,7 @@ pub struct Held {
     pub first_expires_ms: u64,
 }
 
-/// A place in a room.
+/// A client's seat in a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatAt {
     pub room: String,
@@ -94,19 +94,20 @@ pub struct SeatAt {
     pub ahead: Option<u64>,
 }
 
-/// Where somebody stands.
+/// Status of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// In the room.
     Member,
-    /// In the line for it.
+    /// In the waiting queue.
     Waiting,
-    /// The room store has not said yet, or not any more.
+    /// Without an answer of the room store, so far or any more.
     Unknown,
 }
 
-/// All nodes by their scores for a client, the highest first, each written as 16 hexadecimal digits.
+/// Returns all nodes with their scores for a client, the highest first. A score has 16 hexadecimal
+/// digits.
 pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, client: &str) -> Vec<(String, String)> {
     let (ranking, key) = (Ranking::new(hash_seed, nodes), KeyHash::of(client));
     let candidates = ranking.candidates(key).into_iter();
@@ -114,26 +115,26 @@ pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, client: 
 }
 
 impl Explanation {
-    /// The newest of the client's sessions with a socket, and the node that has it.
+    /// Returns the newest session of the client with a socket, and its node.
     #[must_use]
     pub fn serving(&self) -> Option<(&ClientAt, &SessionAt)> {
         let sessions = self.nodes.iter().filter_map(|at| Some((at, at.session.as_ref()?)));
         sessions.max_by_key(|(_, session)| session.generation)
     }
 
-    /// Whether all nodes have answered, and none has anything of the client's session.
+    /// Returns `true` if all nodes answered and none has a session of the client.
     #[must_use]
     pub fn is_nowhere(&self) -> bool {
         self.missing.is_empty() && !self.is_known()
     }
 
-    /// Whether a node has a session of the client, with a socket or waiting for it.
+    /// Returns `true` if a node has a session of the client, with a socket or lingering.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some())
     }
 
-    /// How it all hangs together, in a sentence or two.
+    /// Returns a summary of one or two sentences.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(owner) = &self.owner else {

@@ -1,7 +1,7 @@
-//! Requests of operators under `/admin`, and the answers. No I/O: servers fill the answers in, `mesh-ctl`
-//! shows them.
+//! Types of the operator API under `/admin`. No I/O: servers fill in the answers, and `mesh-ctl`
+//! prints them.
 //!
-//! An answer that was merged from several nodes names those that did not contribute, in `missing`.
+//! In an answer merged from several nodes, `missing` names the nodes that did not contribute.
 
 #![allow(missing_docs, reason = "`docs/admin-api.json` describes each field")]
 

@@ -1,13 +1,13 @@
-//! The description of the API, which clients can be made from: `docs/admin-api.json`, served as it stands.
+//! The OpenAPI document of the API, `docs/admin-api.json`, served unchanged.
 
 use serde_json::Value;
 
 use crate::servers::Role;
 
-/// OpenAPI 3.1, JSON.
+/// The document (OpenAPI 3.1, JSON).
 pub const DOCUMENT: &str = include_str!("../../../docs/admin-api.json");
 
-/// The operations that servers of this kind answer, sorted: method in capitals, and path.
+/// Returns the operations of a server with this role, sorted: method in capitals, and path.
 #[must_use]
 pub fn operations(role: Role) -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap_or_default();

@@ -1,36 +1,37 @@
-//! Lists by name, a page at a time. Pure.
+//! Lists by name, one page at a time. Pure.
 //!
-//! Each node gives the first names behind the cursor that it has, sorted; the first of all these together are the page. Nothing
-//! that stays where it is is left out: a name among the first N of all is among the first N of every node that has it.
+//! Each node returns its first names after the cursor, sorted. The page is the first names of the
+//! merged lists. It is complete for names that do not move: a name among the first N of all nodes
+//! is among the first N of its node.
 
 use std::collections::BinaryHeap;
 
 use serde::Deserialize;
 use signaling_protocol::ClientId;
 
-/// Names on a page if nothing else is asked for.
+/// Default number of names on a page.
 pub const USUAL: usize = 100;
-/// Most names on a page.
+/// Maximum names on a page.
 pub const MOST: usize = 1_000;
-/// Longest prefix that is asked for: as long as a name.
+/// Maximum length of a prefix, equal to that of a name.
 const LONGEST: usize = 128;
 
-/// A page as it stands in a query.
+/// A page as requested in a query string.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
-    /// Only names behind this one.
+    /// Only names after this one.
     pub after: Option<String>,
-    /// How many.
+    /// Maximum number of names.
     pub limit: Option<usize>,
-    /// Only names that begin so.
+    /// Only names with this prefix.
     pub prefix: Option<String>,
     /// Ask this node alone.
     #[serde(default)]
     pub here: bool,
 }
 
-/// Which names are wanted.
+/// Selection of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     after: Option<String>,
@@ -39,10 +40,10 @@ pub struct Page {
 }
 
 impl PageQuery {
-    /// Checks it; `most` names are on a page at most.
+    /// Validates the query. A page has at most `most` names.
     ///
     /// # Errors
-    /// Says what is wrong with which parameter.
+    /// If a parameter is invalid; the text names the parameter and the problem.
     pub fn check(self, most: usize) -> Result<Page, String> {
         let Self { after, limit, prefix, .. } = self;
         let limit = limit.unwrap_or(USUAL.min(most));
@@ -64,25 +65,26 @@ impl PageQuery {
 }
 
 impl Page {
-    /// The first `limit` names behind `after`.
+    /// Selects the first `limit` names after `after`.
     #[must_use]
     pub fn new(after: Option<&str>, limit: usize) -> Self {
         Self { after: after.map(str::to_owned), limit, prefix: String::new() }
     }
 
-    /// How many names at most.
+    /// Returns the maximum number of names.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Only names above this one, if any.
+    /// Returns the cursor: only names after it are selected.
     #[must_use]
     pub fn after(&self) -> Option<&str> {
         self.after.as_deref()
     }
 
-    /// As a query for another node, which is asked for what it has itself. Names need no escapes.
+    /// Returns the query string for another node, which answers with its own names only. Names need
+    /// no escapes.
     #[must_use]
     pub fn query(&self) -> String {
         let mut query = format!("here=true&limit={}", self.limit);
@@ -101,8 +103,8 @@ impl Page {
         self.after.as_deref().is_none_or(|after| name > after) && name.starts_with(&self.prefix)
     }
 
-    /// Of names in any order, each once, the wanted ones, sorted; and whether there are more. Keeps no more than a page of
-    /// them in mind.
+    /// Returns the selected names, each once and sorted, and `true` if there are more. `names` may
+    /// have any order. Keeps at most one page in memory.
     pub fn pick<'a>(&self, names: impl Iterator<Item = &'a str>) -> (Vec<&'a str>, bool) {
         let mut first = BinaryHeap::with_capacity(self.limit + 2);
         for name in names.filter(|name| self.wants(name)) {
@@ -119,8 +121,8 @@ impl Page {
         (picked, more)
     }
 
-    /// Of sorted rows of all nodes, each name once, the page; and where the next one begins. `more` says that a node has
-    /// further ones.
+    /// Cuts sorted rows of all nodes to one page, with each name once. Returns the cursor of the
+    /// next page. `more` is `true` if a node has further rows.
     pub(crate) fn cut<T>(&self, rows: &mut Vec<T>, more: bool, name: impl Fn(&T) -> &str) -> Option<String> {
         let more = more || rows.len() > self.limit;
         rows.truncate(self.limit);

@@ -1,4 +1,4 @@
-//! Why a balancer has a client at the node where it has it.
+//! Explanation of a client's placement by a balancer.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::servers::ViewName;
 pub struct BalancerExplanation {
     pub client_id: String,
     pub asked: String,
-    /// What it sees of the mesh.
+    /// The asked balancer's view.
     pub view: ViewName,
     pub why: String,
     pub owner: Option<String>,
@@ -33,34 +33,34 @@ pub struct EdgeSession {
     pub unwritten_bytes: usize,
 }
 
-/// How a client's socket is.
+/// State of a client's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SocketState {
-    /// It waits for a node to let it in.
+    /// Waiting for a node to accept the client.
     Waiting,
     /// Open.
     Open,
-    /// Open, and not read: too much of it waits for its fate.
+    /// Open but not read, since too many messages have no outcome yet.
     Paused,
-    /// Closed: the session ends once all that it sent has its fate.
+    /// Closed; the session ends once all its messages have an outcome.
     Closed,
 }
 
-/// How a session at an edge stands with nodes.
+/// Attachment of a session at an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceState {
-    /// No node serves it: what it sends waits.
+    /// Attached to no node; its messages are held.
     Nowhere,
-    /// A node does, or was asked to.
+    /// Attached to a node, or about to be.
     At,
-    /// Its node was told to hand it off, and has not let go yet.
+    /// Handoff requested; its node has not released it yet.
     Leaving,
 }
 
 impl BalancerExplanation {
-    /// How it all hangs together, in a sentence or two.
+    /// Returns a summary of one or two sentences.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(owner) = &self.owner else {

@@ -1,7 +1,7 @@
-//! Which clients would move if a node joined or left. Pure.
+//! Preview of the clients that would move if a node joined or left. Pure.
 //!
-//! Each node reckons for the clients that it has, and the parts are added up: no list of all clients is ever made. By the view
-//! alone, that is, whatever is thought of nodes that do not answer now.
+//! Each node counts its own clients and one node adds up the counts, so no list of all clients is
+//! ever built. The result depends only on the view; it ignores suspect states.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use crate::servers::ViewName;
 use crate::{Missing, Page};
 
-/// What would happen.
+/// A change of the view to preview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A node comes, or one that drains returns to service.
+    /// A node joins, or a draining one returns to service.
     Join(String),
-    /// One goes, or drains.
+    /// A node leaves or drains.
     Leave(String),
 }
 
-/// Why a change makes no sense.
+/// Why a change cannot be previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoChange {
-    /// It takes clients already.
+    /// The node already takes clients.
     IsThere(String),
-    /// There is no such node.
+    /// There is no node of this name.
     Unknown(String),
-    /// It is the last one.
+    /// It is the last node.
     Last(String),
 }
 
 impl NoChange {
-    /// For people.
+    /// Returns a text for people.
     #[must_use]
     pub fn message(&self) -> String {
         match self {
@@ -43,13 +43,14 @@ impl NoChange {
     }
 }
 
-/// Who may own clients: members that do not drain, unless only such are left.
+/// Returns the nodes that may own clients: members that do not drain, or all if every member
+/// drains.
 fn eligible(members: &[(&str, bool)]) -> Vec<String> {
     let settled = members.iter().any(|(_, draining)| !draining);
     members.iter().filter(|(_, draining)| !settled || !draining).map(|(id, _)| (*id).to_owned()).collect()
 }
 
-/// Who may own clients before a change and after it.
+/// Rankings of the eligible nodes before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rankings {
     before: Ranking,
@@ -57,10 +58,10 @@ pub struct Rankings {
 }
 
 impl Rankings {
-    /// Of a view's members, each with whether it drains.
+    /// Creates the rankings from a view's members, each with `true` if it drains.
     ///
     /// # Errors
-    /// If the change makes no sense.
+    /// If the change cannot be previewed.
     pub fn new(hash_seed: u64, members: &[(&str, bool)], change: &Change) -> Result<Self, NoChange> {
         let before = eligible(members);
         let after = match change {
@@ -81,13 +82,13 @@ impl Rankings {
         Ok(Self { before: Ranking::new(hash_seed, before), after: Ranking::new(hash_seed, after) })
     }
 
-    /// The client's owner before and after.
+    /// Returns the client's owner before and after.
     fn owners(&self, client: &str) -> Option<(&str, &str)> {
         let (key, Self { before, after }) = (KeyHash::of(client), self);
         Some((before.id(before.owner(key)?), after.id(after.owner(key)?)))
     }
 
-    /// What the change would bring for one node's clients.
+    /// Returns the effect of the change on one node's clients.
     pub fn preview<'a>(
         &self,
         view: ViewName,
@@ -141,7 +142,7 @@ impl Rankings {
     }
 }
 
-/// Which change a preview is of.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -156,7 +157,7 @@ pub enum Kind {
 pub struct Preview {
     pub change: Kind,
     pub node: String,
-    /// The view that this is reckoned by.
+    /// View that the result depends on.
     pub view: ViewName,
     pub total: u64,
     pub moving: u64,
@@ -170,7 +171,7 @@ pub struct Preview {
     pub missing: Vec<Missing>,
 }
 
-/// One node's clients.
+/// Number of one node's clients before and after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     pub node: String,
@@ -178,7 +179,7 @@ pub struct Share {
     pub after: u64,
 }
 
-/// Clients that go, or have gone, the same way.
+/// Number of clients that move from one node to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     pub from: String,
@@ -207,7 +208,7 @@ impl Flow {
 }
 
 impl Preview {
-    /// Adds what another node has reckoned, of the same change by the same view.
+    /// Adds another node's preview of the same change by the same view.
     pub fn add(&mut self, other: Self) {
         self.total += other.total;
         self.moving += other.moving;
@@ -230,12 +231,12 @@ impl Preview {
             }
         }
         self.flows.sort_by(|a, b| (&a.from, &a.to).cmp(&(&b.from, &b.to)));
-        // What is left of its page shows that there is more.
+        // One remaining cursor is enough to show that there are more clients.
         self.next = self.next.take().or(other.next);
         self.clients.extend(other.clients);
     }
 
-    /// Cuts what was added up to a page.
+    /// Cuts the sum to one page.
     #[must_use]
     pub fn finish(mut self, page: &Page, missing: Vec<Missing>) -> Self {
         self.clients.sort_by(|a, b| a.client_id.cmp(&b.client_id));
@@ -246,7 +247,8 @@ impl Preview {
         self
     }
 
-    /// Linear in the number of clients, so that parts add up.
+    /// Sets the ideal values, which are linear in the number of clients, so that they can be added
+    /// up.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn reckon_ideals(&mut self, before: usize, after: usize) {
         let total = self.total as f64;
@@ -270,7 +272,7 @@ mod tests {
         (0..1_000).map(|n| format!("client-{n}")).collect()
     }
 
-    /// As three nodes would reckon and one would add up.
+    /// Returns the sum of the previews of three nodes.
     fn preview(change: &Change, page: &Page) -> Preview {
         let (rankings, clients) = (Rankings::new(0, &MEMBERS, change).unwrap(), clients());
         let part = |node: &str| {

@@ -1,4 +1,4 @@
-//! Rooms that somebody is in.
+//! Rooms with at least one client.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Missing, Page};
 
-/// Most rooms on a page: the store is asked about each.
+/// Maximum rooms on a page. The store is asked about each.
 pub const MOST: usize = 200;
 
-/// Whom one node has in a room.
+/// Numbers of one node's clients in a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomAt {
     pub node: String,
@@ -37,7 +37,7 @@ pub struct Rooms {
 }
 
 impl RoomRow {
-    /// A room as one node has it.
+    /// Creates the row of one node.
     #[must_use]
     pub fn at(room: &str, at: RoomAt) -> Self {
         let RoomAt { members, waiting, .. } = at;
@@ -46,7 +46,7 @@ impl RoomRow {
 }
 
 impl Rooms {
-    /// What nodes have, each of its own clients, as one page.
+    /// Merges the lists of several nodes, each of its own clients, into one page.
     #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());

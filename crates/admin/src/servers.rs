@@ -1,18 +1,18 @@
-//! How servers are.
+//! State of servers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Missing;
 use crate::preview::Flow;
 
-/// Which kind of server.
+/// Role of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It owns clients and routes their messages.
+    /// Owns clients and routes their messages.
     #[default]
     Node,
-    /// It holds clients' sockets.
+    /// Holds client sockets.
     Balancer,
 }
 
@@ -24,21 +24,21 @@ pub struct ViewName {
 }
 
 impl ViewName {
-    /// Names a view by the hash of its content.
+    /// Creates the short form of a view from the hash of its content.
     #[must_use]
     pub fn new(hash: u64, nodes: usize) -> Self {
         Self { hash: format!("{hash:016x}"), nodes }
     }
 }
 
-/// `GET /admin/server`: the server that was asked, and no other.
+/// `GET /admin/server`: state of the asked server alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub id: String,
     pub role: Role,
     pub version: String,
     pub obstacle: Option<String>,
-    /// What it sees of the mesh.
+    /// The asked server's view.
     pub view: ViewName,
     pub clients: usize,
     pub lingering: usize,
@@ -59,7 +59,7 @@ pub struct Server {
     pub resident_bytes: u64,
 }
 
-/// Messages since a process started.
+/// Message counts since a process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub messages: u64,
@@ -67,7 +67,7 @@ pub struct Totals {
     pub unavailable: u64,
 }
 
-/// A balancer, as a node sees it.
+/// A balancer with a trunk to the reporting node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeAt {
     pub edge: Option<String>,
@@ -86,7 +86,7 @@ pub struct Node {
     pub server: Option<Server>,
 }
 
-/// A balancer that some node has a trunk from, or that was asked itself.
+/// A balancer with a trunk to some node, or the asked server itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balancer {
     pub balancer: String,
@@ -101,20 +101,20 @@ pub struct Balancer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nodes {
     pub asked: String,
-    /// What it sees.
+    /// The asked server's view.
     pub view: ViewName,
     pub nodes: Vec<Node>,
     pub balancers: Vec<Balancer>,
     pub missing: Vec<Missing>,
 }
 
-/// `POST /admin/drain` and `POST /admin/undrain`, and the same of another node.
+/// `POST /admin/drain` and `POST /admin/undrain`, also for another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
     pub draining: bool,
 }
 
-/// The balancers that nodes speak of.
+/// Returns the balancers that the nodes report.
 #[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut known: Vec<Balancer> = Vec::new();
