@@ -10,16 +10,16 @@ use serde_json::Value;
 use crate::cli::ServerArgs;
 use crate::local::LocalMesh;
 
-/// Longer than a server waits for others.
+/// Longer than a server's time limit for other servers.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A page of a thousand clients comes to less.
+/// Larger than a page of 1,000 clients.
 const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
-/// Where a server listens unless it is told otherwise.
+/// Default listen address of a server.
 const USUAL_SERVER: &str = "http://127.0.0.1:7900";
-/// A secret is short.
+/// Maximum size of a secret file that is read.
 const LONGEST_SECRET: u64 = 4_096;
 
-/// Why a command did not get its answer.
+/// Why a command got no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("--server: {0:?} is no address: give http://HOST:PORT of a server's internal listener")]
@@ -45,7 +45,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether the same question may be answered later: nobody was there, or could answer then.
+    /// Returns `true` if a retry may succeed: the server was unreachable or temporarily unable to
+    /// answer.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Refused { status: 500.., .. })
     }
@@ -62,7 +63,7 @@ impl Failure {
     }
 }
 
-/// A server that is asked.
+/// Connection settings of one server.
 pub(crate) struct Api {
     base: Url,
     token: Option<String>,
@@ -99,7 +100,7 @@ impl Api {
         self.ask(Method::GET, path, query, None).await
     }
 
-    /// Asks for `/admin/PATH`.
+    /// Sends a request to `/admin/PATH`.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -138,13 +139,13 @@ impl Api {
         match serde_json::from_slice(&answer) {
             Ok(answer) if status.is_success() => Ok(answer),
             Ok(answer) => Err(refused(server, status, &answer)),
-            // A proxy in between speaks in its own words.
+            // A proxy in between may answer in another format.
             Err(_) if status.is_server_error() => Err(refused(server, status, &Value::Null)),
             Err(error) => Err(Failure::Nonsense { server, why: format!("{status}, {error}") }),
         }
     }
 
-    /// Reads an answer as what it should be.
+    /// Decodes an answer.
     pub(crate) fn read<T: DeserializeOwned>(&self, answer: &Value) -> Result<T, Failure> {
         T::deserialize(answer).map_err(|error| {
             let server = self.base.origin().ascii_serialization();
@@ -167,7 +168,7 @@ fn refused(server: String, status: StatusCode, answer: &Value) -> Failure {
     }
 }
 
-/// The innermost cause says most.
+/// Returns the innermost cause, which is the most specific one.
 fn cause(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
@@ -176,7 +177,7 @@ fn cause(error: &reqwest::Error) -> String {
     innermost.to_string()
 }
 
-/// The first line that is not empty: what a server shows to others.
+/// Reads the first line that is not empty: the secret that servers present.
 fn read_secret(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST_SECRET).read_to_string(&mut text));

@@ -6,12 +6,12 @@ use tokio::time::{Instant, sleep};
 use crate::Ending;
 use crate::api::{Api, Failure};
 
-/// When to look again, at first; then later and later: a node has to count its clients each time.
+/// First interval of checks. It grows, since a node counts its clients for each check.
 const LOOK: Duration = Duration::from_millis(250);
-/// At least so often.
 const LATEST_LOOK: Duration = Duration::from_secs(2);
 
-/// Waits until a server has no clients any more; which one, and for how long at most, as on the command line.
+/// Waits at most `seconds` until a server has no clients. `node` is a node's name, or `None` for
+/// the asked server.
 pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
     let start = Instant::now();
     let (mut told, mut pause) = (None, LOOK);
@@ -45,7 +45,7 @@ async fn clients_of(api: &Api, node: Option<&str>) -> Result<usize, Failure> {
         return Ok(server.clients);
     };
     let nodes: Nodes = api.read(&api.get(&["nodes"], &[]).await?)?;
-    // One that is gone has none.
+    // A node that left has no clients.
     let Some(node) = nodes.nodes.into_iter().find(|node| node.node == name) else { return Ok(0) };
     let silent = || Failure::Unreachable { server: name.to_owned(), why: "the node that was asked cannot".to_owned() };
     Ok(node.server.ok_or_else(silent)?.clients)

@@ -1,15 +1,15 @@
-//! A mesh that `mesh-dev` runs on this machine: what its folder says of its servers, and of the
-//! token that they ask for.
+//! Folder of a mesh that `mesh-dev` runs on this machine: its servers, and the file of their admin
+//! token.
 
 use std::path::{Path, PathBuf};
 
 use reqwest::Url;
 use serde::Deserialize;
 
-/// Where `make run` has its mesh.
+/// Folder of `make run`.
 const USUAL_DIR: &str = ".mesh";
 
-/// What `mesh.json` says, as far as it is used here.
+/// The parts of `mesh.json` in use here.
 #[derive(Debug, Deserialize)]
 struct MeshFile {
     #[serde(default)]
@@ -32,21 +32,21 @@ pub(crate) struct LocalMesh {
 }
 
 impl LocalMesh {
-    /// Reads the mesh in `dir`, or in the usual place. `None` without a mesh there.
+    /// Reads the mesh in `dir`, or in the default folder. `None` without a mesh there.
     pub(crate) fn find(dir: Option<&Path>) -> Option<Self> {
         let dir = dir.unwrap_or(Path::new(USUAL_DIR));
         let text = std::fs::read(dir.join("mesh.json")).ok()?;
         Some(Self { dir: dir.to_owned(), file: serde_json::from_slice(&text).ok()? })
     }
 
-    /// The internal listener of its first node.
+    /// Returns the internal listener of its first node.
     pub(crate) fn server(&self) -> Option<&str> {
         self.file.nodes.first().map(|node| node.internal.as_str())
     }
 
-    /// The file with the token that a server asks for, if the server is one of this mesh. It stands
-    /// in the mesh's own folder, whatever `mesh.json` says, so that no other file is ever shown to
-    /// anybody.
+    /// Returns the token file of a server of this mesh, `None` for other servers. The file is
+    /// always in the mesh's own folder, whatever `mesh.json` contains, so that no other file is
+    /// ever sent.
     pub(crate) fn token_file(&self, server: &Url) -> Option<PathBuf> {
         let is_it = |other: &Server| Url::parse(&other.internal).is_ok_and(|other| other.origin() == server.origin());
         let is_of_mesh = self.file.nodes.iter().chain(&self.file.balancers).any(is_it);

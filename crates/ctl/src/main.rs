@@ -1,12 +1,13 @@
-//! `mesh-ctl`: asks any server of a mesh, by the API of `signaling-admin`, and shows what it says.
+//! `mesh-ctl`: sends requests of the API of `signaling-admin` to any server of a mesh and prints
+//! the answers.
 //!
-//! | module | idea |
+//! | module | responsibility |
 //! |---|---|
-//! | `cli` | the words of the command line |
-//! | `local` | the folder of a mesh that `mesh-dev` runs |
-//! | `api` | asking a server, and what can go wrong with it |
-//! | `run` | what each command asks |
-//! | `drain` | taking servers out of service, and waiting until they are empty |
+//! | `cli` | command line arguments |
+//! | `local` | folder of a mesh that `mesh-dev` runs |
+//! | `api` | requests to a server, and their errors |
+//! | `run` | requests of each command |
+//! | `drain` | drains, and waits until servers are empty |
 //! | `show` | answers as tables |
 //! | `table` | columns that fit the terminal |
 
@@ -25,12 +26,12 @@ use clap::Parser as _;
 
 use crate::cli::Cli;
 
-/// How a command ended well, or nearly so.
+/// Result of a command without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// As asked.
+    /// Done as requested.
     Done,
-    /// The answer is no.
+    /// The answer is negative.
     No,
     /// Some nodes are missing from the answer.
     Partial,
@@ -57,7 +58,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Prints, unless nobody reads any more.
+/// Prints. Ignores a closed standard output.
 pub(crate) fn print(text: &str) -> Result<(), api::Failure> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(api::Failure::Output(error)),

@@ -16,10 +16,10 @@ use crate::cli::{Cli, Command, Pages};
 use crate::table::terminal_width;
 use crate::{Ending, drain, print, show};
 
-/// Names that are asked for at once.
+/// Names per request.
 const PAGE: usize = 1_000;
 
-/// Asks, and prints the answer.
+/// Runs a command: sends its requests and prints the answers.
 pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
     if let Command::Completions { shell } = cli.command {
         let mut script = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
     }
 }
 
-/// How answers are printed.
+/// Output format.
 struct Out {
     json: bool,
     width: Option<usize>,
@@ -113,7 +113,7 @@ impl Out {
     }
 }
 
-/// Says which nodes are missing.
+/// Warns of missing nodes.
 fn partial(missing: &[Missing]) -> Ending {
     for Missing { node, why } in missing {
         eprintln!("mesh-ctl: without {node}: {why}");
@@ -141,7 +141,7 @@ async fn turn(api: &Api, out: &Out, node: Option<&str>, what: &str) -> Result<En
     Ok(Ending::Done)
 }
 
-/// How far a list is read, page by page.
+/// Progress in a list that is read page by page.
 struct Reader {
     left: usize,
     after: Option<String>,
@@ -165,7 +165,7 @@ impl Reader {
         self.left.min(self.most).to_string()
     }
 
-    /// So many have been read. Says whether to go on.
+    /// Counts `read` further names. Returns `true` if another page is needed.
     fn goes_on(&mut self, read: usize, next: Option<&String>) -> bool {
         self.left = self.left.saturating_sub(read.max(1));
         self.after = next.cloned();
@@ -175,7 +175,7 @@ impl Reader {
 
 /// An answer that is read page by page.
 trait Paged: DeserializeOwned {
-    /// Appends a further page. Counts stay those of the first.
+    /// Appends a further page. Counts stay those of the first page.
     fn append(&mut self, page: Self);
     /// Returns the number of names, and the cursor of the next page.
     fn read(&self) -> (usize, Option<&String>);

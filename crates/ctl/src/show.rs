@@ -93,7 +93,7 @@ pub(crate) fn explanation(it: &Explanation, width: Width) -> String {
     text
 }
 
-/// What nodes have of a client.
+/// Lists the state of a client at each node.
 fn at(nodes: &[&ClientAt], width: Width) -> String {
     let mut table = Table::new(&[
         "AT",
@@ -276,7 +276,7 @@ fn age(since_ms: u64) -> String {
     span(now.saturating_sub(Duration::from_millis(since_ms)))
 }
 
-/// In the two largest units that say anything.
+/// Formats a duration in its two largest units.
 fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);

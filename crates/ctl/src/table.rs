@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-/// No column is cut shorter.
+/// Minimum width of a shortened column.
 const NARROWEST: usize = 6;
 const GAP: &str = "  ";
 
@@ -18,7 +18,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A heading that ends in `#` is one of numbers, which stand to the right.
+    /// Creates an empty table. A heading that ends in `#` is one of numbers, which are aligned
+    /// right.
     pub(crate) fn new(headings: &[&'static str]) -> Self {
         let column = |heading: &&'static str| match heading.strip_suffix('#') {
             Some(heading) => (heading, Align::Right),
@@ -31,7 +32,8 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
-    /// As text. Where a width is given, no line is longer, unless even the narrowest columns are: the widest are cut.
+    /// Returns the text. With a `width`, shortens the widest columns until lines fit or all have
+    /// their minimum width.
     pub(crate) fn render(&self, width: Option<usize>) -> String {
         let widest = |at: usize, heading: &str| {
             let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
@@ -61,7 +63,7 @@ impl Table {
         text
     }
 
-    /// Takes from the widest columns of text, a character at a time, what is too much.
+    /// Narrows the widest text column, one character at a time, until a line fits.
     fn narrow(&self, widths: &mut [usize], width: usize) {
         let gaps = GAP.len() * widths.len().saturating_sub(1);
         let whole: usize = widths.iter().sum::<usize>() + gaps;
@@ -82,13 +84,14 @@ fn cut(cell: &str, width: usize) -> String {
     cell.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Without what would move the cursor or turn the line round: clients write what stands in rooms.
+/// Replaces characters that move the cursor or change the writing direction: clients choose the
+/// content of rooms.
 pub(crate) fn printable(text: &str) -> String {
     let is_unsafe = |char: char| char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|char| if is_unsafe(char) { '\u{fffd}' } else { char }).collect()
 }
 
-/// How wide the terminal is; none where the output goes elsewhere. `COLUMNS` wins.
+/// Returns the terminal's width, `None` if the output is no terminal. `COLUMNS` takes precedence.
 pub(crate) fn terminal_width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = console::Term::stdout();
