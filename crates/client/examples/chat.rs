@@ -1,4 +1,4 @@
-//! Two terminals talk through the mesh of `make run`, whatever its servers do meanwhile:
+//! A chat of two terminals through the mesh of `make run`, which survives failures of its servers:
 //!
 //!     cargo run -p signaling-client --example chat -- alice bob
 //!     cargo run -p signaling-client --example chat -- bob alice

@@ -1,4 +1,4 @@
-//! Two peers exchange a message through the mesh of `make run`. The README has the same.
+//! Two peers exchange a message through the mesh of `make run`. The README has the same example.
 
 use signaling_client::{Client, Event, Options};
 

@@ -1,4 +1,4 @@
-//! The handle that applications have.
+//! Handles of the application: [`Client`] and [`Events`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,28 +18,34 @@ use crate::outcome::SendError;
 use crate::receipt::Receipt;
 use crate::saved::SavedSession;
 
-/// Events that may wait for the application; see [`Events`] for what happens with more.
+/// Maximum queued events; [`Events`] describes a full queue.
 const MAX_EVENTS: usize = 1024;
 
-/// A client of the mesh: a handle, cheap to clone. The connection is kept up until [`Client::close`], [`Client::detach`], an
-/// end that allows no return, or until all handles and [`Events`] are dropped.
+/// A client of the mesh: a handle, cheap to clone. It reconnects until [`Client::close`],
+/// [`Client::detach`], a final close by the server, or until all handles and [`Events`] are
+/// dropped.
 #[derive(Debug, Clone)]
 pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// What happens to a client, in order. Take them as they come: with 1,024 waiting nothing is read from the server. If that
-/// lasts 5 s and messages wait there, the server closes the socket as too slow. No message is lost by that, and it is no
-/// secret: a warning is logged when reading stops, and behind the events that waited comes a
-/// [`State::Waiting`] with the code 4002, whereupon the session is resumed, if the mesh still keeps it (30 s).
+/// Events of a client, in order.
+///
+/// Take them as they come. While 1,024 events are queued, the client logs a warning and reads
+/// nothing from the server.
+///
+/// If that lasts 5 s and messages are pending, the server closes the socket as too slow. The
+/// application then gets a [`State::Waiting`] with code 4002 after the queued events. No message is
+/// lost if the mesh still keeps the session (30 s), which the client resumes.
 #[derive(Debug)]
 pub struct Events {
     events: mpsc::Receiver<Event>,
-    /// The client lives as long as somebody listens.
+    /// Keeps the client alive while the application reads events.
     _shared: Arc<Shared>,
 }
 
-/// The core, between the handles and the one task that drives it. The lock is held for the length of a decision, never longer.
+/// The core, shared by the handles and the task that drives it. The lock is held for one decision
+/// at a time.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Arc<Inner>,
@@ -48,7 +54,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Inner {
     core: Mutex<Guarded>,
-    /// There are effects, or an earlier deadline.
+    /// Signals new effects or an earlier deadline.
     pub(crate) changed: Notify,
     epoch: Instant,
 }
@@ -58,13 +64,14 @@ pub(crate) struct Guarded {
     pub(crate) core: Core,
     pub(crate) outcomes: HashMap<Ticket, oneshot::Sender<Outcome>>,
     random: StdRng,
-    /// Nobody holds a handle any more.
+    /// `true` once all handles are dropped.
     pub(crate) is_abandoned: bool,
 }
 
 impl Inner {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Guarded> {
-        // A panic inside a decision leaves it half made, in this client alone; it must not spread to those who hold handles.
+        // A panic leaves a decision incomplete, in this client alone. It must not spread to the
+        // holders of handles.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,7 +96,7 @@ impl Drop for Shared {
 }
 
 impl Client {
-    /// Starts a client, which connects at once and comes back whenever it has to.
+    /// Starts a client. It connects at once, and reconnects after each loss.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -98,7 +105,7 @@ impl Client {
         Self::connect_by(options, Tcp)
     }
 
-    /// The same by another way to the servers.
+    /// Starts a client that opens its connections with `dialer`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -119,16 +126,19 @@ impl Client {
         (Self { shared: Arc::clone(&shared) }, Events { events, _shared: shared })
     }
 
-    /// Sends `data` to another client. The [`Receipt`] tells when it was delivered; the message goes out, and is repeated
-    /// after a lost connection, whether or not anybody waits for that. Messages to one client arrive in the order sent.
+    /// Sends `data` to another client. Messages to one client arrive in the order sent.
+    ///
+    /// The [`Receipt`] resolves once the message was delivered. The client sends the message, and
+    /// repeats it after a lost connection, even if the receipt is dropped.
     ///
     /// # Errors
-    /// If it cannot be taken: the queue is full, it is too large, or the client is closed.
+    /// If the queue is full, the message is too large, or the client is closed.
     pub fn signal<T: Serialize + ?Sized>(&self, to: &str, data: &T) -> Result<Receipt, SendError> {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms: None })
     }
 
-    /// The same, for a recipient that is not there to be waited for so long at most; with zero not at all.
+    /// Sends `data` with a limit on the time that the mesh holds it for an absent recipient. With
+    /// zero it is not held at all.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -142,8 +152,9 @@ impl Client {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms })
     }
 
-    /// Enters a room, with something to show to the others there (at most 4 KiB). The state of the room comes as
-    /// [`Event::Joined`] or [`Event::Waiting`]. A client whose session was lost enters its rooms again by itself.
+    /// Joins a room and shows `data` (at most 4 KiB) to its members. The state of the room arrives
+    /// as [`Event::Joined`] or [`Event::Waiting`]. After the loss of its session the client rejoins
+    /// its rooms by itself.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -152,7 +163,7 @@ impl Client {
         self.request(Request::Join { room: room.to_owned(), data })
     }
 
-    /// Leaves a room, or the line in front of it.
+    /// Leaves a room or its waiting queue.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -160,7 +171,7 @@ impl Client {
         self.request(Request::Leave { room: room.to_owned() })
     }
 
-    /// Sends `data` to all others in a room that the client is in.
+    /// Sends `data` to all other members of a room that the client is in.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -168,7 +179,8 @@ impl Client {
         self.request(Request::Broadcast { room: room.to_owned(), data: to_json(data)? })
     }
 
-    /// Asks for the members of a room, 500 a page, those behind `after` where it is given. The answer is an [`Event::Joined`].
+    /// Requests the members of a room, 500 per page, starting after `after` if given. The answer is
+    /// an [`Event::Joined`].
     ///
     /// # Errors
     /// If there is no connection now.
@@ -176,7 +188,7 @@ impl Client {
         self.change(|guarded, _| guarded.core.members(room, after))
     }
 
-    /// Asks for fresh ICE servers. The answer is an [`Event::IceServers`].
+    /// Requests fresh ICE servers. The answer is an [`Event::IceServers`].
     ///
     /// # Errors
     /// If there is no connection now.
@@ -184,18 +196,20 @@ impl Client {
         self.change(|guarded, _| guarded.core.ice_servers())
     }
 
-    /// Says that the network may be back, or another one: a wait is cut short, and an open socket is asked whether it lives.
+    /// Reports that the network is back or has changed. Shortens a wait, and checks an open socket
+    /// with a ping.
     pub fn network_changed(&self) {
         self.change(|guarded, at| guarded.core.network_changed(at));
     }
 
-    /// Ends the session. What has no outcome yet gets [`RequestError::Closed`](crate::RequestError::Closed).
+    /// Ends the session. Requests without an outcome get
+    /// [`RequestError::Closed`](crate::RequestError::Closed).
     pub fn close(&self) {
         self.change(|guarded, _| guarded.core.close());
     }
 
-    /// Drops the connection and leaves the session for another process to go on with; `None` if the client is closed. What
-    /// [`Events`] still has then was delivered: read it to its end.
+    /// Drops the connection and returns the session for another process; `None` if the client is
+    /// closed. Events still queued in [`Events`] count as delivered, so read all of them.
     #[must_use]
     pub fn detach(&self) -> Option<SavedSession> {
         self.change(|guarded, _| guarded.core.detach())
@@ -220,12 +234,13 @@ impl Client {
 }
 
 impl Events {
-    /// The next one; `None` once the client is closed and all were taken.
+    /// Returns the next event; `None` once the client is closed and all events were taken.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
-    /// Waits until the client is connected, passing over other events. `None` if it closes first.
+    /// Waits until the client is connected and discards other events. Returns `None` if it closes
+    /// first.
     pub async fn connected(&mut self) -> Option<crate::event::Welcome> {
         loop {
             if let Event::State(State::Connected(welcome)) = self.next().await? {

@@ -1,4 +1,4 @@
-//! Ways to a server: a byte stream, on which the client then speaks WebSocket.
+//! Byte streams to servers, on which the client speaks WebSocket.
 
 use std::future::Future;
 use std::io;
@@ -7,15 +7,16 @@ use http::Uri;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Opens byte streams. [`Tcp`] serves everybody who has no proxy to go through, and no network to make up for a test.
+/// Opens byte streams. Implement it for a proxy or a simulated network; [`Tcp`] serves all other
+/// cases.
 pub trait Dial: Send + Sync + 'static {
-    /// What it opens. TLS is added to it where the URL says `wss`.
+    /// Byte stream to a server. The client adds TLS for `wss` URLs.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens a stream to the server of this URL. The client gives up by dropping the future.
+    /// Opens a stream to the server of this URL. The client cancels by dropping the future.
     ///
     /// # Errors
-    /// If nobody answers there.
+    /// If the server cannot be reached.
     fn dial(&self, url: &Uri) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 

@@ -1,8 +1,10 @@
-//! The one task of a client: it does what the core says, and tells the core what happens.
+//! The task of a client: executes the effects of the core, and passes events to it.
 //!
-//! A text's way in: the socket, [`Core::text`](crate::core::Core::text), an [`Effect::Tell`], the events' channel. While that
-//! is full, nothing is read. A request's way out: the handle puts it into the core and says so; an [`Effect::Write`] puts it
-//! into the socket's outbox, which is written whenever the socket takes it.
+//! Input passes from the socket through [`Core::text`](crate::core::Core::text) and an
+//! [`Effect::Tell`] into the events' channel. While the channel is full, nothing is read.
+//!
+//! A handle puts a request into the core and signals the task. An [`Effect::Write`] moves it to the
+//! socket's outbox, which is written whenever the socket is writable.
 
 use std::collections::VecDeque;
 use std::future::{Future, pending, poll_fn};
@@ -22,7 +24,7 @@ use crate::event::Event;
 use crate::options::{Options, Token, TokenError};
 use crate::socket::{Address, Incoming, NoSocket, Socket, open};
 
-/// How long the last words may take.
+/// Maximum time to send the last messages and the close frame.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 type Opening<S> = Pin<Box<dyn Future<Output = Result<Box<Socket<S>>, NoSocket>> + Send>>;
@@ -35,9 +37,9 @@ pub(crate) struct Driver<D: Dial> {
     connection: Connection<D::Stream>,
     fetching: Option<Fetching>,
     events: mpsc::Sender<Event>,
-    /// For which the channel had no room.
+    /// Events beyond the channel's capacity.
     untold: VecDeque<Event>,
-    /// Since when it has none, the application has been warned.
+    /// `true` while the channel is full. The application was warned.
     is_full: bool,
 }
 
@@ -47,14 +49,14 @@ enum Connection<S> {
     Open(Box<Socket<S>>),
 }
 
-/// What has happened.
+/// Input of the task.
 enum Happened<S> {
     Changed,
     Time,
     Token(Result<Token, TokenError>),
     Opened(Result<Box<Socket<S>>, NoSocket>),
     Came(Incoming),
-    /// There is room for an event, or nobody listens any more.
+    /// The channel has room for an event, or its receiver was dropped.
     Room,
 }
 
@@ -182,7 +184,8 @@ impl<D: Dial> Driver<D> {
         }
     }
 
-    /// Of states that nobody has heard of, only the latest counts; all else comes from reading, which has stopped then.
+    /// Queues an event. While the channel is full, consecutive states replace each other. Other
+    /// events come from reading, which has stopped.
     fn queue(&mut self, event: Event) {
         if self.is_full && matches!((self.untold.back(), &event), (Some(Event::State(_)), Event::State(_))) {
             self.untold.pop_back();
@@ -190,7 +193,7 @@ impl<D: Dial> Driver<D> {
         self.untold.push_back(event);
     }
 
-    /// Hands on what the application has room for. If nobody listens, it is as good as told.
+    /// Sends queued events as the channel permits. Events without a receiver are dropped.
     fn tell(&mut self) {
         let was_full = self.is_full;
         self.hand_on();

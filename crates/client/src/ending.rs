@@ -1,4 +1,4 @@
-//! How a connection ended, and whether that allows another.
+//! Ends of connections, and the reaction to each.
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::close::Advice;
@@ -12,34 +12,34 @@ const TOO_MANY: u16 = 429;
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// The socket was closed with this code; 1006 if it ended without one.
+    /// The socket was closed with this code; 1006 if it ended without a close frame.
     Closed {
-        /// A WebSocket close code; PROTOCOL.md lists the mesh's own.
+        /// WebSocket close code; PROTOCOL.md lists the codes of the mesh.
         code: u16,
-        /// The server's words, for people.
+        /// Reason from the server, for people.
         reason: String,
     },
     /// The server answered the upgrade with another HTTP status.
     Refused {
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// The server's words, for people.
+        /// Reason from the server, for people.
         reason: String,
     },
     /// The client gave the connection up.
     Fault(Fault),
 }
 
-/// Why a client gave a connection up, or could not have one.
+/// Why a client gave a connection up or could not open one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nobody answered at the address.
+    /// No server answered at the address.
     Unreachable,
     /// No `welcome` came within 10 s.
     NoWelcome,
     /// Nothing came within 5 s of a `ping`.
     Silent,
-    /// The server said what makes no sense.
+    /// The server broke the protocol.
     Nonsense,
     /// The callback for tokens failed, or took more than 30 s.
     NoToken,
@@ -82,7 +82,7 @@ impl Ending {
     }
 }
 
-/// How long the next try waits: what the server asked for, else a random part of the window.
+/// Returns the wait before the next attempt: the server's hint, else a random part of the window.
 pub(crate) fn delay(window: Ms, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
     // The window is 30,000 at most, and `random` below 1.
     let delay = hint.map_or((window as f64 * random) as Ms, |hint| hint.min(MAX_HINT));

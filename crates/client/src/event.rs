@@ -1,4 +1,4 @@
-//! What a client tells its application.
+//! Events of a client for its application.
 
 use std::time::Duration;
 
@@ -9,39 +9,39 @@ use serde_json::value::RawValue;
 use crate::ending::Ending;
 use crate::outcome::Refusal;
 
-/// Something happened.
+/// An event of a client.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
     /// The state of the connection has changed.
     State(State),
-    /// Another client sent this.
+    /// A message from another client.
     Signal(Signal),
-    /// Another client sent this to a room that both are in.
+    /// A message to a room, from another member.
     Broadcast(Broadcast),
-    /// The state of a room: answers `join` and `members`.
+    /// The state of a room; answers `join` and `members`.
     Joined(Joined),
-    /// A room is full, and the client stands in line.
+    /// The room is full, and the client is in its waiting queue.
     Waiting {
         /// The room.
         room: String,
-        /// How many are in front.
+        /// Number of clients ahead in the queue.
         ahead: u64,
-        /// How many stand in line.
+        /// Length of the queue.
         queue_length: u64,
     },
-    /// Who came to a room, and who left.
+    /// Members joined or left a room.
     MembersChanged {
         /// The room.
         room: String,
-        /// The room's version after these changes.
+        /// Version of the room after these changes.
         version: u64,
-        /// Who came.
+        /// New members.
         joined: Vec<Member>,
-        /// Who left.
+        /// Departed members.
         left: Vec<DepartedMember>,
     },
-    /// The client is out of a room, by `leave` or not; after a lost session also because it could not join again.
+    /// The client left a room or was removed. Also sent if a rejoin after a lost session failed.
     Left {
         /// The room.
         room: String,
@@ -50,62 +50,63 @@ pub enum Event {
     },
     /// Fresh ICE servers.
     IceServers(Vec<IceServer>),
-    /// Another node serves the client now. Nothing to do.
+    /// Another node serves the client now. No action is needed.
     Moved {
-        /// That node.
+        /// Id of that node.
         node: String,
     },
-    /// The server refused something that was no request, a renewed token say.
+    /// The server refused a message that was no request, for example a renewed token.
     Problem(Refusal),
 }
 
 /// The state of the connection.
 #[derive(Debug, Clone)]
 pub enum State {
-    /// A server is being asked.
+    /// The client is connecting to a server.
     Connecting {
-        /// Which of the client's URLs is tried.
+        /// Index of the URL.
         url: usize,
     },
-    /// Requests go out.
+    /// The client is connected and sends requests.
     Connected(Welcome),
-    /// The connection was lost; another try comes.
+    /// The connection was lost; the client will try again.
     Waiting {
-        /// When.
+        /// Time until the next attempt.
         retry_in: Duration,
-        /// Why.
+        /// Reason of the loss.
         why: Ending,
     },
-    /// The end: no event comes after this one.
+    /// The client is closed. No event follows.
     Closed {
-        /// Why; `None` if the application closed it.
+        /// Reason; `None` if the application closed it.
         why: Option<Ending>,
     },
 }
 
-/// What a server says first.
+/// First message of a server.
 #[derive(Debug, Clone)]
 pub struct Welcome {
     /// The client's own id.
     pub client_id: String,
-    /// Whether an earlier session goes on. If not, what others sent while the client was away is lost.
+    /// `true` if an earlier session was resumed. Otherwise messages that arrived for it in the
+    /// meantime are lost.
     pub resumed: bool,
-    /// The largest message that the client may send, in bytes.
+    /// Maximum size of a message from the client, in bytes.
     pub max_message_bytes: usize,
-    /// For `RTCPeerConnection`.
+    /// ICE servers for `RTCPeerConnection`.
     pub ice_servers: Vec<IceServer>,
-    /// Which node serves the client; only where the operator reveals nodes.
+    /// Node that serves the client; `None` unless the operator reveals nodes.
     pub node: Option<String>,
 }
 
 /// A message from another client.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Signal {
-    /// Who sent it.
+    /// Id of the sender.
     pub from: String,
-    /// What, as it was written.
+    /// Data as sent.
     pub data: Box<RawValue>,
-    /// The sender's number for it.
+    /// Number of the message, given by its sender.
     pub id: Option<u64>,
 }
 
@@ -114,29 +115,29 @@ pub struct Signal {
 pub struct Broadcast {
     /// The room.
     pub room: String,
-    /// Who sent it.
+    /// Id of the sender.
     pub from: String,
-    /// What, as it was written.
+    /// Data as sent.
     pub data: Box<RawValue>,
-    /// The sender's number for it.
+    /// Number of the message, given by its sender.
     pub id: Option<u64>,
 }
 
 impl Signal {
-    /// Reads the data.
+    /// Parses the data.
     ///
     /// # Errors
-    /// If it is not of that form.
+    /// If the data has another form.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.data.get())
     }
 }
 
 impl Broadcast {
-    /// Reads the data.
+    /// Parses the data.
     ///
     /// # Errors
-    /// If it is not of that form.
+    /// If the data has another form.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.data.get())
     }
@@ -147,38 +148,38 @@ impl Broadcast {
 pub struct Joined {
     /// The room.
     pub room: String,
-    /// Grows by one with every change.
+    /// Version, which grows by one with every change.
     pub version: u64,
-    /// How many members it takes; `None`: no limit.
+    /// Maximum number of members; `None`: no limit.
     pub capacity: Option<u64>,
-    /// How many it has.
+    /// Number of members.
     pub count: u64,
-    /// Oldest first, at most 500.
+    /// Members, oldest first, at most 500.
     pub members: Vec<Member>,
-    /// Whether there are more: ask for those after the last.
+    /// `true` if there are more members: request the page after the last one.
     pub more: bool,
 }
 
-/// Somebody in a room.
+/// A member of a room.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Member {
-    /// Who.
+    /// Id of the client.
     pub client_id: String,
-    /// What the member shows to the others.
+    /// Data that the member shows to the others.
     #[serde(default)]
     pub data: Option<Box<RawValue>>,
 }
 
-/// Somebody who has left a room.
+/// A client that left a room.
 #[derive(Debug, Clone, Deserialize)]
 pub struct DepartedMember {
-    /// Who.
+    /// Id of the client.
     pub client_id: String,
     /// `left`, `kicked` or `expired`.
     pub reason: String,
 }
 
-/// One entry for `RTCPeerConnection`'s `iceServers`.
+/// An entry for `RTCPeerConnection`'s `iceServers`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct IceServer {
     /// STUN and TURN addresses.

@@ -1,10 +1,13 @@
-//! A client of the signaling mesh. It keeps one connection to the mesh up by coming back, goes on with its session, sends
-//! again what has no answer, and hands each message over once: with custody on
-//! both sides, messages go from application to application exactly once and in order, also when sockets break, balancers
-//! die or a process takes over from another, within the time that the mesh keeps a session (30 s unless set otherwise).
-//! When a session was lost all the same, what has no answer is sent once more, and may then arrive twice.
+//! A client of the signaling mesh. It keeps one connection open, reconnects after losses, resumes
+//! its session and repeats requests without an answer. It delivers each message to the application
+//! once.
 //!
-//! It is not a WebRTC stack: what the data means is the application's business.
+//! Both sides keep messages in custody, so they pass from application to application exactly once
+//! and in order. That holds across broken sockets, crashed balancers and a change of the process.
+//! The limit is the time that the mesh keeps a session, 30 s by default. After the loss of a
+//! session, requests without an answer are sent again and may arrive twice.
+//!
+//! It is not a WebRTC stack: the application defines the meaning of the data.
 //!
 //! ```no_run
 //! use signaling_client::{Client, Event, Options};
@@ -21,12 +24,12 @@
 //! # }
 //! ```
 //!
-//! | to see | open |
+//! | part | location |
 //! |---|---|
-//! | what it decides, without clock or network | `src/core` |
-//! | the same as examples, for other languages too | `vectors` |
-//! | times and bounds, and why those | `src/rules.rs` |
-//! | how decisions meet the network | `src/driver.rs`, `src/socket.rs` |
+//! | decisions, without clock or network | `src/core` |
+//! | the same as test vectors, for other languages too | `vectors` |
+//! | times and limits, with reasons | `src/rules.rs` |
+//! | I/O around the decisions | `src/driver.rs`, `src/socket.rs` |
 
 mod client;
 mod core;

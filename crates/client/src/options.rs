@@ -1,4 +1,4 @@
-//! How a client connects.
+//! Options of a client.
 
 use std::fmt;
 use std::future::Future;
@@ -17,7 +17,7 @@ const QUEUE: usize = 256;
 const QUEUE_BYTES: usize = 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A proof of who the client is.
+/// Proof of a client's identity.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     pub(crate) text: String,
@@ -25,13 +25,13 @@ pub struct Token {
 }
 
 impl Token {
-    /// A JWT that counts until a server says otherwise.
+    /// Creates a token from a JWT, for use until a server rejects it.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), valid_for: None }
     }
 
-    /// A JWT that is to be renewed before this time, from now, is over.
+    /// Sets the remaining validity. The client renews the token before it ends.
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Self { valid_for: Some(time), ..self }
@@ -49,7 +49,7 @@ pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 type TokenFuture = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
 pub(crate) type TokenSource = Arc<dyn Fn() -> TokenFuture + Send + Sync>;
 
-/// What bounds the requests of a client.
+/// Limits on the requests of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) queue: usize,
@@ -63,7 +63,7 @@ impl Default for Limits {
     }
 }
 
-/// Who the client is, where it connects, and how much it keeps.
+/// Identity of a client, servers to connect to, and limits.
 #[derive(Clone)]
 pub struct Options {
     pub(crate) client_id: ClientId,
@@ -76,13 +76,13 @@ pub struct Options {
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
 }
 
-/// Why a client cannot be made so.
+/// Why options are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// No client may have this id.
+    /// Not a valid client id.
     #[error("the client id {0}")]
     ClientId(#[from] NameError),
-    /// There is nowhere to connect to.
+    /// The list of URLs is empty.
     #[error("no URL is given")]
     NoUrl,
     /// Not the URL of a WebSocket.
@@ -96,11 +96,13 @@ pub enum OptionsError {
 }
 
 impl Options {
-    /// A client of this id. The URLs name balancers (`ws://HOST:PORT`, or `wss://HOST` with the feature `rustls`) and
-    /// are tried in this order, each failure moving on to the next; a path takes the place of `/v1/connect`.
+    /// Creates options for the client of this id.
+    ///
+    /// The URLs name balancers (`ws://HOST:PORT`, or `wss://HOST` with the feature `rustls`). They
+    /// are tried in this order, the next one after each failure. A path replaces `/v1/connect`.
     ///
     /// # Errors
-    /// If the id or a URL is none.
+    /// If the id or a URL is invalid.
     pub fn new<U: AsRef<str>>(client_id: &str, urls: impl IntoIterator<Item = U>) -> Result<Self, OptionsError> {
         let client_id = ClientId::new(client_id)?;
         let urls = urls.into_iter().map(|url| endpoint(url.as_ref(), &client_id)).collect::<Result<Vec<_>, _>>()?;
@@ -119,8 +121,8 @@ impl Options {
         })
     }
 
-    /// Where tokens come from: asked before the first try, before a token runs out, and after a server did not take one
-    /// that had served before. It has 30 s.
+    /// Sets the source of tokens. It is called before the first attempt, before a token expires,
+    /// and after a server rejected a token that it had accepted before. It has 30 s.
     #[must_use]
     pub fn tokens<F, T>(mut self, source: F) -> Self
     where
@@ -131,38 +133,40 @@ impl Options {
         self
     }
 
-    /// How many requests may wait to be sent, and how many bytes of them: 256 and 1 MiB otherwise. Past that they are
-    /// refused with [`SendError::QueueFull`](crate::SendError::QueueFull).
+    /// Sets the maximum number and bytes of queued requests, 256 and 1 MiB by default. Further
+    /// requests are refused with [`SendError::QueueFull`](crate::SendError::QueueFull).
     #[must_use]
     pub fn queue(mut self, requests: usize, bytes: usize) -> Self {
         (self.limits.queue, self.limits.queue_bytes) = (requests, bytes);
         self
     }
 
-    /// How long a request may take, the time without a connection included: 60 s otherwise. The mesh itself gives a
-    /// message up after some 23 s, so less makes sense only where nobody waits so long for an answer.
+    /// Sets the time limit of a request, including time without a connection; 60 s by default. The
+    /// mesh itself gives a message up after about 23 s. A shorter limit makes sense only if the
+    /// application does not need the answer later.
     #[must_use]
     pub fn request_timeout(mut self, time: Duration) -> Self {
         self.limits.timeout = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// Goes on with the session of another process. It is ignored if it is another client's.
+    /// Resumes the session of another process. A session of another client id is ignored.
     #[must_use]
     pub fn session(mut self, session: SavedSession) -> Self {
         self.session = (session.client_id == self.client_id.as_str()).then_some(session);
         self
     }
 
-    /// Decides what the client draws, such as its waits, for runs that are to be repeated. Clients that share one come back
-    /// together: without it each draws its own.
+    /// Seeds the client's random draws, such as its waits, for repeatable runs. Clients with the
+    /// same seed reconnect together; without a seed each draws its own.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// How `wss` connections are made: for private certificate authorities, and client certificates.
+    /// Sets the TLS configuration for `wss`: private certificate authorities and client
+    /// certificates.
     #[cfg(feature = "rustls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
@@ -182,7 +186,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The address of the handshake but for what differs from try to try.
+/// Returns the URL of the handshake without the parts that differ per attempt.
 fn endpoint(url: &str, client_id: &ClientId) -> Result<Uri, OptionsError> {
     let bad = |why: String| OptionsError::Url { url: url.to_owned(), why };
     let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(error.to_string()))?;

@@ -1,67 +1,67 @@
-//! What became of a request.
+//! Outcomes of requests.
 
 use std::time::Duration;
 
 use signaling_protocol::ErrorCode;
 
-/// A request was carried out. A signal: its recipient has it.
+/// A request was carried out. A signal was delivered to its recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
-    /// Of a broadcast: how many members got it.
+    /// Number of members that a broadcast reached; `None` for other requests.
     pub members: Option<u64>,
 }
 
-/// What a server said of a request that it did not carry out.
+/// Error answer of a server to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// One of the protocol's error codes, or one that a later release has added.
+    /// Error code of the protocol, possibly of a later release.
     pub code: String,
-    /// For people.
+    /// Text for people.
     pub message: String,
-    /// After which time it makes sense to try once more, if the server said so.
+    /// Time after which a retry makes sense, if the server gave one.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// Whether it is for this reason.
+    /// Returns `true` for this error code.
     #[must_use]
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == code.as_str()
     }
 }
 
-/// A request that was taken was not carried out, as far as is known.
+/// An accepted request was not carried out, as far as is known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The mesh said no: above all `recipient_unavailable`.
+    /// The mesh refused it, usually with `recipient_unavailable`.
     #[error("{}: {}", .0.code, .0.message)]
     Refused(Refusal),
     /// No answer came in time.
     #[error("{}", if *.sent { "no answer came in time; it may have been delivered" } else { "there was no connection in time" })]
     Expired {
-        /// Whether it had left, and may have been delivered.
+        /// `true` if it was sent, and so may have been delivered.
         sent: bool,
     },
-    /// The client was closed first. What had left may have been delivered.
+    /// The client was closed first. A request that was sent may have been delivered.
     #[error("the client is closed")]
     Closed,
 }
 
-/// A request was not taken. Nothing of it was sent.
+/// A request was not accepted. Nothing of it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// So many requests wait already: wait for the outcome of some.
+    /// The queue is full: wait for the outcome of earlier requests.
     #[error("the queue is full")]
     QueueFull,
-    /// The server would close the socket over it.
+    /// The message is too large: the server would close the socket.
     #[error("the message has {bytes} bytes, and the server takes {max}")]
     TooLarge {
-        /// Its size.
+        /// Size of the message, in bytes.
         bytes: usize,
-        /// The largest that the server takes.
+        /// Maximum size that the server accepts, in bytes.
         max: usize,
     },
-    /// A client id or a room's name that is none.
+    /// Not a valid client id or room name.
     #[error("{name:?} {why}")]
     BadName {
         /// The name.
@@ -72,10 +72,11 @@ pub enum SendError {
     /// The data cannot be written as JSON.
     #[error("not JSON: {0}")]
     NotJson(String),
-    /// Only for what makes no sense later: `members` and `ice_servers` are asked for on an open connection.
+    /// There is no connection. Only `members` and `ice_servers` fail so, since they make no sense
+    /// later.
     #[error("not connected")]
     NotConnected,
-    /// The client is in as many rooms as it may be.
+    /// The client is in the maximum number of rooms.
     #[error("in as many rooms as a client may be")]
     TooManyRooms,
     /// The client is closed.

@@ -1,4 +1,4 @@
-//! The outcome of a request, to wait for or not.
+//! Future of a request's outcome.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use crate::core::Outcome;
 use crate::outcome::RequestError;
 
-/// Waits for what becomes of a request: an `Ok` says that the recipient has it. Dropping it changes nothing: the request is
-/// sent, and sent again, all the same.
+/// Future of a request's outcome; `Ok` means that the recipient has it. Dropping it does not cancel
+/// the request.
 #[derive(Debug)]
 #[must_use = "without it nobody learns what became of the request; say `drop` or `let _ =` if nobody needs to"]
 pub struct Receipt {

@@ -1,11 +1,14 @@
-//! A session that was put aside, for another process to go on with.
+//! A session for another process to continue.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a client needs to go on with its session: the token that proves it, what has no answer yet, and what was delivered
-/// already. Made by [`Client::detach`](crate::Client::detach), serialisable, good for as long as the mesh keeps a session
-/// without a socket (30 s unless the operator says otherwise), and for one client: use it once. Keep it secret.
+/// State that continues a session: the token that proves it, requests without an answer, and
+/// messages already delivered.
+///
+/// [`Client::detach`](crate::Client::detach) creates it. It is serialisable, and valid as long as
+/// the mesh keeps a session without a socket (30 s by default). Use it once, for the same client.
+/// Keep it secret.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedSession {
     pub(crate) client_id: String,
@@ -24,7 +27,7 @@ pub(crate) struct SavedRequest {
     pub(crate) request: Box<RawValue>,
 }
 
-/// A room that the client was in, and what it showed there.
+/// A room that the client was in, with the data it showed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SavedRoom {
     pub(crate) room: String,
@@ -33,7 +36,7 @@ pub(crate) struct SavedRoom {
 }
 
 impl SavedSession {
-    /// Whose session it is.
+    /// Returns the id of the session's client.
     #[must_use]
     pub fn client_id(&self) -> &str {
         &self.client_id

@@ -1,4 +1,4 @@
-//! A WebSocket to a server, from the handshake on.
+//! A WebSocket to a server, including its handshake.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,17 +20,17 @@ use crate::dial::Dial;
 use crate::ending::{Ending, Fault};
 
 const SUBPROTOCOL: &str = "signaling.v1";
-/// What ends without a close frame.
+/// Close code of an end without a close frame.
 const ABNORMAL: u16 = 1006;
-/// A close frame without a code.
+/// Close code of a close frame without a code.
 const NO_CODE: u16 = 1005;
 const READ_BUFFER_BYTES: usize = 16 * 1024;
-/// A page of 500 members, each with 4 KiB to show, and room to spare.
+/// Maximum message size: a page of 500 members with 4 KiB each, and a reserve.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
-/// A little of a refusal's body, for people.
+/// Maximum length of a refusal's body that is kept, for people.
 const MAX_REASON: usize = 200;
 
-/// Where to connect, and as whom.
+/// Target of a handshake, and the client's identity.
 pub(crate) struct Address {
     pub(crate) url: Uri,
     pub(crate) resume: Option<String>,
@@ -38,14 +38,14 @@ pub(crate) struct Address {
     pub(crate) connector: Option<Connector>,
 }
 
-/// Why there is no socket, and how long the server asks to wait.
+/// Why there is no socket, and the wait that the server asked for.
 #[derive(Debug)]
 pub(crate) enum NoSocket {
     Refused { status: u16, reason: String, retry_after_ms: Option<Ms> },
     Failed(Ending),
 }
 
-/// What has come.
+/// Input from the socket.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Text(String),
@@ -53,7 +53,7 @@ pub(crate) enum Incoming {
     End(Ending),
 }
 
-/// An open socket and what is still to be written to it. That is bounded by what the client leaves unanswered.
+/// An open socket with its unwritten messages, whose size the limits on unanswered requests bound.
 pub(crate) struct Socket<S> {
     stream: WebSocketStream<MaybeTlsStream<S>>,
     outbox: VecDeque<Message>,
@@ -69,7 +69,7 @@ pub(crate) async fn open<D: Dial>(dialer: &D, address: Address) -> Result<Box<So
     protocols.extend(resume.map(|token| format!("resume.{token}")));
     protocols.extend(token.map(|token| format!("bearer.{token}")));
     let Ok(mut request) = url.into_client_request() else { return Err(unreachable) };
-    // A token that no header can carry is refused as a missing one.
+    // A token that does not fit a header is refused like a missing one.
     let protocols = HeaderValue::from_str(&protocols.join(", ")).unwrap_or(HeaderValue::from_static(SUBPROTOCOL));
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, protocols);
     let config = WebSocketConfig::default()
@@ -111,17 +111,17 @@ where
         self.is_flushed = false;
     }
 
-    /// Says that the session is over.
+    /// Queues a close frame that ends the session.
     pub(crate) fn close(&mut self) {
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         self.outbox.push_back(Message::Close(Some(frame)));
         self.is_flushed = false;
     }
 
-    /// Writes what can be written, and gives what has come, where the client wants to hear it.
+    /// Writes pending messages. Returns input if `reads` is set.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>, reads: bool) -> Poll<Incoming> {
         if let Poll::Ready(Err(error)) = self.poll_flush(context) {
-            // What the server said last may still be there to read.
+            // The server's last messages may still be readable.
             if !matches!(error, Error::Io(_)) {
                 return Poll::Ready(incoming_end(&error));
             }
@@ -149,7 +149,7 @@ where
         }
     }
 
-    /// Writes all that waits.
+    /// Writes all pending messages.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.is_flushed {
             return Poll::Ready(Ok(()));
@@ -170,7 +170,8 @@ fn abnormal() -> Ending {
     Ending::Closed { code: ABNORMAL, reason: String::new() }
 }
 
-/// A broken frame, a text that is not UTF-8, and one without end make no sense; all else is an end without a word.
+/// Returns a protocol error for an invalid frame, invalid UTF-8 and an oversized message; an end
+/// without a close frame for all else.
 fn incoming_end(error: &Error) -> Incoming {
     match error {
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Incoming::End(abnormal()),

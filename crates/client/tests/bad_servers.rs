@@ -1,4 +1,4 @@
-//! A server that misbehaves by a script, in memory, on paused time.
+//! Tests with scripted, misbehaving servers in memory, on paused time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -157,7 +157,8 @@ async fn an_application_that_takes_no_events_loses_none_and_hears_why_its_socket
     upgrade(&mut server).await;
 }
 
-/// Kolmogorov and Smirnov: of 1,000 uniform draws, the greatest distance is below 0.0515 in 99 of 100 runs.
+/// Kolmogorov-Smirnov test: for 1,000 uniform draws the maximum distance is below 0.0515 in 99% of
+/// all runs.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_clients_cut_at_once_come_back_evenly_over_the_first_second() {
     let mut waits = Vec::new();

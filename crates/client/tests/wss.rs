@@ -67,7 +67,7 @@ impl Server {
         Options::new("me", [format!("wss://localhost:{}", self.listener.local_addr().unwrap().port())]).unwrap()
     }
 
-    /// The next client's socket, if the client goes through with TLS.
+    /// Accepts the next client's socket; `None` if its TLS handshake fails.
     async fn upgrade(&self) -> Option<WebSocketStream<TlsStream<TcpStream>>> {
         let (stream, _) = self.listener.accept().await.unwrap();
         let stream = self.acceptor.accept(stream).await.ok()?;

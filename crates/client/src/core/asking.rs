@@ -1,4 +1,4 @@
-//! What the application asks for.
+//! Requests of the application.
 
 use serde_json::value::RawValue;
 use signaling_protocol::ids::check_name;
@@ -7,7 +7,7 @@ use super::{Core, Effect, Ms, Phase, Request, Ticket};
 use crate::outcome::SendError;
 
 impl Core {
-    /// Takes a request of the application, and sends it when its turn comes.
+    /// Queues a request of the application, and sends it in its turn.
     pub(crate) fn request(&mut self, now: Ms, request: Request) -> Result<Ticket, SendError> {
         if self.is_closed() {
             return Err(SendError::Closed);
@@ -23,14 +23,14 @@ impl Core {
         Ok(ticket)
     }
 
-    /// Asks for a page of a room's members.
+    /// Requests a page of a room's members.
     pub(crate) fn members(&mut self, room: &str, after: Option<&str>) -> Result<(), SendError> {
         [Some(room), after].into_iter().flatten().try_for_each(check)?;
         let after = after.map(|after| format!(r#","after":"{after}""#)).unwrap_or_default();
         self.ask(format!(r#"{{"type":"members","room":"{room}"{after}}}"#))
     }
 
-    /// Asks for fresh ICE servers.
+    /// Requests fresh ICE servers.
     pub(crate) fn ice_servers(&mut self) -> Result<(), SendError> {
         self.ask(r#"{"type":"ice_servers"}"#.to_owned())
     }
@@ -51,7 +51,7 @@ fn check(name: &str) -> Result<(), SendError> {
     check_name(name).map_err(|why| SendError::BadName { name: name.to_owned(), why })
 }
 
-/// Turns what the application wants to send into JSON.
+/// Converts the application's data to JSON.
 pub(crate) fn to_json<T: serde::Serialize + ?Sized>(data: &T) -> Result<Box<RawValue>, SendError> {
     serde_json::value::to_raw_value(data).map_err(|error| SendError::NotJson(error.to_string()))
 }

@@ -1,16 +1,16 @@
-//! One welcomed socket: whether it lives, and what has come on it.
+//! State of one welcomed socket: keep-alive, and message numbers.
 
 use super::Ms;
 use crate::rules::{ANSWER_WITHIN, MOST_UNSAID, OVERSLEPT, PING_EVERY, SAY_WITHIN, SETTLED};
 
-/// What it is time for.
+/// An action that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// To ask for a sign of life.
+    /// Send a ping.
     Ping,
-    /// To say `received` with this number.
+    /// Send `received` with this number.
     Say(u64),
-    /// To give the socket up.
+    /// Give the socket up.
     Dead,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Connection {
     welcomed: Ms,
     ping_at: Ms,
     answer_by: Option<Ms>,
-    /// The latest number that came, and the latest that was said.
+    /// Latest message number received, and latest number acknowledged.
     n: u64,
     said: u64,
     say_by: Option<Ms>,
@@ -34,12 +34,13 @@ impl Connection {
         now.saturating_sub(self.welcomed) >= SETTLED
     }
 
-    /// Something came, or nobody listens now.
+    /// Clears a pending ping: input arrived, or reading has stopped.
     pub(super) fn lives(&mut self) {
         self.answer_by = None;
     }
 
-    /// A message has come. Gives the number to say at once, if it is time; an error if one is missing.
+    /// Counts a message. Returns the number to acknowledge at once, if any, or an error after a
+    /// gap.
     pub(super) fn receive(&mut self, now: Ms, n: u64) -> Result<Option<u64>, Gap> {
         if n != self.n + 1 {
             return Err(Gap);
@@ -58,7 +59,7 @@ impl Connection {
         self.n
     }
 
-    /// Asks for a sign of life before it is time, unless one is awaited.
+    /// Sends an early ping, unless an answer is pending.
     pub(super) fn ask(&mut self, now: Ms) -> Option<Due> {
         self.answer_by.is_none().then(|| self.ping(now))
     }
@@ -74,7 +75,7 @@ impl Connection {
         self.say_by.map_or(sign, |say_by| say_by.min(sign))
     }
 
-    /// What it is time for; to be asked until there is nothing more.
+    /// Returns the next due action. Call it until `None`.
     pub(super) fn due(&mut self, now: Ms) -> Option<Due> {
         if self.say_by.is_some_and(|say_by| say_by <= now) {
             return Some(Due::Say(self.say()));
@@ -88,6 +89,6 @@ impl Connection {
     }
 }
 
-/// A message before this one is missing.
+/// An earlier message is missing.
 #[derive(Debug)]
 pub(super) struct Gap;

@@ -1,4 +1,4 @@
-//! What the server says, and what follows from it.
+//! Handles messages of the server.
 
 use super::connection::Connection;
 use super::incoming::{self, Incoming};
@@ -9,11 +9,11 @@ use crate::ending::Fault;
 use crate::event::{Event, State, Welcome};
 use crate::outcome::{Delivered, Refusal, RequestError};
 
-/// What makes no sense on this socket.
+/// A protocol error on this socket.
 struct Nonsense;
 
 impl Core {
-    /// A text has come on the socket.
+    /// Handles a text message from the socket.
     pub(crate) fn text(&mut self, at: Moment, text: &str) {
         let heard = match (incoming::read(text), &mut self.phase) {
             (_, Phase::Closed | Phase::Fetching { .. } | Phase::Waiting { .. }) => return,
@@ -29,7 +29,8 @@ impl Core {
         }
     }
 
-    /// What came is no text of this protocol, or not its turn: what else was lost nobody knows, so the mesh is to send it again.
+    /// Gives the socket up after a protocol error. Other messages may be lost too, so the mesh has
+    /// to send them again.
     pub(crate) fn nonsense(&mut self, at: Moment) {
         if let Phase::Connecting { .. } | Phase::Connected(_) = self.phase {
             self.give_up(at, Fault::Nonsense);

@@ -1,4 +1,4 @@
-//! Reads what a server says.
+//! Parses messages of the server.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,22 +9,27 @@ use super::Ms;
 use crate::event::{Broadcast, DepartedMember, Event, IceServer, Joined, Member, Signal, Welcome};
 use crate::outcome::Refusal;
 
-/// A message of a server.
+/// A message of the server.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// The first on a socket, with the token that resumes the session.
+    /// First message on a socket, with the token that resumes the session.
     Welcome(Welcome, String),
-    /// A request was carried out.
-    Ack { id: u64, members: Option<u64> },
-    /// A request was not carried out.
-    Error { id: Option<u64>, refusal: Refusal },
-    /// The server will close the socket.
-    Goodbye { retry_after_ms: Option<Ms> },
+    Ack {
+        id: u64,
+        members: Option<u64>,
+    },
+    Error {
+        id: Option<u64>,
+        refusal: Refusal,
+    },
+    Goodbye {
+        retry_after_ms: Option<Ms>,
+    },
     /// From another client, with its number on this socket and its name.
     Message(Event, Option<(u64, String)>),
-    /// For the application as it is.
+    /// Passed to the application unchanged.
     Event(Event),
-    /// A sign of life, or of a later release.
+    /// A pong, or a type of a later release.
     Nothing,
 }
 
@@ -104,7 +109,7 @@ struct Moved {
     node: String,
 }
 
-/// Reads one message. Types that are not known are nothing.
+/// Parses one message. Unknown types become [`Incoming::Nothing`].
 pub(crate) fn read(text: &str) -> serde_json::Result<Incoming> {
     let Kind { kind } = serde_json::from_str(text)?;
     Ok(match &*kind {

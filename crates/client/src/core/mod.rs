@@ -1,8 +1,13 @@
-//! The client's decisions. Nothing here awaits, reads a clock or draws a number: a [`Moment`] goes in with each input,
-//! [`Effect`]s come out, and [`Core::deadline`] says when [`Core::tick`] is due.
+//! Decisions of the client. Nothing here awaits, reads a clock or draws a random number. Each input
+//! has a [`Moment`], outputs are [`Effect`]s, and [`Core::deadline`] returns when [`Core::tick`] is
+//! due.
 //!
-//! What the application asks for: [`asking`], kept in [`requests`]. An open socket: [`connection`]. When to try
-//! again: [`retry_state`]. What comes on it: [`hearing`], read by [`incoming`].
+//! | module | responsibility |
+//! |---|---|
+//! | [`asking`], [`requests`] | requests of the application |
+//! | [`connection`] | an open socket |
+//! | [`retry_state`] | waits between attempts |
+//! | [`hearing`], [`incoming`] | messages of the server |
 
 mod asking;
 mod connection;
@@ -37,43 +42,43 @@ use crate::outcome::{Delivered, RequestError};
 use crate::rules::{BACKOFF_BASE, OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN};
 use crate::saved::SavedSession;
 
-/// Milliseconds since the client was made.
+/// Milliseconds since the client was created.
 pub(crate) type Ms = u64;
-/// The application's n-th request that was taken, from 1.
+/// Number of an accepted request of the application, counted from 1.
 pub(crate) type Ticket = u64;
-/// What became of a request.
+/// Outcome of a request.
 pub(crate) type Outcome = Result<Delivered, RequestError>;
 
-/// When an input comes, and a random number in [0, 1) for what may have to be drawn.
+/// Time of an input, and a random number in [0, 1) for any draw.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) now: Ms,
     pub(crate) random: f64,
 }
 
-/// What is to be done, in this order.
+/// Actions for the driver, in order.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Open a socket to this of the URLs.
+    /// Open a socket to the URL with this index.
     Open { url: usize, resume: Option<String>, token: Option<String> },
-    /// Drop the socket, or give up opening it, without a word.
+    /// Drop the socket without a close frame, or stop opening it.
     Drop,
-    /// Close the socket with 1000.
+    /// Close the socket with code 1000.
     Close,
-    /// Send this on the socket.
+    /// Send this text.
     Write(String),
-    /// Ask the callback for a token.
+    /// Call the application's token callback.
     AskToken,
-    /// A request has its outcome.
+    /// Report the outcome of a request.
     Settle(Ticket, Outcome),
-    /// Tell the application.
+    /// Report an event to the application.
     Tell(Event),
 }
 
 #[derive(Debug)]
 enum Phase {
     Closed,
-    /// A token is awaited, for a try.
+    /// Before an attempt, until the callback returns a token.
     Fetching {
         by: Ms,
     },
@@ -81,7 +86,7 @@ enum Phase {
         by: Ms,
     },
     Connected(Connection),
-    /// The wait may be cut short unless the server asked for it.
+    /// `may_hurry` is `false` if the server asked for this wait.
     Waiting {
         until: Ms,
         may_hurry: bool,
@@ -89,18 +94,18 @@ enum Phase {
     },
 }
 
-/// One client.
+/// State of one client.
 #[derive(Debug)]
 pub(crate) struct Core {
     client_id: String,
     urls: usize,
-    /// The one to try next.
+    /// Index of the next URL to try.
     url: usize,
     retries: RetryState,
     phase: Phase,
     resume: Option<String>,
     tokens: Tokens,
-    /// What the server of this socket asked for.
+    /// Retry delay that the server of this socket asked for.
     hint: Option<Ms>,
     max_message_bytes: usize,
     requests: Requests,
@@ -128,7 +133,7 @@ impl Core {
         }
     }
 
-    /// Goes on with what another process put aside.
+    /// Continues the session of another process.
     pub(crate) fn restore(&mut self, session: SavedSession) {
         let SavedSession { resume, next_id, unanswered, queued, rooms, names, .. } = session;
         let sent = unanswered.iter().filter_map(|saved| Some((saved.id, Request::restore(&saved.request)?)));
@@ -141,12 +146,12 @@ impl Core {
         }
     }
 
-    /// What is to be done since it was asked last.
+    /// Takes the effects since the last call.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// When [`Core::tick`] is due.
+    /// Returns when [`Core::tick`] is due.
     pub(crate) fn deadline(&self) -> Option<Ms> {
         let phase = match &self.phase {
             Phase::Closed => None,
@@ -163,7 +168,7 @@ impl Core {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Connects now, from the closed state or out of a wait.
+    /// Connects now if the client is closed or waits.
     pub(crate) fn start(&mut self, now: Ms) {
         if !matches!(self.phase, Phase::Closed | Phase::Waiting { .. }) {
             return;
@@ -183,7 +188,7 @@ impl Core {
         self.effects.push(Effect::Open { url: self.url, resume: self.resume.clone(), token: self.tokens.show() });
     }
 
-    /// The callback has made a token.
+    /// Handles a token from the callback.
     pub(crate) fn token(&mut self, now: Ms, token: Token) {
         self.tokens.put(now, token);
         match self.phase {
@@ -197,14 +202,15 @@ impl Core {
         }
     }
 
-    /// The callback has failed. A renewal is tried again in time; the old token still counts.
+    /// Handles a failed callback. A failed renewal is retried later, with the old token still in
+    /// use.
     pub(crate) fn token_failed(&mut self, at: Moment) {
         if let Phase::Fetching { .. } = self.phase {
             self.lost(at, Ending::Fault(Fault::NoToken));
         }
     }
 
-    /// A timer.
+    /// Handles expired timers.
     pub(crate) fn tick(&mut self, at: Moment) {
         for (ticket, sent) in self.requests.expire(at.now) {
             self.effects.push(Effect::Settle(ticket, Err(RequestError::Expired { sent })));
@@ -238,7 +244,8 @@ impl Core {
         }
     }
 
-    /// The network may be back, or another: a wait that the client chose itself is cut short, an open socket is asked whether it lives.
+    /// Reports a network change. Shortens a wait that the server did not ask for, or pings an open
+    /// socket.
     pub(crate) fn network_changed(&mut self, at: Moment) {
         match &mut self.phase {
             Phase::Waiting { until, may_hurry: true, why } => {
@@ -258,20 +265,20 @@ impl Core {
         }
     }
 
-    /// Nothing is read from the socket for a while: its silence says nothing.
+    /// Cancels the ping timeout while the driver does not read from the socket.
     pub(crate) fn not_reading(&mut self) {
         if let Phase::Connected(connection) = &mut self.phase {
             connection.lives();
         }
     }
 
-    /// Drops a socket that is of no use, and comes back.
+    /// Drops a useless socket and schedules a new attempt.
     fn give_up(&mut self, at: Moment, fault: Fault) {
         self.effects.push(Effect::Drop);
         self.lost(at, Ending::Fault(fault));
     }
 
-    /// The socket has ended, or could not be opened.
+    /// Handles the end of a socket or a failed attempt.
     pub(crate) fn lost(&mut self, at: Moment, why: Ending) {
         let was_welcome = match &self.phase {
             Phase::Closed | Phase::Waiting { .. } => return,
@@ -300,7 +307,7 @@ impl Core {
         self.tell(Event::State(State::Waiting { retry_in: Duration::from_millis(wait), why }));
     }
 
-    /// A server answered the upgrade by HTTP.
+    /// Handles an HTTP answer to the upgrade request.
     pub(crate) fn refused(&mut self, at: Moment, status: u16, reason: String, retry_after_ms: Option<Ms>) {
         self.hint = retry_after_ms;
         self.lost(at, Ending::Refused { status, reason });
@@ -317,7 +324,7 @@ impl Core {
         self.end(None);
     }
 
-    /// Leaves the session as it is, for another process.
+    /// Returns the session for another process, and ends this client.
     pub(crate) fn detach(&mut self) -> Option<SavedSession> {
         match self.phase {
             Phase::Closed => return None,
@@ -349,7 +356,7 @@ impl Core {
         (self.resume, self.hint, self.retries) = (None, None, RetryState::default());
     }
 
-    /// Sends what may be sent.
+    /// Sends queued requests within the limits.
     fn flush(&mut self) {
         if let Phase::Connected(_) = self.phase {
             while let Some(text) = self.requests.next() {

@@ -1,12 +1,12 @@
-//! A numbered request, and its form on the wire and in store.
+//! A numbered request, and its form on the wire and in a saved session.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Longest that `{"type":"broadcast","id":9007199254740991` is.
+/// Maximum length of `{"type":"broadcast","id":9007199254740991`.
 const MOST_HEAD: usize = 48;
 
-/// A request that gets an answer, but for its number.
+/// A request that gets an answer, without its number.
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
     Signal { to: String, data: Box<RawValue>, ttl_ms: Option<u64> },
@@ -16,7 +16,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Whom or which room it is for.
+    /// Returns the recipient or the room.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Signal { to: name, .. }
@@ -26,12 +26,12 @@ impl Request {
         }
     }
 
-    /// As it stands on the wire, with its number.
+    /// Returns the form on the wire, with its number.
     pub(super) fn text(&self, id: u64) -> String {
         self.write(Some(id))
     }
 
-    /// Names were checked: they have only characters that JSON takes as they are.
+    /// Names were validated: they need no escapes in JSON.
     fn write(&self, id: Option<u64>) -> String {
         let (kind, field, name, data) = match self {
             Self::Signal { to, data, .. } => ("signal", "to", to, Some(data)),
@@ -56,7 +56,7 @@ impl Request {
         text
     }
 
-    /// About what it takes in memory and on the wire.
+    /// Returns its approximate size in memory and on the wire, in bytes.
     pub(super) fn bytes(&self) -> usize {
         MOST_HEAD
             + match self {
@@ -67,12 +67,12 @@ impl Request {
             }
     }
 
-    /// In store, which gives it no number of its own.
+    /// Returns the saved form, without a number.
     pub(super) fn save(&self) -> Option<Box<RawValue>> {
         RawValue::from_string(self.write(None)).ok()
     }
 
-    /// Reads a stored one.
+    /// Parses the saved form.
     pub(super) fn restore(stored: &RawValue) -> Option<Self> {
         let Stored { kind, to, room, data, ttl_ms } = serde_json::from_str(stored.get()).ok()?;
         Some(match kind.as_str() {
@@ -96,7 +96,7 @@ struct Stored {
     ttl_ms: Option<u64>,
 }
 
-/// `null` is data like any other, where serde would take it for an absent field.
+/// Keeps `null` as data, which serde would take for an absent field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Requests that have no answer yet: those sent, by the numbers they have in the session, and those that wait their turn.
+//! Requests without an answer: sent ones by their number in the session, and queued ones.
 
 use std::collections::VecDeque;
 
@@ -12,30 +12,31 @@ use crate::outcome::SendError;
 use crate::rules::{MAX_UNANSWERED, MAX_UNANSWERED_BYTES};
 use crate::saved::SavedRequest;
 
-/// What became of the request that an answer was for.
+/// A request that got its answer.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) ticket: Option<Ticket>,
     pub(crate) request: Request,
-    /// The client's own, to be back in a room.
+    /// `true` for a join that the client sends by itself after a lost session.
     pub(crate) rejoins: bool,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// The number in the session, once it has been sent.
+    /// Number in the session, once the request has been sent.
     id: u64,
-    /// By which the application knows it; none for what an earlier process sent, and for the client's own.
+    /// Ticket of the application; `None` for requests of an earlier process and of the client
+    /// itself.
     ticket: Option<Ticket>,
     request: Request,
     rejoins: bool,
     bytes: usize,
     expires: Option<Ms>,
-    /// It left on the socket of a session that is over.
+    /// `true` if it was sent in a session that is over.
     has_left: bool,
 }
 
-/// The requests of one client.
+/// Requests of one client.
 #[derive(Debug)]
 pub(crate) struct Requests {
     limits: Limits,
@@ -60,7 +61,7 @@ impl Requests {
         }
     }
 
-    /// Takes up what another process left.
+    /// Restores the requests of another process.
     pub(crate) fn restore(&mut self, next_id: u64, sent: Vec<(u64, Request)>, queued: Vec<Request>) {
         self.next_id = next_id;
         let expires = Some(self.limits.timeout);
@@ -74,7 +75,7 @@ impl Requests {
         }
     }
 
-    /// Takes a request of the application.
+    /// Queues a request of the application.
     pub(crate) fn push(&mut self, now: Ms, request: Request, max_bytes: usize) -> Result<Ticket, SendError> {
         let bytes = request.bytes();
         let id = self.next_id + self.queued.len() as u64;
@@ -93,7 +94,7 @@ impl Requests {
         Ok(self.last_ticket)
     }
 
-    /// The rooms that are asked for.
+    /// Returns the rooms of pending joins.
     pub(crate) fn joins(&self) -> impl Iterator<Item = &str> {
         self.sent.iter().chain(&self.queued).filter_map(|entry| match &entry.request {
             Request::Join { room, .. } => Some(room.as_str()),
@@ -105,7 +106,7 @@ impl Requests {
         self.sent.len() < MAX_UNANSWERED && self.sent_bytes < MAX_UNANSWERED_BYTES
     }
 
-    /// The next one to send, if one may be sent now.
+    /// Takes the next request to send, if the limits allow one.
     pub(crate) fn next(&mut self) -> Option<String> {
         if !self.has_room() {
             return None;
@@ -120,13 +121,13 @@ impl Requests {
         Some(text)
     }
 
-    /// What a resumed session has to repeat.
+    /// Returns the requests that a resumed session sends again.
     pub(crate) fn repeats(&self) -> Vec<String> {
         self.sent.iter().map(|entry| entry.request.text(entry.id)).collect()
     }
 
-    /// Another session: its numbers start at 1. First it goes back to its rooms, then come those without an answer, but
-    /// for what was given up.
+    /// Prepares a new session, whose numbers start at 1. Rejoins come first, then requests without
+    /// an answer, except expired ones.
     pub(crate) fn start_again(&mut self, rooms: &Rooms) {
         self.next_id = 1;
         self.sent_bytes = 0;
@@ -142,7 +143,7 @@ impl Requests {
         self.queued_bytes = self.queued.iter().map(|entry| entry.bytes).sum();
     }
 
-    /// An answer has come for the request of this number.
+    /// Removes the request of this number, which got its answer.
     pub(crate) fn answered(&mut self, id: u64) -> Option<Answered> {
         let at = self.sent.iter().position(|entry| entry.id == id)?;
         let Entry { ticket, request, rejoins, bytes, .. } = self.sent.remove(at)?;
@@ -150,13 +151,14 @@ impl Requests {
         Some(Answered { ticket, request, rejoins })
     }
 
-    /// When the next one runs out of time. Each of the two queues is in the order of time.
+    /// Returns when the next request expires. Each of the two queues is sorted by time.
     pub(crate) fn deadline(&self) -> Option<Ms> {
         let first = |queue: &VecDeque<Entry>| queue.iter().find_map(|entry| entry.expires);
         first(&self.sent).into_iter().chain(first(&self.queued)).min()
     }
 
-    /// Gives up what has run out of time, and says whether it had left. What has left in this session keeps its number.
+    /// Expires requests; `true` for a request that was sent. A request sent in this session keeps
+    /// its number.
     pub(crate) fn expire(&mut self, now: Ms) -> Vec<(Ticket, bool)> {
         let mut expired = Vec::new();
         for entry in &mut self.sent {
@@ -177,18 +179,17 @@ impl Requests {
         expired
     }
 
-    /// Ends all of them for the application, which has its tickets back; they stay for [`Requests::save`].
+    /// Takes the tickets of all requests. The requests stay for [`Requests::save`].
     pub(crate) fn abandon(&mut self) -> Vec<Ticket> {
         self.sent.iter_mut().chain(&mut self.queued).filter_map(|entry| entry.ticket.take()).collect()
     }
 
-    /// Forgets all of them.
     pub(crate) fn clear(&mut self) {
         let last_ticket = self.last_ticket;
         *self = Self { last_ticket, ..Self::new(self.limits) };
     }
 
-    /// The next number, what was sent and what was not.
+    /// Returns the next number, the sent requests and the queued ones.
     pub(crate) fn save(&self) -> (u64, Vec<SavedRequest>, Vec<Box<RawValue>>) {
         let sent =
             self.sent.iter().filter_map(|entry| Some(SavedRequest { id: entry.id, request: entry.request.save()? }));

@@ -10,7 +10,7 @@ use crate::rules::{BACKOFF_BASE, BACKOFF_CAP};
 #[derive(Debug)]
 pub(super) struct RetryState {
     backoff: Backoff,
-    /// Time of the first loss of the row.
+    /// Time of the first loss in the row.
     since: Ms,
 }
 

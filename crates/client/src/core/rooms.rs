@@ -1,4 +1,4 @@
-//! The rooms that the client is in or waits for, to join again in another session.
+//! Rooms that the client is in or waits for. It rejoins them in a new session.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::request::Request;
 use crate::rules::MAX_ROOMS;
 use crate::saved::SavedRoom;
 
-/// In the order joined.
+/// Rooms in the order joined.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     rooms: Vec<SavedRoom>,
@@ -19,7 +19,7 @@ impl Rooms {
         Self { rooms }
     }
 
-    /// Whether this one can be joined, beside those that are asked for and not answered yet.
+    /// Returns `true` if the limit allows a join of `room`, counting pending joins.
     pub(crate) fn have_room_for<'a>(&'a self, room: &str, asked: impl Iterator<Item = &'a str>) -> bool {
         let names: BTreeSet<&str> = self.rooms.iter().map(|kept| kept.room.as_str()).chain(asked).collect();
         names.len() < MAX_ROOMS || names.contains(room)

@@ -1,20 +1,20 @@
-//! Which messages the application has had.
+//! Deduplication of messages to the application.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Ms;
 use crate::rules::{MAX_NAMES, MAX_SAVED_NAMES, NAME_KNOWN};
 
-/// The names (`m`) of messages, known for a time after they came last.
+/// Names (`m`) of received messages, kept for a time after their latest arrival.
 #[derive(Debug, Default)]
 pub(crate) struct SeenMessages {
     seen_at_by_name: HashMap<String, Ms>,
-    /// In the order seen; of a name seen twice, the earlier entry means nothing.
+    /// In order of arrival. If a name arrived twice, its earlier entry is void.
     order: VecDeque<(Ms, String)>,
 }
 
 impl SeenMessages {
-    /// Whether it is news.
+    /// Adds a name. Returns `true` if it is new.
     pub(crate) fn insert(&mut self, now: Ms, name: &str) -> bool {
         self.forget(now);
         self.order.push_back((now, name.to_owned()));
@@ -32,7 +32,7 @@ impl SeenMessages {
         }
     }
 
-    /// The latest, oldest first.
+    /// Returns the latest names, oldest first.
     pub(crate) fn latest(&self) -> Vec<String> {
         let skipped = self.order.len().saturating_sub(MAX_SAVED_NAMES);
         self.order.iter().skip(skipped).map(|(_, name)| name.clone()).collect()

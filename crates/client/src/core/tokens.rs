@@ -1,4 +1,4 @@
-//! The token that the client shows, and when to ask for another.
+//! The client's token, and the time of its renewal.
 
 use super::Ms;
 use crate::options::Token;
@@ -8,7 +8,7 @@ use crate::rules::{RENEW_BEFORE, TOKEN_WITHIN};
 pub(super) struct Tokens {
     has_source: bool,
     current: Option<Current>,
-    /// A renewal is under way until then.
+    /// Time limit of the renewal in progress.
     renewing_until: Option<Ms>,
 }
 
@@ -16,7 +16,7 @@ pub(super) struct Tokens {
 struct Current {
     text: String,
     renew_at: Option<Ms>,
-    /// Tries that have shown it.
+    /// Number of attempts with this token.
     shown: u32,
 }
 
@@ -34,7 +34,7 @@ impl Tokens {
         self.current = Some(Current { text: token.text, renew_at, shown: 0 });
     }
 
-    /// Whether the next try has to wait for a token.
+    /// Returns `true` if the next attempt needs a new token first.
     pub(super) fn is_missing(&mut self, now: Ms) -> bool {
         if self.renew_at().is_some_and(|at| at <= now) {
             self.current = None;
@@ -42,7 +42,7 @@ impl Tokens {
         self.has_source && self.current.is_none()
     }
 
-    /// For a try.
+    /// Returns the token for an attempt, and counts the attempt.
     pub(super) fn show(&mut self) -> Option<String> {
         self.current.as_mut().map(|current| {
             current.shown = current.shown.saturating_add(1);
@@ -50,7 +50,8 @@ impl Tokens {
         })
     }
 
-    /// The server does not take it. Whether another may do better: one that was made for this very try was as good as any.
+    /// Drops a rejected token. Returns `true` if a new one may help: a token made for the failed
+    /// attempt itself was as good as any.
     pub(super) fn replace(&mut self, was_welcome: bool) -> bool {
         let may_help =
             self.has_source && (was_welcome || self.current.as_ref().is_some_and(|current| current.shown > 1));
@@ -62,12 +63,12 @@ impl Tokens {
         self.current.as_ref()?.renew_at
     }
 
-    /// When an open connection needs the next one.
+    /// Returns when an open connection needs a new token.
     pub(super) fn deadline(&self) -> Option<Ms> {
         self.renewing_until.or_else(|| self.renew_at())
     }
 
-    /// Whether it is time to ask for it.
+    /// Returns `true` if a renewal is due, and starts it.
     pub(super) fn renew(&mut self, now: Ms) -> bool {
         let is_due = self.has_source && self.deadline().is_some_and(|at| at <= now);
         if is_due {
@@ -76,7 +77,7 @@ impl Tokens {
         is_due
     }
 
-    /// For an open connection.
+    /// Returns the token for an open connection.
     pub(super) fn text(&self) -> Option<&str> {
         self.current.as_ref().map(|current| current.text.as_str())
     }

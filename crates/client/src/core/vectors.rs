@@ -1,4 +1,4 @@
-//! Runs `vectors/*.json`, which are for SDKs in other languages too.
+//! Runs `vectors/*.json`, which SDKs in other languages share.
 
 use std::path::Path;
 use std::time::Duration;
@@ -254,7 +254,7 @@ fn put<T: serde::Serialize>(object: &mut Value, field: &str, value: &Option<T>) 
     }
 }
 
-/// `{"fill":N}` stands for a text of N letters.
+/// Expands `{"fill":N}` to a text of N letters.
 fn filled(data: &Value) -> Value {
     data["fill"].as_u64().map_or_else(|| data.clone(), |bytes| json!("x".repeat(bytes as usize)))
 }

@@ -1,4 +1,4 @@
-//! Parts of servers that tests play themselves.
+//! Server parts that tests play themselves.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
