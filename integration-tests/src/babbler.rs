@@ -1,4 +1,5 @@
-//! A client that writes at an even pace, whatever it is told, and one that only listens.
+//! Background clients: senders at a steady pace, listeners, and clients that connect again and
+//! again.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::Peer;
 
-/// Clients that go on until they are closed, or this is dropped.
+/// Clients that run until they are closed, or this is dropped.
 #[derive(Default)]
 pub struct PacedSenders(JoinSet<()>);
 
@@ -19,7 +20,7 @@ impl PacedSenders {
         Self::default()
     }
 
-    /// One that writes so many messages of so many bytes a second to another client. `ttl_ms` says how long they may wait for it.
+    /// Sends `rate` messages/s of `bytes` bytes to another client. `ttl_ms` limits their hold time.
     pub async fn writes(&mut self, url: &str, id: &str, to: &str, (rate, bytes): (u32, usize), ttl_ms: Option<u64>) {
         let (mut sink, mut stream) = Peer::connect(url, id).await.socket.split();
         let mut message = json!({ "type": "signal", "to": to, "data": "x".repeat(bytes) });
@@ -50,7 +51,7 @@ impl PacedSenders {
         self.0.spawn(async move { peer.stay().await });
     }
 
-    /// One that comes in and goes, again and again, and takes no for an answer.
+    /// Connects and closes at each interval, also after refusals.
     pub fn knocks(&mut self, url: &str, id: &str, every: Duration) {
         let (url, id) = (url.to_owned(), id.to_owned());
         self.0.spawn(async move {

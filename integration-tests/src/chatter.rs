@@ -1,4 +1,4 @@
-//! A pair of well-behaved clients that talk while others misbehave.
+//! A pair of well-behaved clients that exchange messages while others misbehave.
 
 use std::time::Duration;
 
@@ -9,21 +9,22 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{Peer, TestMesh};
 
-/// How often a message is sent, if the last has arrived by then.
+/// Minimum interval of messages.
 const PACE: Duration = Duration::from_millis(10);
-/// The same for a pair of clients that are allowed little.
+/// Minimum interval of messages for clients with a low rate limit.
 const SLOW_PACE: Duration = Duration::from_millis(100);
 
-/// The pair, in the background: one message at a time, which must arrive, be the next, and be acknowledged.
+/// The pair, in the background. Sends one message at a time, which must arrive in order and be
+/// acknowledged.
 pub struct Chatter {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Talk>,
 }
 
-/// What the pair has seen.
+/// Result of the exchange.
 #[derive(Debug)]
 pub struct Talk {
-    /// How long each message took from its sending to its ack, in order of time.
+    /// Time of each message from sending to its ack, in order.
     pub times: Vec<Duration>,
 }
 
@@ -75,7 +76,8 @@ async fn talk(peers: (Peer, Peer), recipient: String, pace: Duration, mut stoppe
         from.signal(&recipient, json!(id), Some(id)).await;
         assert_eq!(to.recv().await["data"], id);
         assert_eq!(from.recv().await, json!({ "type": "ack", "id": id }));
-        // While the first is under way, nodes that have just started may still learn of each other.
+        // The first message is not timed: nodes that have just started may not have a common view
+        // yet.
         if id > 1 {
             times.push(sent.elapsed());
         }

@@ -1,4 +1,4 @@
-//! A headless Chromium of the test's own, told what to do over its DevTools socket.
+//! A headless Chromium process per test, driven over its DevTools socket.
 
 mod devtools;
 mod page;
@@ -32,7 +32,7 @@ const FLAGS: [&str; 13] = [
     "--disable-sync",
     // A container's /dev/shm may be too small.
     "--disable-dev-shm-usage",
-    // Peers find each other on a machine without any network, and without multicast.
+    // Peers connect on a machine without network and multicast.
     "--allow-loopback-in-peer-connection",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
     "--window-size=1280,1600",
@@ -51,7 +51,8 @@ struct Process {
 }
 
 impl Chromium {
-    /// Starts one. `None` where no browser is installed; it is said then that the test is skipped.
+    /// Starts a browser. Returns `None` without an installed one, and prints that the test is
+    /// skipped.
     pub async fn start() -> Option<Self> {
         let Some(program) = in_path(&NAMES) else {
             missing("chromium", "chromium");
@@ -80,7 +81,7 @@ impl Chromium {
         Some(Self { devtools, _process: process })
     }
 
-    /// Opens a page that shares no storage with other pages. `name` says which page it is when it fails.
+    /// Opens a page that shares no storage with other pages. Failures show `name`.
     pub async fn open(&self, name: &str, url: &str) -> Page<'_> {
         let context = self.devtools.call(None, "Target.createBrowserContext", json!({})).await;
         let target = json!({ "url": "about:blank", "browserContextId": context["browserContextId"] });
@@ -96,7 +97,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The browser's own children end a little later, and write to the end.
+        // Child processes of the browser end a little later, and write until then.
         let start = Instant::now();
         while std::fs::remove_dir_all(self.profile.path()).is_err() && start.elapsed() < END_WITHIN {
             std::thread::yield_now();
@@ -104,7 +105,7 @@ impl Drop for Process {
     }
 }
 
-/// Where a browser that has started listens: it writes its port and path into its profile.
+/// Reads the browser's port and path from its profile, where it writes them at its start.
 fn devtools_socket(profile: &Path) -> Option<String> {
     let text = std::fs::read_to_string(profile.join("DevToolsActivePort")).ok()?;
     let (port, path) = text.split_once('\n')?;

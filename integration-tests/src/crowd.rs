@@ -8,12 +8,12 @@ use crate::drill::go_on;
 use crate::guest::{Departure, Standing};
 use crate::{Guest, TestMesh, eventually};
 
-/// Clients that connect or join at the same time.
+/// Maximum clients that connect or join at the same time.
 const AT_ONCE: usize = 32;
-/// Until all know of all.
+/// Time limit until all members are known to all.
 const TOLD_WITHIN: Duration = Duration::from_secs(20);
 
-/// Clients, each in one of some rooms.
+/// Clients, each in one of several rooms.
 pub struct Crowd {
     pub guests: Vec<Guest>,
     rooms: usize,
@@ -27,11 +27,11 @@ impl Crowd {
         crowd
     }
 
-    /// Connects so many clients, in turn to each balancer, and has them join the rooms in turn.
+    /// Connects clients to the balancers in turn, and adds them to the rooms in turn.
     pub async fn come_in(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let balancers = mesh.mesh.state().balancers;
         let guests = stream::iter(0..clients).map(|number| {
-            // Not in step with the rooms: each has clients of every balancer.
+            // Not in step with the rooms, so that each room has clients of every balancer.
             let url = balancers[(number / rooms) % balancers.len()].url.clone();
             async move {
                 let mut guest = Guest::connect(&url, &format!("{prefix}-{number}")).await;
@@ -61,7 +61,7 @@ impl Crowd {
         })
     }
 
-    /// Asserts that since a moment nobody was shown as leaving, was put out, or lost its socket.
+    /// Asserts that since `begin` no client was shown as leaving, was removed, or lost its socket.
     pub fn assert_nobody_left_since(&self, begin: Instant) {
         let gone: Vec<_> = self.departures().filter(|(_, departure)| departure.at >= begin).collect();
         assert!(gone.is_empty(), "{} shown as leaving, the first: {:?}", gone.len(), gone[0]);

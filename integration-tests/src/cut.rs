@@ -1,4 +1,4 @@
-//! Relays in front of servers, which hold back what a test wants not to arrive.
+//! Relays in front of servers, which hold back selected connections.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -15,12 +15,12 @@ use tokio::time::Instant;
 
 use crate::{Peer, TestMesh};
 
-/// Begin of a request that carries forwards.
+/// Start of a request with forwards.
 const FORWARD: &[u8] = b"POST /internal/v1/forward";
-/// Longer than the nodes take to hear of a change.
+/// Longer than nodes take to see a change of the view.
 const USED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connections whose bytes a relay holds back, as a network does that drops packets.
+/// Connections whose bytes a relay holds back, like a network that drops packets.
 #[derive(Clone)]
 enum Held {
     Nothing,
@@ -29,7 +29,8 @@ enum Held {
 }
 
 impl Held {
-    /// Returns `true` for a connection with the forwards of `sender`, or with anything else.
+    /// Returns `true` for a held connection. `sender` is the node whose forwards it carries, `None`
+    /// for other connections.
     fn includes(&self, sender: Option<&String>) -> bool {
         match self {
             Self::Nothing => false,
@@ -43,7 +44,7 @@ impl Held {
 pub struct Relay {
     pub address: SocketAddr,
     held: watch::Sender<Held>,
-    /// Connections that carried forwards.
+    /// Number of connections that carried forwards.
     forwards: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
@@ -67,8 +68,8 @@ impl Relay {
         Self { address, held, forwards, _tasks: tasks }
     }
 
-    /// Puts a relay in front of a node's internal listener, as the node's new address for the mesh.
-    /// What changes the set of nodes later, such as a kill, undoes it.
+    /// Puts a relay in front of a node's internal listener, as the node's new address in discovery.
+    /// Later changes of the set of nodes, such as a kill, undo it.
     pub async fn to_node(mesh: &TestMesh, node: &str) -> Self {
         let mut nodes = mesh.named_nodes();
         let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();
@@ -78,7 +79,7 @@ impl Relay {
         relay
     }
 
-    /// Has signals sent from one node to the one behind this relay until they come this way.
+    /// Sends signals from one node to the node behind this relay until they pass through it.
     pub async fn until_used(&self, mesh: &TestMesh, from_node: &str, to_node: &str) {
         let (from, to) = (mesh.id_owned_by(from_node, "probe-from"), mesh.id_owned_by(to_node, "probe-to"));
         let mut sender = Peer::connect(&mesh.url(), &from).await;
@@ -133,7 +134,7 @@ async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<H
     }
 }
 
-/// The node that sends a batch, whose name stands in it behind a version and a length.
+/// Returns the node that sends a batch. Its name follows a version and a length.
 fn sender_of(request: &[u8]) -> Option<String> {
     let batch = request.windows(4).position(|end| end == b"\r\n\r\n").filter(|_| request.starts_with(FORWARD))? + 4;
     let end = batch + 2 + usize::from(*request.get(batch + 1)?);

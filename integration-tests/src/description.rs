@@ -1,8 +1,8 @@
-//! The description of the admin API, and whether answers are as it says.
+//! The OpenAPI document of the admin API, and checks of answers against it.
 
 use serde_json::Value;
 
-/// Words of a schema that say nothing about a value.
+/// Keywords of a schema that do not constrain a value.
 const SILENT: [&str; 2] = ["description", "default"];
 
 /// An OpenAPI document.
@@ -31,10 +31,10 @@ impl Description {
         all.filter(|operation| by(operation.words)).collect()
     }
 
-    /// Whether an answer to an operation is one that is described.
+    /// Checks an answer to an operation against the document.
     ///
     /// # Errors
-    /// Says where it differs.
+    /// If it differs; the text names the place.
     pub fn fits(&self, operation: &Operation<'_>, status: u16, answer: &Value) -> Result<(), String> {
         let response = &operation.words["responses"][status.to_string()];
         let schema = &response["content"]["application/json"]["schema"];

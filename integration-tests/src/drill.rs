@@ -1,12 +1,12 @@
-//! A load on a mesh while something is done to it, and what the mesh promises meanwhile.
+//! A load on a mesh during a fault, and checks of the guarantees.
 //!
-//! | environment | what it sets | default |
+//! | environment | meaning | default |
 //! |---|---|---|
-//! | `DRILL_SEED` | who writes to whom, and the moment of the fault | another one each time, printed |
+//! | `DRILL_SEED` | seed of sender pairs and of the moment of the fault | random, printed |
 //! | `DRILL_CLIENTS` | plain WebSocket clients | 1,000 |
 //! | `DRILL_RATE` | messages/s of all clients | 2,000 |
-//! | `DRILL_SECONDS` | how long they write at least | 8 |
-//! | `DRILL_KEEP` | set: the mesh's folder with its logs stays | |
+//! | `DRILL_SECONDS` | minimum time of the load, in seconds | 8 |
+//! | `DRILL_KEEP` | if set, the mesh's folder with its logs is kept | |
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,20 +17,20 @@ use tokio::time::sleep;
 
 use crate::TestMesh;
 
-/// Two meshes built without optimisation carry this at the same time on two cores.
+/// Two unoptimised meshes at once carry this load on two cores.
 const CLIENTS: u32 = 1_000;
 const RATE: u64 = 2_000;
 const SECONDS: u64 = 8;
-/// A machine that sends less of the schedule proves nothing.
+/// Minimum share of the schedule; a machine that sends less proves nothing.
 const MIN_SENT: f64 = 0.98;
 
-/// A load, and the fault that it has to stand.
+/// A load, and the fault during it.
 pub struct Drill {
     name: &'static str,
     load: Load,
 }
 
-/// What came of a drill.
+/// Result of a drill.
 #[must_use = "a drill proves something only by what is asked of its outcome"]
 pub struct Outcome {
     name: &'static str,
@@ -50,13 +50,14 @@ impl Drill {
         Self { name, load }
     }
 
-    /// Clients come back when their balancer sends them away, resume, and send again what has no ack.
+    /// Has clients reconnect when their balancer closes them, resume, and repeat messages without
+    /// an ack.
     pub fn with_clients_that_come_back(mut self) -> Self {
         self.load.come_back = true;
         self
     }
 
-    /// Does `fault` to the mesh at a drawn moment, and prints one line of figures.
+    /// Runs the load, calls `fault` at a drawn moment, and prints one line of figures.
     pub async fn run(self, mesh: &mut TestMesh, fault: impl AsyncFnOnce(&TestMesh)) -> Outcome {
         raise_descriptor_limit().unwrap();
         println!("{}: DRILL_SEED={}, fault at {:?}", self.name, self.load.seed, self.load.fault_at());
@@ -72,8 +73,9 @@ impl Drill {
 }
 
 impl Outcome {
-    /// Asserts that no message was lost, doubled or swapped, that each that asked was answered truly, that the mesh
-    /// closed no socket, and that in the end each session is at one node.
+    /// Asserts that no message was lost, duplicated or reordered, and that every requested answer
+    /// was correct. Asserts also that the mesh closed no socket, and that each session is at
+    /// exactly one node at the end.
     pub fn assert_nothing_lost(&self) -> &Self {
         let Figures { messages, acks, foreign, errors, closed, is_complete, .. } = &self.figures;
         let Totals { sent, delivered, lost, doubled, swapped, .. } = *messages;
@@ -108,7 +110,8 @@ impl Outcome {
         self
     }
 
-    /// Asserts that messages found another way, and none waited for the end of a fault that lasts so long.
+    /// Asserts that messages bypassed the fault, and none was delayed until the end of a fault of
+    /// this length.
     pub fn assert_no_message_waited(&self, fault: Duration) -> &Self {
         let longest = self.figures.longest;
         assert!(
@@ -120,8 +123,8 @@ impl Outcome {
         self
     }
 
-    /// Asserts that clients were sent away by `goodbye` and 1001, that all of them came back, and that each was told
-    /// that its session went on.
+    /// Asserts that clients were closed with `goodbye` and 1001, and that all of them came back and
+    /// resumed their session.
     pub fn assert_resumed(&self) -> &Self {
         let Figures { ref returns, ref received, .. } = self.figures;
         let (sent_away, returned, resumed) = (returns.sent_away, returns.returned, returns.resumed);
@@ -133,7 +136,7 @@ impl Outcome {
         self
     }
 
-    /// Asserts that the fault hit messages: some had to be sent again, or came again and were filtered.
+    /// Asserts that the fault affected messages: some were retransmitted, or dropped as duplicates.
     pub fn assert_repeated(&self) -> &Self {
         let Figures { resends, filtered, .. } = self.figures;
         assert!(resends + filtered > 0, "{}: the fault hit no message; {:?}", self.name, self.figures);
@@ -141,12 +144,12 @@ impl Outcome {
     }
 }
 
-/// Lets the load go on for a time before the next act.
+/// Keeps the load running for a time.
 pub async fn go_on(time: Duration) {
     sleep(time).await;
 }
 
-/// A number from the environment.
+/// Reads a number from the environment.
 pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     let Ok(text) = std::env::var(name) else { return default };
     text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number that fits"))

@@ -1,4 +1,4 @@
-//! A client in rooms: it keeps reading, and remembers what it was told.
+//! A client in rooms. It reads continuously and records what arrives.
 
 mod seen;
 
@@ -17,11 +17,11 @@ pub use seen::{Departure, RoomSeen, Seen, Standing};
 
 use crate::{Peer, eventually};
 
-/// Longer than any answer takes, one that must wait for a store that does not answer included.
+/// Longer than any answer takes, including waits for a store that does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 const OUTBOX: usize = 1_000;
 
-/// A connected client. Dropped, it is gone without a word.
+/// A connected client. Dropping it loses the socket without a close frame.
 pub struct Guest {
     pub id: String,
     pub resume: String,
@@ -106,7 +106,7 @@ impl Guest {
         self.seen().states[before].clone()
     }
 
-    /// Closes in good order: its session ends at once.
+    /// Closes cleanly: the session ends at once.
     pub async fn close(self) -> Former {
         let former = self.former();
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
@@ -115,7 +115,7 @@ impl Guest {
         former
     }
 
-    /// Is gone without a word: its session lingers.
+    /// Drops the socket without a close frame: the session lingers.
     pub fn vanish(self) -> Former {
         self.former()
     }
@@ -131,14 +131,14 @@ impl Drop for Guest {
     }
 }
 
-/// One that was connected.
+/// A client that was connected.
 pub struct Former {
     pub id: String,
     pub resume: String,
     last_request: u64,
 }
 
-/// A request to join a room, showing the others its name.
+/// Returns a request to join a room, with the name as the data for the others.
 pub fn join(room: &str, name: &str) -> Value {
     json!({ "type": "join", "room": room, "data": { "name": name } })
 }

@@ -1,4 +1,4 @@
-//! HTTP requests as they stand on the wire, faults and all, and their answers.
+//! HTTP requests as raw text, including malformed ones, and their answers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::mesh::admin_token;
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The head of a request, to be spoilt at will.
+/// The head of a request, which tests can malform.
 #[derive(Clone)]
 pub struct Head {
     method: String,
@@ -61,14 +61,14 @@ impl Head {
         self.without(name).with(name, value)
     }
 
-    /// As it stands on the wire.
+    /// Returns the text on the wire.
     pub fn text(&self) -> String {
         let lines: String = self.lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         format!("{} {} {}\r\n{lines}\r\n", self.method, self.target, self.version)
     }
 }
 
-/// What a server answered.
+/// Answer of a server.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -91,7 +91,8 @@ impl Answer {
     }
 }
 
-/// Sends `request` on a connection of its own. Unless it is answered by an upgrade, the server must end the connection.
+/// Sends `request` on a connection of its own. Unless the answer is an upgrade, the server must end
+/// the connection.
 pub async fn ask(address: &str, request: impl AsRef<[u8]>) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_ref()).await.unwrap();
@@ -102,7 +103,8 @@ pub async fn ask(address: &str, request: impl AsRef<[u8]>) -> Answer {
     answer
 }
 
-/// Returns what a server says until the connection ends, and whether it ends in good order.
+/// Sends `bytes`. Returns all text up to the end of the connection, and `true` if the connection
+/// ends cleanly.
 pub async fn ask_to_the_end(mut stream: TcpStream, bytes: &[u8]) -> (String, bool) {
     stream.write_all(bytes).await.unwrap();
     let mut said = Vec::new();
@@ -110,12 +112,12 @@ pub async fn ask_to_the_end(mut stream: TcpStream, bytes: &[u8]) -> (String, boo
     (String::from_utf8_lossy(&said).into_owned(), end.is_ok())
 }
 
-/// Asks a server's internal listener (`http://HOST:PORT`) for a page.
+/// Requests a page from a server's internal listener (`http://HOST:PORT`).
 pub async fn get(internal: &str, path: &str) -> Answer {
     ask_internal(internal, Head::get(path)).await
 }
 
-/// Tells a server what an operator would, by `POST /admin/...`.
+/// Sends an operator's `POST /admin/...` to a server.
 pub async fn admin(internal: &str, what: &str) -> Value {
     let mut head = Head::get(&format!("/admin/{what}")).method("POST");
     if let Some(token) = admin_token(internal) {
@@ -130,7 +132,7 @@ async fn ask_internal(internal: &str, head: Head) -> Answer {
     ask(internal.trim_start_matches("http://"), head.with("Connection", "close").text()).await
 }
 
-/// The client and request of an operator who has the token of the mesh that was started here.
+/// Creates a request of an operator, with the admin token of the mesh that this process started.
 pub fn operator(internal: &str, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
     let request = http.request(method, format!("{internal}/admin/{path}"));
@@ -140,7 +142,7 @@ pub fn operator(internal: &str, method: reqwest::Method, path: &str) -> reqwest:
     }
 }
 
-/// Reads one answer, and not a byte behind it.
+/// Reads exactly one answer.
 pub async fn read_answer(stream: &mut TcpStream) -> Answer {
     timeout(PATIENCE, read(stream)).await.expect("no answer in time")
 }
@@ -169,7 +171,7 @@ async fn read(stream: &mut TcpStream) -> Answer {
     Answer { status, headers, body: String::from_utf8(body).unwrap() }
 }
 
-/// Whether the server ends the connection within `limit`. What still comes is passed over.
+/// Returns `true` if the server ends the connection within `limit`. Discards input until then.
 pub async fn ends(stream: &mut TcpStream, limit: Duration) -> bool {
     let mut ignored = [0; 4096];
     timeout(limit, async { while matches!(stream.read(&mut ignored).await, Ok(1..)) {} }).await.is_ok()

@@ -1,5 +1,5 @@
-//! A mesh whose servers are told who the nodes are by Kubernetes: by a stand-in of its API server, whose EndpointSlices
-//! follow the processes as those of a cluster follow pods.
+//! A mesh with Kubernetes as discovery source. A fake API server serves EndpointSlices that follow
+//! the processes as those of a cluster follow pods.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -16,15 +16,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::TestMesh;
 
-/// How often it is looked what has become of the processes.
+/// Interval of checks on the processes.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the slices lag behind: a probe, and the controller.
+/// Delay of the slices, for a probe and the controller.
 const LAG: Duration = Duration::from_millis(300);
-/// How long after it was told to end a pod's own readiness probe has failed.
+/// Time from a pod's termination until its readiness probe fails.
 const PROBED: Duration = Duration::from_millis(800);
 const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 
-/// A mesh, and the API server that its servers ask.
+/// A mesh, and the API server that its servers use.
 pub struct KubernetesMesh {
     pub mesh: TestMesh,
     pub api: Arc<ApiServer>,
@@ -54,7 +54,7 @@ impl KubernetesMesh {
     }
 }
 
-/// Programs that are the same, but ask Kubernetes where mesh-dev tells them of its file.
+/// Wraps the programs in scripts that replace mesh-dev's discovery file by Kubernetes.
 fn redirected(binaries: &Binaries, dir: &Path, kubeconfig: &Path) -> Binaries {
     let redirect = |program: &Path| {
         let script = dir.join(program.file_name().unwrap());
@@ -77,7 +77,7 @@ fn redirected(binaries: &Binaries, dir: &Path, kubeconfig: &Path) -> Binaries {
     Binaries { node: redirect(&binaries.node), balancer: redirect(&binaries.balancer) }
 }
 
-/// What a pod does, as mesh-dev's file tells it, and since when.
+/// State of a pod in mesh-dev's file, and its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Doing {
     address: String,
@@ -85,7 +85,8 @@ struct Doing {
     since: Instant,
 }
 
-/// Keeps the slices after what mesh-dev's file says. The nodes share their address and differ by port, so each has a slice.
+/// Updates the slices from mesh-dev's file. The nodes share their address and differ by port, so
+/// each has a slice.
 async fn control(file: PathBuf, api: Arc<ApiServer>) {
     let mut doing_by_id: BTreeMap<String, Doing> = BTreeMap::new();
     let mut shown: BTreeMap<String, Slice> = BTreeMap::new();
@@ -117,7 +118,7 @@ async fn control(file: PathBuf, api: Arc<ApiServer>) {
     }
 }
 
-/// Not ready, ready, told to end, not ready any more.
+/// Returns the slice of a node: unready, ready, terminating, then also unready.
 fn slice(id: &str, doing: &Doing, now: Instant) -> Slice {
     let (ip, port) = doing.address.rsplit_once(':').unwrap();
     let pod = Pod::serving(id, ip);

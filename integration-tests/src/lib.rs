@@ -1,4 +1,5 @@
-//! What the tests in `tests/promises` share: a mesh of real processes, and a plain WebSocket client. One promise per file there.
+//! Shared code of the tests in `tests/promises`: a mesh of real processes, clients and tools. Each
+//! file there tests one promise.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 

@@ -1,4 +1,4 @@
-//! The bundled harness against a mesh, as people run it: its own program, its exit code, its report.
+//! Runs of the bundled load generator against a mesh: program, exit code and report.
 
 use std::process::Output;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use crate::TestMesh;
 use crate::mesh::binaries;
 
-/// For a run of seconds on a slow machine.
+/// Time limit of a short run on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What a run of the harness came to.
+/// Result of a run.
 pub struct Run {
-    /// Whether nothing spoke against the mesh.
+    /// `true` if the run found no fault of the mesh.
     pub is_success: bool,
     pub report: Value,
     pub complaints: String,
@@ -25,7 +25,7 @@ pub async fn mesh_load(mesh: &TestMesh, arguments: &[&str]) -> Run {
     mesh_load_within(PATIENCE, mesh, arguments).await
 }
 
-/// The same with a run that may take so long.
+/// Runs `mesh-load` with a time limit.
 pub async fn mesh_load_within(patience: Duration, mesh: &TestMesh, arguments: &[&str]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());

@@ -1,4 +1,4 @@
-//! A mesh of the real binaries, in a folder of its own, on free ports; it ends with the test.
+//! A mesh of the real binaries, in a folder of its own, on free ports. It ends with the test.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// A running mesh.
 pub struct TestMesh {
     pub mesh: Arc<Mesh>,
-    /// Its folder: logs, secret, discovery file.
+    /// Folder with logs, secret and discovery file.
     pub dir: TempDir,
 }
 
@@ -51,7 +51,7 @@ impl TestMesh {
         Self::with(|options| (options.nodes, options.balancer_args) = (nodes, flags)).await
     }
 
-    /// Starts a mesh whose nodes and balancers have the same flags.
+    /// Starts a mesh with the same flags for nodes and balancers.
     pub async fn with_flags_of_all(nodes: u32, flags: &[&str]) -> Self {
         let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let change = |options: &mut MeshOptions| {
@@ -60,8 +60,8 @@ impl TestMesh {
         Self::with(change).await
     }
 
-    /// Nodes and balancers whose rooms are in a Redis of their own, with short times, and other options still. `None` where no Redis is
-    /// installed.
+    /// Starts a mesh with rooms in a Redis of its own, short times, and the options of `change`.
+    /// `None` without an installed Redis.
     pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {
         if in_path(&["redis-server"]).is_none() {
             missing("redis-server", "redis-server");
@@ -75,8 +75,8 @@ impl TestMesh {
         Some(Self::with(with_rooms).await)
     }
 
-    /// Serves the control socket, as `mesh-dev up` does, until the set is dropped. Returns once the socket is there. The
-    /// demo page's buttons need [`with_buttons`] too.
+    /// Serves the control socket, as `mesh-dev up` does, until the returned set is dropped. Returns
+    /// once the socket exists. The demo page's buttons need [`with_buttons`] too.
     pub async fn serve_control(&self) -> JoinSet<()> {
         let mesh = Arc::clone(&self.mesh);
         let mut serving = JoinSet::new();
@@ -86,7 +86,7 @@ impl TestMesh {
         serving
     }
 
-    /// Waits until every server has seen every node.
+    /// Waits until every server has every node in its view.
     pub async fn agrees(&self) {
         let nodes = self.mesh.state().nodes.len();
         for internal in self.internals() {
@@ -94,7 +94,8 @@ impl TestMesh {
         }
     }
 
-    /// Waits until every balancer can send clients to every node: from then on no client moves unasked.
+    /// Waits until every balancer has trunks to all nodes. No client is handed off without a reason
+    /// after that.
     async fn connects(&self) {
         let state = self.mesh.state();
         for balancer in &state.balancers {
@@ -102,24 +103,24 @@ impl TestMesh {
         }
     }
 
-    /// The nodes that discovery names.
+    /// Returns the nodes in discovery.
     pub fn named_nodes(&self) -> Vec<Value> {
         serde_json::from_slice(&std::fs::read(self.dir.path().join("nodes.json")).unwrap()).unwrap()
     }
 
-    /// Has discovery name these nodes. What changes the set of nodes later undoes it.
+    /// Writes these nodes into discovery. Later changes of the set of nodes undo it.
     pub fn name_nodes(&self, nodes: &[Value]) {
         self.replace_file("nodes.json", &serde_json::to_string(nodes).unwrap());
     }
 
-    /// Replaces a file of the mesh's folder at once.
+    /// Replaces a file of the mesh's folder atomically.
     pub fn replace_file(&self, name: &str, content: &str) {
         let (path, next) = (self.dir.path().join(name), self.dir.path().join("next"));
         std::fs::write(&next, content).unwrap();
         std::fs::rename(next, path).unwrap();
     }
 
-    /// Kills a server that discovery goes on to name. `MeshOptions::notice` must outlast the test.
+    /// Kills a server that stays in discovery. `MeshOptions::notice` must outlast the test.
     pub async fn kill_unnoticed(&self, id: &str) {
         let is_down = || async {
             let servers = self.mesh.status();
@@ -133,22 +134,22 @@ impl TestMesh {
         }
     }
 
-    /// The internal listener of a node.
+    /// Returns the internal listener of a node.
     pub fn node(&self, number: usize) -> String {
         self.mesh.state().nodes[number].internal.clone()
     }
 
-    /// The internal listener of the first balancer.
+    /// Returns the internal listener of the first balancer.
     pub fn balancer(&self) -> String {
         self.mesh.state().balancers[0].internal.clone()
     }
 
-    /// The internal listeners of all servers, the nodes first.
+    /// Returns the internal listeners of all servers, the nodes first.
     pub fn internals(&self) -> Vec<String> {
         self.mesh.state().servers().map(|server| server.internal.to_owned()).collect()
     }
 
-    /// The sum of a metric over all nodes.
+    /// Returns the sum of a metric over all nodes.
     pub async fn total(&self, name: &str) -> f64 {
         let mut total = 0.0;
         for node in self.mesh.state().nodes {
@@ -166,12 +167,12 @@ impl TestMesh {
         peers
     }
 
-    /// What a server has logged.
+    /// Returns the log of a server.
     pub fn log(&self, id: &str) -> String {
         std::fs::read_to_string(self.dir.path().join(format!("logs/{id}.log"))).unwrap()
     }
 
-    /// What all servers have logged.
+    /// Returns the logs of all servers.
     pub fn logs(&self) -> String {
         let files = std::fs::read_dir(self.dir.path().join("logs")).unwrap();
         files.map(|file| String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()).into_owned()).collect()
@@ -195,7 +196,8 @@ impl TestMesh {
         ranking.id(ranking.owner(KeyHash::of(client_id)).unwrap()).to_owned()
     }
 
-    /// Waits until so many clients were handed off behind their sockets, and not moved as after a crash.
+    /// Waits until this number of clients was handed off behind their sockets, not moved as after a
+    /// crash.
     pub async fn hands_off(&self, clients: usize) {
         becomes(&self.balancer(), "signaling_handoffs_total", clients).await;
     }
@@ -205,14 +207,14 @@ impl TestMesh {
     }
 }
 
-/// Has the balancers serve the demo page, with buttons.
+/// Has the balancers serve the demo page with buttons.
 pub fn with_buttons(options: &mut MeshOptions) {
     options.balancer_args.extend(["--demo", "--reveal-nodes"].map(str::to_owned));
     options.balancer_args.push(format!("--demo-control={}", control_socket(&options.dir).display()));
     options.node_args.push("--reveal-nodes".to_owned());
 }
 
-/// The admin token of the mesh that was started here and has this internal listener
+/// Returns the admin token of the mesh that this process started with this internal listener
 /// (`http://HOST:PORT`).
 pub fn admin_token(internal: &str) -> Option<String> {
     let is_of = |mesh: &MeshFile| mesh.servers().any(|server| server.internal == internal);
@@ -221,7 +223,7 @@ pub fn admin_token(internal: &str) -> Option<String> {
     mesh.admin_token().unwrap()
 }
 
-/// Where the binaries are: beside the test's own, or where `SIGNALING_BIN_DIR` says.
+/// Returns the folder of the binaries: `SIGNALING_BIN_DIR`, or that of the test binary.
 pub fn binaries() -> PathBuf {
     if let Some(dir) = std::env::var_os("SIGNALING_BIN_DIR") {
         return dir.into();

@@ -1,16 +1,17 @@
-//! Reading a server's metrics page.
+//! Reads a server's metrics page.
 
 use std::time::Duration;
 
 use crate::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longer than what a test has set going takes to show.
+/// Time limit until an expected value shows.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The sum of all samples of a metric whose labels contain `label` (empty: all), on the internal listener at `internal`.
+/// Returns the sum of all samples of a metric whose labels contain `label` (empty: all), on the
+/// internal listener at `internal`.
 pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
-    // Not kept from call to call: a client's connections live on the runtime of the test that made them.
+    // Not reused between calls: a client's connections belong to the runtime of one test.
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
     let page = http.get(format!("{internal}/metrics")).send().await.unwrap().text().await.unwrap();
     let samples = page.lines().filter(|line| {
@@ -20,12 +21,12 @@ pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
     samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// Waits until the sum of all samples of a metric is this.
+/// Waits until the sum of all samples of a metric equals `value`.
 pub async fn becomes(internal: &str, name: &str, value: usize) {
     until(internal, name, "", |now| now == value as f64).await;
 }
 
-/// Waits until the sum of all samples of a metric whose labels contain `label` fits.
+/// Waits until the sum of all samples of a metric whose labels contain `label` satisfies `fits`.
 pub async fn until(internal: &str, name: &str, label: &str, fits: impl Fn(f64) -> bool) {
     let fitting = || async { fits(metric(internal, name, label).await).then_some(()) };
     eventually(&format!("{name} {label} at {internal} to change"), SOON, fitting).await;

@@ -1,8 +1,8 @@
-//! What a test needs that not every machine has.
+//! Tools for tests that not every machine has.
 
 use std::path::PathBuf;
 
-/// Says that a test is skipped for want of `what`.
+/// Prints that a test is skipped because `what` is missing.
 pub fn missing(what: &str, package: &str) {
     assert!(
         std::env::var("CI").as_deref() != Ok("true"),
@@ -11,7 +11,7 @@ pub fn missing(what: &str, package: &str) {
     eprintln!("skipped: no {what}");
 }
 
-/// The first of these programs in `PATH`.
+/// Finds the first of several programs in `PATH`.
 pub fn in_path(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     names.iter().find_map(|name| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file()))

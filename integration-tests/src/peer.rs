@@ -74,7 +74,7 @@ impl Peer {
         self.send(&json!({ "type": "received", "n": n })).await;
     }
 
-    /// Whether everything that the server had for it before a `ping` is this: nothing.
+    /// Returns `true` if no message arrived before the answer to a `ping`.
     pub async fn has_nothing(&mut self) -> bool {
         self.send(&json!({ "type": "ping" })).await;
         self.recv().await["type"] == "pong"
@@ -90,7 +90,7 @@ impl Peer {
         }
     }
 
-    /// The next message of this type; others are passed over.
+    /// Returns the next message of this type and discards others.
     pub async fn recv_type(&mut self, kind: &str) -> Value {
         loop {
             let message = self.recv().await;
@@ -100,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the server closes, and returns its close frame. Messages before it are passed over.
+    /// Waits until the server closes and returns its close frame. Discards earlier messages.
     pub async fn closed(&mut self) -> Option<CloseFrame> {
         loop {
             match timeout(PATIENCE, self.socket.next()).await.expect("not closed in time") {
@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// Reads and forgets until the socket is closed, so that pings are answered meanwhile.
+    /// Discards input until the socket closes, which answers pings meanwhile.
     pub async fn stay(&mut self) {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
@@ -128,7 +128,7 @@ impl Peer {
     }
 }
 
-/// Each client says something to the next one, over the sockets that they have had all the time.
+/// Sends a message from each client to the next one, over their existing sockets.
 pub async fn talk(peers: &mut [(Peer, String)], what: &str) {
     for from in 0..peers.len() {
         let to = (from + 1) % peers.len();

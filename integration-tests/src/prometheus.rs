@@ -1,4 +1,4 @@
-//! A Prometheus of its own for a test, with the committed rules in a faster time.
+//! A Prometheus process for one test, with the committed rules at a faster pace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,13 +17,13 @@ use crate::eventually;
 use crate::optional::{in_path, missing};
 use crate::runbook::rules_text;
 
-/// By so much the times of the rules are divided: five minutes become three seconds.
+/// Divisor of the rules' times: 5 minutes become 3 s.
 pub const HASTE: u64 = 100;
-/// Until it answers.
+/// Time limit of its start.
 const STARTS_WITHIN: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A running Prometheus. It ends with this.
+/// A running Prometheus. Dropping it ends it.
 pub struct Prometheus {
     address: String,
     http: reqwest::Client,
@@ -40,8 +40,8 @@ impl Prometheus {
         program
     }
 
-    /// Starts one that asks these servers, pairs of a name and an internal listener, twice a second, and evaluates as often. Its first
-    /// question comes 5 s after its start.
+    /// Starts a Prometheus for these servers, given by name and internal listener. It scrapes and
+    /// evaluates twice per second, starting 5 s after its start.
     pub async fn start(program: &Path, servers: &[(String, String)]) -> Self {
         let target = |(instance, internal): &(String, String)| json!({ "targets": [internal.trim_start_matches("http://")], "labels": { "instance": instance } });
         let targets: Vec<_> = servers.iter().map(target).collect();
@@ -54,7 +54,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         fs::write(dir.path().join("prometheus.yml"), config).unwrap();
         fs::write(dir.path().join("targets.json"), serde_json::to_vec(&targets).unwrap()).unwrap();
         fs::write(dir.path().join("rules.yaml"), hastened(&rules_text())).unwrap();
-        // It does not tell which port it got, so one is taken for it that is free now.
+        // It does not report its port, so a free one is chosen for it.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let log = fs::File::create(dir.path().join("log")).unwrap();
         let process = Command::new(program)
@@ -75,7 +75,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         this
     }
 
-    /// Alerts that fire now: pairs of a name and the server, if it is about one.
+    /// Returns the firing alerts, as pairs of a name and the server, if the alert has one.
     pub async fn firing(&self) -> BTreeSet<(String, String)> {
         let text = self.ask("api/v1/alerts").await.unwrap_or_default();
         let answer: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -100,7 +100,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         }
     }
 
-    /// Waits until none of these alerts has fired for as long as `calm`.
+    /// Waits until none of the alerts has fired for `calm`.
     pub async fn are_over(&self, alerts: &[&str], calm: Duration, within: Duration) {
         let start = Instant::now();
         let mut since = None;
@@ -127,7 +127,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
     }
 }
 
-/// The rules with all their durations divided by [`HASTE`]: those of `for:`, and those in brackets.
+/// Divides all durations of the rules by [`HASTE`]: after `for:`, and in brackets.
 pub fn hastened(rules: &str) -> String {
     // A subquery in brackets has a length and a step.
     let durations = Regex::new(r"(for: |\[|:)([0-9]+)([smh])").unwrap();

@@ -1,4 +1,4 @@
-//! The client in Python, as a process.
+//! The Python client, as a process.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use crate::optional::{in_path, missing};
 
-/// Debian's, for which Debian packages its modules.
+/// Debian's Python, for which Debian packages its modules.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// `clients/python/signaling_client.py`, connected. It ends when dropped.
+/// A connected `clients/python/signaling_client.py`. It ends when dropped.
 pub struct PythonClient {
     process: Child,
     orders: ChildStdin,
@@ -24,8 +24,8 @@ pub struct PythonClient {
 }
 
 impl PythonClient {
-    /// Starts it and waits until it is connected. `None` where Python or its module `websockets` is missing; it is
-    /// said then that the test is skipped.
+    /// Starts the client and waits until it is connected. Without Python or its module `websockets`
+    /// prints that the test is skipped and returns `None`.
     pub async fn start(url: &str, client_id: &str, further: &[&str]) -> Option<Self> {
         let Some(python) = python().await else {
             missing("python3 with its module websockets", "python3-websockets");
@@ -65,7 +65,7 @@ impl PythonClient {
     }
 }
 
-/// A Python that has the module.
+/// Returns a Python that has the module.
 async fn python() -> Option<PathBuf> {
     for python in [Some(PathBuf::from(SYSTEM_PYTHON)), in_path(&["python3"])].into_iter().flatten() {
         let import = Command::new(&python).args(["-c", "import websockets"]).stderr(Stdio::null()).status().await;

@@ -1,4 +1,4 @@
-//! A WebSocket client that does only what it is told: it answers no ping, and sends any bytes as they are.
+//! A WebSocket client without automatic behaviour: it answers no ping and sends arbitrary bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 
 use crate::http::{Answer, Head, ends, read_answer};
 
-/// Longer than anything a server waits for, but heartbeats.
+/// Longer than any time limit of a server, except heartbeats.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Text, the whole of it.
+/// First byte of a text frame without continuation.
 pub const TEXT: u8 = 0x81;
-/// Binary, the whole of it.
+/// First byte of a binary frame without continuation.
 pub const BINARY: u8 = 0x82;
-/// The close frame.
+/// First byte of a close frame.
 pub const CLOSE: u8 = 0x88;
-/// The ping frame.
+/// First byte of a ping frame.
 pub const PING: u8 = 0x89;
-/// The pong frame.
+/// First byte of a pong frame.
 pub const PONG: u8 = 0x8a;
 
 /// An upgraded connection.
@@ -41,7 +41,7 @@ impl RawSocket {
         Self::open_with(address, head, b"").await
     }
 
-    /// Sends the head, which must be answered by an upgrade, and at once what is to stand behind it.
+    /// Sends the head and further bytes in one write. The answer must be an upgrade.
     pub async fn open_with(address: &str, head: &Head, early: &[u8]) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(&[head.text().as_bytes(), early].concat()).await.unwrap();
@@ -54,7 +54,7 @@ impl RawSocket {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// The next frame: its first byte and its payload.
+    /// Returns the first byte and the payload of the next frame.
     pub async fn frame(&mut self) -> (u8, Vec<u8>) {
         timeout(PATIENCE, self.read_frame()).await.expect("no frame in time")
     }
@@ -82,7 +82,8 @@ impl RawSocket {
         }
     }
 
-    /// Waits for the close frame, and for the end of the connection soon after it. Other frames are passed over.
+    /// Waits for the close frame, and for the end of the connection soon after it. Discards other
+    /// frames.
     pub async fn closed(&mut self) -> (u16, String) {
         loop {
             let (first, payload) = self.frame().await;
@@ -100,7 +101,7 @@ impl RawSocket {
 
 const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// A frame as clients send it, masked, its length in its shortest form.
+/// Encodes a client frame: masked, with its length in the shortest form.
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = header(first, payload.len() as u64);
     bytes.extend_from_slice(&KEY);
@@ -108,7 +109,7 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The first bytes of a masked frame: all before its key.
+/// Encodes the start of a masked frame, up to its key.
 pub fn header(first: u8, length: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     FrameHeader { mask: Some(KEY), ..FrameHeader::default() }.format(length, &mut bytes).unwrap();
@@ -117,7 +118,7 @@ pub fn header(first: u8, length: u64) -> Vec<u8> {
     bytes
 }
 
-/// Connects from another of this machine's own addresses.
+/// Connects from another loopback address of this machine.
 pub async fn connect_from(local: [u8; 4], address: &str) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from((local, 0)))?;

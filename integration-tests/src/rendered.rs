@@ -15,7 +15,7 @@ const MESHES: [&str; 4] = [
     "integration-tests/manifests/with-components",
 ];
 
-/// The repository.
+/// Returns the root of the repository.
 pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -27,7 +27,7 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// Renders all meshes, or nothing where `kubectl` is missing.
+    /// Renders all meshes. Returns none without `kubectl`.
     pub fn meshes() -> Vec<Self> {
         let run = Command::new(repository().join(".ci/tool")).arg("kubectl").output().unwrap();
         if !run.status.success() {
@@ -54,7 +54,7 @@ impl Rendered {
     }
 }
 
-/// A pod with its one container.
+/// A pod with one container.
 #[derive(Clone, Copy)]
 pub struct Pod<'a> {
     pub owner: &'a Value,
@@ -82,7 +82,7 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// The elements of a list, or none if there is no list.
+/// Returns the elements of a list, or none if there is no list.
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,17 +1,17 @@
-//! The times of rooms in tests: short, so that what they bound can be waited for.
+//! Short times of rooms, so that tests can wait for their bounds.
 
 use std::time::Duration;
 
 use crate::TestMesh;
 
-/// What nodes are told of time.
+/// Time flags of nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomTimes {
-    /// Between refreshes.
+    /// Interval of presence refreshes.
     pub presence: Duration,
-    /// The seat of one who dropped out is kept.
+    /// Time that a seat is kept after its client's socket was lost.
     pub grace: Duration,
-    /// The session of one whose socket is gone is kept.
+    /// Time that a session without a socket is kept.
     pub resume: Duration,
 }
 
@@ -24,15 +24,15 @@ impl RoomTimes {
         vec![flag("presence", self.presence), flag("grace", self.grace), flag("resume", self.resume)]
     }
 
-    /// An entry that nobody refreshes is gone by then: it may miss one refresh and be late for the next, and the next one after that
-    /// removes it.
+    /// Returns the maximum lifetime of an entry without refreshes. The entry may miss one refresh
+    /// and be late for the next. The refresh after that removes it.
     pub fn stale(&self) -> Duration {
         self.presence * 2 + self.presence / 4 + self.presence
     }
 }
 
-/// Returns the bound that a node printed at its start: the seat of a client whose balancer died is free
-/// by then.
+/// Returns the bound that a node printed at its start: the seat of a client whose balancer crashed
+/// is free by then.
 pub fn printed_bound(mesh: &TestMesh, node: &str) -> Duration {
     let log = mesh.log(node);
     let (_, bound) = log.split_once("is out of rooms after ").expect("a node prints the bound at start");

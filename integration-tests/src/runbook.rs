@@ -1,4 +1,4 @@
-//! Alerts and their runbook, as they are committed.
+//! The committed alerts and their runbook.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,12 +8,12 @@ use tokio::process::Command;
 
 use crate::rendered::repository;
 
-/// The rule file.
+/// Returns the text of the rule file.
 pub fn rules_text() -> String {
     fs::read_to_string(repository().join("deploy/observability/rules.yaml")).unwrap()
 }
 
-/// The names of all alerts of the rule file.
+/// Returns the names of all alerts of the rule file.
 pub fn alerts() -> BTreeSet<String> {
     let text = rules_text();
     text.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
@@ -37,7 +37,7 @@ impl Entry {
         Self { alert: alert.to_owned(), command: command.trim_end().to_owned() }
     }
 
-    /// Runs its command as it stands there, with these variables and a folder in front of the path.
+    /// Runs the entry's command unchanged, with `path` as its `PATH` and with these variables.
     pub async fn run(&self, path: &str, variables: &[(&str, String)]) {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &self.command]).env("PATH", path).stdin(Stdio::null()).kill_on_drop(true);

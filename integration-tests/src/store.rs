@@ -1,4 +1,4 @@
-//! What stands in the Redis of a mesh.
+//! Content of a mesh's Redis.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use redis::{Client, FromRedisValue, cmd};
 
 use crate::TestMesh;
 
-/// A connection to it.
+/// A connection to the Redis.
 pub struct Store(MultiplexedConnection);
 
 impl Store {
@@ -24,7 +24,7 @@ impl Store {
         self.ask(&["KEYS", pattern]).await
     }
 
-    /// Where the registry says that clients are: pairs of a client and its node.
+    /// Returns the registry's entries: pairs of a client and its node.
     pub async fn registered(&mut self) -> Vec<(String, String)> {
         let mut registered = Vec::new();
         for key in self.keys("sig:client:*").await {
@@ -35,7 +35,8 @@ impl Store {
         registered
     }
 
-    /// What the registry still has of a node: its life sign, the clients of the reverse mapping, those of the forward one.
+    /// Returns the registry's keys of a node: its heartbeat, and the reverse and forward mappings
+    /// of its clients.
     pub async fn left_of_node(&mut self, node: &str) -> Vec<String> {
         let score: Option<String> = self.ask(&["ZSCORE", "sig:nodes", node]).await;
         let mut left: Vec<String> = score.iter().map(|score| format!("sig:nodes {node} {score}")).collect();

@@ -1,4 +1,4 @@
-//! Certificates made by openssl, clients that trust one of them, and a mesh that shows one.
+//! Certificates made by openssl, clients that trust one of them, and a mesh that uses one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::TestMesh;
 
-/// The files of a certificate for `localhost` that nobody but itself has signed.
+/// The files of a self-signed certificate for `localhost`.
 pub struct Certificate {
     pub path: PathBuf,
     pub key: PathBuf,
@@ -26,7 +26,7 @@ impl Certificate {
         Self::lasting(folder, name, 2)
     }
 
-    /// The same for one that ends in so many days.
+    /// Creates a certificate that expires after `days` days.
     pub fn lasting(folder: &Path, name: &str, days: u32) -> Self {
         let (path, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
         let made = Command::new("openssl")
@@ -47,7 +47,7 @@ impl Certificate {
         vec![format!("--tls-cert={}", self.path.display()), format!("--tls-key={}", self.key.display())]
     }
 
-    /// Puts another one in its place, as an operator would: file after file.
+    /// Replaces the certificate by another one file after file, like an operator.
     pub fn becomes(&self, other: &Self) {
         std::fs::copy(&other.key, &self.key).unwrap();
         std::fs::copy(&other.path, &self.path).unwrap();
@@ -63,14 +63,15 @@ impl Certificate {
             .with_no_client_auth()
     }
 
-    /// Shakes hands with a server that must show this certificate, and offers these protocols.
+    /// Completes a TLS handshake with a server that must present this certificate, and offers these
+    /// protocols.
     ///
     /// # Errors
-    /// If it shows another, or breaks off.
+    /// If the server presents another certificate or closes the connection.
     pub async fn connect(&self, address: &str, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
         let mut config = self.trusted();
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        // Small buffers, so that the server's writes have to wait now and then.
+        // Small buffers make the server's writes block now and then.
         let socket = TcpSocket::new_v4()?;
         socket.set_recv_buffer_size(8 * 1024)?;
         let stream = socket.connect(address.parse().unwrap()).await?;
@@ -78,7 +79,7 @@ impl Certificate {
     }
 }
 
-/// A mesh whose balancer shows a certificate.
+/// A mesh whose balancer uses a certificate.
 pub struct SecureMesh {
     pub mesh: TestMesh,
     pub certificate: Certificate,

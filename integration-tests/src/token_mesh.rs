@@ -1,4 +1,4 @@
-//! Meshes that ask for tokens.
+//! Meshes that require tokens.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::TestMesh;
 use crate::mint::{AUDIENCE, ISSUER, Signer};
 
 impl TestMesh {
-    /// Starts a mesh that asks for tokens of this signer. The balancers get these further flags.
+    /// Starts a mesh that requires tokens of this signer. The balancers get these extra flags.
     pub async fn with_tokens(signer: &Signer, nodes: u32, balancers: u32, flags: &[&str]) -> Self {
         Self::with(|options| {
             (options.nodes, options.balancers) = (nodes, balancers);
@@ -19,7 +19,7 @@ impl TestMesh {
     }
 }
 
-/// Has all servers ask for tokens of this signer, without leeway: what is over is over.
+/// Has all servers require tokens of this signer, without leeway for expired ones.
 pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {
     let path = key_file(&options.dir);
     std::fs::write(&path, signer.key_file()).unwrap();
@@ -28,7 +28,7 @@ pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {
     options.balancer_args.extend(flags);
 }
 
-/// The flags that say so.
+/// Returns the flags for tokens.
 pub fn token_flags(key_file: &Path, algorithm: &str) -> Vec<String> {
     vec![
         format!("--token-key-file={}", key_file.display()),
@@ -39,7 +39,7 @@ pub fn token_flags(key_file: &Path, algorithm: &str) -> Vec<String> {
     ]
 }
 
-/// Where the keys of such a mesh are.
+/// Returns the path of the key file of such a mesh.
 pub fn key_file(dir: &Path) -> PathBuf {
     dir.join("token.keys")
 }

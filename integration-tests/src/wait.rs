@@ -1,13 +1,13 @@
-//! Waiting for what happens soon, without guessing how soon.
+//! Waits for conditions without fixed delays.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How often to look.
+/// Interval of checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Looks until `look` finds something, and returns that.
+/// Calls `look` until it returns a value, and returns the value.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     limit: Duration,
@@ -23,7 +23,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// Looks for all of `time` whether something stays as it is.
+/// Asserts that a condition holds for all of `time`.
 pub async fn stays<F: Future<Output = bool>>(what: &str, time: Duration, mut look: impl FnMut() -> F) {
     let start = Instant::now();
     while start.elapsed() < time {

@@ -12,7 +12,8 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// The connection to a browser. One command at a time; events that come meanwhile are looked through for complaints.
+/// The connection to a browser. Runs one command at a time, and collects complaints from events in
+/// between.
 pub(super) struct Devtools(Mutex<Link>);
 
 struct Link {
@@ -21,7 +22,7 @@ struct Link {
     complaints: Vec<Complaint>,
 }
 
-/// An error that a page has met.
+/// An error on a page.
 struct Complaint {
     session: String,
     text: String,
@@ -33,7 +34,7 @@ impl Devtools {
         Self(Mutex::new(Link { socket, last_id: 0, complaints: Vec::new() }))
     }
 
-    /// Gives a command to the browser, or to the page of a session, and returns the answer.
+    /// Sends a command to the browser, or to the page of a session, and returns the answer.
     pub(super) async fn call(&self, session: Option<&str>, method: &str, params: Value) -> Value {
         let mut link = self.0.lock().await;
         let answer = timeout(ANSWER_WITHIN, link.call(session, method, params)).await;
@@ -75,7 +76,7 @@ impl Link {
     }
 }
 
-/// What an event says of an uncaught exception, a failed load, or `console.error`.
+/// Returns the complaint in an event: an uncaught exception, a failed load, or a `console.error`.
 fn complaint(event: &Value) -> Option<Complaint> {
     let params = &event["params"];
     let text = match event["method"].as_str()? {

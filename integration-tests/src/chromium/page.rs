@@ -1,4 +1,4 @@
-//! One page: what it shows, and what its user does to it.
+//! A page of the browser: its content, and its user's actions.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
@@ -15,13 +15,14 @@ use crate::mesh::binaries;
 use crate::wait::eventually;
 
 const RELOADED_WITHIN: Duration = Duration::from_secs(10);
-/// What is clicked has not moved for so long.
+/// Time without movement before a click.
 const STILL_FOR: Duration = Duration::from_millis(150);
-/// Looks, at most.
+/// Maximum number of checks for movement.
 const STILL_WITHIN: usize = 20;
-/// How often a click is tried.
+/// Maximum attempts of a click.
 const CLICKS: usize = 3;
-/// Counts the data channels that end, and keeps received messages. Runs before the page's scripts.
+/// Script that counts ended data channels and keeps received messages. It runs before the page's
+/// scripts.
 const OBSERVE: &str = "
     window.endedChannels = 0;
     const make = RTCPeerConnection.prototype.createDataChannel;
@@ -54,7 +55,7 @@ impl<'a> Page<'a> {
             page.call(&format!("{domain}.enable"), json!({})).await;
         }
         page.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": OBSERVE })).await;
-        // Else of several pages only one gets keys.
+        // Otherwise only one of several pages gets key events.
         page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })).await;
         let navigated = page.call("Page.navigate", json!({ "url": url })).await;
         assert!(navigated.get("errorText").is_none(), "{url}: {navigated}");
@@ -62,7 +63,7 @@ impl<'a> Page<'a> {
     }
 
     pub async fn evaluate(&self, expression: &str) -> Value {
-        // Without a gesture of its user a page opens no other.
+        // A page opens no other page without a user gesture.
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true });
         let mut answer = self.call("Runtime.evaluate", params).await;
@@ -70,7 +71,7 @@ impl<'a> Page<'a> {
         answer["result"]["value"].take()
     }
 
-    /// The text of the last element that matches.
+    /// Returns the text of the last matching element.
     pub async fn text(&self, selector: &str) -> Option<String> {
         let last = format!("[...document.querySelectorAll({})].at(-1)?.textContent", json!(selector));
         self.evaluate(&last).await.as_str().map(str::to_owned)
@@ -106,7 +107,7 @@ impl<'a> Page<'a> {
 
     pub async fn reload(&self) {
         self.call("Page.reload", json!({})).await;
-        // Of the page before, nothing is to be taken for the new one.
+        // Ignores the state of the previous page.
         let is_new =
             "document.readyState === 'complete' && performance.getEntriesByType('navigation')[0].type === 'reload'";
         self.comes_to(is_new, RELOADED_WITHIN).await;
@@ -116,8 +117,8 @@ impl<'a> Page<'a> {
         self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target })).await;
     }
 
-    /// Presses and releases the mouse over an element, and sees that it has been clicked: it may move away under the mouse, and its
-    /// user would try again.
+    /// Clicks an element and checks that the click arrived. Repeats it like a user if the element
+    /// moved away.
     pub async fn click(&self, selector: &str) {
         for _ in 0..CLICKS {
             let at = self.where_it_rests(selector).await;
@@ -133,7 +134,8 @@ impl<'a> Page<'a> {
         panic!("{}: {selector} moves away whenever it is clicked", self.name);
     }
 
-    /// Where the middle of an element is, once it does not move. From then on it is noted when it is clicked.
+    /// Waits until an element rests and returns the position of its middle. Installs a marker for
+    /// its next click.
     async fn where_it_rests(&self, selector: &str) -> Value {
         let centre = format!(
             "(() => {{
@@ -149,7 +151,7 @@ impl<'a> Page<'a> {
             json!(selector)
         );
         let mut at = self.evaluate(&centre).await;
-        // What stands above it may be about to come or go: nobody hits a button that moves.
+        // Elements above it may still appear or vanish, and move it.
         for _ in 0..STILL_WITHIN {
             sleep(STILL_FOR).await;
             let now = self.evaluate(&centre).await;
@@ -167,12 +169,12 @@ impl<'a> Page<'a> {
     }
 
     pub async fn complaints(&self) -> Vec<String> {
-        // Events come before the answer to a later command.
+        // Earlier events arrive before the answer to a later command.
         self.evaluate("0").await;
         self.devtools.complaints(&self.session).await
     }
 
-    /// Keeps a picture of the page beside the binaries, and returns where.
+    /// Saves a picture of the page next to the binaries and returns its path.
     pub async fn screenshot(&self) -> PathBuf {
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" })).await;
         let dir = binaries().join("screenshots");

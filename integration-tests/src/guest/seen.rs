@@ -1,11 +1,11 @@
-//! What a client was told of its rooms, and whether that makes sense. Pure: messages and times go in.
+//! A client's record of its rooms, and checks of its consistency. Pure: messages and times go in.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::Value;
 
-/// All that one client was told.
+/// All messages that one client received.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     id: String,
@@ -18,22 +18,22 @@ pub struct Seen {
     pub closed: Option<String>,
 }
 
-/// What it was told of one room.
+/// Record of one room.
 #[derive(Clone, Debug, Default)]
 pub struct RoomSeen {
     pub standing: Standing,
     pub members: BTreeMap<String, Value>,
     pub version: u64,
-    /// Who was shown as leaving, or was no longer there when the whole state came.
+    /// Members that were shown as leaving, or were missing in a later full state.
     pub departures: Vec<Departure>,
     pub arrivals: Vec<(Instant, String)>,
     pub waits: Vec<(Instant, Standing)>,
     pub put_out: Vec<String>,
-    /// What makes no sense: somebody comes who is there, or goes who is not; a version falls.
+    /// Inconsistencies: a present member joins, an absent one leaves, or a version falls.
     pub faults: Vec<String>,
 }
 
-/// Where a client stands.
+/// State of a client in a room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     #[default]
@@ -45,12 +45,12 @@ pub enum Standing {
     Member,
 }
 
-/// Somebody left a room.
+/// A departure of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
     pub at: Instant,
     pub who: String,
-    /// `left`, `expired`, or `unlisted` where the whole state came without this member.
+    /// `left`, `expired`, or `unlisted` if the member was missing in a full state.
     pub reason: String,
 }
 
@@ -63,7 +63,7 @@ impl Seen {
         self.room_by_name.get(room).cloned().unwrap_or_default()
     }
 
-    /// What makes no sense in what it was told of any room.
+    /// Returns the inconsistencies of all rooms.
     pub fn faults(&self) -> impl Iterator<Item = String> + '_ {
         let faults = self.room_by_name.iter().flat_map(|(name, room)| room.faults.iter().map(move |it| (name, it)));
         faults.map(|(room, fault)| format!("{} in {room}: {fault}", self.id))
