@@ -52,7 +52,7 @@ pub struct Client {
     pub missing: Vec<Missing>,
 }
 
-/// Whether a client has a socket.
+/// Connection state of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientState {

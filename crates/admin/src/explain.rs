@@ -102,7 +102,7 @@ pub enum Standing {
     Member,
     /// In the waiting queue.
     Waiting,
-    /// Without an answer of the room store, so far or any more.
+    /// The room store has not confirmed it, or no longer does.
     Unknown,
 }
 

@@ -8,7 +8,7 @@
 //! - No proxy forwarded the request.
 //! - It names a loopback host. A foreign name that resolves to loopback does not count.
 //! - It has a header that pages of other origins can set only after a preflight. This server never
-//! answers a preflight.
+//!   answers a preflight.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

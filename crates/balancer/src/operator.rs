@@ -70,7 +70,7 @@ pub(crate) struct OperatorApi {
     pub(crate) views: watch::Receiver<Arc<View>>,
 }
 
-/// Returns the balancer's routes for operators, except those that drain it.
+/// Returns the balancer's routes for operators, except the drain routes.
 pub(crate) fn routes() -> Routes<OperatorApi> {
     Routes::new()
         .with(Method::Get, "/openapi.json", document)
