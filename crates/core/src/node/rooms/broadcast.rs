@@ -1,5 +1,5 @@
-//! Broadcasts: one message for each other member of a room, and one answer when each has its
-//! outcome.
+//! Broadcasts: one message for each other member of a room. The sender receives one answer when all
+//! outcomes are known.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use super::local_room::LocalRoom;
 use super::room_session::{Ask, Command};
 use super::task::{RoomTask, Urgency};
 
-/// A broadcast whose members have not all got their fates.
+/// A broadcast with members whose outcomes are not known yet.
 #[derive(Debug)]
 pub(in crate::node) struct Tally {
     seq: u64,
@@ -28,9 +28,9 @@ pub(in crate::node) struct Tally {
 }
 
 impl NodeCore {
-    /// Whether a broadcast may be asked about at all, and if so, whether it may be on its way
-    /// already: then it is not refused. Who was told to wait, and does not, costs the store
-    /// nothing.
+    /// Checks a broadcast before the question to the store. Returns `true` if it may have been
+    /// accepted before, so it must not be refused now. A client that ignores its wait is refused
+    /// here, at no cost to the store.
     pub(in crate::node) fn may_broadcast(
         &mut self,
         now: Instant,
@@ -45,15 +45,15 @@ impl NodeCore {
         wait.map_or(Ok(false), |wait| Err(too_far(wait)))
     }
 
-    /// Whether a resumed session says a broadcast again that was not refused before.
+    /// Returns `true` if a resumed session retransmits a broadcast that was accepted before.
     fn was_let_through(&mut self, at: SessionKey, number: u64) -> bool {
         let Some(session) = self.directory.get(at) else { return false };
-        // A plain client has no way to say anything again.
+        // A plain client cannot retransmit.
         let guest = self.rooms.guests.get_mut(&session.id).filter(|_| session.resumed && session.known_id.is_some());
         guest.is_some_and(|guest| guest.let_through.again(number, session.accepted_at_us))
     }
 
-    /// Whether a broadcast to so many members may be sent now.
+    /// Checks the sender's budget for a broadcast to `members`.
     fn weigh(&mut self, now: Instant, command: &Command, members: u64) -> Result<(), Refusal> {
         let Ask::Broadcast { again: false, .. } = command.ask else { return Ok(()) };
         let Some(rate) = self.rooms.settings.reach else { return Ok(()) };
@@ -64,7 +64,7 @@ impl NodeCore {
         }
     }
 
-    /// The store has told a page of those whom a broadcast is for.
+    /// Takes in a page of members from the store, and sends the broadcast after the last page.
     pub(super) fn members_found(
         &mut self,
         now: Instant,
@@ -99,8 +99,7 @@ impl NodeCore {
         self.room_changed(now, room, at, changes, line_moved);
     }
 
-    /// Sends the broadcast that is the session's first command to all that were found but its
-    /// sender.
+    /// Sends the broadcast, which is the session's first command, to all members but its sender.
     fn fan_out(&mut self, now: Instant, session: SessionId) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut guest.found);
@@ -111,11 +110,11 @@ impl NodeCore {
             guest.let_through.note(number, session.accepted_at_us);
         }
         if let Some(under_way) = session.broadcasts.get_mut(&number) {
-            // The client says it again: the outcome goes to the frame that says it last.
+            // The client retransmits the broadcast. Its outcome answers the latest frame.
             let earlier = std::mem::replace(&mut under_way.seq, seq);
             return self.reply(at, earlier, DeliveryOutcome::Done, &[]);
         }
-        // One that has left and come back while pages were read is on two of them.
+        // A member that left and joined again between two pages is on both.
         members.sort_unstable();
         members.dedup();
         members.retain(|member| *member != session.client_id);
@@ -130,12 +129,12 @@ impl NodeCore {
                 self.one_of_many_ended(at, number, false);
             }
         }
-        // The sender itself, who has it already: an answer does not come before all are on their
-        // way.
+        // The extra count for the sender ends here, so the answer follows after all messages are
+        // sent.
         self.tally(at, number);
     }
 
-    /// One member's outcome is known.
+    /// Counts one member's outcome.
     pub(in crate::node) fn one_of_many_ended(&mut self, at: SessionKey, number: u64, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);

@@ -5,23 +5,23 @@ use std::time::{Duration, Instant};
 
 use crate::edge::{Rate, TokenBucket};
 
-/// Members that one client's broadcasts can reach, per socket.
+/// Budget of members that one client's broadcasts can reach, per socket.
 #[derive(Debug, Default)]
 pub(in crate::node) struct BroadcastBudget {
-    /// `None`: it has sent no broadcast.
+    /// `None`: no broadcast was sent.
     members: Option<TokenBucket>,
-    /// End of the wait that its client received.
+    /// End of the wait that the client was given.
     until: Option<Instant>,
 }
 
 impl BroadcastBudget {
-    /// Remaining time of that wait.
+    /// Returns the remaining wait that the client was given.
     pub(super) fn told_to_wait(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         Some(left).filter(|left| !left.is_zero())
     }
 
-    /// Time until it may reach `members`. `None`: now.
+    /// Returns the time until a broadcast may reach `members`. `None`: now.
     pub(super) fn wait(&mut self, now: Instant, rate: Rate, members: u64) -> Option<Duration> {
         let wait = self.members?.wait(now, rate, amount(members))?;
         self.until = Some(now + wait);
@@ -34,23 +34,22 @@ impl BroadcastBudget {
     }
 }
 
-/// Broadcasts that a reliable client may have sent and not have heard of: what the SDKs keep, and
-/// more than others need.
+/// Maximum open broadcasts of a reliable client. SDKs keep at most this many, and others need
+/// fewer.
 const MOST_OPEN: usize = 128;
 
-/// A reliable client's broadcasts that were not refused. When it resumes, it says again those that
-/// it has no answer to; they may be on their way, so they are let through again, once on each
-/// socket.
+/// Accepted broadcasts of a reliable client. A resumed client retransmits the unanswered ones. They
+/// may be under way, so each is accepted once more per socket.
 #[derive(Debug, Default)]
 pub(super) struct AcceptedBroadcasts {
-    /// The last numbers, with the accept times of the sockets that sent them last.
+    /// Last accepted numbers, each with the accept time of the last socket that sent it.
     known: VecDeque<(u64, u64)>,
     /// Broadcasts that another node may have accepted.
     unknown: usize,
 }
 
 impl AcceptedBroadcasts {
-    /// Those of a session from another node.
+    /// Creates the record of a session from another node.
     pub(super) fn elsewhere() -> Self {
         Self { known: VecDeque::new(), unknown: MOST_OPEN }
     }

@@ -1,4 +1,4 @@
-//! Commands of clients: each session's in order, one at a time.
+//! Commands of clients: in order and one at a time within each session.
 
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,16 @@ use super::room_session::{Ask, Command, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{MAX_SHOWN, words};
 
-/// A client whose command the store did not take asks again after so long.
+/// Retry delay for a client when the store does not answer, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
-/// A line that is full is long: it does not move up at once.
+/// Retry delay when the waiting queue is full, in milliseconds. A full queue moves slowly.
 const LINE_RETRY_AFTER_MS: u64 = 10_000;
 
-/// So long the answer to a command is held back while members may be missing from it.
+/// Maximum time for which an answer is held while it may lack members.
 const HOLD_FOR: Duration = Duration::from_secs(2);
-/// And so often the store is asked again.
+/// Interval of questions to the store meanwhile.
 const HOLD_AGAIN: Duration = Duration::from_millis(200);
-/// A call to the store has ended by then.
+/// Upper limit of the duration of one store call.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
 
 /// A session's first command, whose answer is held back.
@@ -68,7 +68,7 @@ const TOO_MUCH: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
 
 impl NodeCore {
-    /// A client asks something of a room.
+    /// Queues a client's command for a room.
     pub(in crate::node) fn command(&mut self, key: SessionKey, command: Command) {
         let Some(session) = self.directory.get_mut(key) else { return };
         session.commands += 1;
@@ -80,8 +80,8 @@ impl NodeCore {
         }
     }
 
-    /// Has the store asked what the first command of the queue wants, and carries out those that
-    /// need no store.
+    /// Asks the store about the first command of the queue. Commands that need no store are carried
+    /// out at once.
     pub(super) fn next_command(&mut self, session: SessionId) {
         while let Some(guest) = self.rooms.guests.get_mut(&session)
             && let Some(command) = guest.commands.front()
@@ -137,8 +137,8 @@ impl NodeCore {
         self.forget_idle_guest(session);
     }
 
-    /// Begins the first command of the queue if it names no room. Says whether it waits for the
-    /// store now.
+    /// Starts the first command of the queue if it names no room. Returns `true` if it waits for
+    /// the store.
     fn roomless_command(&mut self, session: SessionId) -> bool {
         let guest = self.rooms.guests.get(&session);
         let is_signal =
@@ -156,10 +156,10 @@ impl NodeCore {
         false
     }
 
-    /// The client has said goodbye: it is out of all rooms.
+    /// Gives up all seats of a client that said goodbye.
     fn leave_all(&mut self, session: SessionId) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        // The store may know of later commands than this node, whose answers were lost.
+        // A lost answer may leave the store with later command numbers than this node.
         let who = guest.who(session, limits::MAX_REQUEST_ID, &self.settings.id);
         for room in std::mem::take(&mut guest.places).into_keys() {
             self.rooms.remove_seat(&room, session);
@@ -168,7 +168,7 @@ impl NodeCore {
         }
     }
 
-    /// The store has answered the first command of a session, or has not.
+    /// Takes in the store's answer to the first command of a session.
     pub(super) fn command_answered(
         &mut self,
         now: Instant,
@@ -179,8 +179,8 @@ impl NodeCore {
         let guest = self.rooms.guests.get(&session);
         let first = guest.and_then(|guest| guest.commands.front());
         let Some(command) = first.filter(|first| (first.at, first.seq) == (at, seq)).cloned() else {
-            // It has moved on, and asks there again. What it has brought about is told all the
-            // same.
+            // The session moved and repeats its command at the next node. The changes count here
+            // too.
             if let Ok(outcome) = answer {
                 self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
@@ -216,8 +216,8 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if a session that has a seat has joined again, and the store has lost the
-    /// seat: the store's answer is that of a newcomer.
+    /// Returns `true` if a member joined again after the store lost its seat. The store answers
+    /// such a join like a new one.
     fn store_has_lost_seat(&self, session: SessionId, room: &RoomName, outcome: &Outcome) -> bool {
         let place = self.rooms.guests.get(&session).and_then(|guest| guest.places.get(room));
         let (Some(place), Some(here)) = (place, self.rooms.here.get(room)) else { return false };
@@ -225,7 +225,7 @@ impl NodeCore {
         place.is_member() && waits && (outcome.settling || here.follower.is_other(outcome.incarnation))
     }
 
-    /// Restores the seat, and answers the command by the seat then.
+    /// Restores the lost seat and answers the command from the restored seat.
     fn hold_lost_seat(
         &mut self,
         now: Instant,
@@ -265,7 +265,7 @@ impl NodeCore {
         let reply = match standing {
             SeatStatus::Member { .. } => words::joined(room, &outcome),
             SeatStatus::Waiting { ahead, .. } => words::waiting(room, ahead, outcome.waiting),
-            // It has left since, or another session of the client is in it: so things stand.
+            // The client left since, or another session of it has the seat.
             SeatStatus::Out | SeatStatus::Unknown => left(room),
         };
         let is_out = matches!(standing, SeatStatus::Out | SeatStatus::Unknown);
@@ -296,8 +296,8 @@ impl NodeCore {
         self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
     }
 
-    /// Members may be missing from what the store has answered to a session's first command: it is
-    /// asked again until they are back, or the client is.
+    /// Holds an answer that may lack members. The store is asked again until all members are back,
+    /// or until `HOLD_FOR` has passed.
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, u64)) {
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(Held { command, until: now + HOLD_FOR, again: now });
@@ -307,7 +307,7 @@ impl NodeCore {
         self.rooms.held.insert(session, Held { again: now + HOLD_AGAIN, ..held });
     }
 
-    /// Asks again for those whose answers were held back for long enough.
+    /// Repeats the due questions for held answers.
     pub(super) fn ask_for_held(&mut self, now: Instant) {
         let due = |(session, held): (&SessionId, &Held)| (now >= held.again).then_some((*session, held.command));
         let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
@@ -317,7 +317,7 @@ impl NodeCore {
             if first != Some(command) {
                 self.rooms.held.remove(&session);
             } else if let Some(held) = self.rooms.held.get_mut(&session) {
-                // Not again before there is an answer.
+                // Allows no further question before this one is answered.
                 held.again = held.until + LONGEST_CALL;
                 self.next_command(session);
             }
@@ -330,14 +330,15 @@ impl NodeCore {
         self.next_command(session);
     }
 
-    /// Answers the first command of a session: its state, what the client is told, and the outcome
-    /// leave in this order.
+    /// Answers the first command of a session. Session state, messages and outcome leave in this
+    /// order.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };
         if matches!(ask, Ask::Join { .. } | Ask::Leave) && refused.is_none() {
             self.say_state(session);
-            // Whatever socket has asked, the session's present one hears how things stand by now.
+            // The session's present socket may differ from the socket of the command. Both receive
+            // the result.
             let present = self.attached_key(session).filter(|key| *key != at);
             present.iter().for_each(|key| messages.iter().for_each(|message| self.tell(*key, message)));
         }
@@ -359,7 +360,7 @@ impl NodeCore {
         self.command_done(at);
     }
 
-    /// Refuses what has not come into the queue.
+    /// Refuses a command that did not enter the queue.
     pub(in crate::node) fn refuse_in_room(
         &mut self,
         at: SessionKey,

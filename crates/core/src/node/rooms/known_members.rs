@@ -1,14 +1,14 @@
-//! Members of a room by answers of the store about recipients of confined clients.
+//! Members of a room, by the store's answers about recipients of confined clients.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use signaling_protocol::ClientId;
 
-/// Maximum members kept of one room. Beyond it all are forgotten, and the store is asked again.
+/// Maximum members kept for one room. At the limit all are forgotten, and the store is asked again.
 const MAX_MEMBERS: usize = 4_096;
 
-/// Members of a room, and the time of the store's answer.
+/// Members of a room, with the time of the store's answer.
 #[derive(Debug, Default)]
 pub(super) struct KnownMembers {
     seen: BTreeMap<ClientId, Instant>,
@@ -32,12 +32,12 @@ impl KnownMembers {
         self.seen.remove(client);
     }
 
-    /// Forgets all, since changes are missing.
+    /// Forgets all members, since changes are missing.
     pub(super) fn clear(&mut self) {
         self.seen.clear();
     }
 
-    /// The time at which the client was a member.
+    /// Returns the time of the answer that the client is a member.
     pub(super) fn seen(&self, client: &ClientId) -> Option<Instant> {
         self.seen.get(client).copied()
     }

@@ -1,4 +1,4 @@
-//! Rooms with a seat at this node: sessions, the state that they have, and pending work.
+//! Rooms with a seat at this node: their sessions, their known state, and pending work.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -23,15 +23,15 @@ pub(super) struct LocalRoom {
     pub(super) waiting: BTreeSet<SessionId>,
     /// Members that need the whole state.
     pub(super) uninformed: BTreeSet<SessionId>,
-    /// All members do, because changes were missing.
+    /// Changes were missing, so all members need the whole state.
     pub(super) heals: bool,
     pub(super) state_asked: bool,
     pub(super) ask_after: Option<Instant>,
-    /// Seats for the store to refresh soon: they came from another node, or may have changed.
+    /// Seats to refresh soon: they came from another node or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
-    /// Members by answers of the store.
+    /// Members by answers of the store about single clients.
     pub(super) others: KnownMembers,
-    /// All members as clients here received them. `None`: more than one page.
+    /// All members as sent to clients here. `None`: unknown, or more than one page.
     listed: Option<BTreeSet<ClientId>>,
     pub(super) line_moved: bool,
     pub(super) line_told: Option<Instant>,
@@ -63,7 +63,7 @@ impl LocalRoom {
             && !self.line_moved
     }
 
-    /// Stores all members. `more`: these are only the first.
+    /// Stores all members. With `more`, `members` is only the first page.
     pub(super) fn lists(&mut self, members: &[Member], more: bool) {
         let all = || members.iter().map(|member| member.client.clone()).collect();
         self.listed = (!more && members.len() <= MOST_LISTED).then(all);
@@ -105,7 +105,7 @@ impl Rooms {
     pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, standing: SeatStatus, at: Stamp) {
         let here = self.here.entry(room.clone()).or_insert_with(|| LocalRoom::new(at));
         if here.follower.version() == UNTOLD.version {
-            // No other client here has any version.
+            // No client here has received any version.
             here.follower = ChangeSequencer::new(at);
         }
         here.sessions.insert(session);
@@ -129,12 +129,12 @@ impl Rooms {
         }
     }
 
-    /// A session's seat in a room.
+    /// Returns a session's seat in a room.
     pub(super) fn place(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
         self.guests.get_mut(&session)?.places.get_mut(room)
     }
 
-    /// Has waiting clients here receive their positions again.
+    /// Schedules new positions for the waiting clients here.
     pub(super) fn line_has_moved(&mut self, room: &RoomName) {
         if let Some(here) = self.here.get_mut(room) {
             here.line_moved = true;
@@ -142,8 +142,8 @@ impl Rooms {
         }
     }
 
-    /// A client is about to be told the state `at` of a room. Others here may know of later
-    /// changes, which nobody tells again: then it is given the whole state once more.
+    /// Records that a client receives the state `at` of a room. If other clients here have later
+    /// changes, it also needs the whole state, since changes are sent once.
     pub(super) fn knows(&mut self, room: &RoomName, session: SessionId, at: Stamp) {
         if let Some(place) = self.place(session, room) {
             place.told = at;
@@ -153,7 +153,7 @@ impl Rooms {
         }
     }
 
-    /// Has a client receive the whole state of a room.
+    /// Schedules the whole state of a room for a client.
     pub(super) fn is_uninformed(&mut self, room: &RoomName, session: SessionId) {
         if let Some(here) = self.here.get_mut(room) {
             here.uninformed.insert(session);
@@ -164,7 +164,7 @@ impl Rooms {
         }
     }
 
-    /// Has all seats here refreshed soon.
+    /// Schedules a refresh of all seats here.
     pub(super) fn all_unconfirmed(&mut self, room: &RoomName) {
         if let Some(here) = self.here.get_mut(room) {
             here.unconfirmed.clone_from(&here.sessions);
@@ -172,7 +172,7 @@ impl Rooms {
         }
     }
 
-    /// Has a session's seat refreshed soon.
+    /// Schedules a refresh of one seat.
     pub(super) fn is_unconfirmed(&mut self, room: &RoomName, session: SessionId) {
         if let Some(here) = self.here.get_mut(room) {
             here.unconfirmed.insert(session);

@@ -7,12 +7,12 @@
 //! |---|---|
 //! | a session's seats, and its commands | `room_session` |
 //! | commands, one at a time for each session | `command` |
-//! | broadcasts, and how many members they reach | `broadcast`, `budget` |
+//! | broadcasts and their budget | `broadcast`, `budget` |
 //! | signals of clients that are confined to their rooms | `scope`, `known_members` |
 //! | rooms with a seat at this node | `local_room` |
-//! | changes for clients here and for other nodes | `tell` |
+//! | changes sent to clients here and to other nodes | `tell` |
 //! | texts of these messages | `words` |
-//! | seats: refreshed, restored to a store that lost them, dropped | `presence` |
+//! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
 //! | seats that move between nodes | `moving` |
 //! | operations of the store | `task` |
 //! | clients for the operators' registry | `registry` |
@@ -56,11 +56,11 @@ pub(super) use self::words::change;
 pub struct RoomSettings {
     /// The store serves the whole mesh. Without it a mesh of several nodes has no rooms.
     pub shared: bool,
-    /// Interval in which seats are refreshed.
+    /// Interval between refreshes of all seats.
     pub presence: Duration,
-    /// Time for which a seat is kept after its session ended without a goodbye.
+    /// Time for which the store keeps a seat after its session ended without a goodbye.
     pub grace: Duration,
-    /// A registry receives which clients attach and detach.
+    /// A registry receives each attach and detach of a client.
     pub registered: bool,
     /// Maximum seats of a client.
     pub per_client: usize,
@@ -78,7 +78,7 @@ impl Default for RoomSettings {
     }
 }
 
-/// Maximum bytes of the data that a client shows in all its rooms: they move with it between nodes.
+/// Maximum bytes of `data` of one client in all its rooms. The data moves with it between nodes.
 const MAX_SHOWN: usize = 64 * 1024;
 
 /// All rooms and seats of this node's clients.
@@ -86,7 +86,7 @@ pub(super) struct Rooms {
     settings: RoomSettings,
     guests: BTreeMap<SessionId, RoomSession>,
     here: BTreeMap<RoomName, LocalRoom>,
-    /// Rooms with pending changes or questions.
+    /// Rooms with pending changes or questions to the store.
     active: BTreeSet<RoomName>,
     urgent: VecDeque<RoomTask>,
     background: VecDeque<RoomTask>,

@@ -1,4 +1,4 @@
-//! Guests come from other nodes with their seats, lose their sockets and find them again, and go.
+//! Sessions with seats that move between nodes, lose their sockets and resume.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
 use super::room_session::{Ask, Command, LocalSeat, RoomSession, UNTOLD, is_behind};
 
-/// A seat that a node may not have checked with the store yet.
+/// Reads a seat from another node, which the store may not have confirmed.
 fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, LocalSeat)> {
     let Seat { room, member, place, number, incarnation, version, ahead, data } = *seat;
     let standing = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
@@ -29,8 +29,9 @@ fn place(now: Instant, seat: &Seat<'_>) -> Option<(RoomName, LocalSeat)> {
 }
 
 impl NodeCore {
-    /// What the next node must be shown of a session: now and as it stands, or whenever this node
-    /// is lost, by when its client may have been told more, or not have got what it was told.
+    /// Returns the state of a session for its next node. Without `as_it_stands` the next node may
+    /// receive it after a loss of this node. The client may have missed later messages then, so the
+    /// room versions are left out.
     pub(in crate::node) fn state_of(&self, key: SessionKey, as_it_stands: bool) -> Vec<u8> {
         let Some(session) = self.directory.get(key) else { return Vec::new() };
         let guest = self.rooms.guests.get(&session.id);
@@ -41,12 +42,12 @@ impl NodeCore {
         SessionState { resumed: session.resumed, seats }.to_bytes()
     }
 
-    /// A session is served here from now on. What its edge shows is newer than what this node may
-    /// remember of it; what a socket resumes has missed what happened meanwhile.
+    /// Takes in the seats of a session that attaches. The edge's state is newer than this node's
+    /// memory. A resumed session receives the whole state of its rooms.
     pub(in crate::node) fn guest_arrives(&mut self, now: Instant, arrival: &AttachInfo) {
         let session = arrival.session;
         if self.rooms.guests.get(&session).is_some_and(|guest| guest.accepted_at_us > arrival.accepted_at_us) {
-            // A closed socket of the session comes for its last frames: what its edge knows is old.
+            // The edge attaches a closed socket for its last frames, with outdated state.
             return;
         }
         if !arrival.newcomer {
@@ -72,7 +73,7 @@ impl NodeCore {
         }
     }
 
-    /// A session has these seats, by what the node says that had it.
+    /// Replaces the seats of a session by the seats from its former node.
     fn guest_comes(
         &mut self,
         now: Instant,
@@ -99,8 +100,8 @@ impl NodeCore {
         self.forget_idle_guest(session);
     }
 
-    /// Takes a session's seats away from this node: another has it now, and what its socket has
-    /// asked. What a former socket has asked is still to be answered here.
+    /// Removes a session's seats and its socket's commands, since another node has the session now.
+    /// Commands of earlier sockets are still answered here.
     pub(in crate::node) fn guest_goes(&mut self, (session, at): (SessionId, SessionKey)) {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
         let first = |guest: &RoomSession| guest.commands.front().map(|command| (command.at, command.seq));
@@ -116,10 +117,10 @@ impl NodeCore {
         self.forget_idle_guest(session);
     }
 
-    /// The client has said goodbye.
+    /// Queues the goodbye of a client, which gives up all its seats.
     pub(in crate::node) fn guest_leaves(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
-        // A newer socket may have gone on with the session since.
+        // A newer socket may have resumed the session.
         let Some(guest) =
             self.rooms.guests.get(&session.id).filter(|guest| guest.accepted_at_us <= session.accepted_at_us)
         else {
@@ -132,7 +133,7 @@ impl NodeCore {
         self.command(key, farewell);
     }
 
-    /// The seats of a session without a socket, for the node that owns its client.
+    /// Returns the seats of a lingering session, for the owner of its client.
     pub(in crate::node) fn lingering_seats<'a>(
         &'a self,
         client: &'a ClientId,
@@ -143,8 +144,8 @@ impl NodeCore {
         Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: guest.seat_states() })
     }
 
-    /// A peer serves a session that was here once: it may have resumed from an older state, with
-    /// fewer seats.
+    /// Sends a former session's seats to the peer node that serves it now. The session may have
+    /// resumed there from an older state with fewer seats.
     pub(in crate::node) fn send_seats_along(
         &mut self,
         peer: PeerKey,
@@ -162,9 +163,9 @@ impl NodeCore {
         self.peers.note(Some(peer), KeyHash::of(client.as_str()).get(), &item);
     }
 
-    /// Seats come behind the session without a socket that has them. It may have been resumed
-    /// meanwhile, and this node may have known an older state of it: each place is what the later
-    /// command made of it, and the store knows which are over.
+    /// Takes in seats that arrive after their lingering session. It may have been resumed
+    /// meanwhile, and this node may know an older state. The later command decides each seat, and
+    /// the store knows which seats are over.
     pub(in crate::node) fn lingering_seats_come(
         &mut self,
         now: Instant,
@@ -193,7 +194,7 @@ impl NodeCore {
                 continue;
             }
             if resumed.is_some() {
-                // Its new socket has not been told anything.
+                // The new socket has not received a position.
                 place.told_line = None;
             }
             news.push((room.clone(), place.clone()));

@@ -1,4 +1,5 @@
-//! Seats are kept alive, given back to a store that has lost them, and given up.
+//! Seats: refreshed periodically, restored after a loss in the store, and dropped after their
+//! session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -15,34 +16,32 @@ use super::room_session::{Ask, Command, UNTOLD};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words;
 
-/// Seats that one operation keeps alive: the store is busy with it for a millisecond or two.
+/// Maximum seats of one operation. The store needs 1 to 2 ms for it.
 const SEATS_AT_ONCE: usize = 200;
-/// How often to look for sessions that have ended.
+/// Interval between checks for ended sessions.
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(500);
-/// Somebody in line is told the place no more often. A little less than what the store is asked by,
-/// whose answers come unevenly.
+/// Minimum time between two queue positions for one client. It is shorter than the interval of
+/// questions to the store, whose answers arrive unevenly.
 const BETWEEN_PLACES: Duration = Duration::from_millis(950);
-/// How often the store is looked at while nothing else is asked of it, and how many rooms at a
-/// time: a cluster has several servers.
+/// Interval between probes while the store has no other background work. A cluster has several
+/// servers, so each probe checks up to `PROBES` rooms.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const PROBES: usize = 8;
-/// Where one room may be lost others may be too, and all are refreshed; not again for those that
-/// are found by it.
+/// Minimum time between two refreshes of all seats after signs of a loss. One room's loss suggests
+/// others, and such a refresh finds more of them.
 const BETWEEN_REFILLS: Duration = Duration::from_secs(5);
-/// If the last round of refreshes has not been carried out, the next comes so much later.
+/// Delay of the next refresh if the store has not finished the last one.
 const POSTPONE: Duration = Duration::from_secs(1);
 
-/// Whether somebody is told the place in line.
+/// Decision to send a client its queue position.
 enum LineNews {
     Now,
-    /// It was told another one just now.
+    /// The client received another position just now.
     Later,
     None,
 }
 
 impl Rooms {
-    /// The store says that so many stand in front of somebody, who hears of it at most once a
-    /// second.
     fn line_told(&mut self, now: Instant, room: &RoomName, session: SessionId, ahead: u64) -> LineNews {
         let Some(place) = self.place(session, room) else { return LineNews::None };
         match place.told_line {
@@ -55,7 +54,8 @@ impl Rooms {
         }
     }
 
-    /// The store has answered, or has not. Once it does again, it hears of all who are here.
+    /// Records whether the store answered. Its first answer after an outage starts a refresh of all
+    /// seats.
     pub(super) fn store_answered(&mut self, now: Instant, is_there: bool) {
         let was_away = std::mem::replace(&mut self.store_is_away, !is_there);
         if was_away && is_there {
@@ -64,7 +64,7 @@ impl Rooms {
         }
     }
 
-    /// The store may have lost everything.
+    /// Starts a refresh of all seats, since the store may have lost everything.
     fn refill(&mut self, now: Instant) {
         if now >= self.refill_after {
             self.refresh_at = self.refresh_at.min(now);
@@ -72,7 +72,7 @@ impl Rooms {
         }
     }
 
-    /// Looks at some rooms in turn: another server may answer for them.
+    /// Probes some rooms in turn, since another server of the store may answer for each.
     fn probe(&mut self) {
         let behind = self.probed.take().map_or(Bound::Unbounded, Bound::Excluded);
         let rooms: Vec<_> =
@@ -87,7 +87,7 @@ impl Rooms {
 }
 
 impl NodeCore {
-    /// What time brings in rooms.
+    /// Does the periodic work of rooms.
     pub(in crate::node) fn sweep_rooms(&mut self, now: Instant) {
         if now >= self.rooms.look_for_ended_at {
             self.rooms.look_for_ended_at = now + LOOK_FOR_ENDED;
@@ -111,8 +111,8 @@ impl NodeCore {
         }
     }
 
-    /// Keeps the seats of all that are here alive, and of those without a socket whom this node
-    /// owns.
+    /// Refreshes the seats of attached sessions, and of sessions without a socket whose clients
+    /// this node owns.
     fn refresh_all(&mut self) {
         let rooms: Vec<_> = self.rooms.here.iter().map(|(room, here)| (room.clone(), here.sessions.clone())).collect();
         for (room, sessions) in rooms {
@@ -120,8 +120,8 @@ impl NodeCore {
         }
     }
 
-    /// Whether the session is this node's to keep: it has its socket, or owns its client and knows
-    /// of no node that serves it.
+    /// Returns `true` if this node refreshes the session's seats. It has the socket, or it owns the
+    /// client and knows no node that serves it.
     fn answers_for(&self, session: SessionId) -> bool {
         let lost = || {
             let client = self.rooms.guests.get(&session).map(|guest| guest.client.as_str());
@@ -130,7 +130,7 @@ impl NodeCore {
         self.attached_key(session).is_some() || lost()
     }
 
-    /// Has the store hear of seats that came from elsewhere, or may have changed.
+    /// Refreshes seats that came from another node or may have changed.
     pub(super) fn refresh_unconfirmed(&mut self, room: &RoomName) {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         let sessions = std::mem::take(&mut here.unconfirmed);
@@ -172,8 +172,8 @@ impl NodeCore {
         sessions.filter_map(seat).unzip()
     }
 
-    /// The store has said where those stand whose seats were kept alive, or given back. Says
-    /// whether it knows them all: those that it has lost are given back.
+    /// Applies the store's answer about refreshed or restored seats. Returns `true` if the store
+    /// knows all of them. Lost seats are restored.
     pub(super) fn seats_answered(
         &mut self,
         now: Instant,
@@ -183,7 +183,7 @@ impl NodeCore {
         may_restore: bool,
     ) -> bool {
         let mut lost = Vec::new();
-        // While seats are given back, those in front of one may still be missing.
+        // While seats are restored, clients ahead in the queue may still be missing.
         let queue_length = may_restore.then_some(outcome.waiting);
         for (&(session, number), &standing) in seats.iter().zip(&outcome.standings) {
             match standing {
@@ -203,7 +203,7 @@ impl NodeCore {
         false
     }
 
-    /// The store has answered of a room. Says whether it may have lost what is known of it here.
+    /// Returns `true` if the store may have lost the state of a room that this node knows.
     pub(super) fn look_for_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
         let Some(here) = self.rooms.here.get(room) else { return false };
         let fell = match *purpose {
@@ -217,7 +217,7 @@ impl NodeCore {
         is_lost
     }
 
-    /// The store may have lost what is known of a room here: it is given back, and asked for.
+    /// Handles a possible loss of a room: restores its seats and requests its state.
     pub(super) fn store_has_lost(&mut self, now: Instant, room: &RoomName, incarnation: u64) {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         if here.follower.is_other(incarnation) {
@@ -227,7 +227,7 @@ impl NodeCore {
             here.follower.exists(now, Stamp { incarnation, version: 0 });
         } else {
             here.follower.fell(now);
-            // The same version may be another state by now.
+            // After the loss, the same version may mean another state.
             for session in &here.sessions {
                 let guest = self.rooms.guests.get_mut(session);
                 if let Some(place) = guest.and_then(|guest| guest.places.get_mut(room)) {
@@ -240,8 +240,8 @@ impl NodeCore {
         self.ask_state(now, room);
     }
 
-    /// Where one session stands in a room, unless it has asked for something else since. Its place
-    /// in the line is told with that one's length.
+    /// Applies the store's report about a seat, unless the client has a newer command for it.
+    /// `queue_length` is sent with a queue position.
     fn stands(
         &mut self,
         now: Instant,
@@ -269,7 +269,7 @@ impl NodeCore {
             }
             SeatStatus::Waiting { ahead, .. } => {
                 if matches!(was, SeatStatus::Member { .. }) {
-                    // What it was told of the line before it was let in is no news of this one.
+                    // The earlier position belongs to the queue before the client became a member.
                     place.told_line = None;
                     self.rooms.add_seat(room, session, standing, UNTOLD);
                     self.say_state(session);
@@ -283,8 +283,8 @@ impl NodeCore {
             }
             SeatStatus::Out | SeatStatus::Unknown => {
                 let Some(key) = attached else {
-                    // Its next socket is told: until then the place is remembered, here or wherever
-                    // it goes.
+                    // The next socket receives the loss. Until then this node, or the session's
+                    // next one, keeps the seat.
                     place.standing = was;
                     return;
                 };
@@ -298,9 +298,8 @@ impl NodeCore {
         }
     }
 
-    /// Gives up the seats of sessions that are neither here nor can come back here. They are kept
-    /// for the grace time from when the socket was lost, unless another node has the session by
-    /// now.
+    /// Drops the seats of sessions that have ended here and cannot be resumed here. The store keeps
+    /// a seat for the grace time after the loss of the socket, unless another node has the session.
     fn look_for_ended(&mut self, now: Instant) {
         let mut ended = BTreeMap::new();
         for (session, guest) in &mut self.rooms.guests {
@@ -311,8 +310,9 @@ impl NodeCore {
             }
             let lingering = self.directory.lingering(&guest.client).filter(|lingering| lingering.session == *session);
             if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
-                // Exact: nothing is left of a grace time when a resume time of this length ends.
-                // The store ends a seat with time left only when something else touches the room.
+                // This must be exact: a resume time as long as the grace time leaves no rest of it.
+                // The store ends a seat with time left only when another operation touches the
+                // room.
                 guest.lost = Some(lost);
             }
             let lost = *guest.lost.get_or_insert(now);
@@ -332,7 +332,7 @@ impl NodeCore {
         }
     }
 
-    /// Forgets a guest that is in no room and waits for nothing.
+    /// Removes a session without seats and pending commands.
     pub(super) fn forget_idle_guest(&mut self, session: SessionId) {
         if self.rooms.guests.get(&session).is_some_and(|guest| guest.places.is_empty() && !guest.is_busy()) {
             self.rooms.guests.remove(&session);

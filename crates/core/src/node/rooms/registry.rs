@@ -1,4 +1,4 @@
-//! Whom the registry must hear of: clients that came and went, the last word of each.
+//! Attaches and detaches for the operators' registry, with the latest state of each client.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use signaling_wire::SessionId;
 use super::super::NodeCore;
 use super::{RoomCounts, RoomFigures};
 
-/// Past this the registry is away for so long that everything is told anew when it is back.
+/// Maximum pending clients. Beyond it, all attached clients are registered again.
 const MAX_WAITING: usize = 200_000;
 
-/// What the registry has not heard.
+/// Changes that the registry has not received.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     wanted: bool,
     last_word: BTreeMap<ClientId, (SessionId, bool)>,
-    /// Some have been forgotten.
+    /// Some changes were dropped.
     overflowed: bool,
 }
 
@@ -52,7 +52,7 @@ impl NodeCore {
         self.rooms.arrivals.note(client, session, false);
     }
 
-    /// Takes what the registry must hear, `most` at a time.
+    /// Takes at most `most` pending changes for the registry.
     pub fn take_registrations(&mut self, most: usize) -> Vec<Registration> {
         let arrivals = &mut self.rooms.arrivals;
         if std::mem::take(&mut arrivals.overflowed) {
@@ -68,15 +68,15 @@ impl NodeCore {
         taken
     }
 
-    /// The registry has not heard these: they wait again, behind what has happened since.
+    /// Returns changes that the registry has not received. Newer changes have precedence.
     pub fn return_registrations(&mut self, registrations: Vec<Registration>) {
         for Registration { client, session, here } in registrations {
             self.rooms.arrivals.last_word.entry(client).or_insert((session, here));
         }
     }
 
-    /// The registry has lost everything: it hears of all that are here, and so does the store,
-    /// which has its place beside it.
+    /// Registers all attached clients again, after the registry lost its data. The room store
+    /// shares its place, so all seats are refreshed too.
     pub fn register_all_again(&mut self) {
         self.rooms.refresh_at = self.settings.epoch.0;
         for client in self.directory.attached_clients() {
@@ -86,13 +86,13 @@ impl NodeCore {
         }
     }
 
-    /// Whether this node owns a name, whatever it names.
+    /// Returns `true` if this node owns a name.
     #[must_use]
     pub fn owns_name(&self, name: &str) -> bool {
         self.peers.owner(KeyHash::of(name)).is_none()
     }
 
-    /// How things stand in rooms.
+    /// Returns the present numbers of rooms and seats.
     #[must_use]
     pub fn room_figures(&self) -> RoomFigures {
         let here = self.rooms.here.values();
@@ -101,7 +101,7 @@ impl NodeCore {
         RoomFigures { rooms: self.rooms.here.len(), members: all - waiting, waiting }
     }
 
-    /// What happened in rooms so far.
+    /// Returns the counts of room events since the start.
     #[must_use]
     pub fn room_counts(&self) -> RoomCounts {
         self.rooms.counts

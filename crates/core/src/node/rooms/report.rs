@@ -1,4 +1,4 @@
-//! What operators can read of rooms.
+//! Room data for operators.
 
 use std::ops::Bound;
 
@@ -9,14 +9,13 @@ use signaling_wire::SessionId;
 use super::super::NodeCore;
 
 impl NodeCore {
-    /// Returns the rooms with seats of this node's clients, sorted, from the first one behind
-    /// `after`.
+    /// Returns the rooms with seats of this node's clients, sorted, starting after `after`.
     pub fn rooms_after(&self, after: Option<&str>) -> impl Iterator<Item = &RoomName> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.rooms.here.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
     }
 
-    /// Returns how many members a room has among this node's clients, and how many wait for it.
+    /// Returns the numbers of members and waiting clients of a room among this node's clients.
     pub fn room(&self, room: &str) -> Option<(u64, u64)> {
         let here = self.rooms.here.get(room)?;
         let (all, waiting) = (here.sessions.len() as u64, here.waiting.len() as u64);

@@ -14,7 +14,7 @@ use super::super::deadline::Deadline;
 use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
-/// Known state of a client that needs the whole state of a room.
+/// State of a client that has received none of a room.
 pub(super) const UNTOLD: Stamp = Stamp { incarnation: 0, version: 0 };
 
 /// Returns `true` if a client that received `told` does not have all of `known`.
@@ -27,11 +27,11 @@ pub(super) fn is_behind(told: Stamp, known: Stamp) -> bool {
 pub(super) struct LocalSeat {
     pub(super) standing: SeatStatus,
     pub(super) data: Option<Box<str>>,
-    /// Number of the last command for it.
+    /// Number of the last command for this seat.
     pub(super) number: u64,
     /// The room's state that the client has, or [`UNTOLD`]. It moves with the seat.
     pub(super) told: Stamp,
-    /// Clients ahead of it as its client received them, and when.
+    /// Clients ahead in the queue as last sent to the client, and the time. `None`: not sent.
     pub(super) told_line: Option<(u64, Instant)>,
 }
 
@@ -55,17 +55,17 @@ pub(in crate::node) enum Ask {
         payload: Rc<[u8]>,
         deadline: Deadline,
         fresh: bool,
-        /// A node may have accepted it before: it may be on its way, and is not refused.
+        /// A node may have accepted it before. Then it may be under way and is not refused.
         again: bool,
     },
-    /// A signal, to be sent if the recipient is in a room with the sender.
+    /// A signal, sent if its recipient shares a room with the sender.
     Signal {
         to: ClientId,
         payload: Rc<[u8]>,
         deadline: Deadline,
         fresh: bool,
     },
-    /// The client has said goodbye.
+    /// The client said goodbye.
     Farewell,
 }
 
@@ -77,13 +77,13 @@ pub(in crate::node) struct Command {
     pub(in crate::node) seq: u64,
     pub(in crate::node) number: u64,
     pub(in crate::node) id: Option<u64>,
-    /// Its room. For a signal, the room that the store is asked about.
+    /// Its room. For a signal, the room of the current question to the store.
     pub(in crate::node) room: Option<RoomName>,
     pub(in crate::node) ask: Ask,
 }
 
 impl Command {
-    /// The purpose of its question to the store.
+    /// Returns the purpose of its question to the store.
     pub(super) fn purpose(&self, session: SessionId) -> Purpose {
         Purpose::Command { session, at: self.at, seq: self.seq }
     }
@@ -95,12 +95,12 @@ pub(super) struct RoomSession {
     pub(super) client: ClientId,
     pub(super) accepted_at_us: u64,
     pub(super) places: BTreeMap<RoomName, LocalSeat>,
-    /// The store is asked about the first.
+    /// Queue of commands. The store works on the first one.
     pub(super) commands: VecDeque<Command>,
     /// Members found for the first command so far.
     pub(super) found: Vec<ClientId>,
     pub(super) let_through: AcceptedBroadcasts,
-    /// Loss of its socket. `None`: it has one here.
+    /// Time at which its socket was lost. `None`: the socket is here.
     pub(super) lost: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl RoomSession {
         }
     }
 
-    /// A session from another node.
+    /// Creates the record of a session from another node.
     pub(super) fn from_elsewhere(client: ClientId, accepted_at_us: u64) -> Self {
         Self { let_through: AcceptedBroadcasts::elsewhere(), ..Self::new(client, accepted_at_us) }
     }
@@ -127,7 +127,7 @@ impl RoomSession {
         !self.commands.is_empty()
     }
 
-    /// Bytes of the data that it shows in all other rooms.
+    /// Returns the bytes of its `data` in all other rooms.
     pub(super) fn shown_elsewhere(&self, room: &RoomName) -> usize {
         let others = self.places.iter().filter(|(name, _)| *name != room);
         others.map(|(_, place)| place.data.as_deref().map_or(0, str::len)).sum()
@@ -137,14 +137,14 @@ impl RoomSession {
         Who { client: self.client.clone(), session, accepted_at_us: self.accepted_at_us, number, node: node.clone() }
     }
 
-    /// Its seat for the store.
+    /// Returns its seat for the store.
     pub(super) fn seat(&self, session: SessionId, room: &RoomName, node: &NodeId) -> Option<Seat> {
         let place = self.places.get(room)?;
         let who = self.who(session, place.number, node);
         Some(Seat { who, standing: place.standing, data: place.data.clone() })
     }
 
-    /// Its seats for the next node.
+    /// Returns its seats for the next node.
     pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
         let mut seats = Vec::with_capacity(self.places.len());
         for (room, LocalSeat { standing, data, number, told, told_line }) in &self.places {

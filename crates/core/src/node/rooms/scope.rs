@@ -1,9 +1,9 @@
-//! Clients that may signal only those who are in a room with them.
+//! Signals of confined clients, which may signal only members of their rooms.
 //!
-//! The store knows who is in a room, so it is asked, one room of the sender's after the other, and
-//! its word is gone by for a while: as long as no change says that the recipient has left. The
-//! sender's other signals to anybody it has to be asked about wait their turn, so that they keep
-//! their order, behind a `join` too.
+//! The store is asked about the recipient, one room of the sender after the other. Its answer is
+//! valid for `KNOWN_FOR`, unless a change reports that the recipient left. Until the answer
+//! arrives, later signals to unknown recipients wait in the command queue. This keeps their order,
+//! also behind a `join`.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,10 @@ use super::local_room::LocalRoom;
 use super::room_session::{Ask, Command, LocalSeat, RoomSession};
 use super::task::{RoomTask, Urgency};
 
-/// For how long the store's word is gone by. While it is away, for longer.
+/// Validity of the store's answer. During an outage of the store an answer stays valid.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// The same whether there is such a client or not.
+/// The text is the same if no such client exists.
 const STRANGER: Refusal = Refusal {
     code: ErrorCode::Forbidden,
     message: "you may signal only those who are in a room with you",
@@ -32,14 +32,14 @@ const STRANGER: Refusal = Refusal {
 };
 
 impl NodeCore {
-    /// Whether a session may signal only those in a room with it: by its token, or as it is with
-    /// all here.
+    /// Returns `true` if a session may signal only members of its rooms, by its token or by the
+    /// default of this node.
     pub(in crate::node) fn is_confined(&self, session: &Session) -> bool {
         let granted = session.grant.as_ref().and_then(|grant| grant.signal);
         granted.unwrap_or(self.signal_scope) == SignalScope::Room
     }
 
-    /// A confined session signals somebody.
+    /// Sends a signal of a confined session, or queues it until the store has answered.
     pub(in crate::node) fn signal_in_rooms(
         &mut self,
         now: Instant,
@@ -62,8 +62,8 @@ impl NodeCore {
         self.command(key, Command { at: key, seq, number, id, room: None, ask });
     }
 
-    /// Has the store asked about the next room in which the first command's recipient may be. Says
-    /// whether there is one.
+    /// Asks the store about the recipient of the first command in the sender's next room. Fails if
+    /// no room is left.
     pub(super) fn ask_for_recipient(&mut self, session: SessionId) -> Result<(), Refusal> {
         let Some(guest) = self.rooms.guests.get_mut(&session) else { return Err(STRANGER) };
         let Some(Command { room, ask: Ask::Signal { to, .. }, .. }) = guest.commands.front_mut() else {
@@ -82,8 +82,7 @@ impl NodeCore {
         Ok(())
     }
 
-    /// The store has said whether the recipient of the session's first command is in a room, or has
-    /// not.
+    /// Takes in the store's answer about the recipient of the session's first command.
     pub(super) fn recipient_answered(
         &mut self,
         now: Instant,
@@ -122,7 +121,7 @@ impl NodeCore {
         self.next_command(session);
     }
 
-    /// Sends the first signals of the queue whose recipients are known to be in a room with their
+    /// Sends the first signals of the queue whose recipients are known to share a room with the
     /// sender.
     fn send_known(&mut self, now: Instant, session: SessionId) {
         while let Some(guest) = self.rooms.guests.get_mut(&session)
@@ -140,7 +139,7 @@ impl NodeCore {
 }
 
 impl Rooms {
-    /// Whether both are known to be in one room, by a word of the store that is recent enough.
+    /// Returns `true` if both share a room by an answer of the store that is recent enough.
     fn share_a_room(&self, session: SessionId, to: &ClientId, is_recent: impl Fn(Instant) -> bool) -> bool {
         let Some(guest) = self.guests.get(&session) else { return false };
         let mut rooms = guest.places.iter().filter(|(_, place)| place.is_member()).map(|(room, _)| room);

@@ -1,4 +1,4 @@
-//! What the store is asked, and for whom.
+//! Operations for the room store, and the handling of its answers.
 
 use std::time::Instant;
 
@@ -9,28 +9,28 @@ use signaling_wire::SessionId;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 
-/// Most operations of one batch: an answer to them takes a few milliseconds.
+/// Maximum operations of one batch. The store needs a few milliseconds for it.
 const BATCH: usize = 200;
 
-/// Most that wait, but for what each session and room asks one of at a time. While the store stands
-/// still, a batch is given up every two seconds, and clients come and go.
+/// Maximum queued operations. Beyond it, refreshes, probes and drops are skipped. While the store
+/// hangs, each batch fails after 2 s and clients attach and detach meanwhile.
 const MAX_WAITING: usize = 50_000;
 
-/// Whether somebody waits for the answer.
+/// Priority of a store operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// A client does.
+    /// A client waits for the answer.
     Urgent,
-    /// Nobody does: seats are kept alive.
+    /// No client waits for the answer: the operation keeps seats alive.
     Background,
 }
 
 impl Urgency {
-    /// Both.
+    /// All priorities.
     pub const ALL: [Self; 2] = [Self::Urgent, Self::Background];
 }
 
-/// One operation on a room, and what its answer is for.
+/// One operation on a room, and the purpose of its answer.
 #[derive(Debug)]
 pub struct RoomTask {
     pub(super) purpose: Purpose,
@@ -39,18 +39,18 @@ pub struct RoomTask {
 
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// The first command of a session's queue.
+    /// The first command in the queue of a session.
     Command { session: SessionId, at: SessionKey, seq: u64 },
-    /// Seats are kept alive, or given back: whose, the number of the last command that each of them
-    /// knows, and the state of the room that was known here.
+    /// Seats are refreshed or restored. `seats` has the sessions with the number of the last
+    /// command for each seat. `known` is the room's state at this node.
     Seats { seats: Vec<(SessionId, u64)>, known: Stamp },
-    /// Whether the store still is what it was.
+    /// Checks that the store has not lost the room.
     Probe,
-    /// Clients here are to be given the whole state.
+    /// Clients here need the whole state.
     State,
-    /// A seat is given up.
+    /// A seat is dropped.
     Farewell,
-    /// A room gets the capacity that the token of one who joins it says.
+    /// The token of a joining client sets the capacity of the room.
     Capacity,
 }
 
@@ -59,7 +59,7 @@ impl RoomTask {
         Self { purpose, request: Request { room, op } }
     }
 
-    /// What the store is to carry out.
+    /// Returns the request for the store.
     #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
@@ -67,8 +67,8 @@ impl RoomTask {
 }
 
 impl Rooms {
-    /// Has the store asked something. What nobody waits for is left out when too much waits: a seat
-    /// goes by itself in time, and the next round of refreshes has all that are here.
+    /// Queues an operation for the store. A full queue skips background work: dropped seats expire
+    /// in time, and the next refresh includes all seats.
     pub(super) fn ask(&mut self, urgency: Urgency, task: RoomTask) {
         let tasks = match urgency {
             Urgency::Urgent => &mut self.urgent,
@@ -85,7 +85,7 @@ impl Rooms {
 }
 
 impl NodeCore {
-    /// Whether the store is to be asked anything.
+    /// Returns `true` if operations are queued for the store.
     #[must_use]
     pub fn wants_store(&self, urgency: Urgency) -> bool {
         match urgency {
@@ -94,8 +94,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes what the store is to be asked next. One batch of each urgency is under way at a time:
-    /// a client's commands keep their order.
+    /// Takes the next batch for the store. The caller runs one batch of each urgency at a time,
+    /// which keeps a client's commands in order.
     pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
         let tasks = match urgency {
             Urgency::Urgent => &mut self.rooms.urgent,
@@ -104,7 +104,7 @@ impl NodeCore {
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 
-    /// The store has answered, or has not.
+    /// Takes in the store's answer to a task.
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<Outcome, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
@@ -119,13 +119,13 @@ impl NodeCore {
                 self.command_answered(now, (session, at, seq), &room, answer);
             }
             (Purpose::Seats { seats, .. }, Ok(outcome)) => {
-                // If the whole room may be lost, all who are here are given back.
+                // If the whole room may be lost, all seats of this node are restored.
                 let may_restore = matches!(op, Op::Refresh { .. }) && !is_lost;
                 let all_known = self.seats_answered(now, &room, &seats, &outcome, may_restore);
                 if all_known || !outcome.changes.is_empty() {
                     self.room_changed(now, &room, outcome.stamp(), outcome.changes, outcome.line_moved);
                 }
-                // Of one that is let in it is known only now.
+                // A member that was just let in from the queue needs the state.
                 self.ask_state(now, &room);
             }
             (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
@@ -133,13 +133,13 @@ impl NodeCore {
                 self.room_changed(now, &room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
             (Purpose::State, Err(_)) => self.state_unknown(now, &room),
-            // Once the store answers they are refreshed, what is given up goes by itself, and who
-            // wanted to join is told.
+            // The next refresh repeats this, dropped seats expire, and the joining client receives
+            // the error.
             (Purpose::Seats { .. } | Purpose::Farewell | Purpose::Capacity | Purpose::Probe, Err(_)) => {}
         }
     }
 
-    /// Somebody else at this process has had the store change a room.
+    /// Takes in a room change that another part of this process made.
     pub fn room_was_changed(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
         self.tell_nodes(room, &outcome);
         self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);

@@ -1,4 +1,4 @@
-//! What clients here are told of their rooms, and which nodes hear of a change.
+//! Room changes for clients and peer nodes, and the whole state for clients that miss changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use super::room_session::{LocalSeat, UNTOLD, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::words::{joined, members_changed, on_the_wire, part};
 
-/// Those who wait hear no more often that they have moved up.
+/// Minimum time between two position updates for the waiting queue of a room.
 const TELL_LINE_EVERY: Duration = Duration::from_secs(1);
-/// After a failure, or while a room that was lost fills again, the store is asked again.
+/// Delay before the next question after a failure, or while a lost room fills again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// So is it when its answer was old.
+/// Delay before the next question after an outdated answer.
 const ASK_AGAIN_SOON: Duration = Duration::from_millis(100);
 
 impl NodeCore {
-    /// Tells the other nodes that have anybody in a room what has changed in it.
+    /// Sends a room's changes to the peer nodes with seats in it.
     pub(super) fn tell_nodes(&mut self, room: &RoomName, outcome: &Outcome) {
         let Outcome { incarnation, version, changes, line_moved, nodes, .. } = outcome;
         let hash = KeyHash::of(room.as_str()).get();
@@ -47,7 +47,8 @@ impl NodeCore {
         }
     }
 
-    /// A room has changed: its clients here are told, at once if nothing was told just now.
+    /// Takes in changes of a room and sends them to its clients here. Soon after other changes they
+    /// are delayed and sent together.
     pub(in crate::node) fn room_changed(
         &mut self,
         now: Instant,
@@ -77,7 +78,7 @@ impl NodeCore {
                 && let Some(session) = self.directory.session_id(&member.client)
                 && self.rooms.here.get(room).is_some_and(|here| here.waiting.contains(&session))
             {
-                // The store says more.
+                // The change names only the client. The store also names the session.
                 self.rooms.is_unconfirmed(room, session);
                 let_in = true;
             }
@@ -119,7 +120,7 @@ impl NodeCore {
         }
     }
 
-    /// Does what the time has come for in rooms that are not idle.
+    /// Does the pending work of all rooms that are not idle.
     pub(super) fn attend_rooms(&mut self, now: Instant) {
         for room in std::mem::take(&mut self.rooms.active) {
             self.tell_news(now, &room);
@@ -132,7 +133,7 @@ impl NodeCore {
         }
     }
 
-    /// Asks for the whole state of a room if any client here needs it.
+    /// Requests the whole state of a room if a client here needs it.
     pub(super) fn ask_state(&mut self, now: Instant, room: &RoomName) {
         let Some(here) = self.rooms.here.get_mut(room) else { return };
         if here.state_asked || here.ask_after.is_some_and(|after| now < after) {
@@ -151,7 +152,7 @@ impl NodeCore {
         here.follower.asked();
         let mut urgency = Urgency::Urgent;
         if here.follower.may_be_lost() {
-            // Those who are here are given back first.
+            // Restores the seats of this node first.
             urgency = Urgency::Background;
             here.unconfirmed.clone_from(&here.sessions);
             self.refresh_unconfirmed(room);
@@ -169,7 +170,7 @@ impl NodeCore {
         }
     }
 
-    /// The store has said how things stand in a room: those get it who need it.
+    /// Sends the whole state of a room, as the store reports it, to the clients that need it.
     pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
         let at = outcome.stamp();
         let may_miss = self.may_miss_members(room, &outcome) || self.misses_members(room, &outcome);
@@ -178,7 +179,7 @@ impl NodeCore {
         here.ask_after = None;
         let is_news = here.follower.is_other(at.incarnation) && !here.follower.asked_as_lost();
         if is_news || here.follower.fell_to(at) {
-            // What is here has not been given back yet.
+            // The seats of this node are not restored yet.
             self.store_has_lost(now, room, at.incarnation);
             return self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
         }
@@ -193,14 +194,14 @@ impl NodeCore {
             return;
         }
         if here.follower.is_past(at) {
-            // What has changed since then was told meanwhile, by a quicker way.
+            // Later changes arrived from a peer node before this answer.
             here.ask_after = Some(now + ASK_AGAIN_SOON);
             self.rooms.active.insert(room.clone());
             return self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
         }
         if std::mem::take(&mut here.heals) || here.follower.version() == UNTOLD.version {
             here.follower.healed(now, at);
-            // Some may have come while the store was asked.
+            // Sessions may have joined since the question.
             here.uninformed.extend(here.sessions.difference(&here.waiting));
         }
         if here.follower.at() == at {
@@ -218,8 +219,8 @@ impl NodeCore {
         self.room_changed(now, room, at, outcome.changes, outcome.line_moved);
     }
 
-    /// Whether the store may have lost members that the first page of a room misses: not all are
-    /// back that were known, or that are here.
+    /// Returns `true` if the first page of a room may lack members that the store has lost. They
+    /// were members before, or have their seats at this node.
     pub(super) fn may_miss_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
         let Some(here) = self.rooms.here.get(room) else { return outcome.settling };
         let is_whole = !outcome.more && here.knows_none_but(&outcome.members);
@@ -234,8 +235,7 @@ impl NodeCore {
         here.is_some_and(|here| !here.knows_none_but(&outcome.members))
     }
 
-    /// Whether the store misses members that are here: it has lost them, or has given them up
-    /// unseen.
+    /// Returns `true` if the store lacks members with seats at this node: it lost or dropped them.
     fn misses_members(&self, room: &RoomName, outcome: &Outcome) -> bool {
         let Some(here) = self.rooms.here.get(room).filter(|_| !outcome.more) else { return false };
         let listed: BTreeSet<_> = outcome.members.iter().map(|member| &member.client).collect();
@@ -243,7 +243,7 @@ impl NodeCore {
         members.any(|guest| !listed.contains(&guest.client))
     }
 
-    /// The store could not say how things stand in a room.
+    /// Schedules the next question after the store failed to report a room's state.
     pub(super) fn state_unknown(&mut self, now: Instant, room: &RoomName) {
         if let Some(here) = self.rooms.here.get_mut(room) {
             here.state_asked = false;
@@ -252,13 +252,13 @@ impl NodeCore {
         }
     }
 
-    /// The socket of a session, if it is here.
+    /// Returns the key of a session's socket. `None`: its socket is not at this node.
     pub(super) fn attached_key(&self, session: SessionId) -> Option<SessionKey> {
         let guest = self.rooms.guests.get(&session)?;
         self.directory.holder(guest.client.as_str()).filter(|(_, holder)| holder.id == session).map(|(key, _)| key)
     }
 
-    /// Tells a client something that is no message of another.
+    /// Sends a client a message of the server.
     pub(super) fn tell(&mut self, key: SessionKey, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return };
         let (slot, down_seq) = (session.slot, session.next_down_seq());
@@ -266,7 +266,7 @@ impl NodeCore {
         self.trunks.send(session.trunk, &down);
     }
 
-    /// Tells a session's edge what the next node must be shown.
+    /// Sends a session's edge the state that the next node needs.
     pub(super) fn say_state(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
         let state = self.state_of(key, false);
@@ -274,7 +274,7 @@ impl NodeCore {
         self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
     }
 
-    /// The outcome of a command, behind what its client was told.
+    /// Sends the outcome of a command after the messages that its client received before.
     pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get(key) else { return };
         self.trunks

@@ -1,4 +1,4 @@
-//! What is said of rooms, to clients and to other nodes.
+//! Texts about rooms for clients and for other nodes.
 
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
@@ -6,11 +6,11 @@ use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Change, News, Outcome, Reason};
 use signaling_wire::seats::RoomChange;
 
-/// Changes of a room go out in parts of so many bytes: a client's largest message holds 64 KiB,
-/// unless a setting says otherwise.
+/// Maximum bytes of one part of a room's changes. By default a client accepts messages of at most
+/// 64 KiB.
 const PART_BYTES: usize = 48 * 1024;
 
-/// How many of these changes make one part.
+/// Returns the number of changes that make one part.
 pub(super) fn part<'a>(changes: impl Iterator<Item = &'a Change>) -> usize {
     let mut bytes = 0;
     let fits = |change: &&Change| {
@@ -34,7 +34,7 @@ pub(super) fn on_the_wire(change: &Change) -> RoomChange<'_> {
     }
 }
 
-/// A change as another node tells it, unless it names nobody.
+/// Reads a change from another node. `None`: its client id is invalid.
 pub(in crate::node) fn change(change: &RoomChange<'_>) -> Option<Change> {
     let client = |name: &str| ClientId::new(name).ok();
     Some(match *change {
@@ -47,24 +47,24 @@ pub(in crate::node) fn change(change: &RoomChange<'_>) -> Option<Change> {
 }
 
 fn member(member: &signaling_rooms::Member) -> Member<'_> {
-    // It was read as JSON when the client gave it.
+    // The data was valid JSON when the client sent it.
     let data = member.data.as_deref().and_then(|data| serde_json::from_str::<&RawValue>(data).ok());
     Member { client_id: member.client.as_str(), data }
 }
 
-/// The state of a room, for one that is in it.
+/// Returns the state of a room for a member.
 pub(super) fn joined(room: &RoomName, outcome: &Outcome) -> Vec<u8> {
     let members: Vec<_> = outcome.members.iter().map(member).collect();
     let Outcome { version, capacity, count, more, .. } = *outcome;
     RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more }.to_json()
 }
 
-/// The place in a line, for one that waits.
+/// Returns the queue position for a waiting client.
 pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8> {
     RoomMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
-/// What is new to a client that knows version `told`.
+/// Returns the changes that a client with version `told` misses.
 pub(super) fn members_changed(room: &RoomName, news: &News, told: u64) -> Vec<Vec<u8>> {
     let mut rest = &news.changes[news.changes.partition_point(|(version, _)| *version <= told)..];
     let mut messages = Vec::new();
