@@ -57,8 +57,8 @@ impl NodeCore {
             };
         };
         let (id, accepted_at_us) = (holder.id, holder.accepted_at_us);
-        // Equal: a paused node has taken an Attach that its edge has given up since. The one that
-        // comes is alive.
+        // With equal times, a paused node has processed an `Attach` that its edge has given up. The
+        // present one is alive.
         let outlived = accepted_at_us > arrival.accepted_at_us;
         if arrival.newcomer && proven == Some(id) {
             self.resume(now, trunk, arrival, key);
@@ -67,7 +67,7 @@ impl NodeCore {
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
         } else if (id, accepted_at_us) == (arrival.session, arrival.accepted_at_us) {
-            // The same socket: its edge keeps what it wrote.
+            // The socket is the same, so its edge keeps what it wrote.
             self.leave(now, key);
             self.admit(now, trunk, &arrival, None, false);
         } else {
@@ -83,7 +83,7 @@ impl NodeCore {
         }
     }
 
-    /// Lets a newcomer go on with the holder's session.
+    /// Resumes the holder's session for a newcomer.
     pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, holder: SessionKey) {
         let Some((id, seq)) = self.directory.get(holder).map(|holder| (holder.id, holder.seq)) else { return };
         self.counts.resumed += 1;
@@ -147,8 +147,8 @@ impl NodeCore {
         }
     }
 
-    /// Serves a session from now on. Held messages go down to it, but not before the `former`
-    /// session's last confirm.
+    /// Attaches a session. Held messages go down to it, but not before the final confirm of the
+    /// `former` session.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -202,7 +202,8 @@ impl NodeCore {
         message.to_json()
     }
 
-    /// The message for a client that comes from another node, if nodes are revealed.
+    /// Returns the `moved` message for a client from another node. It is empty if nodes are not
+    /// revealed.
     fn moved(&self) -> Vec<u8> {
         if !self.settings.reveal_nodes {
             return Vec::new();
@@ -222,7 +223,7 @@ impl NodeCore {
         self.lose(now, key, gone);
     }
 
-    /// Ends a session whose socket is closed. It lingers, unless its client has said goodbye.
+    /// Ends a session whose socket is closed. It lingers unless its client said goodbye.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: DetachReason) {
         if gone == DetachReason::Left {
             self.guest_leaves(key);
@@ -257,7 +258,7 @@ impl NodeCore {
         self.remove_if_done(key);
     }
 
-    /// Removes a session that is gone, if no frame can follow and each frame has its outcome.
+    /// Removes a gone session after its last frame, once all its frames have their outcomes.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
         if !session.gone || !session.detached || !session.is_settled() {
@@ -267,11 +268,11 @@ impl NodeCore {
         self.directory.remove(key);
     }
 
-    /// Hands a session off to another node. Messages owed to it go there. Its outbound queues start
+    /// Hands a session off to another node, with the messages owed to it. Its outbound queues start
     /// afresh there.
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
         let Some(key) = self.trunks.session_at(at) else {
-            // It waited here and was never served: it attaches to the next node as it did here.
+            // It waited here and was not served. It attaches to the next node as it did here.
             if self.directory.withdraw(at) {
                 self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &[] });
             }
@@ -300,7 +301,7 @@ impl NodeCore {
     }
 }
 
-/// The attach info of a client that goes on with an earlier session.
+/// Returns the attach info of a client that continues an earlier session.
 fn resumed(arrival: AttachInfo, session: SessionId, seq: u64, rules: &Rules) -> AttachInfo {
     let seq = Lingering::goes_on_after(seq, arrival.accepted_at_us, rules);
     AttachInfo { session, seq, resumed: true, ..arrival }

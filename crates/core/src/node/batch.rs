@@ -16,7 +16,8 @@ use super::rooms::change;
 use super::{NodeCore, PeerKey};
 
 impl NodeCore {
-    /// Carries out a batch of another node once, and returns the answer, also for a retry.
+    /// Carries out a batch of another node once, and returns the answer. A retry gets the same
+    /// answer.
     ///
     /// # Errors
     /// If the bytes are no batch of this version. Items before the fault have been carried out.
@@ -79,7 +80,7 @@ impl NodeCore {
         }
     }
 
-    /// Takes in a peer's answer to the batch of a lane, which is free then.
+    /// Takes in a peer's answer to a lane's batch. The lane is free then.
     ///
     /// # Errors
     /// If the answer is damaged; the lane is free all the same.
@@ -104,7 +105,7 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Sends messages and locations again to a peer that was restarted.
+    /// Sends messages and locations again to a restarted peer.
     fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
         if self.peers.met(key, incarnation) {
             for queue in self.custody.queues(|queue| queue.destination == Destination::Peer(key)) {

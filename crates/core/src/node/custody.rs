@@ -1,8 +1,8 @@
-//! Messages that this node answers for: outbound queues of its sessions, and messages held for
-//! absent recipients.
+//! Messages in this node's custody: outbound queues of its sessions, and messages held for absent
+//! recipients.
 //!
 //! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves an outbound queue
-//! by its outcome, and a hold queue on its way to its recipient or by expiry.
+//! by its outcome. It leaves a hold queue when it goes to its recipient or expires.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(super) struct Custody {
     holds: HoldQueues,
     /// Part of each queue id, so that outcomes for an earlier process find no queue.
     id_salt: u64,
-    /// Clients have come or gone: queues may have to go elsewhere.
+    /// Clients attached or detached, so queues may need new destinations.
     routes_dirty: bool,
 }
 
@@ -65,29 +65,29 @@ impl Custody {
         self.queues.remove(queue)
     }
 
-    /// The queue's id for other nodes.
+    /// Returns the queue's id for other nodes.
     pub(super) fn id(&self, queue: QueueKey) -> QueueId {
         QueueId(queue.data().as_ffi() ^ self.id_salt)
     }
 
-    /// The queue with an id, if it is still open.
+    /// Returns the queue with an id, if it is still open.
     pub(super) fn key(&self, id: QueueId) -> Option<QueueKey> {
         let key = QueueKey::from(KeyData::from_ffi(id.0 ^ self.id_salt));
         self.queues.contains_key(key).then_some(key)
     }
 
-    /// The queues that `wanted` accepts.
+    /// Returns the queues that `wanted` accepts.
     pub(super) fn queues(&self, wanted: impl Fn(&OutboundQueue) -> bool) -> Vec<QueueKey> {
         self.queues.iter().filter(|(_, queue)| wanted(queue)).map(|(key, _)| key).collect()
     }
 
-    /// A session's recipients with pending messages, and these messages.
+    /// Returns the number of a session's recipients with pending messages, and of these messages.
     pub(super) fn pending_of(&self, session: SessionKey) -> (usize, usize) {
         let queues = self.queues.values().filter(|queue| queue.session == session && !queue.is_empty());
         queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
     }
 
-    /// Has the next sweep route all queues again.
+    /// Schedules new routes for all queues in the next sweep.
     pub(super) fn routes_changed(&mut self) {
         self.routes_dirty = true;
     }
@@ -97,13 +97,13 @@ impl Custody {
         std::mem::take(&mut self.routes_dirty)
     }
 
-    /// The queues that go elsewhere by `route`.
+    /// Returns the queues with a new destination by `route`.
     pub(super) fn moving(&self, route: impl Fn(&OutboundQueue) -> Destination) -> Vec<(QueueKey, Destination)> {
         let routed = self.queues.iter().map(|(key, queue)| (key, queue, route(queue)));
         routed.filter(|(_, queue, to)| queue.destination != *to).map(|(key, _, to)| (key, to)).collect()
     }
 
-    /// Gives a queue another destination. Returns the former peer, which can forget the queue.
+    /// Changes a queue's destination. Returns the former peer, which can forget the queue.
     pub(super) fn redirect(&mut self, now: Instant, key: QueueKey, destination: Destination) -> Option<PeerKey> {
         let id = self.id(key);
         let queue = self.queues.get_mut(key).filter(|queue| queue.destination != destination)?;
@@ -118,7 +118,7 @@ impl Custody {
         }
     }
 
-    /// Notes that the destination of a queue holds its messages.
+    /// Records that the destination of a queue holds its messages.
     pub(super) fn held(&mut self, now: Instant, id: QueueId) {
         if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
             queue.told_held(now);

@@ -7,7 +7,7 @@ use signaling_wire::RemainingTtl;
 /// Shortest TTL: a message that may not be held still needs time to reach its recipient.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// End of a message's delivery, and whether an absent recipient is waited for until then.
+/// End of a message's delivery, and whether it may be held for an absent recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deadline {
     pub(super) expires: Instant,
@@ -15,8 +15,8 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// The deadline of a message with `left` of its hold time. The sender may have asked for a
-    /// shorter TTL. With TTL 0 the message is not held.
+    /// Creates the deadline of a message with the hold time `left`. The sender's `ttl` may shorten
+    /// it. With TTL 0 the message is not held.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
         let age = hold - left;

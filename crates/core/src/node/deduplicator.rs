@@ -1,5 +1,5 @@
-//! Batches that other nodes sent before, so that [`Peers`](super::peers::Peers) answers a retry and
-//! does not carry it out.
+//! Deduplication of batches from other nodes. [`Peers`](super::peers::Peers) answers a retry
+//! without carrying it out again.
 
 use rustc_hash::FxHashMap;
 use signaling_protocol::NodeId;
@@ -30,7 +30,7 @@ struct Last {
     incarnation: Incarnation,
     number: u64,
     answer: Vec<u8>,
-    /// Outcomes in the answer. They are on their way until the next batch of the lane shows that it
+    /// Outcomes in the answer. They are under way until the lane's next batch shows that the answer
     /// arrived.
     outcomes: Vec<QueuedOutcome>,
 }
@@ -41,13 +41,13 @@ pub(super) struct BatchDeduplicator {
     last_by_lane: FxHashMap<(NodeId, u8), Last>,
 }
 
-/// Returned for a received batch.
+/// Status of a received batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BatchStatus {
     New,
-    /// The last batch again, with its answer.
+    /// The last batch again. Contains its answer.
     Retry(Vec<u8>),
-    /// Older than the last batch: its answer is not awaited.
+    /// Older than the last batch. The peer does not wait for its answer.
     Stale,
 }
 
@@ -73,7 +73,7 @@ impl BatchDeduplicator {
         self.last_by_lane.insert((sender.clone(), header.lane), last);
     }
 
-    /// Returns the outcome of a message that is on its way back in an answer.
+    /// Returns the outcome of a message that is under way in an answer.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let outcomes = self.last_by_lane.values().flat_map(|last| &last.outcomes);
         outcomes

@@ -1,5 +1,5 @@
-//! Clients that this node knows: their sessions, lingering sessions, locations, and newcomers that
-//! wait.
+//! Clients that this node knows: their sessions, lingering sessions, locations, and waiting
+//! newcomers.
 //!
 //! [`NodeCore`](super::NodeCore) changes it as sessions attach and detach, and asks it for a
 //! client's session or node.
@@ -19,9 +19,9 @@ use super::pending_resume::PendingResume;
 use super::session::{Contender, Session};
 use super::{Rules, SessionKey, TrunkKey};
 
-/// A session is reported after each so many messages without a recipient.
+/// Number of undelivered messages of a session between two reports.
 const REPORT_EVERY: u32 = 100;
-/// Maximum reports that wait.
+/// Maximum pending reports.
 const MAX_REPORTS: usize = 8;
 
 /// A client with many messages that did not reach their recipients.
@@ -43,15 +43,14 @@ pub(super) struct Directory {
     attached: HashMap<ClientId, SessionKey>,
     lingering: HashMap<ClientId, Lingering>,
     max_lingering: usize,
-    /// Clients that are not where the ranking says.
+    /// Clients at other nodes than the ranking names.
     locations: HashMap<ClientId, Location>,
     pending_resumes: HashMap<ClientId, PendingResume>,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
-    /// Sessions that lost their id to another socket, and until when their edges may confirm what
-    /// they wrote.
+    /// Sessions that lost their id to another socket, with the end of their edges' time to confirm.
     superseded: Vec<(SessionKey, Instant)>,
-    /// Sessions whose owners have yet to be told that they are here.
+    /// Sessions whose locations are not sent to their owners yet.
     unannounced: VecDeque<SessionKey>,
     announce_again_at: Instant,
     undelivered: Vec<UndeliveredSender>,
@@ -113,19 +112,19 @@ impl Directory {
         self.sessions.remove(session);
     }
 
-    /// The attached session of a client.
+    /// Returns the attached session of a client.
     #[inline]
     pub(super) fn attached(&self, client: &str) -> Option<SessionKey> {
         self.attached.get(client).copied()
     }
 
-    /// The attached session of a client, with its key.
+    /// Returns the attached session of a client, with its key.
     pub(super) fn holder(&self, client: &str) -> Option<(SessionKey, &Session)> {
         let key = self.attached(client)?;
         Some((key, self.sessions.get(key)?))
     }
 
-    /// Attached clients, in no order.
+    /// Returns the attached clients, in no order.
     pub(super) fn attached_clients(&self) -> impl ExactSizeIterator<Item = &ClientId> + Clone {
         self.attached.keys()
     }
@@ -151,14 +150,14 @@ impl Directory {
         self.lingering.remove(client)
     }
 
-    /// The clients with a lingering session that `wanted` accepts, in order.
+    /// Returns the clients with a lingering session that `wanted` accepts, sorted.
     pub(super) fn lingering_clients(&self, wanted: impl Fn(&ClientId) -> bool) -> Vec<ClientId> {
         let mut clients: Vec<_> = self.lingering.keys().filter(|client| wanted(client)).cloned().collect();
         clients.sort_unstable();
         clients
     }
 
-    /// The session of a client, with or without a socket.
+    /// Returns the session of a client, with or without a socket.
     pub(super) fn session_id(&self, client: &ClientId) -> Option<SessionId> {
         let attached = self.holder(client.as_str()).map(|(_, session)| session.id);
         attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
@@ -168,7 +167,7 @@ impl Directory {
         self.locations.get(client)
     }
 
-    /// Stores where a client is. Returns what was known before.
+    /// Stores a client's location. Returns the former one.
     pub(super) fn locate(&mut self, client: ClientId, location: Location) -> Option<Location> {
         self.locations.insert(client, location)
     }
@@ -177,18 +176,19 @@ impl Directory {
         self.locations.remove(client);
     }
 
-    /// Forgets where clients went that were handed off here: the new view names their owners.
+    /// Forgets the locations of clients that were handed off from here. The new view names their
+    /// owners.
     pub(super) fn forget_released(&mut self) {
         self.locations.retain(|_, known| !known.released);
     }
 
-    /// Forgets lingering sessions and locations whose time is over.
+    /// Forgets expired lingering sessions and locations.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.locations.retain(|_, known| known.until > now);
         self.lingering.retain(|_, known| !known.left(now).is_zero());
     }
 
-    /// Lets a newcomer wait for its session. Returns an earlier newcomer with the same id.
+    /// Adds a newcomer that waits for its session. Returns an earlier newcomer with the same id.
     pub(super) fn expect(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
         self.pending_resumes.insert(newcomer.arrival.client_id.clone(), newcomer)
     }
@@ -197,7 +197,7 @@ impl Directory {
         self.pending_resumes.remove(client)
     }
 
-    /// Takes the newcomers that have waited long enough for their sessions, in order.
+    /// Takes the newcomers whose wait for their sessions is over, sorted.
     pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> Vec<PendingResume> {
         let mut overdue: Vec<_> = self
             .pending_resumes
@@ -208,7 +208,7 @@ impl Directory {
         overdue
     }
 
-    /// Adds a contender for a session's id. Returns it if there is one already.
+    /// Adds a contender for a session's id. Returns the contender if the session already has one.
     pub(super) fn contend(&mut self, holder: SessionKey, contender: Contender) -> Result<(), Contender> {
         let Some(session) = self.sessions.get_mut(holder).filter(|session| session.contender.is_none()) else {
             return Err(contender);
@@ -259,7 +259,7 @@ impl Directory {
         }
     }
 
-    /// Lets a session's edge confirm until then, though another socket has the id.
+    /// Allows a session's edge to confirm until `until`, though another socket has the id.
     pub(super) fn supersede(&mut self, session: SessionKey, until: Instant) {
         self.superseded.push((session, until));
     }
@@ -282,29 +282,29 @@ impl Directory {
         self.superseded.iter().any(|(former, _)| is_it(former))
     }
 
-    /// The superseded sessions whose time to confirm is over.
+    /// Returns the superseded sessions whose time to confirm is over.
     pub(super) fn overdue_superseded(&self, now: Instant) -> Vec<SessionKey> {
         self.superseded.iter().filter(|(_, until)| *until <= now).map(|(key, _)| *key).collect()
     }
 
-    /// The attached session that waits for the confirms of a former one.
+    /// Returns the attached session that waits for the confirms of a former one.
     pub(super) fn heir(&self, former: SessionKey) -> Option<SessionKey> {
         let (key, heir) = self.holder(self.sessions.get(former)?.client_id.as_str())?;
         (heir.waits_for == Some(former)).then_some(key)
     }
 
-    /// Returns `true` when owners are to be told again which clients are here.
+    /// Returns `true` when all locations are due to be sent again.
     pub(super) fn is_time_to_announce(&self, now: Instant) -> bool {
         now >= self.announce_again_at
     }
 
-    /// Queues a session whose owners have to be told that it is here.
+    /// Queues a session whose location has to be sent to its owners.
     pub(super) fn announce_later(&mut self, session: SessionKey) {
         self.unannounced.push_back(session);
     }
 
-    /// Queues all sessions behind those that wait already: a full lane would else leave out the
-    /// same ones each time.
+    /// Queues all sessions behind the queued ones. Otherwise a full lane would leave out the same
+    /// sessions each time.
     pub(super) fn announce_all(&mut self, again_at: Instant) {
         self.announce_again_at = again_at;
         let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();

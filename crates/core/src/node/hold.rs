@@ -27,19 +27,19 @@ impl Default for HoldLimits {
     }
 }
 
-/// Bytes that a message takes besides its payload.
+/// Bytes that a message takes in addition to its payload.
 pub(super) const OVERHEAD: usize = 160;
 
-/// The way of an outcome back to the sender's node.
+/// Return path of an outcome to the sender's node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReturnPath {
     /// This is the sender's node.
     Here,
-    /// Through `node`, and from there through `via`, the sender's own node first.
+    /// Through `node`, then through `via`. `via` starts with the sender's node.
     Through { node: NodeId, via: Box<[NodeId]> },
 }
 
-/// A message at a node where its recipient is, or is expected.
+/// A message at the node where its recipient is attached or expected.
 #[derive(Debug, Clone)]
 pub(super) struct InboundMessage {
     pub(super) origin: Origin,
@@ -47,9 +47,9 @@ pub(super) struct InboundMessage {
     pub(super) to: KeyHash,
     pub(super) prev_pending: u64,
     pub(super) deadline: Deadline,
-    /// It may have been sent before.
+    /// It may be a retransmission.
     pub(super) repeat: bool,
-    /// Other copies may be on their way, so this node cannot declare it undelivered.
+    /// Other copies may be under way, so this node cannot declare it undelivered.
     pub(super) may_have_copies: bool,
     pub(super) queue_id: QueueId,
     pub(super) back: ReturnPath,
@@ -69,7 +69,7 @@ struct Held {
     to: ClientId,
     messages: VecDeque<InboundMessage>,
     bytes: usize,
-    /// No deadline is before this.
+    /// Lower limit of all deadlines.
     over_from: Instant,
 }
 
@@ -92,12 +92,12 @@ impl HoldQueues {
         self.bytes
     }
 
-    /// Messages for which there was no room.
+    /// Returns the number of messages refused for lack of room.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Holds a message in its order. A retransmission replaces the earlier copy. Returns `false` if
+    /// Holds a message in order. A retransmission replaces the earlier copy. Returns `false` if
     /// there is no room.
     pub(super) fn push(&mut self, to: &str, message: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
@@ -113,7 +113,7 @@ impl HoldQueues {
         let Some(held) = self.held.get_mut(key) else { return false };
         held.over_from = held.over_from.min(message.deadline.expires);
         if let Some(same) = held.messages.iter_mut().find(|same| same.origin == message.origin) {
-            // Each node counts the TTL down: a node that was paused counted late.
+            // Nodes count the TTL down, and a paused node counts late.
             let expires = same.deadline.expires.min(message.deadline.expires);
             *same = InboundMessage { deadline: Deadline { expires, ..message.deadline }, ..message };
             return true;
@@ -136,7 +136,8 @@ impl HoldQueues {
         true
     }
 
-    /// Messages held for one recipient, their bytes, and the time before which none expires.
+    /// Returns the number of messages held for one recipient, their bytes, and a lower limit of
+    /// their deadlines.
     pub(super) fn waiting_for(&self, to: &str) -> Option<(usize, usize, Instant)> {
         let held = self.held.get(*self.key_by_recipient.get(to)?)?;
         Some((held.messages.len(), held.bytes, held.over_from))
@@ -184,7 +185,7 @@ impl HoldQueues {
         expired
     }
 
-    /// The recipients of held messages that `wanted` accepts.
+    /// Returns the recipients of held messages that `wanted` accepts.
     pub(super) fn recipients(&self, wanted: impl Fn(&str) -> bool) -> Vec<ClientId> {
         let recipients = self.held.values().map(|held| &held.to);
         recipients.filter(|to| wanted(to.as_str())).cloned().collect()
@@ -200,12 +201,12 @@ impl HoldQueues {
         self.discard(to, |message| message.origin == origin);
     }
 
-    /// Removes a message whose outcome has come another way.
+    /// Removes a message whose outcome arrived on another path.
     pub(super) fn forget_one(&mut self, to: &str, queue_id: QueueId, number: u64) {
         self.discard(to, |message| message.queue_id == queue_id && message.origin.number == number);
     }
 
-    /// The recipient of a held message of which other copies may be on their way.
+    /// Returns the recipient of a held message that may have other copies.
     pub(super) fn recipient_with_copies(&self, queue_id: QueueId, number: u64) -> Option<ClientId> {
         let is_it = |message: &InboundMessage| {
             message.may_have_copies && message.queue_id == queue_id && message.origin.number == number

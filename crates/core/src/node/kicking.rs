@@ -1,5 +1,5 @@
-//! Kicks by operators. Edges close the sockets and reject older tokens, so nodes forward kicks to
-//! all edges, and keep them for edges that connect later.
+//! Kicks by operators. Edges close the sockets and reject older tokens. Nodes forward kicks to all
+//! edges, and keep them for edges that connect later.
 
 use std::time::{Instant, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! One ordered stream of batches to a peer: items that wait, and the batch in flight.
+//! One ordered stream of batches to a peer: queued items and the batch in flight.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -15,19 +15,19 @@ use signaling_wire::limits;
 use super::deadline::Deadline;
 use super::deduplicator::Sender;
 
-/// Maximum bytes that wait in a lane. Beyond it envelopes depend on retransmissions.
+/// Maximum bytes queued in a lane. Beyond it envelopes depend on retransmissions.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
-/// A lane is stalled when its batch has no answer for this long: retransmissions would only pile
-/// up.
+/// A lane is stalled when its batch has no answer for this time. Retransmissions would only pile up
+/// in it.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
-/// Bytes that an envelope takes besides its payload.
+/// Bytes that an envelope takes in addition to its payload.
 const OVERHEAD: usize = 160;
-/// Maximum outcomes that wait in a lane. Beyond it they depend on retransmissions.
+/// Maximum outcomes queued in a lane. Beyond it they depend on retransmissions.
 const MAX_OUTCOMES: usize = 128 * 1024;
 /// Usual bytes of an outcome in a batch.
 const OUTCOME_BYTES: usize = 16;
 
-/// An envelope that waits for its batch. Each try writes it anew, with its remaining TTL.
+/// A queued envelope. Each try encodes it anew, with its remaining TTL.
 #[derive(Debug, Clone)]
 pub(super) struct QueuedEnvelope {
     pub(super) to: ClientId,
@@ -45,14 +45,15 @@ impl QueuedEnvelope {
         self.payload.len() + OVERHEAD
     }
 
-    /// Returns `true` if the other is the same message to another client: both then travel as one.
+    /// Returns `true` if `other` is the same message to another client. Both are then encoded as
+    /// one.
     fn is_copied_by(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.payload, &other.payload)
             && (self.origin, self.deadline, self.repeat) == (other.origin, other.deadline, other.repeat)
             && self.via == other.via
     }
 
-    /// Writes a message, once for all its recipients.
+    /// Encodes a message once for all its recipients.
     fn append(same: &[Self], now: Instant, out: &mut Vec<u8>) {
         let Some((Self { to, origin, prev_pending, deadline, repeat, queue_id, via, payload }, others)) =
             same.split_first()
@@ -77,16 +78,16 @@ impl QueuedEnvelope {
     }
 }
 
-/// An outcome on its way back. Until the peer has it, it answers retransmissions of the message.
+/// An outcome for the sender's node. Until the peer has it, it answers retransmissions of the
+/// message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueuedOutcome {
-    /// The message and the hash of its recipient. `None` at nodes where the recipient is not
-    /// expected.
+    /// The message and the hash of its recipient. `None` at nodes that do not expect the recipient.
     pub(super) message: Option<(Origin, KeyHash)>,
     pub(super) queue_id: QueueId,
     pub(super) number: u64,
     pub(super) outcome: EnvelopeOutcome,
-    /// Nodes behind the peer, the sender's own first.
+    /// Nodes behind the peer, starting with the sender's node.
     pub(super) via: Box<[NodeId]>,
 }
 
@@ -107,7 +108,7 @@ struct InFlightBatch {
     notes: Vec<u8>,
 }
 
-/// Items to a peer in one order.
+/// Queued items for a peer, in order.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     envelopes: VecDeque<QueuedEnvelope>,
@@ -148,14 +149,13 @@ impl Lane {
         room
     }
 
-    /// Adds a note that may also be sent later: it leaves half of the room to others. Returns
+    /// Adds a note that may be sent later. It leaves half of the room to other items. Returns
     /// `false` if it has to wait.
     pub(super) fn note_if_roomy(&mut self, note: &Item<'_>) -> bool {
         self.notes.len() < MAX_WAITING / 2 && self.note(note)
     }
 
-    /// Adds items that belong together, as they stand in a batch. Returns `false` if there is no
-    /// room.
+    /// Adds encoded items that belong together. Returns `false` if there is no room.
     pub(super) fn note_bytes(&mut self, notes: &[u8]) -> bool {
         let room = self.notes.len() < MAX_WAITING;
         if room {
@@ -169,7 +169,7 @@ impl Lane {
         self.ping = true;
     }
 
-    /// Takes the outcomes and notes that wait, for an answer to carry.
+    /// Takes the queued outcomes and notes, to send them with an answer.
     pub(super) fn take_lazy(&mut self, answer: &mut Vec<u8>) -> Vec<QueuedOutcome> {
         let outcomes = std::mem::take(&mut self.outcomes);
         outcomes.iter().for_each(|outcome| outcome.append(answer));
@@ -177,7 +177,7 @@ impl Lane {
         outcomes
     }
 
-    /// Returns the final outcome of a message that waits, or is in flight.
+    /// Returns the final outcome of a message that is queued or in flight.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let outcomes = self.outcomes.iter().chain(self.in_flight.iter().flat_map(|way| &way.outcomes));
         outcomes
@@ -186,8 +186,8 @@ impl Lane {
             .find(|outcome| outcome.is_final())
     }
 
-    /// Removes the envelopes of queues that go elsewhere now. It reads the whole lane, so one call
-    /// takes all queues.
+    /// Removes the envelopes of redirected queues. It reads the whole lane, so one call handles all
+    /// queues.
     pub(super) fn forget(&mut self, queues: &FxHashSet<QueueId>) {
         let Self { envelopes, bytes, in_flight, .. } = self;
         envelopes.retain(|envelope| {
@@ -200,12 +200,12 @@ impl Lane {
         }
     }
 
-    /// Bytes that wait, without the batch in flight.
+    /// Returns the queued bytes without the batch in flight.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.bytes + self.notes.len()
     }
 
-    /// Returns `true` if no items wait or are in flight.
+    /// Returns `true` if no items are queued or in flight.
     pub(super) fn is_idle(&self) -> bool {
         let says_nothing =
             |way: &InFlightBatch| way.envelopes.is_empty() && way.outcomes.is_empty() && way.notes.is_empty();
@@ -232,7 +232,7 @@ impl Lane {
         }
     }
 
-    /// Takes the next batch, which is in flight until its answer. `batches` counts it.
+    /// Takes the next batch. It is in flight until its answer. `batches` counts it.
     pub(super) fn take_batch(
         &mut self,
         now: Instant,
@@ -259,7 +259,7 @@ impl Lane {
         self.batch_again(now, index, sender)
     }
 
-    /// Writes the batch in flight once more.
+    /// Encodes the batch in flight again.
     pub(super) fn batch_again(&self, now: Instant, index: usize, sender: &Sender<'_>) -> Option<Vec<u8>> {
         let InFlightBatch { number, envelopes, outcomes, notes, .. } = self.in_flight.as_ref()?;
         let bytes: usize = envelopes.iter().map(QueuedEnvelope::cost).sum();
@@ -271,7 +271,7 @@ impl Lane {
         Some(batch)
     }
 
-    /// The batch in flight was answered, or is given up.
+    /// Ends the batch in flight, after its answer or as given up.
     pub(super) fn ended(&mut self) {
         self.in_flight = None;
     }

@@ -1,4 +1,4 @@
-//! Sessions without a socket. They wait for their clients at the nodes that own these.
+//! Lingering sessions. The owner of a client keeps its lingering session.
 
 use std::time::{Duration, Instant};
 
@@ -11,29 +11,30 @@ use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, Rules, SessionKey};
 
-/// What is left of a session without a socket.
+/// State of a session without a socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lingering {
     pub(super) session: SessionId,
     pub(super) accepted_at_us: u64,
-    /// The latest `seq` known of it.
+    /// The latest known `seq` of it.
     pub(super) seq: u64,
     until: Instant,
 }
 
 impl Lingering {
-    /// Returns the `seq` after which a new socket goes on: above all that was ever used, though
-    /// this node may know an old state of the session. No client sends a message per microsecond.
+    /// Returns the `seq` after which a new socket continues. It is above all used numbers, even if
+    /// this node knows an old state of the session. A client sends less than one message per
+    /// microsecond.
     pub(super) fn goes_on_after(seq: u64, accepted_at_us: u64, rules: &Rules) -> u64 {
         (seq + rules.numbers_ahead).max(accepted_at_us)
     }
 
-    /// The time in which its client can still resume it.
+    /// Returns the time in which its client can still resume it.
     pub(super) fn left(&self, now: Instant) -> Duration {
         self.until.saturating_duration_since(now)
     }
 
-    /// Returns the time of the socket's loss, at this node or another. `resume` is the resume time,
+    /// Returns the time at which its socket was lost, at any node. `resume` is the resume time,
     /// which is the same on all nodes.
     pub(super) fn lost(&self, resume: Duration) -> Option<Instant> {
         self.until.checked_sub(resume)
@@ -41,7 +42,7 @@ impl Lingering {
 }
 
 impl NodeCore {
-    /// Lets a session linger whose socket is lost.
+    /// Starts lingering of a session that lost its socket.
     pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
         let until = now + self.settings.resume;
         let Some(session) = self.directory.get(key).filter(|session| !session.gone && until > now) else { return };
@@ -55,7 +56,7 @@ impl NodeCore {
         self.send_home(now, &client);
     }
 
-    /// Takes a lingering session from the node that served it.
+    /// Takes in a lingering session from its former node.
     pub(super) fn lingering_comes(
         &mut self,
         now: Instant,
@@ -77,7 +78,7 @@ impl NodeCore {
         }
     }
 
-    /// Hands lingering sessions to the nodes that own their clients now.
+    /// Hands lingering sessions to the present owners of their clients.
     pub(super) fn hand_over_lingering(&mut self, now: Instant) {
         let elsewhere = |client: &ClientId| self.peers.owner(KeyHash::of(client.as_str())).is_some();
         for client in self.directory.lingering_clients(elsewhere) {
@@ -85,7 +86,7 @@ impl NodeCore {
         }
     }
 
-    /// Hands a lingering session to the node that owns its client, if that is another.
+    /// Hands a lingering session to its client's owner, if that is another node.
     fn send_home(&mut self, now: Instant, client: &ClientId) {
         let owner = self.peers.owner(KeyHash::of(client.as_str()));
         if let Some(owner) = owner.filter(|owner| !self.peers.is_suspect(*owner)) {
@@ -93,7 +94,7 @@ impl NodeCore {
         }
     }
 
-    /// Hands a session to a peer whose newcomer has a token of it.
+    /// Hands a session to a peer where a newcomer presented its token.
     pub(super) fn hand_over_wanted(
         &mut self,
         now: Instant,
@@ -104,7 +105,7 @@ impl NodeCore {
         let holder = self.directory.holder(client.as_str());
         if let Some((key, holder)) = holder.filter(|(_, holder)| holder.id == session && holder.accepted_at_us < newer)
         {
-            // The client has left this socket: the token was shown on a newer one.
+            // The client has left this socket, since it presented the token on a newer one.
             let (accepted_at_us, seq, until) = (holder.accepted_at_us, holder.seq, now + self.settings.resume);
             self.supersede(now, key, REPLACED_BY_NEWER);
             self.directory.linger(client.clone(), Lingering { session, accepted_at_us, seq, until });
@@ -114,7 +115,8 @@ impl NodeCore {
         }
     }
 
-    /// Sends a lingering session to a peer. It stays here too: the peer may fail before it has it.
+    /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before it
+    /// has it.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering(client) else { return };
         let (Lingering { session, accepted_at_us, seq, .. }, client_id) = (*known, client.as_str());

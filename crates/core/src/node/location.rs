@@ -1,5 +1,5 @@
-//! Clients that are not where the ranking says: which node has them, and which nodes have to be
-//! told.
+//! Clients at other nodes than the ranking names: their nodes, and the nodes that receive these
+//! locations.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::{NodeCore, PeerKey, SessionKey};
 /// the client.
 const NEWS: Duration = Duration::from_secs(1);
 
-/// Where a client is.
+/// The node of a client, as that node reported it.
 #[derive(Debug)]
 pub(super) struct Location {
     pub(super) peer: PeerKey,
@@ -28,7 +28,7 @@ pub(super) struct Location {
     pub(super) released: bool,
 }
 
-/// Tells a peer that a client is here, or no longer is.
+/// Returns the item that reports a client as attached here, or as detached.
 fn located(session: &Session, here: bool) -> Item<'_> {
     let Session { ref client_id, id, accepted_at_us, .. } = *session;
     Item::Located { client_id: client_id.as_str(), session: id, accepted_at_us, here }
@@ -51,13 +51,13 @@ impl NodeCore {
         }
     }
 
-    /// The client was handed off from here to a peer.
+    /// Stores the location of a client that was handed off from here to a peer.
     pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
         let until = now + self.settings.rules.located_for;
         self.directory.locate(client, Location { peer, session, told: now, until, released: true });
     }
 
-    /// A peer has the client, or no longer has it.
+    /// Takes in a peer's report that it has the client, or no longer has it.
     pub(super) fn located(
         &mut self,
         now: Instant,
@@ -98,15 +98,15 @@ impl NodeCore {
         }
     }
 
-    /// Tells the owners of a client that it is here, by the ranking with and without suspects, if
-    /// this node is not one. If a lane is full, a later sweep does it.
+    /// Sends the location of a client to its owners by the ranking with and without suspects. If a
+    /// lane is full, a later sweep sends it.
     pub(super) fn tell_owners(&mut self, key: SessionKey) {
         if !self.announce(key) {
             self.directory.announce_later(key);
         }
     }
 
-    /// Tells the owners of a client that it is here. Returns `false` if a lane had no room.
+    /// Sends the location of a client to its owners. Returns `false` if a lane had no room.
     fn announce(&mut self, key: SessionKey) -> bool {
         let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return true };
         let (owner, stand_in) = (self.peers.owner_by_view(session.key), self.peers.owner(session.key));
@@ -122,7 +122,7 @@ impl NodeCore {
         }
         for peer in former {
             if !self.peers.note_if_roomy(peer, session.key.get(), &located(session, false)) {
-                // It has yet to be told.
+                // The report did not fit, so a later try sends it.
                 session.told.push(peer);
                 had_room = false;
             }
@@ -130,14 +130,14 @@ impl NodeCore {
         had_room
     }
 
-    /// Tells the owners of all clients that they are here.
+    /// Sends the locations of all clients to their owners.
     pub(super) fn tell_all_owners(&mut self, now: Instant) {
         self.directory.announce_all(now + self.settings.rules.located_every);
         self.announce_waiting(usize::MAX);
     }
 
-    /// Tells the owners of clients that wait for room in a lane. Stops when there is no room for
-    /// `most_refused` of them.
+    /// Sends queued locations of clients to their owners. Stops after `most_refused` failures for
+    /// lack of room.
     pub(super) fn announce_waiting(&mut self, most_refused: usize) {
         let mut refused = 0;
         for _ in 0..self.directory.unannounced() {
@@ -152,7 +152,7 @@ impl NodeCore {
         }
     }
 
-    /// Tells the owners of a client that it is here no longer.
+    /// Reports to the owners of a client that it is no longer here.
     pub(super) fn untell(&mut self, key: SessionKey) {
         let told = self.directory.get_mut(key).map(|session| std::mem::take(&mut session.told));
         told.into_iter().flatten().for_each(|peer| self.say_where(key, peer, false));

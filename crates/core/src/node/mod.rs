@@ -1,27 +1,27 @@
-//! The node's decisions: which sessions are attached, where messages go, what is held, and what
-//! other servers receive.
+//! The node's decisions: attached sessions, routes of messages, held messages, and items for other
+//! servers.
 //!
-//! Pure: no socket, clock or task. [`NodeCore`] coordinates owners that know nothing of each other,
-//! and return values:
+//! Pure: no socket, clock or task. [`NodeCore`] coordinates the owners below. They do not know each
+//! other, and return values:
 //!
 //! | owner | content |
 //! |---|---|
 //! | `trunks` | slots and queued frames of each trunk |
 //! | `peers` | view, ranking, suspicion, lanes to other nodes |
-//! | `directory` | sessions, lingering sessions, locations, newcomers that wait |
+//! | `directory` | sessions, lingering sessions, locations, waiting newcomers |
 //! | `custody` | outbound queues and held messages |
 //! | `rooms` | seats and room commands |
 //!
-//! The way of a message: [`NodeCore::trunk_frames`] or [`NodeCore::batch`] brings it (`inputs`,
-//! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk, into a
-//! lane, or holds it. The recipient's edge confirms, and the `outcome` takes the same way back.
-//! [`NodeCore::take_trunk_batch`] and [`NodeCore::take_lane_batch`] take out what is to be sent.
+//! Path of a message: it arrives by [`NodeCore::trunk_frames`] or [`NodeCore::batch`] (`inputs`,
+//! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk or into a
+//! lane, or holds it. The recipient's edge confirms it, and its `outcome` takes the path back.
+//! [`NodeCore::take_trunk_batch`] and [`NodeCore::take_lane_batch`] return the bytes to send.
 //!
-//! | other routes through the owners | module |
+//! | other paths through the owners | module |
 //! |---|---|
 //! | attach, resume, release, detach | `attach`, `linger`, `pending_resume` |
 //! | two sockets of one client id | `takeover` |
-//! | clients that are not where the ranking says | `location` |
+//! | clients at other nodes than the ranking names | `location` |
 //! | views, suspects, draining, lanes | `view` |
 //! | kicks | `kicking` |
 //! | periodic work | `sweep` |
@@ -99,17 +99,17 @@ pub struct Settings {
     pub hash_seed: u64,
     /// Hold time of messages for absent recipients.
     pub hold: Duration,
-    /// How long a session without a socket can be resumed.
+    /// Time in which a session without a socket can be resumed.
     pub resume: Duration,
     /// Maximum bytes of held messages.
     pub hold_limits: HoldLimits,
-    /// The other times and bounds of custody.
+    /// Other times and limits of custody.
     pub rules: Arc<Rules>,
     /// Settings of rooms.
     pub rooms: RoomSettings,
     /// Maximum bytes of a client message, for `welcome`.
     pub max_message_bytes: usize,
-    /// Clients receive the name of their node.
+    /// `true` if clients receive the name of their node.
     pub reveal_nodes: bool,
     /// Signs resume tokens, until [`NodeCore::set_mesh_secrets`] replaces it.
     pub mesh_secret: Arc<[u8]>,
@@ -130,7 +130,7 @@ pub struct Counts {
     pub unavailable: u64,
     /// Envelopes sent to other nodes, including retransmissions.
     pub forwarded: u64,
-    /// Envelopes of other nodes sent on.
+    /// Envelopes of other nodes that were relayed.
     pub relayed: u64,
     /// Retransmissions.
     pub retransmissions: u64,
@@ -142,7 +142,7 @@ pub struct Counts {
     pub resumed: u64,
     /// Sessions that could not linger for lack of room.
     pub lingering_refused: u64,
-    /// Lingering sessions that came from another node.
+    /// Lingering sessions received from another node.
     pub lingering_moved: u64,
     /// Held messages that expired here.
     pub expired: u64,
@@ -161,7 +161,7 @@ impl Counts {
 /// The node's state.
 pub struct NodeCore {
     settings: Settings,
-    /// More secrets of valid resume tokens, while the mesh secret is changed.
+    /// Further secrets of valid resume tokens, during a change of the mesh secret.
     other_secrets: Vec<Arc<[u8]>>,
     peers: Peers,
     trunks: Trunks,
@@ -177,7 +177,7 @@ pub struct NodeCore {
 }
 
 impl NodeCore {
-    /// A node without clients, peers and view.
+    /// Creates a node without clients, peers and view.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -205,7 +205,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends clients these ICE servers from now on.
+    /// Sets the ICE servers that clients receive.
     pub fn set_ice_servers(&mut self, ice: IceServers) {
         self.ice = ice;
     }
@@ -215,61 +215,61 @@ impl NodeCore {
         self.signal_scope = scope;
     }
 
-    /// Sets the time of day by one moment on both clocks. Calls a few times a second keep it right
-    /// when the system clock is set, or the machine was suspended. Deadlines do not depend on it.
+    /// Sets the time of day by one moment on both clocks. A few calls per second keep it correct
+    /// after a clock change or a suspend. Deadlines do not depend on it.
     pub fn set_clock(&mut self, moment: (Instant, SystemTime)) {
         self.settings.epoch = moment;
     }
 
-    /// The time of day, for what is dated.
+    /// Returns the time of day, for dated values.
     fn wall(&self, now: Instant) -> SystemTime {
         let (instant, wall) = self.settings.epoch;
         wall + now.saturating_duration_since(instant)
     }
 
-    /// Sessions with a socket.
+    /// Returns the number of sessions with a socket.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.directory.attached_clients().len()
     }
 
-    /// Returns `true` if no session, message or room command is pending, nor an item for a trusted
-    /// node.
+    /// Returns `true` if no session, message or room command is pending, and no item for a node
+    /// that is not suspect.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.directory.is_empty() && self.custody.is_empty() && self.rooms.is_quiet() && self.peers.is_quiet()
     }
 
-    /// Lingering sessions.
+    /// Returns the number of lingering sessions.
     #[must_use]
     pub fn lingering(&self) -> usize {
         self.directory.lingering_len()
     }
 
-    /// Takes the clients that came to have many undelivered messages.
+    /// Takes the reports of clients with many undelivered messages.
     pub fn take_undelivered_senders(&mut self) -> Vec<UndeliveredSender> {
         self.directory.take_undelivered_senders()
     }
 
-    /// Bytes held for absent recipients.
+    /// Returns the bytes held for absent recipients.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.custody.holds().bytes()
     }
 
-    /// Maximum bytes held for absent recipients, and maximum lingering sessions.
+    /// Returns the maximum bytes held for absent recipients, and the maximum of lingering sessions.
     #[must_use]
     pub fn limits(&self) -> (usize, usize) {
         (self.settings.hold_limits.bytes, self.settings.rules.max_lingering)
     }
 
-    /// Messages not held for lack of room.
+    /// Returns the number of messages not held for lack of room.
     #[must_use]
     pub fn hold_refused(&self) -> u64 {
         self.custody.holds().refused()
     }
 
-    /// Events since the start.
+    /// Returns the events since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let dropped = self.counts.dropped + self.peers.dropped();

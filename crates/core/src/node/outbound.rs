@@ -26,21 +26,21 @@ pub(super) enum Destination {
 pub(super) struct OutboundMessage {
     pub(super) number: u64,
     pub(super) seq: u64,
-    /// The client's id for the `ack`. `None`: the client wants no `ack`.
+    /// The client's id for the `ack`. `None`: the client requested no `ack`.
     pub(super) id: Option<u64>,
     pub(super) deadline: Deadline,
     pub(super) payload: Rc<[u8]>,
-    /// A copy of a broadcast, whose copies have one outcome together.
+    /// `true` for a copy of a broadcast. All copies of it have one answer.
     pub(super) to_many: bool,
     /// `None` before it is sent.
     first_destination: Option<Destination>,
-    /// Another node than its first destination may have had it: a node that asks for a
-    /// retransmission may have relayed it.
+    /// Another node than the first destination may have had it. A node that requests a
+    /// retransmission may have relayed the message.
     was_elsewhere: bool,
 }
 
 impl OutboundMessage {
-    /// A message to send. `fresh`: no other node has had it.
+    /// Creates a message to send. `fresh`: no other node has had it.
     pub(super) fn new(
         number: u64,
         seq: u64,
@@ -53,7 +53,7 @@ impl OutboundMessage {
         Self { number, seq, id, deadline, payload, to_many, first_destination: None, was_elsewhere }
     }
 
-    /// A copy of a broadcast.
+    /// Creates a copy of a broadcast.
     pub(super) fn copy(number: u64, seq: u64, deadline: Deadline, payload: Rc<[u8]>, fresh: bool) -> Self {
         Self { to_many: true, ..Self::new(number, seq, None, deadline, payload, fresh) }
     }
@@ -69,7 +69,7 @@ pub(super) struct OutboundQueue {
     pub(super) destination: Destination,
     pub(super) held: bool,
     sent: VecDeque<OutboundMessage>,
-    /// No message is given up before this.
+    /// Lower limit of the times at which messages are given up.
     give_up_at: Option<Instant>,
     repeat_at: Instant,
     repeated: Instant,
@@ -114,8 +114,7 @@ impl OutboundQueue {
         self.sent.binary_search_by_key(&number, |sent| sent.number).ok()
     }
 
-    /// Takes custody of a message. [`OutboundQueue::prev_pending`] just before returns its
-    /// predecessor.
+    /// Takes custody of a message. Call [`OutboundQueue::prev_pending`] before for its predecessor.
     pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) {
         if self.sent.is_empty() {
             self.repeat_at = now + self.rules.repeat_after;
@@ -126,7 +125,8 @@ impl OutboundQueue {
         if self.sent.back().is_none_or(|latest| latest.number < sent.number) {
             self.sent.push_back(sent);
         } else {
-            // A reliable client sends one again whose outcome it missed: it keeps its place.
+            // A reliable client retransmits a message without an outcome. The message keeps its
+            // place.
             let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
             self.sent.insert(at, sent);
         }
@@ -138,8 +138,7 @@ impl OutboundQueue {
         self.sent.iter().rev().find(before).map_or(0, |sent| sent.number)
     }
 
-    /// Moves a pending message to the frame `seq`, in which the client has sent it again. Returns
-    /// its former frame.
+    /// Moves a pending message to the frame `seq` of its retransmission. Returns its former frame.
     pub(super) fn renew(&mut self, number: u64, seq: u64) -> Option<u64> {
         let at = self.position(number)?;
         self.sent.get_mut(at).map(|sent| std::mem::replace(&mut sent.seq, seq))
@@ -148,15 +147,15 @@ impl OutboundQueue {
     /// Ends custody of a message.
     pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<OutboundMessage> {
         let at = self.position(number)?;
-        // Outcomes of later messages do not put off the oldest one.
+        // Outcomes of later messages do not postpone the retransmission of the oldest one.
         if at == 0 {
             self.not_held(now);
         }
         self.sent.remove(at)
     }
 
-    /// The destination reports that a message expired. Ends custody if no other node ever had the
-    /// message.
+    /// Takes in the destination's report that a message expired. Ends custody if no other node ever
+    /// had the message.
     pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<OutboundMessage> {
         let sent = self.sent.get(self.position(number)?)?;
         if sent.was_elsewhere || (sent.deadline.may_hold && !sent.deadline.is_over(now)) {
@@ -166,7 +165,7 @@ impl OutboundQueue {
         }
     }
 
-    /// Takes a message for which no outcome can come any more.
+    /// Takes a message that can get no outcome any more.
     pub(super) fn take_overdue(&mut self, now: Instant) -> Option<OutboundMessage> {
         let at = self.sent.iter().position(|sent| now >= sent.deadline.expires + self.rules.late_outcome_grace);
         if at.is_none() {
@@ -175,15 +174,16 @@ impl OutboundQueue {
         self.sent.remove(at?)
     }
 
-    /// The destination holds the messages.
+    /// Records that the destination holds the messages.
     pub(super) fn told_held(&mut self, now: Instant) {
-        // Only the first report counts: a retransmission has to show if they are lost.
+        // Only the first report counts, since a retransmission must show a loss of the messages.
         if !std::mem::replace(&mut self.held, true) {
             self.repeat_at = now + self.rules.repeat_held_after;
         }
     }
 
-    /// The destination asks for a retransmission: at once, or later if there was one just now.
+    /// Schedules a retransmission that the destination requested. It is delayed shortly after
+    /// another one.
     pub(super) fn again(&mut self, now: Instant, number: u64) {
         if let Some(sent) = self.position(number).and_then(|at| self.sent.get_mut(at)) {
             sent.was_elsewhere = true;
@@ -191,7 +191,7 @@ impl OutboundQueue {
         self.repeat_at = now.max(self.repeated + self.rules.repeat_at_most_every);
     }
 
-    /// The destination has changed: all messages go there at once.
+    /// Schedules all messages at once for a new destination.
     pub(super) fn redirected(&mut self, now: Instant) {
         self.not_held(now);
         self.repeat_at = now;
@@ -202,17 +202,17 @@ impl OutboundQueue {
         self.repeat_at = now + self.rules.repeat_after;
     }
 
-    /// Returns `true` if it is time to retransmit.
+    /// Returns `true` if a retransmission is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now >= self.repeat_at && !self.sent.is_empty()
     }
 
-    /// Returns `true` if no outcome can come any more for a message.
+    /// Returns `true` if a message can get no outcome any more.
     pub(super) fn has_overdue(&self, now: Instant) -> bool {
         self.give_up_at.is_some_and(|from| now >= from)
     }
 
-    /// Puts retransmission off while the lane is stalled.
+    /// Postpones retransmission while the lane is stalled.
     pub(super) fn put_off(&mut self, now: Instant) {
         self.repeat_at = now + self.rules.repeat_at_most_every;
     }
@@ -244,7 +244,7 @@ impl OutboundQueue {
     }
 }
 
-/// A message to send, or to send again.
+/// A message for its first transmission or a retransmission.
 #[derive(Debug)]
 pub(super) struct Retransmission {
     pub(super) origin: Origin,

@@ -7,15 +7,15 @@ use signaling_rendezvous::KeyHash;
 
 use super::QueueKey;
 
-/// Maximum length of the list: a longer one takes more time than an index.
+/// Maximum length of the list. Beyond it an index is faster.
 const LISTED: usize = 32;
 
-/// A session's queues, by recipient. Most clients write to one or two others at a time, and a list
-/// does; a broadcast writes to all in a room.
+/// A session's queues, by recipient. Most clients write to one or two others at a time, so a list
+/// suffices. A broadcast writes to all members of a room.
 #[derive(Debug, Default)]
 pub(super) struct OutboundQueues {
     listed: Vec<Recipient>,
-    /// Queues that were added when the list was full.
+    /// Queues added while the list was full.
     indexed: HashMap<ClientId, QueueKey>,
 }
 
@@ -27,13 +27,13 @@ struct Recipient {
 }
 
 impl OutboundQueues {
-    /// The queue to a client. `key` is the hash of its id.
+    /// Returns the queue to a client. `key` is the hash of its id.
     pub(super) fn get(&self, key: KeyHash, id: &str) -> Option<QueueKey> {
         let listed = self.listed.iter().find(|it| it.key == key && it.id.as_str() == id);
         listed.map(|it| it.queue).or_else(|| self.indexed.get(id).copied())
     }
 
-    /// Adds the queue to a client that has none.
+    /// Adds a queue to a client without one.
     pub(super) fn insert(&mut self, key: KeyHash, id: ClientId, queue: QueueKey) {
         if self.listed.len() < LISTED {
             self.listed.push(Recipient { key, id, queue });
@@ -58,7 +58,7 @@ impl OutboundQueues {
         let mut queues: Vec<_> = std::mem::take(&mut self.listed).into_iter().map(|it| it.queue).collect();
         let listed = queues.len();
         queues.extend(std::mem::take(&mut self.indexed).into_values());
-        // An index has no order, and nothing here may hang on one.
+        // An index has no stable order, and the result must not depend on it.
         queues[listed..].sort_unstable();
         queues
     }

@@ -14,7 +14,7 @@ use super::session::OutcomeRun;
 use super::{NodeCore, QueueKey, SessionKey, TrunkKey};
 
 impl NodeCore {
-    /// The recipient's edge confirms what it wrote, up to a number and but for the exceptions.
+    /// Takes in a confirm of a recipient's edge, up to a number. `exceptions` were not written.
     pub(super) fn confirm(&mut self, now: Instant, at: (TrunkKey, Slot), up_to: u64, exceptions: &[(u64, Unwritten)]) {
         let Some(key) = self.trunks.session_at(at) else { return };
         while let Some((d, message)) = self.directory.get_mut(key).and_then(|session| session.confirmed(up_to)) {
@@ -22,7 +22,7 @@ impl NodeCore {
                 None => EnvelopeOutcome::Written,
                 Some((_, Unwritten::Skipped)) => EnvelopeOutcome::Skipped,
                 Some((_, Unwritten::Gap)) => EnvelopeOutcome::Retransmit,
-                // Without an outcome the message is retransmitted later, which leaves the edge some
+                // Without an outcome the message is retransmitted later, which gives the edge some
                 // time.
                 Some((_, Unwritten::NoRoom)) => continue,
             };
@@ -36,7 +36,7 @@ impl NodeCore {
         self.refill(now, key);
     }
 
-    /// Sends a message's outcome back the way that the message came.
+    /// Sends a message's outcome along its return path.
     pub(super) fn return_outcome(&mut self, now: Instant, message: &InboundMessage, outcome: EnvelopeOutcome) {
         match &message.back {
             ReturnPath::Here => self.outcome(now, message.queue_id, message.origin.number, outcome),
@@ -54,7 +54,7 @@ impl NodeCore {
         }
     }
 
-    /// Tells the sender's node that a message is held here.
+    /// Reports to the sender's node that a message is held here.
     pub(super) fn say_held(&mut self, now: Instant, message: &InboundMessage) {
         match &message.back {
             ReturnPath::Here => self.custody.held(now, message.queue_id),
@@ -65,7 +65,7 @@ impl NodeCore {
         }
     }
 
-    /// Takes in an outcome or a `Held` of another node, or sends it further back.
+    /// Takes in an outcome or a `Held` of another node, or relays it.
     pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
         match item {
             Item::Outcome { queue_id, number, fate: outcome, via } => match via.split_last() {
@@ -109,8 +109,8 @@ impl NodeCore {
         }
     }
 
-    /// Ends custody of a message: its outcome goes to the sender's edge. The last message closes
-    /// the queue.
+    /// Ends custody of a message and sends its outcome to the sender's edge. The last message
+    /// closes the queue.
     pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
         let Some(queue) = self.custody.get(queue_key) else { return };
         let session = queue.session;

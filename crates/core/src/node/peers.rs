@@ -1,8 +1,7 @@
-//! The other nodes: which are in the view, which own clients, which are suspect, and the lanes to
-//! them.
+//! Peer nodes: view, ranking, suspects, and the lanes to them.
 //!
 //! [`NodeCore`](super::NodeCore) puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its
-//! shell takes batches out, and reports answers and failures.
+//! shell sends the batches, and reports answers and failures.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +19,7 @@ use super::{PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
 use crate::{FailureDetector, Member, View};
 
-/// Another node.
+/// A peer node.
 #[derive(Debug)]
 struct Peer {
     id: NodeId,
@@ -38,7 +37,7 @@ impl Peer {
         Self { id, lanes, trust: FailureDetector::new(now), heard: now, incarnation: None }
     }
 
-    /// The lane for everything that has to keep its order with items of the same hash.
+    /// Returns the lane for a hash. Items of the same hash keep their order.
     fn lane(&mut self, hash: u64) -> &mut Lane {
         let lane = (hash % self.lanes.len() as u64) as usize;
         &mut self.lanes[lane]
@@ -50,25 +49,25 @@ impl Peer {
     }
 }
 
-/// All other nodes, and this node's own place among them.
+/// All peer nodes, and this node's own rank.
 pub(super) struct Peers {
     id: NodeId,
     incarnation: Incarnation,
     hash_seed: u64,
     rules: Arc<Rules>,
     view: Arc<View>,
-    /// This node was told to drain.
+    /// `true` while this node drains.
     is_draining: bool,
     ranking: Ranking,
-    /// By place in `ranking`. `None`: this node.
+    /// Keys by rank in `ranking`. `None`: this node.
     by_rank: Vec<Option<PeerKey>>,
     peers: SlotMap<PeerKey, Peer>,
     /// The names come from servers with the mesh secret, so a fast hash is safe.
     by_id: FxHashMap<NodeId, PeerKey>,
     /// Suspects in the ranking.
     suspects: usize,
-    /// Number of the last batch. All lanes share it: a peer that returns to the view must not get a
-    /// number again.
+    /// Number of the last batch. All lanes share it, so that a peer which returns to the view gets
+    /// no number twice.
     batches: u64,
     deduplicator: BatchDeduplicator,
     dropped: u64,
@@ -98,7 +97,7 @@ impl Peers {
         &self.view
     }
 
-    /// Items for which there was no lane, or no room in it.
+    /// Returns the number of items dropped because there was no lane, or no room in it.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -147,9 +146,8 @@ impl Peers {
         self.suspects = self.by_rank.iter().flatten().filter(|peer| self.is_suspect(**peer)).count();
     }
 
-    /// Returns the key of a node, which is added if need be. A node may send before the view has
-    /// it. Its outcomes wait here until then, or until it sends again and takes them with the
-    /// answer.
+    /// Returns the key of a node, and adds the node if necessary. A node may send before the view
+    /// has it. Its outcomes are queued until then, or until its next batch is answered.
     pub(super) fn known(&mut self, now: Instant, id: &NodeId) -> PeerKey {
         if let Some(peer) = self.by_id.get(id) {
             return *peer;
@@ -167,13 +165,13 @@ impl Peers {
         self.peers.get(peer).map(|peer| &peer.id)
     }
 
-    /// The peers of the view with their addresses.
+    /// Returns the peers of the view with their addresses.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (PeerKey, &str)> {
         self.peers.iter().filter_map(|(key, peer)| Some((key, self.view.get(peer.id.as_str())?.address.as_str())))
     }
 
-    /// Returns the peer that owns a key: the node with the highest score that is not suspect, if
-    /// there is one. `None`: this node, or there is no view.
+    /// Returns the peer that owns a key: the node with the highest score that is not suspect.
+    /// `None`: this node owns it, or there is no view.
     #[inline]
     pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
         if self.suspects == 0 {
@@ -185,14 +183,14 @@ impl Peers {
         }
     }
 
-    /// Returns the peer that owns a key if suspicion does not count.
+    /// Returns the peer that owns a key, regardless of suspicion.
     #[inline]
     pub(super) fn owner_by_view(&self, key: KeyHash) -> Option<PeerKey> {
         self.ranking.owner(key).and_then(|rank| self.at(rank))
     }
 
-    /// Returns the next peer for a detour, if this node stands in for a suspect owner. That is the
-    /// owner itself if it answers again, or else the next candidate. `avoid` excludes nodes.
+    /// Returns the next peer for a detour, if this node stands in for a suspect owner. It is the
+    /// owner if that answers again, or else the next candidate. `avoid` excludes nodes.
     pub(super) fn detour(&self, key: KeyHash, avoid: impl Fn(&NodeId) -> bool) -> Option<PeerKey> {
         if self.suspects == 0 || !self.owner_by_view(key).is_some_and(|owner| self.is_suspect(owner)) {
             return None;
@@ -234,7 +232,7 @@ impl Peers {
         self.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
     }
 
-    /// A peer refused a connection. Returns `true` if it is suspect from now on.
+    /// Takes in that a peer refused a connection. Returns `true` if it is suspect from now on.
     pub(super) fn refused(&mut self, now: Instant, peer: PeerKey) -> bool {
         let is_news = self.peers.get_mut(peer).is_some_and(|peer| peer.trust.failed(now));
         if is_news {
@@ -243,21 +241,21 @@ impl Peers {
         is_news
     }
 
-    /// A peer answered. Returns `true` if it did not answer before.
+    /// Takes in that a peer answered. Returns `true` if it did not answer before.
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         peer.heard = now;
         peer.trust.answered(now)
     }
 
-    /// Pings silent peers. Returns `true` if a peer became suspect, or is trusted again.
+    /// Pings silent peers. Returns `true` if a peer became suspect or healthy.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, .. } = self;
         let mut changed = false;
         for peer in peers.values_mut().filter(|peer| view.get(peer.id.as_str()).is_some()) {
             let silence = now.saturating_duration_since(peer.heard);
             if silence >= rules.ping_after {
-                // Any lane will do.
+                // Every lane can carry the ping.
                 peer.lanes[0].ping();
             }
             if silence >= rules.suspect_after {
@@ -271,7 +269,8 @@ impl Peers {
         changed
     }
 
-    /// Starts all silences afresh after a process pause: no answer could be received during it.
+    /// Restarts all silence timers after a process pause, since no answer could be received during
+    /// it.
     pub(super) fn on_process_pause(&mut self, now: Instant) {
         self.peers.values_mut().for_each(|peer| peer.heard = now);
     }
@@ -302,7 +301,7 @@ impl Peers {
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues items that belong together, as they stand in a batch.
+    /// Queues encoded items that belong together.
     pub(super) fn note_bytes(&mut self, peer: PeerKey, hash: u64, items: &[u8]) {
         let sent = self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).note_bytes(items));
         self.dropped += u64::from(!sent);
@@ -320,19 +319,18 @@ impl Peers {
         self.peers.get_mut(peer).is_none_or(|peer| peer.lane(hash).note_if_roomy(item))
     }
 
-    /// Returns `true` if the lane's batch has no answer for too long.
+    /// Returns `true` if the lane's batch has had no answer for too long.
     pub(super) fn is_stalled(&mut self, now: Instant, peer: PeerKey, hash: u64) -> bool {
         self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).is_stalled(now))
     }
 
-    /// Removes the unsent envelopes of queues that go elsewhere now. Reads each lane once for all
-    /// queues.
+    /// Removes the unsent envelopes of redirected queues. Reads each lane once for all queues.
     pub(super) fn forget(&mut self, peer: PeerKey, queues: &FxHashSet<QueueId>) {
         let lanes = self.peers.get_mut(peer).into_iter().flat_map(|peer| &mut peer.lanes);
         lanes.for_each(|lane| lane.forget(queues));
     }
 
-    /// Returns the outcome of a message that is on its way back.
+    /// Returns the outcome of a message that is under way.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let mut lanes = self.peers.values().flat_map(|peer| &peer.lanes);
         let queued = lanes.find_map(|lane| lane.outcome_on_its_way(message));
@@ -354,7 +352,7 @@ impl Peers {
         self.lane(peer, lane)?.batch_again(now, lane, &self.sender())
     }
 
-    /// The batch of a lane was answered, or is given up.
+    /// Ends the batch of a lane, after its answer or as given up.
     pub(super) fn batch_ended(&mut self, peer: PeerKey, lane: usize) {
         if let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) {
             lane.ended();
@@ -370,7 +368,7 @@ impl Peers {
         }
     }
 
-    /// Returns the answer to a new batch. It takes the outcomes and notes for the sender along.
+    /// Returns the answer to a new batch, with the outcomes and notes for the sender.
     pub(super) fn answer(&mut self, peer: PeerKey, sender: &NodeId, header: &Header<'_>) -> Vec<u8> {
         let mut answer = self.empty_answer();
         let lanes = self.peers.get_mut(peer).into_iter().flat_map(|peer| &mut peer.lanes);
@@ -393,13 +391,13 @@ impl Peers {
         self.peers.get(peer)?.lanes.get(lane)
     }
 
-    /// Returns `true` if no trusted peer of the view has anything queued or in flight.
+    /// Returns `true` if all lanes to peers of the view are idle. Suspect peers do not count.
     pub(super) fn is_quiet(&self) -> bool {
         let idle = |peer: &Peer| peer.trust.is_suspect() || peer.lanes.iter().all(Lane::is_idle);
         self.peers.values().filter(|peer| self.view.get(peer.id.as_str()).is_some()).all(idle)
     }
 
-    /// Bytes queued in all lanes.
+    /// Returns the bytes queued in all lanes.
     pub(super) fn lane_bytes(&self) -> usize {
         self.peers.values().flat_map(|peer| &peer.lanes).map(Lane::waiting_bytes).sum()
     }

@@ -1,5 +1,5 @@
-//! Newcomers with a token of a session that this node does not know. Another node may have it, or
-//! it may be on its way: all nodes are asked for it.
+//! Newcomers with a token of a session that this node does not know. All nodes are asked for the
+//! session, which may be at another node or under way.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use super::attach::IN_USE;
 use super::session::AttachInfo;
 use super::{NodeCore, TrunkKey};
 
-/// Longest wait for the session: many times what a batch takes. Then the session counts as lost.
+/// Maximum wait for the session: many times the duration of a batch. Then the session counts as
+/// lost.
 const WAIT: Duration = Duration::from_millis(500);
 
 /// A newcomer that waits for its session.
@@ -34,7 +35,7 @@ impl NodeCore {
         }
     }
 
-    /// A session has come. Returns `true` if a newcomer waits for it, and resumes it.
+    /// Resumes a session that arrived, if a newcomer waits for it. Returns `true` then.
     pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) -> bool {
         let Some(newcomer) = self.directory.take_pending_resume(client) else { return false };
         let lingering = self.directory.take_lingering(client);
@@ -42,7 +43,7 @@ impl NodeCore {
         true
     }
 
-    /// Admits newcomers as new clients that have waited long enough.
+    /// Admits newcomers as new clients if their wait is over.
     pub(super) fn give_up_expecting(&mut self, now: Instant) {
         for PendingResume { trunk, arrival, session, .. } in self.directory.take_overdue_resumes(now) {
             match self.directory.holder(arrival.client_id.as_str()).map(|(key, holder)| (key, holder.id)) {

@@ -1,4 +1,4 @@
-//! What operators can read of a node's clients, edges and view.
+//! State of a node's clients, edges and view, for operators.
 //!
 //! The node's shell turns these values into the answers of the operators' API.
 
@@ -19,21 +19,21 @@ pub struct SessionReport<'a> {
     pub id: SessionId,
     /// Time at which its edge accepted the socket, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Whether it continues an older socket's session.
+    /// `true` if it continues an older socket's session.
     pub resumed: bool,
-    /// Name of its edge; `None` for the node's own.
+    /// Name of its edge. `None`: the node's own edge.
     pub edge: Option<&'a str>,
     /// Its number on the edge's trunk.
     pub slot: Slot,
     /// Downlink messages without a confirm, and their bytes.
     pub unconfirmed: (usize, usize),
-    /// Whether messages wait until its edge has confirmed others.
+    /// `true` if messages are queued until its edge has confirmed others.
     pub has_backlog: bool,
     /// Room commands without an answer.
     pub commands: usize,
     /// Broadcasts without an outcome.
     pub broadcasts: usize,
-    /// Whether a newer connection waits for its `client_id`.
+    /// `true` if a newer connection waits for its `client_id`.
     pub is_contended: bool,
 }
 
@@ -86,18 +86,19 @@ impl NodeCore {
         })
     }
 
-    /// Returns the number of recipients that a client's messages without an outcome have, and the
-    /// number of those messages.
+    /// Returns the number of recipients of a client's pending messages, and the number of these
+    /// messages.
     pub fn pending(&self, client: &ClientId) -> (usize, usize) {
         self.directory.holder(client.as_str()).map_or((0, 0), |(key, _)| self.custody.pending_of(key))
     }
 
-    /// Returns a client's lingering session, and for how long it can still be resumed.
+    /// Returns a client's lingering session, and the remaining time to resume it.
     pub fn lingering_session(&self, now: Instant, client: &ClientId) -> Option<(SessionId, Duration)> {
         self.directory.lingering(client).map(|lingering| (lingering.session, lingering.left(now)))
     }
 
-    /// Returns the messages held for a client, their bytes, and when the first expires.
+    /// Returns the number of messages held for a client, their bytes, and the time at which the
+    /// first expires.
     pub fn held_for(&self, client: &ClientId) -> Option<(usize, usize, Instant)> {
         self.custody.holds().waiting_for(client.as_str())
     }

@@ -104,8 +104,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes custody of a message and sends it. Returns `false` if too many messages wait for the
-    /// recipient.
+    /// Takes custody of a message and sends it. Returns `false` if the recipient has too many
+    /// pending messages.
     pub(super) fn take_custody(
         &mut self,
         now: Instant,
@@ -116,14 +116,14 @@ impl NodeCore {
     ) -> bool {
         let Some(queue_key) = self.queue_to(now, key, to) else { return true };
         let Some(queue) = self.custody.get_mut(queue_key) else { return true };
-        // The client has sent it again: its outcome goes to the latest frame.
+        // The client retransmitted the message. Its outcome answers the latest frame.
         if let Some(earlier) = queue.renew(sent.number, sent.seq) {
             if earlier != sent.seq {
                 self.reply(key, earlier, DeliveryOutcome::Done, &[]);
             }
             return true;
         }
-        // A copy of a message that was at another node may still arrive: it is not undeliverable
+        // An earlier copy at another node may still arrive, so the message is not undeliverable
         // yet.
         if fresh && queue.held && queue.len() >= self.settings.rules.max_for_absent {
             return false;
@@ -142,7 +142,7 @@ impl NodeCore {
         true
     }
 
-    /// The session's queue for a recipient, opened if need be.
+    /// Returns the session's queue for a recipient, and opens it if necessary.
     fn queue_to(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<QueueKey> {
         let session = self.directory.get(session_key)?;
         let key = KeyHash::of(to);

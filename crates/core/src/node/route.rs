@@ -1,4 +1,4 @@
-//! Where messages go: down a trunk, to another node, or into a hold queue.
+//! Routes of messages: down a trunk, to another node, or into a hold queue.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,20 +22,21 @@ use super::{NodeCore, PeerKey, QueueKey, SessionKey};
 /// The next step of a message to one client: the first variant that applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// The client is attached here: down to its edge.
+    /// The client is attached here. The message goes down to its edge.
     Attached(SessionKey),
-    /// The client is located at a peer that answers: to that peer.
+    /// The client is located at this peer, which answers. The message goes there.
     Located(PeerKey),
-    /// A peer owns the client, or stands in for its suspect owner: to that peer.
+    /// This peer owns the client, or stands in for its suspect owner. The message goes there.
     Owner(PeerKey),
-    /// This node stands in for a suspect owner: held here, and copies go through this peer first.
+    /// This node stands in for a suspect owner. It holds the message and sends copies through this
+    /// peer first.
     Detour(PeerKey),
-    /// This node owns the client, or there is no view: held here.
+    /// This node owns the client or has no view. It holds the message.
     Hold,
 }
 
 impl Route {
-    /// The destination of an outbound queue.
+    /// Returns the destination of an outbound queue.
     pub(super) fn destination(self) -> Destination {
         match self {
             Self::Located(peer) | Self::Owner(peer) => Destination::Peer(peer),
@@ -45,8 +46,7 @@ impl Route {
 }
 
 impl NodeCore {
-    /// Returns where a client's messages go, by all that this node knows. `key` is the hash of the
-    /// client's id.
+    /// Returns the route to a client. `key` is the hash of the client's id.
     pub(super) fn route(&self, to: &str, key: KeyHash) -> Route {
         if let Some(session) = self.directory.attached(to) {
             return Route::Attached(session);
@@ -60,8 +60,8 @@ impl NodeCore {
         self.peers.detour(key, |_| false).map_or(Route::Hold, Route::Detour)
     }
 
-    /// Sends one message of a queue to the queue's destination. Without room on the way, a
-    /// retransmission brings it.
+    /// Sends one message of a queue to the queue's destination. If a lane has no room, a later
+    /// retransmission sends it.
     pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, message: Retransmission) {
         let queue_id = self.custody.id(queue_key);
         let Some(queue) = self.custody.get(queue_key) else { return };
@@ -93,7 +93,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends everything of a queue again, unless the lane is stalled.
+    /// Retransmits all messages of a queue, unless the lane is stalled.
     pub(super) fn retransmit(&mut self, now: Instant, queue_key: QueueKey) {
         let Some(queue) = self.custody.get_mut(queue_key) else { return };
         if let Destination::Peer(peer) = queue.destination
@@ -108,7 +108,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends each queue whose recipient is elsewhere now to its new destination.
+    /// Sends each queue to its new destination if its recipient moved.
     pub(super) fn redirect(&mut self, now: Instant) {
         let some_wait = Cell::new(false);
         let moving = self.custody.moving(|queue| {
@@ -143,8 +143,8 @@ impl NodeCore {
         }
     }
 
-    /// Gives a queue another destination. The former one is told to forget what it has not sent
-    /// down. [`Self::forget_in_lanes`] has removed what waits for it in a lane.
+    /// Changes a queue's destination. The former peer receives a `Forget` for messages that it has
+    /// not sent down. [`Self::forget_in_lanes`] has removed the queued envelopes.
     fn send_elsewhere(&mut self, now: Instant, key: QueueKey, destination: Destination) {
         let queue_id = self.custody.id(key);
         if let Some(former) = self.custody.redirect(now, key, destination)
@@ -162,7 +162,7 @@ impl NodeCore {
             return self.down(now, session, message);
         }
         if self.has_been_at_location(to, &message) {
-            // Another copy will bring the outcome.
+            // Another copy gets the outcome.
             self.doubt_location(now, to);
             if !message.deadline.is_over(now) {
                 return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
@@ -173,7 +173,7 @@ impl NodeCore {
             match &message.back {
                 // The edge of the client's former socket has yet to confirm what it wrote.
                 ReturnPath::Here if self.directory.has_superseded(to) => {}
-                // This node has custody: the queue itself goes elsewhere.
+                // This node has custody, so the queue itself goes elsewhere.
                 ReturnPath::Here => {
                     if let Some(queue) = self.custody.key(message.queue_id) {
                         self.forget_in_lanes(std::iter::once(queue));
@@ -191,7 +191,7 @@ impl NodeCore {
         self.hold(now, to, message);
     }
 
-    /// Returns `true` if a message of another node has been where its recipient is said to be.
+    /// Returns `true` if a message of another node already was at its recipient's location.
     fn has_been_at_location(&self, to: &str, message: &InboundMessage) -> bool {
         let ReturnPath::Through { node, via } = &message.back else { return false };
         let location = self.directory.location(to).and_then(|known| self.peers.id(known.peer));
@@ -199,7 +199,7 @@ impl NodeCore {
     }
 
     /// Relays a message of another node, at most [`MAX_HOPS`] times and never to a node where it
-    /// has been. Returns `false` if it stays here.
+    /// has been. Returns `false` if the message stays here.
     fn relay(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, node: &NodeId, via: &[NodeId]) -> bool {
         let is_new = self.peers.id(peer).is_some_and(|id| id != node && !via.contains(id));
         if via.len() + 2 > MAX_HOPS || !is_new {
@@ -211,8 +211,7 @@ impl NodeCore {
         relayed
     }
 
-    /// Sends a message to a peer, and leaves it with this node too. Returns `false` if there is no
-    /// room.
+    /// Sends a copy of a message to a peer. Returns `false` if there is no room.
     fn forward_copy(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, via: Box<[NodeId]>) -> bool {
         let Ok(to) = ClientId::new(to) else { return false };
         let InboundMessage { origin, to: key, prev_pending, deadline, repeat, queue_id, .. } = *message;
@@ -227,7 +226,7 @@ impl NodeCore {
     /// Holds a message for an absent recipient until its deadline.
     fn hold(&mut self, now: Instant, to: &str, message: InboundMessage) {
         if self.peers.is_draining() && self.peers.owner_by_view(message.to).is_some() {
-            // The sender of the message knows the new owner by now, or soon.
+            // The sender's node knows the new owner now or soon.
             return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
         }
         let message = self.send_detours(to, message);
@@ -237,7 +236,7 @@ impl NodeCore {
         }
         let note = message.clone();
         self.counts.dropped += u64::from(!self.custody.holds_mut().push(to, message));
-        // Even without room: retransmissions make none.
+        // The report is sent even without room: a retransmission would not make room.
         self.say_held(now, &note);
     }
 
@@ -262,14 +261,14 @@ impl NodeCore {
         InboundMessage { may_have_copies, ..message }
     }
 
-    /// A message has expired here. Where other nodes may have it, the sender's node decides.
+    /// Handles a message that expired here. If other nodes may have it, the sender's node decides.
     pub(super) fn expired(&mut self, now: Instant, message: &InboundMessage) {
         if !message.may_have_copies {
             self.return_outcome(now, message, EnvelopeOutcome::Expired);
         }
     }
 
-    /// Sends held messages down, as far as the edge takes them now.
+    /// Sends held messages down, up to the edge's maximum of unconfirmed ones.
     pub(super) fn refill(&mut self, now: Instant, session_key: SessionKey) {
         while let Some(session) = self.directory.get_mut(session_key)
             && session.has_backlog
@@ -282,8 +281,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends a message down to its recipient's edge, or holds it behind those that are on their way
-    /// there.
+    /// Sends a message down to its recipient's edge, or holds it behind the queued ones.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let former = session.waits_for;
@@ -295,7 +293,7 @@ impl NodeCore {
         if !session.has_backlog && session.takes(&self.settings.rules) {
             return Self::send_down(&mut self.trunks, session, now, message);
         }
-        // The sender's node knows by itself that a message is over.
+        // The sender's node notices an expired message itself.
         if !message.deadline.is_over(now) && self.custody.holds_mut().push(session.client_id.as_str(), message) {
             session.has_backlog = true;
         } else {

@@ -1,19 +1,19 @@
-//! Times and bounds of custody. Each is a setting, so that a simulation can break one at a time.
+//! Times and limits of custody. Each is a setting, so that a simulation can break one at a time.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use signaling_protocol::limits;
 
-/// Times and bounds of custody. The defaults depend on each other. Other values are for simulations
+/// Times and limits of custody. The defaults depend on each other. Other values are for simulations
 /// and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Time without an outcome after which a queue is retransmitted. Any network that is not cut is
-    /// faster, and no caller gives up so soon.
+    /// Time without an outcome after which a queue is retransmitted. Any working network is faster,
+    /// and clients wait longer.
     pub repeat_after: Duration,
-    /// The same for a queue whose messages are held at their destination: it would have to lose
-    /// them.
+    /// Time without an outcome after which a queue is retransmitted if its destination holds its
+    /// messages. It covers a loss at the destination.
     pub repeat_held_after: Duration,
     /// Minimum interval of requested retransmissions of a queue.
     pub repeat_at_most_every: Duration,
@@ -27,11 +27,11 @@ pub struct Rules {
     pub heartbeat: Duration,
     /// Time in which the socket of a contended id has to answer.
     pub takeover_answer: Duration,
-    /// Maximum messages of one session held for one absent recipient: a call set-up with all its
-    /// candidates.
+    /// Maximum messages of one session held for one absent recipient. It suffices for a call set-up
+    /// with all its candidates.
     pub max_for_absent: usize,
-    /// Copies of each held message that a stand-in sends to other candidates. One copy finds the
-    /// way if there is one: candidates send copies too.
+    /// Copies of each held message that a stand-in sends to other candidates. One copy suffices,
+    /// since candidates send copies too.
     pub detours: usize,
     /// Lifetime of a location: three times `located_every`.
     pub located_for: Duration,
@@ -41,19 +41,20 @@ pub struct Rules {
     pub ping_after: Duration,
     /// Silence after which a peer is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
-    /// Lanes to each peer. One thread does not fill one lane, and two lanes make nearly twice as
-    /// many requests. Simulations mostly have two: in one lane no message overtakes another.
+    /// Number of lanes to each peer. One thread does not fill one lane, and two lanes make nearly
+    /// twice as many requests. Most simulations use two, since one lane keeps all messages in
+    /// order.
     pub lanes: NonZeroUsize,
-    /// Maximum lingering sessions: 51 MB.
+    /// Maximum lingering sessions. The default takes 51 MB.
     pub max_lingering: usize,
-    /// Distance of a resumed session's numbers from the last known one: twice what an edge's
-    /// retransmit buffer spans, so that they never meet.
+    /// Distance of a resumed session's numbers from the last known one. It is twice the span of an
+    /// edge's retransmit buffer, so that the numbers never overlap.
     pub numbers_ahead: u64,
-    /// Maximum unconfirmed messages at an edge for one session: more than the edge queues for one
+    /// Maximum unconfirmed messages at an edge for one session. It exceeds the edge's queue for one
     /// socket.
     pub max_unconfirmed: usize,
     /// Maximum unconfirmed payload bytes at an edge for one session. With one more message and
-    /// other output it stays below the limit at which the edge closes a slow client.
+    /// other output, the edge stays below its limit for slow clients.
     pub max_unconfirmed_bytes: usize,
 }
 

@@ -32,7 +32,7 @@ impl OutcomeRun {
     }
 }
 
-/// A newcomer that waits until the holder of its id answers, or fails to.
+/// A newcomer that waits for the holder of its id to answer or fail.
 #[derive(Debug)]
 pub(super) struct Contender {
     pub(super) trunk: TrunkKey,
@@ -50,13 +50,13 @@ pub(super) struct AttachInfo {
     pub(super) accepted_at_us: u64,
     pub(super) reliable: bool,
     pub(super) seq: u64,
-    /// No node has admitted it before.
+    /// `true` if no node has admitted it before.
     pub(super) newcomer: bool,
-    /// It resumes a session of another socket.
+    /// `true` if it resumes a session of another socket.
     pub(super) resumed: bool,
     /// Rights by its client's token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
-    /// Its socket is closed: it attaches for the outcomes of its last frames.
+    /// `true` if its socket is closed. It attaches for the outcomes of its last frames.
     pub(super) gone: bool,
     /// Its state, as its former node sent it.
     pub(super) state: Box<[u8]>,
@@ -96,17 +96,18 @@ pub(super) struct Session {
     /// The highest `id` that may have been at a node before. `None`: a plain client.
     pub(super) known_id: Option<u64>,
     pub(super) resumed: bool,
-    /// Rights by its client's latest token.
+    /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
-    /// Without a socket here. Its outbound queues go on.
+    /// `true` without a socket here. Its outbound queues go on.
     pub(super) gone: bool,
-    /// The edge sends no more frames of it. Until then it keeps its slot.
+    /// `true` if the edge sends no more frames of it. Until then it keeps its slot.
     pub(super) detached: bool,
-    /// The edge said so itself: it never writes what it did not confirm.
+    /// `true` if the edge reported the end itself. It never writes unconfirmed messages then.
     pub(super) said_last: bool,
-    /// Messages are held for it, because enough are down.
+    /// `true` if messages are held for it, since its edge has its maximum of unconfirmed ones.
     pub(super) has_backlog: bool,
-    /// The superseded session whose edge has yet to confirm. Until then nothing goes down.
+    /// The superseded session whose edge has yet to confirm. Until then nothing goes down. `None`:
+    /// no wait.
     pub(super) waits_for: Option<SessionKey>,
     /// Peers that received the client's location.
     pub(super) told: Vec<PeerKey>,
@@ -121,7 +122,7 @@ pub(super) struct Session {
     /// Its undelivered messages at this node.
     pub(super) undelivered: u32,
     last_down_seq: u64,
-    /// Messages that are down and not confirmed, by downlink number.
+    /// Messages that went down and are not confirmed, by downlink number.
     unconfirmed: VecDeque<(u64, InboundMessage)>,
     unconfirmed_bytes: usize,
 }
@@ -136,7 +137,7 @@ impl Session {
             trunk,
             slot: arrival.slot,
             seq: arrival.seq,
-            // The ids that it used on its earlier socket are unknown.
+            // The ids of its earlier socket are unknown.
             known_id: arrival.reliable.then_some(if arrival.resumed { u64::MAX } else { 0 }),
             resumed: arrival.resumed,
             grant: arrival.grant.clone(),
@@ -159,9 +160,9 @@ impl Session {
         }
     }
 
-    /// Returns a message's number, and `true` if no node has had the message before. A plain
-    /// client's messages have the numbers of their frames. A reliable client's have their `id`s,
-    /// which stay when it sends them again.
+    /// Returns a message's number, and `true` if no node has had the message before. The number of
+    /// a plain client's message is its frame's number. The number of a reliable client's message is
+    /// its `id`, which stays the same in a retransmission.
     pub(super) fn number(&mut self, seq: u64, id: Option<u64>) -> (u64, bool) {
         let fresh = seq > self.seq;
         self.seq = self.seq.max(seq);
@@ -191,8 +192,8 @@ impl Session {
         self.unconfirmed.len() >= rules.max_unconfirmed || self.unconfirmed_bytes >= rules.max_unconfirmed_bytes
     }
 
-    /// Returns `true` if the same message is down already. Its confirm then answers for this copy
-    /// too, and the outcome takes this copy's way back.
+    /// Returns `true` if the same message went down already. Its confirm then answers for this copy
+    /// too, and the outcome uses this copy's return path.
     pub(super) fn awaits(&mut self, message: &InboundMessage, rules: &Rules) -> bool {
         let crowded = self.is_crowded(rules);
         // An earlier queue of the session may have sent it too, and needs its own outcome.
@@ -210,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Unconfirmed messages, and the bytes of their payloads.
+    /// Returns the number of unconfirmed messages, and the bytes of their payloads.
     pub(super) fn unconfirmed(&self) -> (usize, usize) {
         (self.unconfirmed.len(), self.unconfirmed_bytes)
     }

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use super::NodeCore;
 
-/// Interval of [`NodeCore::sweep`]. Retransmissions on request are due within 100 ms, and messages
-/// to a client that has just moved must not wait for long.
+/// Interval of [`NodeCore::sweep`]. Requested retransmissions are due within 100 ms, and messages
+/// to a client that has just moved must be fast.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Retransmissions of one sweep, or little more. The rest wait for the next: at most 20,000/s leave
-/// room for new messages.
+/// Approximate maximum of retransmissions in one sweep. The resulting 20,000 messages/s leave room
+/// for new messages.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
 
-/// Maximum clients that one sweep announces in vain, because a lane has no room.
+/// Maximum announcements of one sweep that fail because a lane has no room.
 const REFUSALS_PER_SWEEP: usize = 1_000;
 
 impl NodeCore {
@@ -41,7 +41,7 @@ impl NodeCore {
         }
     }
 
-    /// Gives up messages without any chance of an outcome, and retransmits those that are due.
+    /// Ends custody of overdue messages, and retransmits due queues.
     fn sweep_queues(&mut self, now: Instant) {
         let enough = self.counts.retransmissions + RETRANSMISSIONS_PER_SWEEP;
         for queue in self.custody.queues(|queue| queue.is_due(now) || queue.has_overdue(now)) {

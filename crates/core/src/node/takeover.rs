@@ -1,5 +1,5 @@
-//! Two sessions of one client id: which of them gets it, and what becomes of messages that went
-//! down to the other.
+//! Two sessions of one client id: the choice between them, and the messages that went down to the
+//! other one.
 
 use std::time::Instant;
 
@@ -17,8 +17,8 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
     (CloseCode::REPLACED, "a newer connection has taken your client_id");
 
 impl NodeCore {
-    /// A newcomer wants an id that another session holds. A newcomer with a token that names the id
-    /// gets it at once.
+    /// Handles a newcomer whose id another session holds. A newcomer with a token for the id gets
+    /// it at once.
     pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
         if arrival.grant.is_none() {
             return self.contend(holder, Contender { trunk, arrival, since: now });
@@ -38,7 +38,7 @@ impl NodeCore {
         }
     }
 
-    /// The holder of a contended id has answered.
+    /// Takes in the answer of a contended id's holder.
     pub(super) fn alive(&mut self, at: (TrunkKey, Slot)) {
         if let Some(holder) = self.trunks.session_at(at) {
             self.reject_contender(holder);
@@ -61,8 +61,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes the id from its holder. Returns the session whose edge has to confirm first what it
-    /// wrote: until then nothing goes down to the new session.
+    /// Takes the id from its holder. Returns the session whose edge has to confirm first. Until
+    /// then nothing goes down to the new session.
     pub(super) fn supersede(
         &mut self,
         now: Instant,
@@ -123,9 +123,8 @@ impl NodeCore {
     }
 }
 
-/// Takes what went down and was not confirmed. The edge may have written it, unless it has
-/// confirmed for the last time. So these messages are held even if they may not be, and another
-/// copy of each may have been delivered.
+/// Takes the unconfirmed messages. The edge may have written them, unless it has sent its final
+/// confirm. So they are held regardless of their TTL, and copies of them may have been delivered.
 pub(super) fn owed_by(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.said_last;
     let asked = |message: InboundMessage| {

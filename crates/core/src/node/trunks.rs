@@ -28,7 +28,7 @@ struct Trunk {
     /// batch.
     lazy: Batches,
     session_by_slot: FxHashMap<Slot, SessionKey>,
-    /// Uplink frames received.
+    /// Number of uplink frames received.
     ups: u64,
     /// Sessions with outcomes that are not written yet.
     with_outcomes: Vec<SessionKey>,
@@ -50,7 +50,7 @@ impl Trunks {
         self.trunks.contains_key(trunk)
     }
 
-    /// The trunks of edges in other processes.
+    /// Returns the trunks of edges in other processes.
     pub(super) fn remote(&self) -> Vec<TrunkKey> {
         self.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key).collect()
     }
@@ -67,7 +67,7 @@ impl Trunks {
         trunk.session_by_slot.get(&slot).copied()
     }
 
-    /// Gives a slot to a session. The trunk has to be up.
+    /// Binds a slot to a session. The trunk has to be up.
     pub(super) fn bind(&mut self, (trunk, slot): (TrunkKey, Slot), session: SessionKey) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             trunk.session_by_slot.insert(slot, session);
@@ -103,7 +103,7 @@ impl Trunks {
         }
     }
 
-    /// Notes that a session has outcomes to write before the trunk's next batch.
+    /// Records that a session has outcomes to write before the trunk's next batch.
     pub(super) fn has_outcomes(&mut self, trunk: TrunkKey, session: SessionKey) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             trunk.with_outcomes.push(session);
@@ -137,12 +137,13 @@ impl Trunks {
         }
     }
 
-    /// The name of a trunk's edge.
+    /// Returns the name of a trunk's edge.
     pub(super) fn edge(&self, trunk: TrunkKey) -> Option<&str> {
         self.trunks.get(trunk)?.edge.as_deref()
     }
 
-    /// For each trunk the edge's name, the sessions that `is_attached` accepts, and the uplink frames received.
+    /// Returns for each trunk the edge's name, the sessions that `is_attached` accepts, and the
+    /// uplink frames received.
     pub(super) fn edges(
         &self,
         is_attached: impl Fn(SessionKey) -> bool,

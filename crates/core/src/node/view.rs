@@ -1,4 +1,4 @@
-//! The other nodes: views, failures, draining, and the lanes that the shell carries.
+//! Peer nodes: views, failures, draining, and the lanes that the shell serves.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,8 +19,8 @@ impl NodeCore {
         self.reroute(now);
     }
 
-    /// Returns `true` once discovery has named nodes. A node without a view cannot forward: edges
-    /// and peer nodes must take it for one that is down.
+    /// Returns `true` once discovery has named nodes. A node without a view cannot forward, so
+    /// edges and peer nodes must treat it as down.
     #[must_use]
     pub fn has_view(&self) -> bool {
         !self.peers.view().is_empty()
@@ -38,17 +38,17 @@ impl NodeCore {
         self.peers.view().get(node.as_str()).is_some_and(|member| member.draining)
     }
 
-    /// The other nodes, with the addresses of their internal listeners.
+    /// Returns the peer nodes with the addresses of their internal listeners.
     pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
         self.peers.addresses()
     }
 
-    /// The suspect nodes.
+    /// Returns the suspect nodes.
     pub fn suspects(&self) -> impl Iterator<Item = &NodeId> {
         self.peers.suspects()
     }
 
-    /// Returns `true` if this node was told to drain.
+    /// Returns `true` if this node drains.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.peers.is_draining()
@@ -70,22 +70,21 @@ impl NodeCore {
         }
     }
 
-    /// A peer refused a connection.
+    /// Takes in that a peer refused a connection.
     pub fn refused(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.refused(now, peer) {
             self.reroute(now);
         }
     }
 
-    /// Starts afresh after a process pause: other nodes have given this one up, and its view of
-    /// them is old.
+    /// Starts afresh after a process pause. Peer nodes have suspected this node meanwhile, and its
+    /// view of them is old.
     pub fn on_process_pause(&mut self, now: Instant) {
         self.peers.on_process_pause(now);
         self.hang_up(now);
     }
 
-    /// Owners have changed. Sends messages and lingering sessions to the new ones, and tells them
-    /// which clients are here.
+    /// Sends messages, lingering sessions and locations to new owners.
     pub(super) fn reroute(&mut self, now: Instant) {
         self.redirect(now);
         self.rehouse(now);
@@ -93,7 +92,7 @@ impl NodeCore {
         self.tell_all_owners(now);
     }
 
-    /// The number of lanes to each peer.
+    /// Returns the number of lanes to each peer.
     #[must_use]
     pub fn lanes(&self) -> usize {
         self.settings.rules.lanes.get()
@@ -111,18 +110,18 @@ impl NodeCore {
         self.peers.take_batch(now, peer, lane)
     }
 
-    /// Returns the batch in flight for another try, with the remaining TTLs of now.
+    /// Encodes the batch in flight for another try, with the present TTLs.
     #[must_use]
     pub fn lane_batch_again(&self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
         self.peers.batch_again(now, peer, lane)
     }
 
-    /// Gives up a batch that the peer rejected for good. Its messages are retransmitted in time.
+    /// Gives up a batch that the peer rejected permanently. Its messages are retransmitted later.
     pub fn lane_lost(&mut self, peer: PeerKey, lane: usize) {
         self.peers.batch_ended(peer, lane);
     }
 
-    /// Bytes that wait in lanes to other nodes.
+    /// Returns the bytes queued in lanes to other nodes.
     #[must_use]
     pub fn lane_bytes(&self) -> usize {
         self.peers.lane_bytes()
