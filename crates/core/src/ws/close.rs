@@ -18,8 +18,8 @@ pub(super) fn read_close(body: &[u8]) -> Result<Event<'_>, Violation> {
     Ok(Event::Close(Some(code), reason))
 }
 
-/// RFC 6455 section 7.4 and the registry it started: 1004 to 1006 and from 1015 on are for no wire, 3000
-/// to 4999 are for libraries and applications.
+/// Returns `true` if a client may send the close code. RFC 6455 section 7.4 and its registry
+/// reserve 1004 to 1006 and codes from 1015 on. Libraries and applications use 3000 to 4999.
 fn may_be_sent(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -1,4 +1,4 @@
-//! The decoder of one client, and the input it lends events from.
+//! The decoder of one client, and the input that lends events.
 
 use std::ops::Range;
 
@@ -8,31 +8,31 @@ use super::mask::unmask;
 use super::message::{Message, Taken, check_text};
 use super::{Event, Limits, Violation};
 
-/// Takes one client's bytes as they come and finds its messages in them.
+/// Finds one client's messages in its bytes.
 ///
-/// 32 bytes, and no heap while nothing is unfinished. After a [`Violation`] or a close it ignores
-/// whatever else it is fed.
+/// It has 32 bytes, and uses the heap only for unfinished messages. After a [`Violation`] or a
+/// close it ignores all further bytes.
 #[derive(Debug, Default)]
 pub struct Decoder {
     message: Option<Box<Message>>,
-    /// Bytes not looked at yet: an incomplete header or control frame, or what a caller who stopped
-    /// early has left.
+    /// Bytes that are not parsed yet: an incomplete header or control frame, or the rest of an
+    /// input that was dropped early.
     rest: Box<[u8]>,
     stopped_early: bool,
     closed: bool,
 }
 
-/// One read's worth of bytes on its way through a [`Decoder`].
+/// The bytes of one read, which a [`Decoder`] processes.
 ///
-/// Take events until there are none. An input dropped before that leaves its remaining bytes with the
-/// decoder, see [`Decoder::has_backlog`].
+/// Take events until there are none. An input that is dropped earlier leaves its remaining bytes
+/// with the decoder, see [`Decoder::has_backlog`].
 #[derive(Debug)]
 pub struct Input<'a> {
     decoder: &'a mut Decoder,
     bytes: Bytes<'a>,
-    /// Everything before this position is done with.
+    /// Bytes before this position are processed.
     at: usize,
-    /// The latest message that was gathered on the heap; here it lives on until the next one is looked for.
+    /// The latest message from the heap. It lives until the next message is requested.
     gathered: Vec<u8>,
     limits: Limits,
     drained: bool,
@@ -42,11 +42,11 @@ pub struct Input<'a> {
 enum Bytes<'a> {
     /// The caller's buffer.
     Lent(&'a mut [u8]),
-    /// What was left over last time, with the caller's bytes behind it.
+    /// The rest of the last input, followed by the caller's bytes.
     Joined(Vec<u8>),
 }
 
-/// Where an event's payload lies.
+/// Position of an event's payload.
 enum Found {
     Gathered(Kind),
     Whole(Kind, Range<usize>),
@@ -54,7 +54,7 @@ enum Found {
 }
 
 impl Decoder {
-    /// Starts on `input`, the bytes of one read; they are unmasked where they are.
+    /// Starts to decode `input`, the bytes of one read. They are unmasked in place.
     pub fn feed<'a>(&'a mut self, input: &'a mut [u8], limits: Limits) -> Input<'a> {
         let bytes = if self.rest.is_empty() {
             Bytes::Lent(input)
@@ -66,18 +66,18 @@ impl Decoder {
         Input { decoder: self, bytes, at: 0, gathered: Vec::new(), limits, drained: false }
     }
 
-    /// Whether a frame or a message has begun and not ended. The caller gives it a time limit.
+    /// Returns `true` if a frame or message is incomplete. The caller limits the time for it.
     pub fn unfinished(&self) -> bool {
         self.message.is_some() || (!self.rest.is_empty() && !self.stopped_early)
     }
 
-    /// Bytes kept for what has begun and not ended, or has not been looked at.
+    /// Returns the bytes kept for incomplete messages and unparsed input.
     pub fn held(&self) -> usize {
         self.rest.len() + self.message.as_ref().map_or(0, |message| message.capacity())
     }
 
-    /// Whether the last input was dropped before all its events were taken. Feed an empty slice to go on;
-    /// feeding further reads instead lets the backlog grow by as much.
+    /// Returns `true` if the last input was dropped before all its events were taken. Feed an empty
+    /// slice to continue. Each further read that is fed instead adds to the backlog.
     pub fn has_backlog(&self) -> bool {
         self.stopped_early
     }
@@ -88,10 +88,10 @@ impl Decoder {
 }
 
 impl Input<'_> {
-    /// The next event; `None` once the input holds no further whole message or control frame.
+    /// Returns the next event. `None`: the input has no further complete message or control frame.
     ///
     /// # Errors
-    /// A [`Violation`], at the first byte that shows it; from then on there is nothing more.
+    /// Returns a [`Violation`] at the first wrong byte. No events follow it.
     #[expect(clippy::should_implement_trait, reason = "each event borrows from the input, which no `Iterator` can do")]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, Violation> {
         self.gathered = Vec::new();
@@ -161,14 +161,14 @@ impl Input<'_> {
         }
     }
 
-    /// Moves past a whole frame and says where its payload lies.
+    /// Moves past a whole frame and returns the range of its payload.
     fn pass(&mut self, header: &Header) -> Range<usize> {
         let start = self.at + header.size;
         self.at = start + header.payload;
         start..self.at
     }
 
-    /// Moves a complete message out of the decoder, which is free of it from here on.
+    /// Moves a complete message out of the decoder.
     fn gather(&mut self) -> Option<Found> {
         let (kind, payload) = self.decoder.message.take()?.into_parts();
         self.gathered = payload;

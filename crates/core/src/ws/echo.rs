@@ -2,8 +2,9 @@ use signaling_protocol::CloseCode;
 
 use super::{Decoder, Event, Limits, encode};
 
-/// Answers all that is in `bytes` as an echo server does: messages with themselves, a ping with a pong, a close with a
-/// close, a violation with its code. Appends the answers to `out`; `true` when the last of them is a close.
+/// Answers `bytes` like an echo server. Messages are repeated, a ping gets a pong, a close gets a
+/// close, and a violation gets a close with its code. Appends the answers to `out`. Returns `true`
+/// if the last one is a close.
 pub fn echo(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut Vec<u8>) -> bool {
     let mut input = decoder.feed(bytes, limits);
     loop {
@@ -29,7 +30,7 @@ pub fn echo(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut V
 mod tests {
     use super::*;
 
-    /// Frames of a client, masked with zeros, which leaves them as they are.
+    /// Echoes frames of a client. The mask is zero, so the payloads stay as they are.
     fn echoed(frames: &[(u8, &[u8])]) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         for (opcode, payload) in frames {

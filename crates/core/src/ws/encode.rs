@@ -1,4 +1,4 @@
-//! Server frames, unmasked and unfragmented, appended to a buffer of the caller's.
+//! Server frames, unmasked and unfragmented, appended to a buffer of the caller.
 
 use signaling_protocol::CloseCode;
 
@@ -9,15 +9,15 @@ const CLOSE: u8 = LAST | 8;
 const PING: u8 = LAST | 9;
 const PONG: u8 = LAST | 10;
 
-/// The longest payload of a control frame.
+/// Maximum bytes of a control frame's payload.
 const MAX_CONTROL: usize = 125;
 
-/// A text message. The caller answers for its being UTF-8.
+/// Appends a text message. The caller guarantees valid UTF-8.
 pub fn text(out: &mut Vec<u8>, payload: &[u8]) {
     message(out, TEXT, payload);
 }
 
-/// A text message made of several parts: one frame, and no copy in between.
+/// Appends a text message of several parts as one frame, without a copy in between.
 pub fn text_parts(out: &mut Vec<u8>, parts: &[&[u8]]) {
     header(out, TEXT, parts.iter().map(|part| part.len()).sum());
     for part in parts {
@@ -25,23 +25,23 @@ pub fn text_parts(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// A binary message.
+/// Appends a binary message.
 pub fn binary(out: &mut Vec<u8>, payload: &[u8]) {
     message(out, BINARY, payload);
 }
 
-/// A ping; of the payload only the first 125 bytes are sent.
+/// Appends a ping with at most 125 bytes of the payload.
 pub fn ping(out: &mut Vec<u8>, payload: &[u8]) {
     message(out, PING, &payload[..payload.len().min(MAX_CONTROL)]);
 }
 
-/// A pong; of the payload only the first 125 bytes are sent.
+/// Appends a pong with at most 125 bytes of the payload.
 pub fn pong(out: &mut Vec<u8>, payload: &[u8]) {
     message(out, PONG, &payload[..payload.len().min(MAX_CONTROL)]);
 }
 
-/// A close; the reason is cut to 123 bytes, between two characters. The frame has no body if the
-/// code is [`CloseCode::NO_CODE`].
+/// Appends a close frame. The reason is cut to 123 bytes between two characters. The frame has no
+/// body if the code is [`CloseCode::NO_CODE`].
 pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
     if code == CloseCode::NO_CODE.0 {
         return header(out, CLOSE, 0);
@@ -53,7 +53,7 @@ pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
     out.extend_from_slice(reason.as_bytes());
 }
 
-/// How long the whole frame is that `bytes` starts with, if its header is there.
+/// Returns the length of the frame at the start of `bytes`. `None`: its header is incomplete.
 #[must_use]
 pub fn frame_len(bytes: &[u8]) -> Option<usize> {
     let short = usize::from(*bytes.get(1)?);
@@ -70,7 +70,7 @@ fn message(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Writes the header and makes room for the payload behind it.
+/// Writes the header and reserves space for the payload.
 fn header(out: &mut Vec<u8>, first: u8, length: usize) {
     const LONGEST_HEADER: usize = 10;
     out.reserve(LONGEST_HEADER + length);

@@ -1,14 +1,14 @@
-//! A frame's first bytes, and which frame may follow which.
+//! Frame headers, and the valid order of frames.
 
 use super::{Limits, Violation};
 
 const LAST: u8 = 0x80;
 const RESERVED: u8 = 0x70;
 const MASKED: u8 = 0x80;
-/// The longest payload of a control frame, and the longest that the second byte can tell by itself.
+/// Maximum bytes of a control frame's payload. Longer payloads have an extended length field.
 const SHORT: u8 = 125;
 
-/// What a message is made of.
+/// Content type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -29,29 +29,29 @@ pub(super) enum Opcode {
     Control(Control),
 }
 
-/// How far the message has come that a continuation would go on with.
+/// Progress of the message that a continuation frame would continue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) bytes: usize,
     pub(super) fragments: u32,
 }
 
-/// One frame's header, found lawful and within the limits.
+/// A frame's header that was checked against the protocol and the limits.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) opcode: Opcode,
-    /// Whether it ends its message.
+    /// `true` if the frame ends its message.
     pub(super) last: bool,
     pub(super) key: [u8; 4],
-    /// Bytes of the header itself.
+    /// Bytes of the header.
     pub(super) size: usize,
-    /// Bytes of payload behind it.
+    /// Bytes of the payload.
     pub(super) payload: usize,
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`; `None` when some of it is still missing. What is there
-    /// is checked at once, so a bad frame is refused by its first wrong byte.
+    /// Reads the header at the start of `bytes`. `None`: it is incomplete. The present bytes are
+    /// checked at once, so the first wrong byte of a frame is refused.
     pub(super) fn parse(bytes: &[u8], open: Option<Progress>, limits: Limits) -> Result<Option<Self>, Violation> {
         let Some((&first, after)) = bytes.split_first() else {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Opcode {
     }
 }
 
-/// The payload's length, from the 7 bits of the second byte and the 0, 2 or 8 bytes behind it.
+/// Reads the payload's length from 7 bits of the second byte and the 0, 2 or 8 bytes after it.
 fn read_length(short: u8, after: &[u8]) -> Result<Option<(u64, &[u8])>, Violation> {
     let (length, least, after) = match short {
         0..=SHORT => return Ok(Some((short.into(), after))),

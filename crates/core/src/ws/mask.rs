@@ -1,6 +1,6 @@
-//! Unmasking: XOR with a key of four bytes, a word at a time.
+//! Unmasking: XOR with a key of four bytes, one word at a time.
 
-/// Unmasks `payload`, and returns the key turned to where the next piece of the same frame goes on.
+/// Unmasks `payload`. Returns the key rotated for the next piece of the same frame.
 pub(super) fn unmask(payload: &mut [u8], mut key: [u8; 4]) -> [u8; 4] {
     let [a, b, c, d] = key;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);

@@ -1,21 +1,22 @@
-//! One message that spans several reads or frames, gathered on the heap.
+//! A message that spans several reads or frames, collected on the heap.
 
 use super::header::{Header, Kind, Progress};
 use super::mask::unmask;
 use super::{Limits, Violation};
 
-/// A message whose end has not come yet.
+/// An incomplete message.
 #[derive(Debug)]
 pub(super) struct Message {
     kind: Kind,
     payload: Vec<u8>,
-    /// So much of the payload is known to be valid UTF-8; at most three bytes behind it wait for more.
+    /// Length of the payload that is valid UTF-8. At most three bytes after it wait for the rest of
+    /// their character.
     checked: usize,
     fragments: u32,
     frame: Option<Frame>,
 }
 
-/// The frame whose payload is coming in.
+/// A frame with an incomplete payload.
 #[derive(Debug)]
 struct Frame {
     remaining: usize,
@@ -23,10 +24,10 @@ struct Frame {
     last: bool,
 }
 
-/// What became of a message after it has taken some bytes.
+/// State of a message after it has taken some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// The present frame wants more.
+    /// The present frame is incomplete.
     Wanting,
     /// The frame is complete, the message is not.
     Fragment,
@@ -39,7 +40,7 @@ impl Message {
         Self { kind, payload: Vec::new(), checked: 0, fragments: 0, frame: None }
     }
 
-    /// Bytes that it takes.
+    /// Returns the allocated bytes.
     pub(super) fn capacity(&self) -> usize {
         self.payload.capacity()
     }
@@ -52,14 +53,14 @@ impl Message {
         self.frame.is_some()
     }
 
-    /// Goes on with the frame that `header` begins.
+    /// Starts the frame of `header`.
     pub(super) fn begin_frame(&mut self, header: &Header) {
         self.fragments = self.fragments.saturating_add(1);
         self.frame = Some(Frame { remaining: header.payload, key: header.key, last: header.last });
     }
 
-    /// Takes what belongs to the present frame from the front of `input`, unmasked and checked, and
-    /// says how many bytes that were.
+    /// Takes the present frame's bytes from the front of `input`, unmasks and checks them. Returns
+    /// their number.
     pub(super) fn take(&mut self, input: &mut [u8], limits: Limits) -> Result<(usize, Taken), Violation> {
         let Some(frame) = &mut self.frame else {
             return Ok((0, Taken::Fragment));
@@ -92,8 +93,8 @@ impl Message {
     }
 }
 
-/// Makes room for `more` bytes by doubling, but never above `ceiling`: a length that was only announced
-/// costs nothing, and no message costs more than its limit.
+/// Makes room for `more` bytes by doubling, but never above `ceiling`. An announced length alone
+/// costs nothing, and no message takes more than its limit.
 fn grow(payload: &mut Vec<u8>, more: usize, ceiling: usize) {
     let needed = payload.len() + more;
     if needed > payload.capacity() {
@@ -102,8 +103,8 @@ fn grow(payload: &mut Vec<u8>, more: usize, ceiling: usize) {
     }
 }
 
-/// How many bytes of `text` are valid UTF-8, from its front. All are, when the text is `complete`;
-/// otherwise a character cut short at the end may yet be completed.
+/// Returns the number of valid UTF-8 bytes at the start of `text`. A `complete` text must be valid
+/// as a whole. Otherwise its last character may be incomplete.
 pub(super) fn check_text(text: &[u8], complete: bool) -> Result<usize, Violation> {
     match std::str::from_utf8(text) {
         Ok(text) => Ok(text.len()),

@@ -1,22 +1,22 @@
 //! RFC 6455 frames, server side only, without I/O.
 //!
-//! A thread reads from all its sockets into one shared scratch buffer and hands the filled part to the
-//! socket's [`Decoder`], which unmasks and checks it in place and lends out [`Event`]s that point into
-//! it. Only what is unfinished at the end of a read is copied to the heap, and freed again as soon as it
-//! is done: an idle client costs the few bytes of a `Decoder` and no buffer. [`encode`] appends
-//! unmasked server frames to a buffer of the caller's.
+//! A thread reads from all its sockets into one shared scratch buffer. It passes the filled part to
+//! the socket's [`Decoder`], which unmasks and checks it in place. The [`Event`]s borrow from the
+//! buffer. Only unfinished data at the end of a read is copied to the heap, and freed once it is
+//! complete. So an idle client costs the few bytes of a `Decoder` and no buffer. [`encode`] appends
+//! unmasked server frames to a buffer of the caller.
 //!
-//! No extensions: a compressed frame sets a reserved bit, and that is a [`Violation`].
+//! Extensions are not supported. A compressed frame sets a reserved bit, which is a [`Violation`].
 //!
-//! | file | idea |
+//! | file | content |
 //! |---|---|
-//! | `decode` | the decoder and the input it lends events from |
+//! | `decode` | the decoder, and the input that lends events |
 //! | `message` | one message or frame that spans several reads |
-//! | `header` | a frame's first bytes, and which frame may follow which |
+//! | `header` | frame headers, and the valid order of frames |
 //! | `close` | close bodies and codes |
 //! | `mask` | unmasking |
 //! | `encode` | server frames |
-//! | `echo` | what a server says that gives back what it gets: for tests and benchmarks |
+//! | `echo` | answers of an echo server, for tests and benchmarks |
 //!
 //! ```
 //! use signaling_core::ws::{Decoder, Event, Limits};
@@ -41,46 +41,46 @@ mod message;
 pub use decode::{Decoder, Input};
 pub use echo::echo;
 
-/// What one client may send.
+/// Limits for the messages of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest message in bytes, be it one frame or many.
+    /// Maximum bytes of a message, in one frame or several.
     pub max_message_bytes: u32,
-    /// Most frames that one message may be cut into.
+    /// Maximum frames of one message.
     pub max_fragments: u32,
-    /// Whether binary messages are taken; otherwise they are a violation (1003).
+    /// `true` if binary messages are accepted. Otherwise they are a violation (1003).
     pub binary: bool,
 }
 
 impl Default for Limits {
-    /// 64 KiB, 64 fragments, text only.
+    /// Returns 64 KiB, 64 fragments, text only.
     fn default() -> Self {
         Self { max_message_bytes: 64 * 1024, max_fragments: 64, binary: false }
     }
 }
 
-/// What a client said, unmasked and checked, borrowed from the [`Input`] that it was found in.
+/// An unmasked and checked item from a client, borrowed from its [`Input`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A whole text message: valid UTF-8.
+    /// A whole text message in valid UTF-8.
     Text(&'a [u8]),
-    /// A whole binary message; only where [`Limits::binary`] allows it.
+    /// A whole binary message. It needs [`Limits::binary`].
     Binary(&'a [u8]),
-    /// Wants a pong with the same payload, at most 125 bytes.
+    /// A ping. Its pong carries the same payload of at most 125 bytes.
     Ping(&'a [u8]),
-    /// Answers a ping, or comes unasked; at most 125 bytes.
+    /// A pong, the answer to a ping or unsolicited, with at most 125 bytes.
     Pong(&'a [u8]),
-    /// The client closes, with the code and reason it gave. Nothing it sends afterwards is looked at.
+    /// The client closes with this code and reason. Its further bytes are ignored.
     Close(Option<u16>, &'a str),
 }
 
-/// A client broke the protocol or a limit: close its socket with this code and reason.
+/// A violation of the protocol or a limit. Close the client's socket with this code and reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} ({code})")]
 pub struct Violation {
     /// The close code to send.
     pub code: u16,
-    /// What was wrong, fit for the client to read.
+    /// Description of the fault, for the client.
     pub reason: &'static str,
 }
 

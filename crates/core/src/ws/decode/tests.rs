@@ -282,7 +282,7 @@ const LIMITS: Limits = Limits { max_message_bytes: 65_536, max_fragments: 64, bi
 
 const SMALL: Limits = Limits { max_message_bytes: 500, max_fragments: 3, binary: true };
 
-/// One message's frames, control frames in between included, and what is to be heard of them.
+/// One message's frames, with control frames in between, and the expected events.
 fn message() -> impl Strategy<Value = (Vec<u8>, Vec<Heard>)> {
     let payload = prop_oneof![
         ".{0,80}".prop_map(|text| (true, text.into_bytes())),
@@ -314,7 +314,7 @@ fn heard(stream: &[u8]) -> Vec<Heard> {
     hear(&mut Decoder::default(), stream, LIMITS)
 }
 
-/// Feeds `stream` in pieces of the lengths in `cuts`, over and over.
+/// Feeds `stream` in pieces, whose lengths are the values of `cuts` in a cycle.
 fn hear_in_pieces(mut stream: &[u8], cuts: &[usize], limits: Limits) -> Vec<Heard> {
     let mut decoder = Decoder::default();
     let mut heard = Vec::new();
@@ -371,7 +371,7 @@ fn frame_with(key: [u8; 4], first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The header of a masked frame up to its length, as far as it takes to refuse it.
+/// The header of a masked frame up to its length, as far as a refusal needs it.
 fn header(first: u8, short: u8, length: &[u8]) -> Vec<u8> {
     [&[first, 0x80 | short], length].concat()
 }
