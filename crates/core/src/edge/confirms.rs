@@ -7,7 +7,7 @@ use signaling_wire::trunk::Unwritten;
 #[derive(Debug)]
 struct Pending {
     down_seq: u64,
-    /// Delivery must have come this far.
+    /// Delivery must have reached this mark.
     mark: u64,
     answer: Answer,
 }
@@ -45,7 +45,8 @@ impl Confirms {
         self.pending.push_back(Pending { down_seq, mark: 0, answer: Answer::Unwritten(why) });
     }
 
-    /// Notes that delivery has reached `mark`. Returns `true` if there is something new to confirm.
+    /// Records that delivery has reached `mark`. Returns `true` if there is something new to
+    /// confirm.
     pub(super) fn delivered(&mut self, mark: u64) -> bool {
         while let Some(first) = self.pending.front()
             && first.mark <= mark

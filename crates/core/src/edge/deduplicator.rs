@@ -1,8 +1,9 @@
-//! Deduplication for one recipient: which messages were written to its socket.
+//! Deduplication for one recipient, by the messages that were written to its socket.
 //!
 //! [`EdgeCore::link_frames`](super::EdgeCore::link_frames) asks it about each message before it is
-//! queued. It never forgets a sender of which a copy may still come. At its byte bound it refuses
-//! new senders instead: their nodes retransmit until there is room or the TTL is over.
+//! queued. It never forgets a sender while a copy of its messages may still arrive. At its byte
+//! limit it refuses new senders instead. Their nodes retransmit until there is room or the TTL is
+//! over.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,20 +18,20 @@ use super::senders::{Sender, Senders};
 /// Limits of one deduplicator.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterLimits {
-    /// Number of a sender's latest numbers whose outcome is known: four times its unacknowledged
-    /// messages. Older ones count as unwritten.
+    /// Number of a sender's latest numbers with a known outcome: four times its maximum of
+    /// unacknowledged messages. Older ones count as unwritten.
     pub window: u64,
-    /// Bytes from which a new sender replaces a forgettable one, or is refused. Known senders can
+    /// Bytes from which a new sender replaces a forgettable one or is refused. Known senders can
     /// grow to twice as much.
     pub bytes: usize,
     /// Time beyond the hold time in which a copy of a message can arrive.
     pub afterlife: Duration,
-    /// Time after a message in which a reliable sender can send it again. Its socket broke without
-    /// an `ack`, the heartbeat noticed, and it resumed in time. A plain sender cannot mark
-    /// duplicates.
+    /// Time after a message in which a reliable sender can retransmit it. In this time its socket
+    /// breaks without an `ack`, the heartbeat notices, and the client resumes. A plain sender
+    /// cannot mark duplicates.
     pub latest_repeat: Duration,
     /// Forgets the idlest sender, however recent, instead of refusing a new one. Simulations show
-    /// by it that this breaks a promise.
+    /// with it that this breaks a guarantee.
     pub forgets_recent: bool,
 }
 
@@ -47,7 +48,7 @@ impl Default for FilterLimits {
     }
 }
 
-/// Senders that each deduplicator remembers even while memory is scarce.
+/// Minimum senders that each deduplicator remembers while memory is scarce.
 const LEAST_SENDERS: usize = 16;
 
 /// The current bounds of a deduplicator.
@@ -57,20 +58,20 @@ pub struct FilterBounds {
     pub limits: FilterLimits,
     /// The recipient's hold time.
     pub hold: Duration,
-    /// Whether the memory of all clients is nearly used up.
+    /// `true` if the memory of all clients is nearly used up.
     pub memory_is_scarce: bool,
-    /// Whether the recipient's output is full.
+    /// `true` if the recipient's output is full.
     pub output_is_full: bool,
 }
 
-/// The judgement of a message.
+/// The decision about a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuplicateCheck {
-    /// New, and no earlier message is missing: write it.
+    /// New, and no earlier message is missing. It is written.
     Write,
-    /// Written before.
+    /// A duplicate of a written message.
     Duplicate,
-    /// Not to be written.
+    /// Not to be written, for this reason.
     Not(Unwritten),
 }
 
@@ -81,7 +82,7 @@ pub struct Deduplicator {
 }
 
 impl Deduplicator {
-    /// Judges a message and remembers the judgement.
+    /// Decides about a message and remembers the decision.
     pub fn judge(
         &mut self,
         bounds: &FilterBounds,
@@ -91,7 +92,7 @@ impl Deduplicator {
         left: RemainingTtl,
     ) -> DuplicateCheck {
         let window = bounds.limits.window;
-        // An expired message is only a question for its outcome.
+        // An expired message only requests its outcome.
         let may_write = left == RemainingTtl::NONE || !bounds.output_is_full;
         let Some(sender) = self.senders.touched(now, origin.session) else {
             if !may_write || !self.makes_room(bounds, now) {
@@ -135,7 +136,7 @@ impl Deduplicator {
         black_box(self.senders.get(origin.session).map(|sender| sender.was_written(origin.number)));
     }
 
-    /// Forgets senders of which no copy can arrive any more.
+    /// Forgets senders without further possible copies.
     pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
         let plain = hold + limits.afterlife;
         self.senders.remove_idle(now, plain, plain + limits.latest_repeat);
@@ -156,7 +157,7 @@ impl Deduplicator {
         self.senders.len() == 0
     }
 
-    /// Returns `true` if a new sender may be remembered, if necessary in place of the idlest one.
+    /// Returns `true` if a new sender may be remembered. It may replace the idlest one.
     fn makes_room(&mut self, bounds: &FilterBounds, now: Instant) -> bool {
         let FilterBounds { limits, hold, memory_is_scarce, .. } = bounds;
         let is_full = self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.len() >= LEAST_SENDERS);
@@ -180,7 +181,7 @@ mod tests {
         FilterBounds { limits: FilterLimits::default(), hold: HOLD, memory_is_scarce: false, output_is_full: false }
     }
 
-    /// Bounds with room for so many senders.
+    /// Bounds with room for this many senders.
     fn room_for(senders: usize) -> FilterBounds {
         let limits = FilterLimits { bytes: senders * SENDER_BYTES, ..FilterLimits::default() };
         FilterBounds { limits, ..bounds() }

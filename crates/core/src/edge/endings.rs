@@ -1,4 +1,4 @@
-//! The ends of sockets and sessions. [`SessionPhase`] has the states.
+//! Ends of sockets and sessions. [`SessionPhase`] has the states.
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
@@ -13,7 +13,7 @@ use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
 
 impl EdgeCore {
-    /// Refuses a client that waits for admission.
+    /// Refuses a client that has not been admitted.
     pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
         if self.sessions.get(client).is_some_and(|session| session.phase == SessionPhase::Waiting) {
             self.effects.push_back(Effect::Refuse(client, refusal));
@@ -26,7 +26,7 @@ impl EdgeCore {
         self.end(client, code, reason, DetachReason::Closed);
     }
 
-    /// Handles a client's close frame and answers it with its code; `None` if it has no code.
+    /// Handles a client's close frame and answers with its code. `None`: the frame has no code.
     ///
     /// Only 1000 ends the session. A browser closes with 1001 when a page goes away, and without a
     /// code when a script states none.
@@ -55,8 +55,8 @@ impl EdgeCore {
                 pending_end.get_or_insert_with(|| Box::new((code, reason.into(), gone)));
             }
             SessionPhase::Open { .. } => {
-                // Unwritten messages go to the next socket, and only a reliable client could
-                // drop their duplicates.
+                // Unwritten messages go to the next socket. Only a reliable client could drop their
+                // duplicates.
                 let Session { output, attachment, queued_before, received, .. } = session;
                 let confirms = attachment.confirms();
                 let is_message =
@@ -81,7 +81,7 @@ impl EdgeCore {
         self.close(client, code, reason);
     }
 
-    /// Ends the socket. The session stays while messages of it wait for outcomes.
+    /// Ends the socket. The session stays while its messages have no outcomes.
     pub(super) fn end_socket(&mut self, client: ClientKey, gone: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let must_attach = gone != DetachReason::Left && session.state.is_some() && session.uplink().is_none();

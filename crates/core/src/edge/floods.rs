@@ -18,7 +18,7 @@ pub(super) fn limits_of<'a>(settings: &'a Settings, proven: Option<&VerifiedToke
 }
 
 impl EdgeCore {
-    /// Handles a message that exceeds the rate. Returns `None` for any other.
+    /// Refuses a message that exceeds the rate. Returns `None` if the rate allows the message.
     pub(super) fn refuse_flood(
         &mut self,
         now: Instant,
@@ -55,7 +55,7 @@ impl EdgeCore {
         Reading::Paused
     }
 
-    /// Refuses a message. Nothing of it is kept.
+    /// Refuses a message, which is not kept.
     fn too_fast(&mut self, client: ClientKey, text: &[u8], limit: Exceeded, wait: Duration) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let (count, message) = match limit {

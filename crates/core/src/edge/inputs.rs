@@ -31,7 +31,7 @@ struct Down<'a> {
 }
 
 impl EdgeCore {
-    /// Handles the sent upgrade response: the socket can be read and written.
+    /// Handles a sent upgrade response. The socket can be read and written now.
     pub fn socket_opened(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let SessionPhase::Accepted { pending_end } = &mut session.phase else { return };
@@ -51,7 +51,7 @@ impl EdgeCore {
         }
     }
 
-    /// Handles the client's shutdown of its side. Bytes from before may be unread.
+    /// Handles the client's shutdown of its side. Earlier bytes may be unread.
     pub fn socket_ends(&mut self, client: ClientKey) {
         if let Some(session) = self.sessions.get_mut(client)
             && let SessionPhase::Open { half_closed, .. } = &mut session.phase
@@ -60,7 +60,7 @@ impl EdgeCore {
         }
     }
 
-    /// Handles bytes of any kind from the client: it is alive.
+    /// Handles bytes of any kind from the client, which show that it is alive.
     pub fn heard(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.heard = now;
@@ -91,7 +91,7 @@ impl EdgeCore {
                 return self.check_output(client);
             }
             EdgeMessage::Received { n } => return self.received(now, client, n),
-            // The node answers a token that no edge asks for, and invalid messages.
+            // The node answers invalid messages, and tokens that no edge requests.
             EdgeMessage::Token | EdgeMessage::Other => {
                 let seq = session.buffer.push(text, now);
                 self.counts.ups += 1;
@@ -138,7 +138,7 @@ impl EdgeCore {
         self.confirm(client);
     }
 
-    /// Handles `received` up to `n`. It means nothing from a plain client.
+    /// Handles `received` up to `n`. A plain client's `received` has no effect.
     fn received(&mut self, now: Instant, client: ClientKey, n: u64) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let Some(tracker) = &mut session.received else { return Reading::On };
@@ -366,7 +366,7 @@ impl EdgeCore {
         }
     }
 
-    /// Lists the client for writing, or closes it if too much waits for it.
+    /// Lists the client for writing, or closes it if its output is too long.
     pub(super) fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.output.pending().len() > self.settings.max_output_bytes {
@@ -393,7 +393,7 @@ impl EdgeCore {
     }
 }
 
-/// The node's own state in a run of frames; the last frame counts.
+/// The node's own state in a run of frames. The last frame counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FromNode {
     /// The node drains: its sessions must be handed off.

@@ -1,4 +1,4 @@
-//! Clients that operators have kicked. Their older tokens are rejected.
+//! Clients that operators have kicked. Edges reject their older tokens.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,8 +7,8 @@ use signaling_protocol::ClientId;
 /// Maximum difference of the servers' clocks, in seconds.
 const CLOCKS_DIFFER_S: u64 = 60;
 
-/// The time of each client's latest kick, in seconds since 1970. Edges check tokens by it. Nodes
-/// keep it for edges that connect later.
+/// The time of each client's latest kick, in seconds since 1970. Edges check tokens against it.
+/// Nodes keep it for edges that connect later.
 #[derive(Debug, Default)]
 pub struct KickList {
     at_by_client: HashMap<ClientId, u64>,
@@ -20,13 +20,13 @@ impl KickList {
     /// Maximum clients in the list. One more replaces the oldest kick.
     pub const MAX_CLIENTS: usize = 10_000;
 
-    /// Returns the latest believable time of a kick at `now`, both in seconds since 1970. A later
-    /// one comes from a wrong clock and would reject all tokens until then.
+    /// Returns the latest plausible time of a kick at `now`, both in seconds since 1970. A later
+    /// kick comes from a wrong clock, and would reject all tokens until then.
     pub fn latest_believable(now: u64) -> u64 {
         now + CLOCKS_DIFFER_S
     }
 
-    /// Adds a kick. Returns `true` if it is news: no later one was known, and there is room.
+    /// Adds a kick. Returns `true` if no later kick is in the list and there is room.
     pub fn add(&mut self, client: &ClientId, at: u64) -> bool {
         if let Some(&known) = self.at_by_client.get(client) {
             if known >= at {
@@ -47,7 +47,8 @@ impl KickList {
         true
     }
 
-    /// Returns `true` if a token of the client, issued in this second, is not newer than its kick.
+    /// Returns `true` if a token of the client was issued no later than its kick. `issued` is in
+    /// seconds since 1970.
     pub fn bars(&self, client: &ClientId, issued: u64) -> bool {
         self.at_by_client.get(client).is_some_and(|at| issued <= *at)
     }
@@ -67,7 +68,7 @@ impl KickList {
         self.by_age.is_empty()
     }
 
-    /// Returns the number of kicks forgotten for want of room.
+    /// Returns the number of kicks forgotten for lack of room.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -13,16 +13,16 @@ pub struct Kick {
     pub client_id: ClientId,
     /// Its time, in seconds since 1970.
     pub at: u64,
-    /// Whether the operator acts now. Otherwise only sockets with older tokens close.
+    /// `true` if the operator acts now. Otherwise only sockets with older tokens close.
     pub at_once: bool,
 }
 
 impl EdgeCore {
     /// Kicks a client: its session ends, and its tokens up to `at` (seconds since 1970) are
     /// rejected.
-    ///
-    /// A socket with a newer token stays, unless the kick is `at_once` and news. Each node reports
-    /// a kick, and the client may have returned in between. Returns `true` if a socket was closed.
+    /// A socket with a newer token stays, unless the kick is `at_once` and new here. Each node
+    /// reports a kick, and the client may have returned in between. Returns `true` if a socket was
+    /// closed.
     pub fn kick(&mut self, client_id: &ClientId, at: u64, at_once: bool) -> bool {
         let is_news = self.kicks.add(client_id, at);
         let is_meant = |session: &Session| match &session.token {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// The finest step is 2^13 ns, about 8 µs.
 const FINEST_BITS: u32 = 13;
-/// Buckets for each doubling, so that a bound is at most an eighth too high.
+/// Buckets for each doubling, so that an upper bound is at most one eighth too high.
 const STEPS: usize = 8;
-/// From 65 µs up to more than a minute, the maximum hold time.
+/// Doublings from 65 µs to above the maximum hold time of one minute.
 const DOUBLINGS: usize = 20;
 const SIZES: usize = STEPS * (DOUBLINGS + 1);
 
@@ -36,7 +36,7 @@ impl Default for LatencyHistogram {
     }
 }
 
-/// Returns the bucket: linear below [`STEPS`] finest steps, then [`STEPS`] buckets a doubling.
+/// Returns the bucket: linear below [`STEPS`] finest steps, then [`STEPS`] buckets per doubling.
 fn size(delay: Duration) -> usize {
     let nanos = delay.as_secs().saturating_mul(1_000_000_000).saturating_add(delay.subsec_nanos().into());
     let steps = nanos >> FINEST_BITS;

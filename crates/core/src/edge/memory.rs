@@ -1,9 +1,9 @@
 //! The memory limit for all clients together.
 //!
 //! Each sweep counts the kept bytes, and additions are counted in between, so the total is never
-//! too low. Above half of the limit each client may leave little unanswered, so senders are read
-//! more slowly and lose nothing. Above the limit the clients with the most unread output lose their
-//! sockets.
+//! too low. Above half of the limit, each client may have few unanswered messages. Senders are then
+//! read more slowly and lose nothing. Above the limit, the clients with the most unread output lose
+//! their sockets.
 
 use super::ClientKey;
 use super::retransmit_buffer::StoreLimits;
@@ -49,8 +49,8 @@ impl Memory {
         self.grown += bytes;
     }
 
-    /// Returns `true` if no further senders may be remembered. They cannot be evicted, so they
-    /// never take all.
+    /// Returns `true` if no further senders may be remembered. Senders cannot be evicted, so they
+    /// must not take all memory.
     pub(super) fn is_scarce(&self, limits: MemoryLimits) -> bool {
         self.total() > limits.bytes / 4 * 3
     }
@@ -78,8 +78,8 @@ impl Memory {
         }
     }
 
-    /// Returns the clients to close so that a quarter is free again. `unwritten` has the output of
-    /// each client in bytes.
+    /// Returns the clients to close so that a quarter is free again. `unwritten` has the output
+    /// bytes of each client.
     pub(super) fn evict(&self, limits: MemoryLimits, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
         if !self.is_short(limits) {
             return Vec::new();

@@ -5,10 +5,10 @@
 //! bytes for links ([`EdgeCore::take_batch`]), bytes for clients ([`EdgeCore::output`]) and
 //! [`Effect`]s.
 //!
-//! A message up: [`EdgeCore::client_text`] keeps it in the session's [`RetransmitBuffer`] and
-//! writes an `Up`. Its outcome ends custody. A message down: [`EdgeCore::link_frames`] asks the
-//! session's [`Deduplicator`] and queues the text. [`EdgeCore::wrote`], or `received` from a
-//! reliable client, adds a `Confirm` to the next batch.
+//! Uplink: [`EdgeCore::client_text`] keeps a message in the session's [`RetransmitBuffer`] and
+//! writes an `Up`. The outcome ends custody. Downlink: [`EdgeCore::link_frames`] asks the session's
+//! [`Deduplicator`] and queues the text. [`EdgeCore::wrote`], or `received` from a reliable client,
+//! adds a `Confirm` to the next batch.
 
 mod attachments;
 mod confirms;
@@ -66,7 +66,7 @@ pub use self::verified_token::{PresentedToken, VerifiedToken};
 new_key_type! {
     /// A client of this edge.
     pub struct ClientKey;
-    /// The way to a node.
+    /// The path to a node.
     pub struct LinkKey;
 }
 
@@ -77,17 +77,17 @@ pub struct Settings {
     pub store: StoreLimits,
     /// Limits of a session's deduplicator.
     pub filter: FilterLimits,
-    /// Maximum unwritten bytes of one client; above it, its socket closes. Above half of it,
+    /// Maximum unwritten bytes of one client. Above it, its socket closes. Above half of it,
     /// messages of other clients wait at their nodes.
     pub max_output_bytes: usize,
-    /// Maximum time in which a socket takes nothing although output waits.
+    /// Maximum time in which a socket takes none of its pending output.
     pub write_timeout: Duration,
     /// Silence of a client after which it is pinged.
     pub heartbeat: Duration,
     /// Time that a client has for its answer.
     pub heartbeat_answer: Duration,
-    /// Time that a reliable client has for `received`: 25 times the advised time, so that slow
-    /// networks suffice, and short enough for senders that wait for an `ack`.
+    /// Time that a reliable client has for `received`. It is 25 times the advised time, which
+    /// suffices for slow networks, and short enough for senders that wait for an `ack`.
     pub receipt_timeout: Duration,
     /// Hold time until a node has sent its own.
     pub hold_until_told: Duration,
@@ -131,23 +131,23 @@ impl Default for Settings {
     }
 }
 
-/// The answer to an upgrade request that is refused.
+/// The answer to a refused upgrade request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// HTTP status.
     pub status: u16,
     /// Error code.
     pub code: String,
-    /// Text for people.
+    /// Text for humans.
     pub message: String,
-    /// Time after which a new attempt may succeed; `None` if it cannot.
+    /// Time after which a new attempt may succeed, in milliseconds. `None`: it cannot succeed.
     pub retry_after_ms: Option<u32>,
 }
 
 /// Work for the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The session is detached: attach it to a node, now or later.
+    /// The session is detached. Attach it to a node, now or later.
     AssignNode(ClientKey),
     /// Answer the client's upgrade request. Its output holds the welcome.
     Accept(ClientKey),
@@ -157,7 +157,7 @@ pub enum Effect {
     Close(ClientKey, CloseCode, Vec<u8>),
     /// Read the socket again.
     Read(ClientKey),
-    /// Verify a new token of the client: [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`]
+    /// Verify a new token of the client. [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`]
     /// follows.
     Verify(ClientKey, PresentedToken),
     /// Call [`EdgeCore::kick`], after a check of its time.
@@ -167,7 +167,7 @@ pub enum Effect {
 /// Totals for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Frames of clients for nodes.
+    /// Frames from clients for nodes.
     pub ups: u64,
     /// Messages of other clients that were queued for clients.
     pub downs: u64,
@@ -179,11 +179,11 @@ pub struct Counts {
     pub full_outputs: u64,
     /// Messages that were not written because the recipient's deduplicator was full.
     pub full_filters: u64,
-    /// Frames sent again, to another node.
+    /// Frames retransmitted to another node.
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,
-    /// Clients that were not read any more because their retransmit buffer was full.
+    /// Reading of clients paused because their retransmit buffer was full.
     pub read_pauses: u64,
     /// Sockets closed by the edge.
     pub closes: u64,
@@ -208,12 +208,12 @@ pub struct Figures {
     pub read_paused: usize,
 }
 
-/// Whether the shell reads on from a client.
+/// Decision about further reads from a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     /// Read on.
     On,
-    /// Stop until [`Effect::Read`]. A client that is gone gets none.
+    /// Stop until [`Effect::Read`]. A disconnected client gets no such effect.
     Paused,
 }
 
@@ -283,7 +283,7 @@ impl EdgeCore {
         batch
     }
 
-    /// Takes the clients that have got output since the last call.
+    /// Takes the clients with new output since the last call.
     pub fn take_clients_with_output(&mut self) -> Vec<ClientKey> {
         let clients = std::mem::take(&mut self.clients_with_output);
         for &client in &clients {
@@ -312,7 +312,7 @@ impl EdgeCore {
         self.links.get(link).map_or(0, |link| link.client_by_slot.len())
     }
 
-    /// Returns the hash of a session and its link, or `None` unless it is attached.
+    /// Returns the hash of an attached session and its link. `None`: it is not attached.
     pub fn attachment(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
         let session = self.sessions.get(client)?;
         Some((session.key, session.uplink()?.0))
@@ -363,7 +363,7 @@ impl EdgeCore {
         self.figures
     }
 
-    /// Returns the times from the first sight of messages to their delivery.
+    /// Returns the times from the receipt of messages to their delivery.
     pub fn delays(&self) -> &LatencyHistogram {
         &self.latency
     }
@@ -374,7 +374,7 @@ impl EdgeCore {
 pub enum FlushUrgency {
     /// The link has nothing to send.
     Idle,
-    /// The link has confirms alone. They wait up to the flush delay.
+    /// The link has only confirms. They wait up to the flush delay.
     Delayed,
     /// The link has messages.
     Immediate,

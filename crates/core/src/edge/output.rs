@@ -1,11 +1,11 @@
-//! Bytes that wait for one client's socket.
+//! Output queued for one client's socket.
 
 use std::time::{Duration, Instant};
 
 use crate::ws::encode;
 
 const POOLED_BYTES: usize = 16 * 1024;
-/// Maximum pooled buffers: the clients that one turn usually writes to.
+/// Maximum pooled buffers. It matches the usual number of clients written in one turn.
 const POOLED_BUFFERS: usize = 256;
 
 /// Empty buffers for the next output, so that an idle client holds none.
@@ -19,7 +19,7 @@ pub(super) struct Output {
     written_of_bytes: usize,
     written: u64,
     blocked_since: Option<Instant>,
-    /// A time, and the end of the output at that time; `None` while nothing waits.
+    /// A time, and the end of the output at that time. `None`: the output is empty.
     behind: Option<(Instant, u64)>,
 }
 
@@ -45,12 +45,12 @@ impl Output {
         self.written + self.pending().len() as u64
     }
 
-    /// Returns the offset up to which the socket took everything.
+    /// Returns the offset up to which the socket took all bytes.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Notes that the socket took `count` bytes.
+    /// Records that the socket took `count` bytes.
     pub(super) fn wrote(&mut self, now: Instant, count: usize, pool: &mut Pool) {
         self.written += count as u64;
         self.written_of_bytes += count;
@@ -72,19 +72,19 @@ impl Output {
         self.behind = self.behind.map(|(_, end)| (now, end));
     }
 
-    /// Returns `true` if the socket has not taken within `limit` the bytes that waited at some
-    /// time. Later bytes do not count: a busy client always has some.
+    /// Returns `true` if bytes that were queued at least `limit` ago are still unwritten. Later
+    /// bytes do not count, since a busy client always has some.
     pub(super) fn lags(&self, now: Instant, limit: Duration) -> bool {
         self.behind.is_some_and(|(since, _)| now.saturating_duration_since(since) >= limit)
     }
 
-    /// Returns `true` if the socket has taken nothing for `limit` although bytes wait.
+    /// Returns `true` if the socket has taken none of its output for `limit`.
     pub(super) fn is_stuck(&self, now: Instant, limit: Duration) -> bool {
         self.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
-    /// Takes the rest of the frame that is partly written, and the frames behind it. Frames are
-    /// left out if `drop` holds for the offset of their end.
+    /// Takes the rest of the partly written frame, and the frames after it. Leaves out frames for
+    /// whose end offset `drop` returns `true`.
     pub(super) fn take(&mut self, drop: impl Fn(u64) -> bool) -> Vec<u8> {
         let Self { bytes, written_of_bytes, written, .. } = std::mem::take(self);
         let mut last_words = Vec::new();

@@ -1,4 +1,4 @@
-//! The life of a session, from its upgrade request to its removal.
+//! Phases of a session, from its upgrade request to its removal.
 //!
 //! ```text
 //! connect ─> Waiting ──admitted──> Accepted ──opened──> Open ──ended──> Closed ─> removed
@@ -22,7 +22,7 @@ pub enum SessionPhase {
     Open {
         /// The retransmit buffer is full, so the socket is not read.
         paused: bool,
-        /// The client has shut its side down. Bytes from before that may be unread.
+        /// The client has shut its side down. Earlier bytes may be unread.
         half_closed: bool,
     },
     /// The socket is closed. The session is removed once `Session::is_over` holds.
@@ -46,7 +46,7 @@ impl SessionPhase {
         matches!(self, Self::Open { paused: true, .. })
     }
 
-    /// Returns why the socket closed, or `None` before that.
+    /// Returns the reason why the socket closed. `None`: it is not closed.
     pub(super) fn closed(&self) -> Option<DetachReason> {
         if let Self::Closed { reason, .. } = *self { Some(reason) } else { None }
     }

@@ -1,8 +1,7 @@
 //! Prefetching of sessions into the CPU caches.
 //!
-//! Thousands of other clients are served between two messages of one, so each session comes from
-//! memory. One after another these reads add up. Done beforehand for all clients of a turn, they
-//! overlap.
+//! Between two messages of one client, thousands of others are served, so each session comes from
+//! memory. One after another these reads add up. Prefetches for all clients of a turn overlap.
 
 use std::hint::black_box;
 

@@ -4,21 +4,21 @@ use std::time::{Duration, Instant};
 
 use super::token_bucket::{Rate, TokenBucket};
 
-/// Maximum rates of a client; `None` for no limit.
+/// Maximum rates of a client. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PaceLimits {
     /// Messages.
     pub messages: Option<Rate>,
-    /// Bytes of messages, and 64 bytes for each message.
+    /// Bytes of messages, plus 64 bytes for each message.
     pub bytes: Option<Rate>,
     /// WebSocket pings and `ping` messages.
     pub pings: Option<Rate>,
 }
 
-/// Cost of a message beside its own bytes, so that short ones are not free.
+/// Cost of a message in addition to its own bytes, so that short ones are not free.
 pub(super) const FRAME_BYTES: u32 = 64;
-/// Time of ignored refusals, without a pause longer than [`RELENTS`], after which a client counts
-/// as abusive.
+/// Time of ignored refusals after which a client counts as abusive. A pause of [`RELENTS`] restarts
+/// it.
 pub(super) const ABUSE: Duration = Duration::from_secs(5);
 /// Pause after which a client is not abusive.
 const RELENTS: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(super) enum RateDecision {
     Pass,
     /// Refused until this time has passed.
     Wait(Exceeded, Duration),
-    /// Refused, as many before it.
+    /// Refused after many ignored refusals.
     Abuse,
 }
 
@@ -50,9 +50,9 @@ pub(super) struct ClientRateLimiter {
 /// A client with refused messages.
 #[derive(Debug)]
 struct Refused {
-    /// The end of the wait that the client was told.
+    /// End of the wait that the client received.
     until: Instant,
-    /// Times of the first and last message of a series that came too early.
+    /// Times of the first and last message in a series of early ones. `None`: no such series.
     ignored: Option<(Instant, Instant)>,
 }
 
@@ -115,7 +115,7 @@ mod tests {
     const TEN: Rate = Rate { per_second: 10, burst: 10 };
     const MESSAGES: PaceLimits = PaceLimits { messages: Some(TEN), bytes: None, pings: None };
 
-    /// How many messages pass that come evenly for so long.
+    /// Returns the number of accepted messages at this even rate and duration.
     fn passed(limits: &PaceLimits, per_second: u64, seconds: u64, bytes: usize) -> u64 {
         let start = Instant::now();
         let mut pace = ClientRateLimiter::new(start);

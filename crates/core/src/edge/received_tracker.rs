@@ -1,4 +1,4 @@
-//! Messages sent to a reliable client, until the client acknowledges them by `received`.
+//! Messages sent to a reliable client without `received`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use signaling_wire::Origin;
 use super::output::{Output, Pool};
 use crate::ws::encode;
 
-/// Maximum messages without `received`: the downlink messages of several nodes in a row.
+/// Maximum messages without `received`. It covers the downlink messages of several successive
+/// nodes.
 const MAX_UNACKNOWLEDGED: usize = 4096;
 
 #[derive(Debug)]
@@ -28,9 +29,9 @@ pub(super) struct NotSent;
 #[derive(Debug, Default)]
 pub(super) struct ReceivedTracker {
     received: u64,
-    /// The messages behind `received`, without a gap.
+    /// Consecutive messages after `received`.
     unacknowledged: VecDeque<Unacknowledged>,
-    /// Time of the last `received` with news; `None` before the first one.
+    /// Time of the last `received` with news. `None`: there was none.
     progress: Option<Instant>,
     /// The message that was late at the last check.
     late: u64,
@@ -59,7 +60,7 @@ impl ReceivedTracker {
         self.received
     }
 
-    /// Returns the value of [`Self::received`] from which the client has a message that was sent
+    /// Returns the value of [`Self::received`] at which the client has a message that was sent
     /// before.
     pub(super) fn needed_for(&self, origin: Origin) -> u64 {
         let at = self.unacknowledged.iter().rposition(|unacknowledged| unacknowledged.origin == origin);
@@ -70,8 +71,8 @@ impl ReceivedTracker {
         self.unacknowledged.len()
     }
 
-    /// Notes that the output is written up to `end`. The client's time starts for the messages in
-    /// it.
+    /// Records that the output is written up to `end`. The client's time to acknowledge starts for
+    /// the messages in it.
     pub(super) fn wrote(&mut self, now: Instant, end: u64) {
         let from = self.unacknowledged.partition_point(|unacknowledged| unacknowledged.written.is_some());
         for unacknowledged in
@@ -99,7 +100,7 @@ impl ReceivedTracker {
         Ok(())
     }
 
-    /// Restarts the client's time: its messages were not read until now.
+    /// Restarts the client's time to acknowledge, since its messages were not read until now.
     pub(super) fn not_read(&mut self, now: Instant) {
         self.unacknowledged
             .iter_mut()
@@ -107,16 +108,16 @@ impl ReceivedTracker {
             .for_each(|written| *written = now);
     }
 
-    /// Returns `true` if the client is late at two checks in a row. After a process pause its
-    /// messages are unread at the first one.
+    /// Returns `true` if the client is late at two checks in a row. One check is not enough, since
+    /// messages are unread after a process pause.
     ///
-    /// A client is late if it has sent nothing for `silence` while a message waits, or does not
-    /// acknowledge this message for `longest`.
+    /// A client is late if it was silent for `silence` with a message pending, or has not
+    /// acknowledged that message for `longest`.
     pub(super) fn is_late(&mut self, now: Instant, silence: Duration, longest: Duration) -> bool {
         let Some(written) = self.unacknowledged.front().and_then(|unacknowledged| unacknowledged.written) else {
             return false;
         };
-        // On a slow link, bytes that the kernel took travel for long.
+        // On a slow link, bytes from the kernel's buffer need long.
         let silent = now.saturating_duration_since(self.progress.map_or(written, |progress| progress.max(written)));
         if silent < silence && now.saturating_duration_since(written) < longest {
             return false;
@@ -139,7 +140,7 @@ mod tests {
         Origin { session: SessionId([1; 16]), number }
     }
 
-    /// Of these numbers of one sender, all written to the socket at `now`.
+    /// A tracker with these numbers of one sender, all written to the socket at `now`.
     fn sent(now: Instant, numbers: &[u64]) -> ReceivedTracker {
         let (mut tracker, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
         numbers.iter().for_each(|number| tracker.write(&mut output, &mut pool, origin(*number), b"{}"));

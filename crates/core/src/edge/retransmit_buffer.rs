@@ -1,4 +1,4 @@
-//! The sender's half of custody: messages of a client, kept until their outcomes.
+//! The sender's half of custody: messages of a client without an outcome.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -7,12 +7,12 @@ use std::time::Instant;
 /// Limits of one retransmit buffer. At any of them the edge stops reading the client.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreLimits {
-    /// Messages without an outcome: many times the burst of a call set-up.
+    /// Maximum messages without an outcome: many times the burst of a call set-up.
     pub frames: usize,
-    /// Bytes of these messages: four messages of the default maximum size.
+    /// Maximum bytes of these messages: four messages of the default maximum size.
     pub bytes: usize,
     /// Distance from the oldest number without an outcome to the newest: 3,000 messages/s for one
-    /// hold time. Messages to present recipients are at most `frames`, and stay within the window
+    /// hold time. Messages to attached recipients are at most `frames`, and stay within the window
     /// of a recipient's deduplicator.
     pub span: u64,
 }
@@ -59,10 +59,10 @@ impl RetransmitBuffer {
         self.last
     }
 
-    /// Removes a message and returns the time of its receipt; `None` if it is not there, since
+    /// Removes a message and returns the time of its receipt. `None`: it was removed before, since
     /// outcomes can repeat.
     pub fn remove(&mut self, seq: u64) -> Option<Instant> {
-        // Most outcomes come in the order of the messages.
+        // Most outcomes arrive in the order of the messages.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
             self.kept.pop_front()
         } else {
@@ -79,8 +79,8 @@ impl RetransmitBuffer {
         black_box(self.kept.front().map(|(seq, _)| *seq));
     }
 
-    /// Frees an empty buffer's memory. The sweep calls it, so that only idle clients pay for a new
-    /// one.
+    /// Frees the memory of an empty buffer. Only the sweep calls it, so that busy clients keep
+    /// their buffers.
     pub fn tidy(&mut self) {
         if self.kept.is_empty() {
             self.kept = VecDeque::new();
@@ -98,7 +98,7 @@ impl RetransmitBuffer {
         self.kept.len()
     }
 
-    /// Returns their bytes.
+    /// Returns the bytes of the messages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

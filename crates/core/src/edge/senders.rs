@@ -1,8 +1,8 @@
 //! The senders that one recipient's deduplicator remembers, in the order of their last message.
 //!
-//! Each step takes constant time. A table leads to entries of one array, and each entry links to
-//! its neighbours in the order. Plain and reliable senders have an order each, since they are
-//! forgotten at different ages.
+//! Each step takes constant time. A table maps sessions to entries of one array, and each entry
+//! links to its neighbours in the order. Plain and reliable senders have separate orders, since
+//! they are forgotten at different ages.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use signaling_wire::SessionId;
 const SPARSE: usize = 4;
 const NONE: u32 = u32::MAX;
 
-/// The messages of one sender that were written.
+/// The written messages of one sender.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// The first number with a final judgement.
+    /// The first number with a final decision.
     base: u64,
     last: u64,
-    /// Bit `n % len` tells whether number `n` was written, for the latest `len` numbers.
+    /// Bit `n % len` is set if number `n` was written, for the latest `len` numbers.
     written: Words,
 }
 
@@ -61,7 +61,7 @@ impl Sender {
         self.written.all().len() as u64 * 64
     }
 
-    /// Returns the bytes of its window beside the sender itself.
+    /// Returns the bytes of its window without the sender itself.
     fn window_bytes(&self) -> usize {
         match &self.written {
             Words::One(_) => 0,
@@ -88,8 +88,8 @@ impl Sender {
         }
     }
 
-    /// Makes `number` the latest, and all between it and the old one unwritten. Returns the bytes
-    /// by which its window grew.
+    /// Makes `number` the latest, and all numbers since the former one unwritten. Returns the
+    /// growth of its window in bytes.
     pub(super) fn advance(&mut self, number: u64, written: bool, most: u64) -> usize {
         let before = self.window_bytes();
         while self.window() < most && number.saturating_sub(self.base) >= self.window() {
@@ -134,7 +134,7 @@ impl Default for Ends {
     }
 }
 
-/// Senders by session, and the idlest first.
+/// Senders by session, ordered from the idlest.
 #[derive(Debug, Default)]
 pub(super) struct Senders {
     place_by_session: FxHashMap<SessionId, u32>,
@@ -149,7 +149,7 @@ impl Senders {
         self.slots.len()
     }
 
-    /// Returns the bytes of all windows beside the senders themselves.
+    /// Returns the bytes of all windows without the senders themselves.
     pub(super) fn window_bytes(&self) -> usize {
         self.window_bytes
     }
@@ -183,11 +183,11 @@ impl Senders {
         self.link(at);
     }
 
-    /// Removes senders that were silent for the time of their kind.
+    /// Removes senders that were silent for the time limit of their kind.
     pub(super) fn remove_idle(&mut self, now: Instant, plain: Duration, reliable: Duration) {
         while self.remove_if_idle(now, self.plain.oldest, plain) {}
         while self.remove_if_idle(now, self.reliable.oldest, reliable) {}
-        // Otherwise the memory of a burst would stay.
+        // Otherwise the memory of a burst would stay allocated.
         if self.slots.len() * SPARSE < self.slots.capacity() {
             self.slots.shrink_to_fit();
             self.place_by_session.shrink_to_fit();
@@ -214,7 +214,7 @@ impl Senders {
         let removed = self.slots.swap_remove(at as usize);
         self.window_bytes -= removed.sender.window_bytes();
         self.place_by_session.remove(&removed.session);
-        // The last entry has moved here.
+        // The last entry was moved here.
         if let Some(&Slot { session, older, newer, .. }) = self.slots.get(at as usize) {
             self.place_by_session.insert(session, at);
             self.join(session, older, at);
@@ -226,7 +226,7 @@ impl Senders {
         if session.is_reliable() { &mut self.reliable } else { &mut self.plain }
     }
 
-    /// Adds an entry at the newest end of its order.
+    /// Adds an entry as the newest of its order.
     fn link(&mut self, at: u32) {
         let Some(session) = self.slots.get(at as usize).map(|slot| slot.session) else { return };
         let newest = self.ends(session).newest;
@@ -240,7 +240,7 @@ impl Senders {
         self.join(session, older, newer);
     }
 
-    /// Makes two entries neighbours in the order of `session`; [`NONE`] is beyond its end.
+    /// Links two entries as neighbours in the order of `session`. [`NONE`] is the end of the order.
     fn join(&mut self, session: SessionId, older: u32, newer: u32) {
         match self.slots.get_mut(older as usize) {
             Some(slot) => slot.newer = newer,
@@ -259,7 +259,7 @@ impl Senders {
         self.slots.capacity().max(self.place_by_session.capacity())
     }
 
-    /// Sessions, the idlest first, plain ones in front of reliable ones.
+    /// Returns the sessions from the idlest, plain ones before reliable ones.
     fn in_order(&self) -> Vec<SessionId> {
         let mut sessions = Vec::new();
         for ends in [self.plain, self.reliable] {
@@ -285,7 +285,7 @@ mod tests {
         SessionId::new(drawn, n.is_multiple_of(3))
     }
 
-    /// The same by the simplest means: sessions with the time of their last message.
+    /// A simple model of the same behavior: sessions with the time of their last message.
     type Model = Vec<(SessionId, Instant)>;
 
     fn ordered(model: &Model) -> Vec<SessionId> {

@@ -1,4 +1,4 @@
-//! The session of one client, and the request that began it.
+//! The session of one client, and its upgrade request.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -29,9 +29,9 @@ pub struct ConnectRequest {
     pub query: String,
     /// `Origin` header of a browser.
     pub origin: Option<String>,
-    /// Claims of its token; `None` where tokens are not required. The token itself is dropped.
+    /// Claims of its token. `None`: tokens are not required. The token itself is dropped.
     pub proven: Option<VerifiedToken>,
-    /// Resume token.
+    /// Resume token. `None`: the client does not resume.
     pub resume: Option<String>,
     /// The client's address.
     pub address: String,
@@ -72,7 +72,7 @@ pub struct Newcomer {
     pub session: SessionId,
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Whether the client takes part in custody.
+    /// `true` if the client takes part in custody.
     pub reliable: bool,
     /// Its upgrade request.
     pub request: ConnectRequest,
@@ -90,7 +90,7 @@ pub enum Attachment {
     Detached,
     /// The node was sent `Attach`, and may not have answered yet.
     Attached(Binding),
-    /// The node was sent `Release`. Its downlink frames count until `Released`.
+    /// The node was sent `Release`. Its downlink frames are accepted until `Released`.
     Releasing(Binding),
 }
 
@@ -115,21 +115,21 @@ impl Attachment {
 #[derive(Debug)]
 pub struct Session {
     pub(super) client_id: ClientId,
-    /// The hash that places it.
+    /// The hash that determines its node.
     pub key: KeyHash,
     /// Its id. A node that resumes an older session replaces it.
     pub id: SessionId,
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Messages sent to a reliable client; `None` for a plain one.
+    /// Messages sent to a reliable client. `None`: a plain client.
     pub(super) received: Option<Box<ReceivedTracker>>,
-    /// Kept until a node admits the client. Later attaches need only `state`.
+    /// Upgrade request, until a node admits the client. Later attaches need only `state`.
     pub(super) request: Option<Box<ConnectRequest>>,
     pub(super) state: Option<Box<[u8]>>,
-    /// Claims of the client's latest token; `None` where tokens are not required.
+    /// Claims of the client's latest token. `None`: tokens are not required.
     pub(super) token: Option<Box<VerifiedToken>>,
     pub(super) hold: Duration,
-    /// The node that has it.
+    /// Its binding to a node.
     pub attachment: Attachment,
     /// Offsets in the unwritten output at which messages of former attachments end.
     pub(super) queued_before: Vec<u64>,
@@ -145,7 +145,7 @@ pub struct Session {
     pub(super) heard: Instant,
     pub(super) pinged: Option<Instant>,
     pub(super) last_pong: Instant,
-    /// The node has asked whether the socket answers.
+    /// `true` if the node asked whether the socket answers.
     pub(super) probed: bool,
 }
 
@@ -177,8 +177,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the session can be removed: no message of it waits for an outcome, and no
-    /// node needs to attach it.
+    /// Returns `true` if the session can be removed: all its messages have outcomes, and no node
+    /// needs to attach it.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.buffer.is_empty()
     }
@@ -188,17 +188,17 @@ impl Session {
         self.received.is_some()
     }
 
-    /// Returns the bytes that wait for the client's socket.
+    /// Returns the bytes queued for the client's socket.
     pub fn unwritten_bytes(&self) -> usize {
         self.output.pending().len()
     }
 
-    /// Detaches the session. Its queued messages are noted, since the next node sends them again.
+    /// Detaches the session and records its queued messages, since the next node retransmits them.
     pub(super) fn detach(&mut self) {
         let written = self.output.written();
         self.queued_before.retain(|end| *end > written);
         let former = std::mem::replace(&mut self.attachment, Attachment::Detached);
-        // Marks of a reliable client are no offsets, and it recognises a message by its name.
+        // The marks of a reliable client are no offsets, and it recognises messages by their names.
         if self.received.is_none() {
             let queued = former.confirms().into_iter().flat_map(Confirms::queued);
             self.queued_before.extend(queued.filter(|end| *end > written));
@@ -222,7 +222,7 @@ impl Session {
         }
     }
 
-    /// Returns the link and slot that the client's messages go to at once.
+    /// Returns the link and slot for immediate sends of the client's messages.
     pub(super) fn uplink(&self) -> Option<(LinkKey, Slot)> {
         match &self.attachment {
             Attachment::Attached(binding) => Some((binding.link, binding.slot)),
@@ -230,14 +230,15 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the server does not read a client whose connection is up. Its silence
-    /// means nothing.
+    /// Returns `true` if the server does not read a client with a working connection. The client's
+    /// silence has no meaning then.
     pub(super) fn is_paused_alive(&self) -> bool {
         self.phase == SessionPhase::Open { paused: true, half_closed: false }
     }
 
-    /// Returns `true` if so much waits for the client that messages of other clients must wait at
-    /// their nodes. The rest of the output is for answers to the client's own requests.
+    /// Returns `true` if messages of other clients must wait at their nodes. The output is half
+    /// full, or too many messages have no `received`. The rest of the output is for answers to the
+    /// client's own requests.
     pub(super) fn is_full(&self, settings: &Settings) -> bool {
         self.output.pending().len() >= settings.max_output_bytes / 2
             || self.received.as_ref().is_some_and(|tracker| tracker.is_full())
@@ -252,8 +253,8 @@ impl Session {
         }
     }
 
-    /// Returns the progress of delivery: bytes written to a plain client, messages received by a
-    /// reliable one.
+    /// Returns the progress of delivery. It counts bytes written to a plain client, or messages
+    /// received by a reliable one.
     pub(super) fn delivered(&self) -> u64 {
         self.received.as_ref().map_or(self.output.written(), |tracker| tracker.received())
     }

@@ -13,7 +13,7 @@ use crate::ws::encode;
 
 /// Interval at which [`EdgeCore::sweep`] must be called.
 pub const INTERVAL: Duration = Duration::from_millis(500);
-/// Interval of `pong`s to a client that is not read, so that it keeps the socket.
+/// Interval of `pong`s to a client that is not read, so that it keeps the socket open.
 const PAUSED_PONG: Duration = Duration::from_secs(5);
 
 impl EdgeCore {
@@ -49,7 +49,7 @@ impl EdgeCore {
             if !session.deduplicator.is_empty() {
                 session.deduplicator.forget_idle(&settings.filter, now, session.hold);
             }
-            // After the hold time, senders get `recipient_unavailable` for the waiting messages.
+            // After the hold time, senders get `recipient_unavailable` for the queued messages.
             let longest = session.hold.max(settings.write_timeout);
             if session.output.is_stuck(now, settings.write_timeout) || session.output.lags(now, longest) {
                 closing.push((client, CloseCode::TOO_SLOW, "you have read nothing for too long"));
@@ -64,7 +64,7 @@ impl EdgeCore {
                 // Its bytes are unread, so its silence means nothing.
                 _ if paused => {
                     if !session.buffer.is_full(&memory.store_limits(settings.memory, settings.store)) {
-                        // The pause was for want of memory, which is there again.
+                        // The pause was caused by a lack of memory, which has ended.
                         session.phase.set_paused(false);
                         effects.push_back(Effect::Read(client));
                     }

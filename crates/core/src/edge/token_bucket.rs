@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 pub struct Rate {
     /// Units per second.
     pub per_second: u32,
-    /// Units at once after a quiet time. A larger item passes alone.
+    /// Maximum units at once. A larger item needs a full bucket.
     pub burst: u32,
 }
 
-/// A token bucket as the time at which it is full again. Callers pass its rate each time.
+/// A token bucket, stored as the time at which it is full again. Callers pass its rate each time.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenBucket {
     full_at: Instant,
@@ -28,7 +28,7 @@ impl TokenBucket {
         self.full_at <= now
     }
 
-    /// Returns the time until `amount` units are available; `None` if they are now.
+    /// Returns the time until `amount` units are available. `None`: they are available now.
     pub fn wait(&self, now: Instant, rate: Rate, amount: u32) -> Option<Duration> {
         // An item above the burst needs a full bucket.
         let room = cost(rate, rate.burst.max(1)).saturating_sub(cost(rate, amount));

@@ -16,15 +16,15 @@ use crate::ws::encode;
 pub struct VerifiedToken {
     /// The [`Grant`](signaling_wire::grant::Grant) for nodes.
     pub grant: Box<[u8]>,
-    /// Time of issue, in seconds since 1970; 0 if the token has none.
+    /// Time of issue, in seconds since 1970. 0: the token has none.
     pub issued: u64,
-    /// Time at which the socket closes without a newer token; `None` for never.
+    /// Time at which the socket closes without a newer token. `None`: never.
     pub expires: Option<Instant>,
     /// The client's rate class.
     pub rate_class: Option<RateClass>,
 }
 
-/// A token as sent by a client. It is never printed.
+/// A token as sent by a client. It is never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedToken(pub Box<str>);
 
@@ -35,7 +35,7 @@ impl fmt::Debug for PresentedToken {
 }
 
 impl EdgeCore {
-    /// Returns the claims of the client's token; `None` where tokens are not required.
+    /// Returns the claims of the client's token. `None`: tokens are not required.
     pub fn proven(&self, client: ClientKey) -> Option<&VerifiedToken> {
         self.sessions.get(client)?.token.as_deref()
     }
@@ -47,7 +47,7 @@ impl EdgeCore {
         session.token = Some(Box::new(proven));
     }
 
-    /// Reports to the client why its token was rejected. The old token stays.
+    /// Sends the client the reason why its token was rejected. The old token stays.
     pub fn not_renewed(&mut self, client: ClientKey, why: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let (code, message) = (ErrorCode::Forbidden, why);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     impl Stage {
-        /// A client with an open socket that has proven this.
+        /// A client with an open socket and these claims.
         fn new(proven: impl FnOnce(Instant) -> Option<VerifiedToken>) -> Self {
             let mut stage = Self::waiting(proven);
             stage.core.socket_opened(stage.now, stage.client);
@@ -92,7 +92,7 @@ mod tests {
             stage
         }
 
-        /// A client that the node has let in, and that does not know it yet.
+        /// A client that the node has admitted, before the answer to its upgrade request.
         fn waiting(proven: impl FnOnce(Instant) -> Option<VerifiedToken>) -> Self {
             let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
             let (client_id, session) = (ClientId::new("alice").unwrap(), SessionId([1; 16]));
