@@ -1,4 +1,5 @@
-//! What simulated faults showed about the edge's core, each as the shortest story that shows it.
+//! Regression tests of the edge's core for faults from simulations, each as its shortest course of
+//! events.
 
 use std::time::{Duration, Instant};
 
@@ -36,14 +37,14 @@ impl Edge {
         client
     }
 
-    /// A client with an open socket, served by way of `link` in slot 0.
+    /// A client with an open socket, attached through `link` in slot 0.
     fn open(&mut self, link: LinkKey) -> ClientKey {
         let client = self.connect();
         self.let_in(client, link);
         client
     }
 
-    /// The same, reliable.
+    /// A reliable client with an open socket, attached through `link` in slot 0.
     fn open_reliable(&mut self, link: LinkKey) -> ClientKey {
         let client = self.connect_as(true);
         self.let_in(client, link);
@@ -63,12 +64,12 @@ impl Edge {
         self.core.client_text(self.now, client, text.as_bytes());
     }
 
-    /// What waits to be written, as far as it is text.
+    /// Returns the unwritten output as text.
     fn output(&self, client: ClientKey) -> String {
         String::from_utf8_lossy(self.core.output(client)).into_owned()
     }
 
-    /// Lets time pass, with a look at everything every half second.
+    /// Advances the time, with a sweep every half second.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -109,7 +110,7 @@ impl Edge {
     }
 }
 
-/// Why a node was told that the socket has ended.
+/// Returns the reason of a detach that the node receives.
 fn detach_reason(batch: &[u8]) -> Option<DetachReason> {
     let mut rest = batch;
     while !rest.is_empty() {
@@ -328,7 +329,6 @@ fn what_a_reliable_client_has_not_received_when_its_socket_ends_goes_back_to_the
     assert_eq!(edge.said(link), ["confirm 0 1", "detach 0"]);
 }
 
-/// V15.
 #[test]
 fn a_reliable_client_that_never_says_received_is_closed_as_too_slow() {
     let mut edge = Edge::new();
@@ -393,7 +393,7 @@ fn a_plain_client_gets_no_numbers_and_its_receipts_mean_nothing() {
     assert_eq!(edge.said(link), ["confirm 0 1"]);
 }
 
-/// Answers to the client's own requests, with a reply for each.
+/// Outcomes of the client's own requests, each with a reply.
 fn acked(slot: Slot, first: u64, reply: &str) -> ToEdge<'_> {
     ToEdge::Fates { slot, first, count: 1, fate: DeliveryOutcome::Done, reply: reply.as_bytes() }
 }

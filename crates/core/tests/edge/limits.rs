@@ -1,4 +1,4 @@
-//! What the edge's core does with clients that send too much, and when memory is short.
+//! Reactions of the edge's core to clients that send too much, and to a shortage of memory.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Edge {
         Self::with(|settings| settings.pace = pace)
     }
 
-    /// A client that is in, in the slot of its number.
+    /// An admitted client, in the slot of its number.
     fn open(&mut self, reliable: bool) -> ClientKey {
         let slot = self.clients;
         self.clients += 1;
@@ -68,7 +68,7 @@ impl Edge {
         self.core.client_text(self.now, client, text.as_bytes())
     }
 
-    /// Messages on their way to the node since this was asked last.
+    /// Counts the uplink messages since the last call.
     fn ups(&mut self) -> usize {
         let batch = self.core.take_batch(self.link);
         let mut rest = &batch[..];
@@ -79,7 +79,7 @@ impl Edge {
         ups
     }
 
-    /// What the client is told, as far as it is text; its socket takes it.
+    /// Takes the client's output as text.
     fn hears(&mut self, client: ClientKey) -> String {
         let output = self.core.output(client);
         let (text, count) = (String::from_utf8_lossy(output).into_owned(), output.len());
@@ -218,7 +218,8 @@ fn while_memory_is_short_clients_are_read_less_and_as_usual_again_later() {
     (0..3).for_each(|_| assert_eq!(edge.say(modest, &text), Reading::On));
     assert_eq!(edge.say(modest, &text), Reading::Paused, "16 KiB for each");
 
-    // The greedy one's messages have their fates: it is read again at once, the modest one once that is noticed.
+    // All messages of `greedy` have outcomes, so it is read at once. `modest` is read after the
+    // next sweep.
     edge.fates(0, 1, greedy_said + 1);
     (0..2).for_each(|_| edge.core.sweep(edge.now));
     let effects: Vec<_> = std::iter::from_fn(|| edge.core.next_effect()).collect();

@@ -1,4 +1,4 @@
-//! The edge's core: custody, limits and slow links, each test as the shortest course of events.
+//! Tests of the edge's core: custody, limits and slow links, each as its shortest course of events.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod custody;

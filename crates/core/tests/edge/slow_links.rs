@@ -1,4 +1,4 @@
-//! Clients that read as fast as their link lets them, while others send more than that.
+//! Clients with slow links, while others send more than the links carry.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use signaling_wire::{RemainingTtl, SessionId};
 
 const HOLD: Duration = Duration::from_secs(20);
 const MESSAGE_BYTES: usize = 4_000;
-/// What nodes keep down at an edge for one client.
+/// Maximum unconfirmed bytes of nodes at an edge for one client.
 const WINDOW_BYTES: usize = 128 * 1024;
 
-/// An edge with one client, and the node that floods it.
+/// An edge with one client, and a node that floods it.
 struct Flood {
     core: EdgeCore,
     link: LinkKey,
     client: ClientKey,
     now: Instant,
     reliable: bool,
-    /// Bytes that the kernel, or the link, has taken and the client has not.
+    /// Bytes taken by the kernel or the link, but not by the client.
     on_the_way: Vec<u8>,
     down: u64,
     number: u64,
@@ -58,7 +58,7 @@ impl Flood {
         flood
     }
 
-    /// A node serves the client, and has nothing down yet.
+    /// Attaches the client to a node without unconfirmed messages.
     fn comes_to(&mut self, link: LinkKey) {
         self.link = link;
         self.down = 0;
@@ -85,7 +85,7 @@ impl Flood {
         self.unconfirmed.push_back(d);
     }
 
-    /// Sends as much as a node may.
+    /// Sends messages up to the node's maximum.
     fn fills(&mut self) {
         while self.unconfirmed.len() * MESSAGE_BYTES < WINDOW_BYTES {
             self.sends();
@@ -93,7 +93,7 @@ impl Flood {
         }
     }
 
-    /// Takes in what the edge has confirmed.
+    /// Takes in the confirms of the edge.
     fn confirms(&mut self) {
         let batch = self.core.take_batch(self.link);
         let mut rest = &batch[..];
@@ -106,7 +106,7 @@ impl Flood {
         }
     }
 
-    /// Half a second of the link: it carries so much, and the kernel's buffer takes as much more.
+    /// Transfers half a second's bytes over the link. The kernel's buffer holds another `bytes`.
     fn reads(&mut self, bytes: usize) {
         self.now += SWEEP_INTERVAL;
         let output = self.core.output(self.client);
@@ -121,7 +121,7 @@ impl Flood {
         self.confirms();
     }
 
-    /// A reliable client says so of each message as a whole.
+    /// Sends `received` for each complete message.
     fn says_received(&mut self) {
         let text = String::from_utf8_lossy(&self.on_the_way).into_owned();
         let Some(n) = text.matches(r#""n":"#).count().checked_sub(1) else { return };
@@ -176,7 +176,7 @@ fn client_that_reads_nothing_is_closed_after_ten_seconds() {
 fn messages_past_a_full_output_wait_at_their_nodes() {
     let mut flood = Flood::new(false);
     for _ in 0..10 {
-        // The window of each node.
+        // Each node fills its window.
         (0..=WINDOW_BYTES / MESSAGE_BYTES).for_each(|_| flood.sends());
         flood.confirms();
         let (old, new) = (flood.link, flood.core.link_up());
@@ -189,7 +189,7 @@ fn messages_past_a_full_output_wait_at_their_nodes() {
     assert_eq!(flood.core.counts().full_outputs, flood.core.counts().sequence_gaps);
     let last = flood.number;
     flood.reads(usize::MAX);
-    // The last one was refused: it comes again.
+    // The last message was refused, so it is sent again.
     flood.number -= 1;
     flood.sends();
     assert_eq!(flood.number, last);

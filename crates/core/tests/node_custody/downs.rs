@@ -1,4 +1,4 @@
-//! What goes down to a client's edge: as much as it can take, and once.
+//! Messages down to a client's edge: within its limits, and once.
 
 use signaling_wire::trunk::{DeliveryOutcome, ToNode};
 

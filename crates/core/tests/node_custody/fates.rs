@@ -1,4 +1,4 @@
-//! When the sender is told what became of a message, and what.
+//! Outcomes that the sender receives, and their time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn messages_given_up_at_the_same_moment_get_a_fate_each() {
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 0);
     (1..=3).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
-    // Had they been elsewhere before, nobody's word but the clock's would do.
+    // For messages that were at another node, only the clock would end custody.
     node.tell(trunk, &ToNode::Release { slot: 0, to: "a" });
     node.attach(trunk, 1, "anna", 3);
     (1..=3).for_each(|seq| node.up(trunk, 1, seq, "nobody", 0));

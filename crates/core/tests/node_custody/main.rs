@@ -1,5 +1,5 @@
-//! What simulated faults showed about the node's core, each as the shortest story that shows it. `node` is the stage; all
-//! other files are stories.
+//! Regression tests of the node's core for faults from simulations, each as its shortest course of
+//! events. `node` has the harness, and each other file has test cases.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod downs;

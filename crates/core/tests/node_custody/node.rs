@@ -1,4 +1,4 @@
-//! A node's core moved by hand: what it is told, what it says, and the clients that tell it.
+//! A node's core driven by hand, with its inputs and outputs, and its clients.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Node {
         self.core.trunk_frames(self.now, trunk, &bytes).unwrap();
     }
 
-    /// A client that a node has admitted before; `seq` is its latest frame.
+    /// Attaches a client that another node has admitted. `seq` is its latest frame.
     pub(crate) fn attach(&mut self, trunk: TrunkKey, slot: Slot, client_id: &str, seq: u64) {
         self.tell(trunk, &ToNode::Attach(Attach { seq, state: Some(b"admitted"), ..newcomer(slot, client_id, 1) }));
     }
@@ -100,7 +100,7 @@ impl Node {
         said
     }
 
-    /// Lets time pass, with a look at it every 50 ms.
+    /// Advances the time, with a sweep every 50 ms.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -109,7 +109,8 @@ impl Node {
         }
     }
 
-    /// Sends the other node, its only peer, what there is for it; its answers come back.
+    /// Sends the next batch of each lane to the other node, its only peer, and takes in the
+    /// answers.
     pub(crate) fn sends_to(&mut self, other: &mut Self) {
         let peer = self.peer();
         for lane in 0..self.core.lanes() {
@@ -154,7 +155,7 @@ pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     }
 }
 
-/// The number of a batch, and whom its envelopes are for.
+/// Returns the number of a batch, and the recipients of its envelopes.
 pub(crate) fn read(mut batch: &[u8]) -> (u64, Vec<String>) {
     let header = forward::open(&mut batch).unwrap();
     let mut recipients = Vec::new();
@@ -166,7 +167,7 @@ pub(crate) fn read(mut batch: &[u8]) -> (u64, Vec<String>) {
     (header.number, recipients)
 }
 
-/// A client id that `owner` owns among `nodes`.
+/// Returns a client id that `owner` owns among `nodes`.
 pub(crate) fn client_of(owner: &str, nodes: &[&str]) -> String {
     let ranking = Ranking::new(0, nodes);
     let owned = |id: &String| ranking.owner(KeyHash::of(id)).map(|index| ranking.id(index)) == Some(owner);

@@ -1,4 +1,4 @@
-//! What operators read of clients, and kicks.
+//! Client data for operators, and kicks.
 
 use signaling_core::node::TrunkKey;
 use signaling_protocol::ClientId;
@@ -79,7 +79,7 @@ fn who_is_put_out_is_named_to_every_edge_and_cannot_come_back_to_a_session() {
     assert!(node.core.sessions() == 1, "with tokens off anybody may come anew");
 }
 
-/// What a node says of clients that were put out.
+/// Takes the kicks that a node sends to an edge.
 fn kicked(node: &mut Node, trunk: TrunkKey) -> Vec<(String, u64, bool)> {
     let batch = node.core.take_trunk_batch(trunk);
     let (mut rest, mut said) = (&batch[..], Vec::new());
@@ -108,7 +108,7 @@ fn what_an_edge_remembers_of_kicks_the_node_passes_on_once() {
     let mut node = Node::new("a");
     node.sees(&["a"]);
     let [knows, others] = [(); 2].map(|()| node.core.trunk_up());
-    // The last of these is years ahead of this node's clock.
+    // The last time is years ahead of this node's clock.
     for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true), (u64::MAX / 2, false)] {
         node.tell(knows, &ToNode::Kicked { client_id: "anna", at });
         let expected = Vec::from_iter(told.then(|| ("anna".to_owned(), at, false)));

@@ -1,4 +1,4 @@
-//! Messages between nodes, and what a node says of them to another.
+//! Messages and reports between nodes.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
 
 use crate::node::{Node, client_of, newcomer, read};
 
-/// Many clients that `owner` owns among `nodes`. `padding` makes their names longer.
+/// Returns many clients that `owner` owns among `nodes`. `padding` makes their names longer.
 fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<String> {
     let ranking = Ranking::new(0, nodes);
     let owned = |id: &String| ranking.owner(KeyHash::of(id)).map(|rank| ranking.id(rank)) == Some(owner);
@@ -81,7 +81,8 @@ fn a_fate_for_a_node_that_the_view_does_not_name_yet_goes_with_the_answer_to_its
     assert_eq!(sender.said(senders).fates, [(1, DeliveryOutcome::Done)]);
 }
 
-/// The time in which a node redirects one message to each recipient when their owner is suspect.
+/// Returns the time in which a node redirects one message to each recipient, when their owner
+/// becomes suspect.
 fn time_to_redirect(recipients: &[String]) -> Duration {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
@@ -99,17 +100,17 @@ fn time_to_redirect(recipients: &[String]) -> Duration {
 #[test]
 fn redirect_takes_linear_time_when_many_messages_wait() {
     let recipients = clients_of("b", &["a", "b", "c"], 40_000, 1);
-    // The shortest of several: other processes take turns on the same cores.
+    // The minimum of several runs counts, since other processes share the cores.
     let runs = (0..8).map(|_| [5_000, 40_000].map(|count| time_to_redirect(&recipients[..count])));
     let [few, many] = runs.reduce(|[a, b], [c, d]| [a.min(c), b.min(d)]).unwrap();
-    // 8 times as many; in quadratic time it would be 64.
+    // The input is 8 times as large. Quadratic time would be 64 times as long.
     assert!(many < few * 24, "{few:?} for 5,000 and {many:?} for 40,000");
 }
 
 #[test]
 fn every_owner_hears_of_its_client_when_a_lane_was_full() {
     const MOVED: usize = 60_000;
-    // Together their names do not fit into the lane.
+    // Together their names exceed the lane.
     let clients = clients_of("b", &["a", "b"], MOVED, 128);
     let mut node = Node::with_lanes("a", 1);
     let trunk = node.core.trunk_up();

@@ -1,4 +1,4 @@
-//! Clients that have proven by a token who they are.
+//! Clients with a token that names their id.
 
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, ToNode};
@@ -16,7 +16,7 @@ fn the_newest_proven_connection_gets_the_id_at_once() {
     let trunk = node.core.trunk_up();
     comes_proven(&mut node, trunk, newcomer(0, "anna", 2));
     assert_eq!(node.said(trunk).attached, [0]);
-    // Accepted by an edge whose clock is behind.
+    // The clock of its edge is behind.
     comes_proven(&mut node, trunk, newcomer(1, "anna", 1));
     let said = node.said(trunk);
     assert_eq!((said.attached, said.closed, said.rejected), (vec![1], vec![(0, 4410)], vec![]));

@@ -1,4 +1,4 @@
-//! Reliable clients, whose messages go by the ids that they gave them.
+//! Reliable clients, whose messages are numbered by their ids.
 
 use signaling_core::node::TrunkKey;
 use signaling_wire::RemainingTtl;
@@ -87,7 +87,7 @@ fn only_what_nobody_has_had_before_is_given_up_with_its_time() {
     assert_eq!(node.said(trunk).fates, [(2, DeliveryOutcome::Unavailable)]);
 }
 
-/// A node with a reliable client, alice, in slot 0.
+/// A node with the reliable client `alice` in slot 0.
 fn alice_is_here() -> (Node, TrunkKey) {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
@@ -96,7 +96,7 @@ fn alice_is_here() -> (Node, TrunkKey) {
     (node, trunk)
 }
 
-/// Signals of the client in slot 0, each with the number of its frame and the client's own.
+/// Sends signals of the client in slot 0, each with its frame number and `id`.
 fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
     for (seq, id) in messages {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":1,"id":{id}}}"#);
@@ -107,7 +107,7 @@ fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
     }
 }
 
-/// The numbers and predecessors of what goes down.
+/// Returns the numbers and predecessors of the messages that go down.
 fn named(node: &mut Node, trunk: TrunkKey) -> Vec<(u64, u64)> {
     let batch = node.core.take_trunk_batch(trunk);
     let mut rest = &batch[..];

@@ -1,4 +1,4 @@
-//! Sessions that come, go and meet at one node.
+//! Sessions that attach, detach and compete for an id at one node.
 
 use signaling_core::node::Rules;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};

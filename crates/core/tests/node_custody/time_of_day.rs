@@ -1,4 +1,4 @@
-//! The time of day follows the system clock, which may be set while a node runs.
+//! The time of day follows the system clock, which may change while a node runs.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -24,7 +24,7 @@ fn set_clock(node: &mut Node, seconds: u64) {
     node.core.set_clock((node.now, UNIX_EPOCH + Duration::from_secs(seconds)));
 }
 
-/// Connects a client and returns its `welcome`. Its socket is lost then, so its session lingers.
+/// Connects a client and returns its `welcome`. Then its socket is lost, so its session lingers.
 fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&str>) -> Value {
     const SLOT: Slot = 0;
     let trunk = node.core.trunk_up();

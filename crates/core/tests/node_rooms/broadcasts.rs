@@ -1,4 +1,4 @@
-//! Messages to all in a room.
+//! Broadcasts to the members of a room.
 
 use signaling_core::edge::Rate;
 use signaling_core::node::RoomSettings;
@@ -69,7 +69,7 @@ fn one_that_waits_for_a_seat_may_not_broadcast() {
 
 const NAMES: [&str; 5] = ["b", "c", "d", "e", "f"];
 
-/// One that is refused with this time to wait.
+/// The refusal of a broadcast with this retry delay.
 fn too_fast(id: u64, retry_after_ms: u64) -> String {
     let message = "your broadcasts reach more members of rooms than they may: wait";
     format!(
@@ -139,12 +139,12 @@ fn what_a_resumed_session_says_again_is_not_refused_and_counts() {
     assert_eq!(refused, [14, 11], "a new one, and one that this socket has said already");
 }
 
-/// How many pages of members the store was asked for.
+/// Counts the member pages requested from the store.
 fn lists(stage: &Stage) -> usize {
     stage.operations.iter().filter(|op| matches!(op, Op::List { .. })).count()
 }
 
-/// The `id` of what a client hears.
+/// Returns the `id` of a message that a client received.
 fn number(text: &str) -> u64 {
     let text = text.split_once("\"id\":").unwrap().1;
     text[..text.find([',', '}']).unwrap()].parse().unwrap()
@@ -199,7 +199,7 @@ fn those_that_go_on_at_another_node_are_not_weighed_there() {
     assert!(stage.heard("a")[0].contains("rate_limited"), "but they count");
 }
 
-/// A room of many pages, with these and others who are not here.
+/// A room of many pages, with these members and others elsewhere.
 fn large_room() -> Stage {
     large_room_with(RoomSettings { shared: true, ..RoomSettings::default() })
 }

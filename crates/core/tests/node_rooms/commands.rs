@@ -1,4 +1,4 @@
-//! What clients ask of rooms, and what they and the others are told.
+//! Room commands, their answers, and the messages to other members.
 
 use signaling_core::node::RoomSettings;
 use signaling_wire::trunk::DetachReason;

@@ -1,4 +1,4 @@
-//! What a client's token lets it do.
+//! Rights from a client's token.
 
 use signaling_rooms::Op;
 use signaling_wire::grant::{Grant, RoomPattern, SignalScope};
@@ -27,7 +27,8 @@ fn refused(to: &str, id: u32) -> String {
     format!(r#"{{"type":"error","code":"forbidden","message":"{message}","id":{id},"to":"{to}"}}"#)
 }
 
-/// `a` may signal only those in a room with it; `b` and `c` are on another node, all three in no room.
+/// `a` may signal only members of its rooms. `b` and `c` are at another node. All three are in no
+/// room.
 fn stage() -> Stage {
     let mut stage = Stage::new(&["n0", "n1"], 0);
     stage.grants.insert("a", confined());
@@ -50,7 +51,7 @@ fn a_room_that_the_token_does_not_name_is_not_joined() {
     let refused = format!(r#"{{"type":"error","code":"forbidden","message":"{message}","id":7,"room":"hall"}}"#);
     assert_eq!(stage.joins("a", "hall"), std::slice::from_ref(&refused));
     assert!(stage.joins("a", "team-1").iter().any(|told| told.contains("\"joined\"")));
-    // The next node is told the same.
+    // The next node receives the same grant.
     stage.moves("a", "n1");
     stage.heard("a");
     assert_eq!(stage.joins("a", "hall"), [refused]);
@@ -85,7 +86,7 @@ fn strangers_cannot_signal_each_other_and_members_of_a_room_can() {
     assert_eq!(stage.heard("b"), [""; 0]);
 
     stage.joins("b", "r");
-    // The join need not have been answered.
+    // The signal waits for the join, even without an answer to it.
     stage.says("a", r#"{"type":"join","room":"r","id":7}"#);
     for id in 3..6 {
         stage.says("a", &signal("b", id));

@@ -1,4 +1,4 @@
-//! Full rooms, and the line in front of them.
+//! Full rooms and their waiting queues.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ fn the_seat_of_one_who_dropped_out_is_kept_and_then_goes_to_the_first_in_line() 
     assert!(stage.heard("b").last().unwrap().contains(r#""type":"joined""#));
 }
 
-/// A seat lasts for as long as its session, so the session's end frees it.
+/// The grace time equals the resume time, so the end of a session frees its seat.
 fn grace_of_resume_time() -> RoomSettings {
     RoomSettings { shared: true, grace: 30 * SECOND, ..RoomSettings::default() }
 }
@@ -115,14 +115,14 @@ fn has_joined(stage: &mut Stage, name: &'static str) -> bool {
 fn seat_is_freed_when_session_ends_at_any_moment() {
     for phase in 0..12 {
         let mut stage = Stage::with(&["n0", "n1"], 1, grace_of_resume_time());
-        // Sweeps of a process come a little late.
+        // In a real process sweeps are slightly late.
         stage.step = Duration::from_millis(51);
         [("a", "n0"), ("b", "n1")].into_iter().for_each(|(name, node)| stage.comes(name, node));
         ["a", "b"].into_iter().for_each(|name| drop(stage.joins(name, "r")));
         stage.passes(SECOND + phase * stage.step);
         stage.goes("a", DetachReason::Lost);
         stage.passes(31 * SECOND);
-        // A list of the members would itself make the store end the seat.
+        // A member list would itself make the store end the seat.
         assert!(has_joined(&mut stage, "b"), "{phase} sweeps later");
     }
 }

@@ -1,5 +1,5 @@
-//! Rooms at nodes, without a network: what clients are told, in which order, and what becomes of their seats. `stage` has the nodes,
-//! the store and the clients; all other files are stories.
+//! Tests of rooms at nodes without a network: messages to clients, their order, and seats. `stage`
+//! has the nodes, the store and the clients. Each other file has test cases.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod broadcasts;

@@ -1,4 +1,4 @@
-//! Members that move, come back, or whose node dies.
+//! Members that move or resume, and members whose node fails.
 
 use signaling_rooms::Op;
 use signaling_wire::trunk::DetachReason;

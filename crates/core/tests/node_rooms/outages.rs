@@ -1,4 +1,4 @@
-//! The store is away, or has lost everything.
+//! The store is unavailable or has lost its data.
 
 use signaling_rooms::Op;
 
@@ -68,7 +68,7 @@ fn a_round_of_refreshes_that_the_store_has_not_carried_out_is_not_followed_by_an
 const BROADCAST: &str = r#"{"type":"broadcast","room":"r","data":1,"id":3}"#;
 const HEARD: &str = r#"{"type":"broadcast","room":"r","from":"a","data":1,"id":3}"#;
 
-/// Three members at two nodes, who know of each other.
+/// Three members at two nodes. Each has received the other members.
 fn room_of_three() -> Stage {
     let mut stage = Stage::new(&["n0", "n1"], 4);
     for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n1")] {
@@ -136,7 +136,7 @@ fn failover_that_loses_nothing_is_no_news_to_clients() {
     stage.passes(SECOND);
     assert!(stage.heard("a").contains(&r#"{"type":"ack","id":3,"delivered":2}"#.to_owned()));
     stage.passes(40 * SECOND);
-    // The sender's question, and one of each node.
+    // One question is the sender's, and each node asks once.
     assert!(lists(&stage) <= 3, "{} times the whole state", lists(&stage));
     for name in ["a", "b", "c"] {
         let heard = stage.heard(name);

@@ -1,4 +1,5 @@
-//! Nodes with one store, moved by hand: each client has a slot of its own on its node's only trunk.
+//! Nodes with one store, driven by hand. Each client has its own slot on the only trunk of its
+//! node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ struct Node {
     trunk: TrunkKey,
 }
 
-/// What a client's edge knows of it.
+/// The state of a client at its edge.
 struct Client {
     node: usize,
     slot: Slot,
@@ -38,23 +39,23 @@ pub(crate) struct Stage {
     clients: BTreeMap<&'static str, Client>,
     store: Rooms,
     pub(crate) store_is_away: bool,
-    /// Batches from node to node are lost.
+    /// `true` while batches between nodes are lost.
     pub(crate) is_cut: bool,
-    /// Clients take part in custody, from now on.
+    /// `true` if clients that attach from now on are reliable.
     pub(crate) reliable: bool,
     pub(crate) now: Instant,
-    /// The time between two sweeps.
+    /// Time between two sweeps.
     pub(crate) step: Duration,
     start: Instant,
     slots: Slot,
-    /// What the tokens of clients let them do, of those who have one.
+    /// Grants from tokens, by client.
     pub(crate) grants: BTreeMap<&'static str, Grant>,
     /// Operations that the store has carried out.
     pub(crate) operations: Vec<Op>,
 }
 
 impl Stage {
-    /// Nodes of these names, which have all come to see each other.
+    /// Creates nodes of these names, which all have each other in their views.
     pub(crate) fn new(ids: &[&'static str], capacity: u32) -> Self {
         Self::with(ids, capacity, RoomSettings { shared: true, ..RoomSettings::default() })
     }
@@ -105,7 +106,7 @@ impl Stage {
         stage
     }
 
-    /// A client that the node owns among all of them.
+    /// Returns a client that the node owns.
     pub(crate) fn client_of(&self, id: &str) -> &'static str {
         let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));
         let is_owned = |name: &&str| ranking.owner(KeyHash::of(name)).map(|rank| ranking.id(rank)) == Some(id);
@@ -147,24 +148,24 @@ impl Stage {
         self.tell(node, &ToNode::Attach(attach));
     }
 
-    /// Clients whose tokens do not say otherwise may signal only those who are in a room with them.
+    /// Confines all clients whose tokens name no signal scope to their rooms.
     pub(crate) fn confines_all(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.core.set_signal_scope(SignalScope::Room));
     }
 
-    /// A client has shown a new token.
+    /// Reports a client's new token to its node.
     pub(crate) fn shows(&mut self, name: &'static str, grant: Grant) {
         let Client { node, slot, .. } = self.clients[name];
         self.tell(node, &ToNode::Grant { slot, grant: &grant.to_bytes() });
         self.grants.insert(name, grant);
     }
 
-    /// A new client comes to a node.
+    /// Attaches a new client to a node.
     pub(crate) fn comes(&mut self, name: &'static str, node: &str) {
         self.comes_and_hears(name, node);
     }
 
-    /// The same, and what it is told.
+    /// Attaches a new client to a node, and returns the messages to it.
     pub(crate) fn comes_and_hears(&mut self, name: &'static str, node: &str) -> Vec<String> {
         let node = self.node(node);
         let mut session = [0; 16];
@@ -178,7 +179,7 @@ impl Stage {
         self.heard(name)
     }
 
-    /// A client says something. Nothing happens yet.
+    /// Sends a client's message, without further processing.
     pub(crate) fn says(&mut self, name: &'static str, text: &str) {
         let client = self.clients.get_mut(name).unwrap();
         client.seq += 1;
@@ -186,12 +187,12 @@ impl Stage {
         self.tell(node, &ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() });
     }
 
-    /// A client says again what it has said last, as its edge does that has no fate for it.
+    /// Retransmits the last message of a client, like an edge without its outcome.
     pub(crate) fn repeats(&mut self, name: &'static str, text: &str) {
         self.repeats_all(name, &[text]);
     }
 
-    /// The same of the last few.
+    /// Retransmits the last few messages of a client.
     pub(crate) fn repeats_all(&mut self, name: &'static str, texts: &[&str]) {
         self.clients.get_mut(name).unwrap().seq -= texts.len() as u64;
         texts.iter().for_each(|text| self.says(name, text));
@@ -209,7 +210,7 @@ impl Stage {
         self.heard(name)
     }
 
-    /// The client's socket is gone.
+    /// Closes the client's socket.
     pub(crate) fn goes(&mut self, name: &'static str, gone: DetachReason) {
         let Client { node, slot, .. } = self.clients[name];
         self.tell(node, &ToNode::Detach { slot, gone });
@@ -224,27 +225,28 @@ impl Stage {
         self.appears(name, to);
     }
 
-    /// A client comes to another node with what its edge knows: the node that served it is dead, for all it knows.
+    /// Attaches a client to another node with its edge's state, as after a failure of its former
+    /// node.
     pub(crate) fn appears(&mut self, name: &'static str, at: &str) {
         self.clients.get_mut(name).unwrap().node = self.node(at);
         self.attach(name, None, None);
         self.settle();
     }
 
-    /// A client comes back on a new socket with its token, to the node where it was.
+    /// Resumes a client on a new socket at its former node, by its token.
     pub(crate) fn resumes(&mut self, name: &'static str, token: &str) {
         self.clients.get_mut(name).unwrap().state.clear();
         self.attach(name, Some(token), None);
         self.settle();
     }
 
-    /// The same, at another node.
+    /// Resumes a client on a new socket at another node, by its token.
     pub(crate) fn resumes_at(&mut self, node: &str, name: &'static str, token: &str) {
         self.clients.get_mut(name).unwrap().node = self.node(node);
         self.resumes(name, token);
     }
 
-    /// A node drains, and all see it: what it keeps for absent clients moves to the other nodes.
+    /// Drains a node, in all views. The data of absent clients moves to the other nodes.
     pub(crate) fn drains(&mut self, id: &str) {
         let (now, node) = (self.now, self.node(id));
         self.nodes[node].core.drain(now);
@@ -253,7 +255,7 @@ impl Stage {
         self.settle();
     }
 
-    /// A node dies, with all that it knew.
+    /// Removes a node and all its data.
     pub(crate) fn dies(&mut self, id: &str) {
         let node = self.node(id);
         self.nodes.remove(node);
@@ -262,23 +264,23 @@ impl Stage {
         }
     }
 
-    /// The store forgets everything.
+    /// Empties the store.
     pub(crate) fn store_is_emptied(&mut self) {
         self.store.replaced(self.store_time());
     }
 
-    /// The store as it is now, as a replica may have it.
+    /// Returns a copy of the store, like a replica.
     pub(crate) fn copy_of_store(&self) -> Rooms {
         self.store.clone()
     }
 
-    /// A replica takes over.
+    /// Replaces the store by a replica.
     pub(crate) fn store_fails_over_to(&mut self, mut replica: Rooms) {
         replica.restarted(self.store_time());
         self.store = replica;
     }
 
-    /// An operator gives a room a capacity, by way of a node.
+    /// Sets a room's capacity through a node, like an operator.
     pub(crate) fn sets_capacity(&mut self, room: &str, capacity: u32) {
         let outcome = self.store_does(room, Op::SetCapacity { capacity: Some(capacity) });
         let (now, room) = (self.now, RoomName::new(room).unwrap());
@@ -291,14 +293,14 @@ impl Stage {
         self.store.apply(self.store_time(), &request)
     }
 
-    /// The store takes a client for gone.
+    /// Expires a client's seat in the store.
     pub(crate) fn is_given_up(&mut self, name: &str, room: &str) {
         let who = self.who(name, u64::MAX >> 12);
         let outcome = self.store_does(room, Op::Leave { who });
         assert!(!outcome.changes.is_empty());
     }
 
-    /// The store carries out a client's join, and nobody hears of it.
+    /// Carries out a client's join in the store, and loses the answer.
     pub(crate) fn joins_unheard(&mut self, name: &str, room: &str) {
         let who = self.who(name, u64::MAX >> 11);
         self.store_does(room, Op::Join { who, data: None });
@@ -310,7 +312,7 @@ impl Stage {
         Who { client, session, accepted_at_us: u64::from(slot), number, node }
     }
 
-    /// Who is in a room, by the store.
+    /// Returns the members of a room in the store.
     pub(crate) fn members(&mut self, room: &str) -> Vec<String> {
         let outcome = self.store_does(room, Op::List { after: None });
         outcome.members.into_iter().map(|member| member.client.to_string()).collect()
@@ -320,29 +322,30 @@ impl Stage {
         1_700_000_000_000 + u64::try_from((self.now - self.start).as_millis()).unwrap()
     }
 
-    /// What a client was told since it was last asked: messages and answers, without what differs from run to run.
+    /// Takes the messages and answers that a client received since the last call, without varying
+    /// parts.
     pub(crate) fn heard(&mut self, name: &'static str) -> Vec<String> {
         std::mem::take(&mut self.clients.get_mut(name).unwrap().heard)
     }
 
-    /// What its edge would show the next node.
+    /// Returns the state that its edge would send the next node.
     pub(crate) fn state(&self, name: &str) -> &[u8] {
         &self.clients[name].state
     }
 
-    /// Lets everything happen that needs no time.
+    /// Processes everything that needs no time.
     pub(crate) fn settle(&mut self) {
         (0..20).for_each(|_| self.goes_on());
     }
 
-    /// Lets the store answer what it is asked now, and no more.
+    /// Lets the store answer the present questions, and nothing else.
     pub(crate) fn goes_on(&mut self) {
         self.ask_store();
         self.carry();
         self.listen();
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn passes(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -375,7 +378,7 @@ impl Stage {
         for from in 0..self.nodes.len() {
             let peers: Vec<_> = self.nodes[from].core.peers().map(|(key, _)| key).collect();
             let others: Vec<_> = (0..self.nodes.len()).filter(|other| *other != from).collect();
-            // Peers are known in the order of the view, which is that of the nodes.
+            // Peers have the order of the view, which is the order of the nodes.
             for (peer, to) in peers.into_iter().zip(others) {
                 for lane in 0..self.nodes[from].core.lanes() {
                     let Some(batch) = self.nodes[from].core.take_lane_batch(now, peer, lane) else { continue };
@@ -434,7 +437,7 @@ impl Stage {
     }
 }
 
-/// A view of these nodes, and which of them drain.
+/// Returns a view of these nodes. `true` marks a draining node.
 fn view(nodes: impl Iterator<Item = (&'static str, bool)>) -> Arc<View> {
     let member = |(id, draining): (&str, bool)| {
         let (id, address) = (NodeId::new(id).unwrap(), "127.0.0.1:1".parse().unwrap());
@@ -443,7 +446,7 @@ fn view(nodes: impl Iterator<Item = (&'static str, bool)>) -> Arc<View> {
     Arc::new(View::new(nodes.map(member)).unwrap())
 }
 
-/// A message without its version, which hangs on the clock.
+/// Returns a message without its version, which depends on the clock.
 fn told(text: &[u8]) -> Option<String> {
     if text.is_empty() {
         return None;
@@ -454,7 +457,7 @@ fn told(text: &[u8]) -> Option<String> {
     Some(format!("{front}{rest}"))
 }
 
-/// The token in a `welcome`.
+/// Returns the token of a `welcome`.
 pub(crate) fn token(welcome: &str) -> String {
     let (_, rest) = welcome.split_once(r#""resume":""#).expect(welcome);
     rest.split('"').next().unwrap().to_owned()
