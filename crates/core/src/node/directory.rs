@@ -35,7 +35,7 @@ pub struct UndeliveredSender {
     pub messages: u32,
 }
 
-/// All clients that this node knows.
+/// All clients with a session or location at this node.
 #[derive(Debug)]
 pub(super) struct Directory {
     sessions: SlotMap<SessionKey, Session>,

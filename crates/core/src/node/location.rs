@@ -35,7 +35,7 @@ fn located(session: &Session, here: bool) -> Item<'_> {
 }
 
 impl NodeCore {
-    /// Returns the peer that has the client, if it is not where the ranking says. The peer may be
+    /// Returns the peer that has the client, if the ranking names another node. The peer may be
     /// suspect if it answers.
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
         let peer = self.directory.location(client)?.peer;

@@ -1,4 +1,4 @@
-//! Newcomers with a token of a session that this node does not know. All nodes are asked for the
+//! Newcomers with a token of a session that this node does not have. All nodes are asked for the
 //! session, which may be at another node or under way.
 
 use std::time::{Duration, Instant};

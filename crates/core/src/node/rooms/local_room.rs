@@ -85,8 +85,8 @@ impl LocalRoom {
         }
     }
 
-    /// Returns `true` if `members` contains every member that this node knows of. Returns `false`
-    /// if the node does not know all members: there are too many, or changes are missing.
+    /// Returns `true` if `members` contains every member in this node's list. Returns `false` if
+    /// the list is incomplete: there are too many members, or changes are missing.
     pub(super) fn knows_none_but(&self, members: &[Member]) -> bool {
         let Some(mut known) = self.listed.clone().filter(|_| !self.follower.misses_changes()) else { return false };
         for change in self.follower.pending() {

@@ -164,8 +164,8 @@ impl NodeCore {
     }
 
     /// Takes in seats that arrive after their lingering session. It may have been resumed
-    /// meanwhile, and this node may know an older state. The later command decides each seat, and
-    /// the store knows which seats are over.
+    /// meanwhile, and this node may have an older state. The later command decides each seat, and
+    /// the store reports which seats are over.
     pub(in crate::node) fn lingering_seats_come(
         &mut self,
         now: Instant,

@@ -121,7 +121,7 @@ impl NodeCore {
     }
 
     /// Returns `true` if this node refreshes the session's seats. It has the socket, or it owns the
-    /// client and knows no node that serves it.
+    /// client and has no location of it.
     fn answers_for(&self, session: SessionId) -> bool {
         let lost = || {
             let client = self.rooms.guests.get(&session).map(|guest| guest.client.as_str());
@@ -203,7 +203,7 @@ impl NodeCore {
         false
     }
 
-    /// Returns `true` if the store may have lost the state of a room that this node knows.
+    /// Returns `true` if the store may have lost the room's state that this node has.
     pub(super) fn look_for_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
         let Some(here) = self.rooms.here.get(room) else { return false };
         let fell = match *purpose {

@@ -14,7 +14,7 @@ use super::super::deadline::Deadline;
 use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
-/// State of a client that has received none of a room.
+/// Version of a client that needs the whole state of a room.
 pub(super) const UNTOLD: Stamp = Stamp { incarnation: 0, version: 0 };
 
 /// Returns `true` if a client that received `told` does not have all of `known`.
@@ -22,7 +22,7 @@ pub(super) fn is_behind(told: Stamp, known: Stamp) -> bool {
     told.incarnation != known.incarnation || told.version < known.version
 }
 
-/// A session's seat in a room, as this node knows it.
+/// A session's seat in a room, as stored at this node.
 #[derive(Debug, Clone)]
 pub(super) struct LocalSeat {
     pub(super) standing: SeatStatus,

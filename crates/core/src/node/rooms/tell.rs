@@ -78,7 +78,7 @@ impl NodeCore {
                 && let Some(session) = self.directory.session_id(&member.client)
                 && self.rooms.here.get(room).is_some_and(|here| here.waiting.contains(&session))
             {
-                // The change names only the client. The store also names the session.
+                // The store's answer shows whether this session has the seat.
                 self.rooms.is_unconfirmed(room, session);
                 let_in = true;
             }
