@@ -1,8 +1,7 @@
-//! Whether an HTTP request may become a WebSocket, and what it offers.
+//! Checks if an HTTP request may become a WebSocket, and reads its offers.
 //!
-//! Pure: the caller has parsed the request, and answers it. Who the client is and where it may come from
-//! are other questions; here the request is only held against RFC 6455 section 4.2.1 and against what
-//! makes request smuggling possible.
+//! Pure: the caller parses the request and answers it. Only RFC 6455 section 4.2.1 and signs of
+//! request smuggling are checked here, not identity or origin.
 
 use std::fmt;
 
@@ -12,22 +11,22 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, Method, StatusCode, Version};
 use sha1::{Digest as _, Sha1};
 
-/// The subprotocol that is echoed to who offers it.
+/// The subprotocol that is echoed to clients that offer it.
 pub const SUBPROTOCOL: &str = "signaling.v1";
 
 const BEARER: &str = "bearer.";
 const RESUME: &str = "resume.";
 const KEY_BYTES: usize = 16;
-/// RFC 6455 section 1.3.
+/// Suffix of the key (RFC 6455 section 1.3).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// A request that may be upgraded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Accept {
-    /// The answer's `Sec-WebSocket-Accept`.
+    /// Value of `Sec-WebSocket-Accept` in the answer.
     pub key_accept: String,
-    /// Whether [`SUBPROTOCOL`] was offered: then the answer's `Sec-WebSocket-Protocol` is that, else the
-    /// answer has none.
+    /// `true` if the client offered [`SUBPROTOCOL`]. Only then the answer has
+    /// `Sec-WebSocket-Protocol`.
     pub signaling_v1: bool,
     /// The token of a `bearer.<token>` offer. Never echoed.
     pub bearer: Option<String>,
@@ -47,7 +46,7 @@ impl fmt::Debug for Accept {
     }
 }
 
-/// A request that may not be upgraded, and the answer to it. The connection is not to be used again.
+/// The refusal of an upgrade. The connection must not be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({status})")]
 pub struct Refused {
@@ -92,11 +91,11 @@ impl Refused {
     }
 }
 
-/// Holds the head of a request against what an upgrade must have and must not have.
+/// Checks the head of a request against the rules for an upgrade.
 ///
 /// # Errors
-/// 405 for a method other than GET; 426 for HTTP before 1.1, for a request that asks for no WebSocket, or for
-/// another version of it; 400 for a missing or doubled `Host`, a body, a bad key or bad subprotocols.
+/// 405 for a method other than GET. 426 for HTTP before 1.1, no WebSocket upgrade, or another
+/// WebSocket version. 400 for a missing or doubled `Host`, a body, a bad key or bad subprotocols.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
     if method != Method::GET {
         return Err(Refused::method());
@@ -128,7 +127,7 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
     Ok(accept)
 }
 
-/// Reads the offered subprotocols; unknown ones are passed over.
+/// Reads the offered subprotocols and ignores unknown ones.
 fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> {
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
         let value = value.to_str().map_err(|_| Refused::bad_request("Sec-WebSocket-Protocol must be plain ASCII"))?;
@@ -151,13 +150,13 @@ fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> 
     Ok(())
 }
 
-/// RFC 6455 section 4.2.2: proves to the client that its key was read by a WebSocket server.
+/// Computes the proof that a WebSocket server has read the key (RFC 6455 section 4.2.2).
 fn key_accept(key: &str) -> String {
     let digest = Sha1::new().chain_update(key).chain_update(KEY_SUFFIX).finalize();
     STANDARD.encode(digest)
 }
 
-/// The header's value if it is there exactly once and is visible ASCII.
+/// Returns the header's value if it occurs exactly once and is visible ASCII.
 fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -167,7 +166,7 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     value.to_str().ok()
 }
 
-/// Whether the header, a comma-separated list over one or more lines, has `token` in any case.
+/// Returns `true` if the comma-separated header, on one or more lines, has `token` in any case.
 fn lists(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(token))

@@ -1,4 +1,4 @@
-//! The WebSocket edge: accept, limits, heartbeat, slow clients, and the client's half of custody.
+//! The WebSocket edge: admission, limits, heartbeat, slow clients, and the client side of custody.
 
 pub mod handshake;
 pub mod identity;

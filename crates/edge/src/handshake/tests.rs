@@ -140,7 +140,7 @@ fn upgrade() -> HeaderMap {
     .collect()
 }
 
-/// An upgrade whose header `name` has `value` instead, or is missing.
+/// A valid upgrade request, except that header `name` has `value` or is missing.
 fn with(name: &'static str, value: Option<&'static str>) -> HeaderMap {
     let mut headers = upgrade();
     match value {
@@ -150,7 +150,7 @@ fn with(name: &'static str, value: Option<&'static str>) -> HeaderMap {
     headers
 }
 
-/// An upgrade with one more header `name`.
+/// A valid upgrade request with one more header `name`.
 fn doubled(name: &'static str, value: &'static str) -> HeaderMap {
     let mut headers = upgrade();
     headers.append(name, HeaderValue::from_static(value));

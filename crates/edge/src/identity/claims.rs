@@ -1,4 +1,4 @@
-//! What a token says of its client beyond who it is, and what a node is told of that.
+//! Claims of a token about its client's rights, and the grant that nodes receive.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use signaling_wire::grant::{Grant, MAX_PATTERNS, RoomPattern, SignalScope};
 use super::TokenRefusal;
 use signaling_core::rate_class::RateClass;
 
-/// The claims that are read here. What the library checks it reads itself; ours are looked at once the signature is known to be good.
+/// The claims that are read here. They are interpreted after the signature is verified.
 #[derive(Deserialize)]
 pub(super) struct Claims {
     pub(super) sub: Option<String>,
@@ -34,7 +34,7 @@ const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"
 const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
 
 impl Claims {
-    /// What nodes are told.
+    /// Converts the claims into the grant for nodes.
     pub(super) fn grant(&self) -> Result<Grant, TokenRefusal> {
         let signal = match self.signal.as_ref().map(Value::as_str) {
             None => None,

@@ -1,4 +1,4 @@
-//! The keys that tokens are signed by, from a file: a secret, a public key as PEM, or a set of either as JWKS (RFC 7517).
+//! Token keys from a file: a secret, a public key as PEM, or a set of either as JWKS (RFC 7517).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,11 +8,11 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// Shortest secret of HS256: as many bytes as its hash has (RFC 7518 section 3.2).
+/// Minimum length of an HS256 secret in bytes: the length of the hash (RFC 7518 section 3.2).
 const MIN_SECRET: usize = 32;
-/// Shortest modulus of RS256, in bytes: what the verifier takes.
+/// Minimum length of an RS256 modulus in bytes, as the verifier requires.
 const MIN_MODULUS: usize = 256;
-/// Most keys of one set: a token that names none is tried with all.
+/// Maximum keys of one set. A token without a key id is tried with all.
 const MAX_KEYS: usize = 16;
 
 /// How tokens are signed. It is fixed by the operator: what a token says of itself decides nothing.
@@ -33,7 +33,7 @@ pub enum TokenAlgorithm {
 }
 
 impl TokenAlgorithm {
-    /// As it stands in tokens.
+    /// Returns the name that tokens use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,35 +54,35 @@ impl TokenAlgorithm {
     }
 }
 
-/// Why a file has no keys. Never quotes it.
+/// Reason why a file has no usable keys. It never quotes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// It looks like JSON and is no JWK set.
+    /// The file looks like JSON and is no JWK set.
     #[error("looks like JSON and is no JWK set: the fault is in line {line}, column {column}")]
     Json {
-        /// Where.
+        /// Line of the error.
         line: usize,
-        /// Where in it.
+        /// Column of the error.
         column: usize,
     },
-    /// A set without a key for the algorithm.
+    /// The set has no key for the algorithm.
     #[error("has no key for {0} among its keys")]
     NoneFits(&'static str),
-    /// A set of more keys than are ever tried.
+    /// The set has more keys than the limit.
     #[error("has more than {MAX_KEYS} keys for the algorithm")]
     TooMany,
-    /// No PEM.
+    /// The file is no PEM.
     #[error("must hold a public key as PEM (BEGIN PUBLIC KEY) or a JWK set")]
     NoPem,
-    /// A key of another kind.
+    /// The key is of another kind.
     #[error("holds a public key that is not one for {0}")]
     OtherKind(&'static str),
-    /// A guessable secret.
+    /// The secret is too short.
     #[error("must hold at least {MIN_SECRET} bytes of secret, holds {0}")]
     ShortSecret(usize),
 }
 
-/// The keys of one file, each with its name if it has one.
+/// The keys of one file, each with its id if it has one.
 pub(super) struct Keys(Vec<(Option<String>, DecodingKey)>);
 
 impl Keys {
@@ -96,7 +96,7 @@ impl Keys {
     }
 
     fn of_set(algorithm: TokenAlgorithm, text: &[u8]) -> Result<Self, KeyError> {
-        // serde's own words may quote a secret.
+        // serde's own message may quote a secret.
         let set: JwkSet = serde_json::from_slice(text)
             .map_err(|error| KeyError::Json { line: error.line(), column: error.column() })?;
         let keys = set.keys.iter().filter_map(|jwk| Some((jwk.common.key_id.clone(), key_of_set(algorithm, jwk)?)));
@@ -108,7 +108,8 @@ impl Keys {
         }
     }
 
-    /// The keys that a token may be signed by which names `id`, or none: keys without a name may always be meant.
+    /// Returns the keys that may have signed a token with this key id. Keys without an id always
+    /// match.
     pub(super) fn candidates(&self, id: Option<&str>) -> impl Iterator<Item = &DecodingKey> {
         let may_be = move |name: &Option<String>| match (name.as_deref(), id) {
             (Some(name), Some(id)) => name == id,
@@ -125,7 +126,7 @@ fn secret(text: &[u8]) -> Result<DecodingKey, KeyError> {
     Ok(DecodingKey::from_secret(text))
 }
 
-/// The key of a set, if it is one for the algorithm, and for signatures.
+/// Returns a key of a set, if it fits the algorithm and is for signatures.
 fn key_of_set(algorithm: TokenAlgorithm, jwk: &Jwk) -> Option<DecodingKey> {
     let common = &jwk.common;
     if common.key_algorithm.is_some_and(|named| named != KeyAlgorithm::from(algorithm.of_library()))
@@ -148,8 +149,10 @@ fn key_of_set(algorithm: TokenAlgorithm, jwk: &Jwk) -> Option<DecodingKey> {
     if fits { DecodingKey::from_jwk(jwk).ok() } else { None }
 }
 
-/// A public key as OpenSSL writes it: SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7). Up to the key itself its bytes are always the
-/// same for Ed25519 (RFC 8410) and P-256 (RFC 5480), and but for the lengths for RSA (RFC 3279).
+/// Reads a public key as OpenSSL writes it: SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7).
+///
+/// The bytes before the key are constant for Ed25519 (RFC 8410) and P-256 (RFC 5480). For RSA (RFC
+/// 3279) only the lengths vary.
 fn public_key(algorithm: TokenAlgorithm, text: &[u8]) -> Result<DecodingKey, KeyError> {
     const ED25519: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
     const P256: &[u8] =
@@ -167,16 +170,16 @@ fn public_key(algorithm: TokenAlgorithm, text: &[u8]) -> Result<DecodingKey, Key
     key.ok_or(KeyError::OtherKind(algorithm.as_str()))
 }
 
-/// The RSAPublicKey (RFC 8017 appendix A.1.1) in a SubjectPublicKeyInfo.
+/// Returns the RSAPublicKey (RFC 8017 appendix A.1.1) of a SubjectPublicKeyInfo.
 fn rsa_key(der: &[u8]) -> Option<&[u8]> {
     const RSA: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
     let (info, rest) = element(der, 0x30)?;
     let (key, end) = element(info.strip_prefix(RSA)?, 0x03)?;
-    // No unused bits in the last byte.
+    // The last byte has no unused bits.
     key.strip_prefix(b"\0").filter(|_| rest.is_empty() && end.is_empty())
 }
 
-/// The content of the DER element in front, of this kind, and what follows it.
+/// Returns the content of the leading DER element if it has this kind, and the bytes behind it.
 fn element(der: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = der.split_first_chunk()?;
     let (length, rest) = match first {

@@ -1,10 +1,10 @@
-//! Who may come in: tokens (JWT, RFC 7519) that prove who a client is and say what it may do, and the pages that browsers may come
-//! from.
+//! Authentication of clients: tokens (JWT, RFC 7519) with identity and rights, and allowed origins.
 //!
-//! Tokens are verified here, where the client's socket is held, and nowhere else; nodes are told what they say. The way of a token:
-//! `tokens` reads its header, finds the keys that it may be signed by (`keys`), has the signature and the registered claims checked
-//! (the `jsonwebtoken` crate, with *ring* for the cryptography: `provider`), and turns the rest into what a node may know (`claims`). Why one
-//! is refused: `refusal`. Whether its client was put out since, the core knows (`core::KickList`).
+//! Only the edge that holds the client's socket verifies its token; nodes receive the resulting
+//! grant. `tokens` reads the header, selects candidate keys (`keys`), and verifies the signature
+//! and the registered claims. It uses the `jsonwebtoken` crate with *ring* (`provider`). `claims`
+//! converts the other claims into a grant. `refusal` lists the reasons of refusals. The core
+//! rejects tokens of kicked clients.
 
 mod args;
 mod claims;

@@ -1,17 +1,18 @@
-//! From which pages browsers may come.
+//! Origins of pages that may connect.
 
 use std::str::FromStr;
 
 use http::{HeaderMap, Uri, header};
 
-/// What an origin must look like.
+/// Error of a malformed origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not an origin as browsers send it: https://HOST, or with :PORT where that is not the scheme's own, in lower case, nothing behind"
 )]
 pub struct BadOrigin(String);
 
-/// One origin (RFC 6454), as browsers send it: scheme, host, and the port unless it is the scheme's own.
+/// One origin (RFC 6454) in the form of browsers: scheme, host, and the port unless it is the
+/// scheme's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Origin(String);
 
@@ -39,18 +40,18 @@ impl FromStr for Origin {
     }
 }
 
-/// The origins that may connect. Requests without one are not of a browser: they are let through.
+/// Origins that may connect. Requests without an origin come from no browser and are allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origins {
-    /// None: all.
+    /// `None` allows all origins.
     allowed: Option<Vec<Origin>>,
 }
 
 impl Origins {
-    /// These alone; if there are none, all.
+    /// Allows only these origins, or all if the list is empty.
     ///
     /// # Errors
-    /// If one of them is none that a browser would send: it could never match.
+    /// If a browser would never send one of them, so that it could not match.
     pub fn new(allowed: &[String]) -> Result<Self, BadOrigin> {
         if allowed.is_empty() {
             return Ok(Self::default());
@@ -58,7 +59,9 @@ impl Origins {
         Ok(Self { allowed: Some(allowed.iter().map(|origin| origin.parse()).collect::<Result<_, _>>()?) })
     }
 
-    /// Whether a request may come from where it says: its `Origin` is one of those, letter by letter, or there is none.
+    /// Returns `true` if the request has no `Origin`, or exactly one that equals an allowed one.
+    ///
+    /// If all origins are allowed, every request is.
     #[must_use]
     pub fn admit(&self, headers: &HeaderMap) -> bool {
         let mut named = headers.get_all(header::ORIGIN).iter();

@@ -1,4 +1,4 @@
-//! The cryptography of `jsonwebtoken` by *ring*, which TLS uses too. Signatures are verified, never made.
+//! Cryptography of `jsonwebtoken` by *ring*, which TLS uses too. It only verifies signatures.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind, new_error};
@@ -16,9 +16,8 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes this the provider of the process. Again, or where another one is installed, it changes nothing.
+/// Installs this provider in the process. It has no effect if a provider is already installed.
 pub(super) fn install() {
-    // Only the first is taken.
     let _ = PROVIDER.install_default();
 }
 
@@ -51,7 +50,7 @@ impl Verifier<Vec<u8>> for RingVerifier {
         let wrong = |_| signature::Error::new();
         let by: &'static dyn VerificationAlgorithm = match (self.algorithm, self.key.kind()) {
             (Algorithm::HS256, DecodingKeyKind::SecretOrDer(secret)) => {
-                // In constant time.
+                // Compares in constant time.
                 return hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, secret), message, signature).map_err(wrong);
             }
             (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, e }) => {

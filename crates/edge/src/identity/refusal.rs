@@ -1,54 +1,54 @@
-//! Why a token is refused, and what its client is told.
+//! Reasons to refuse a token, with the answers to its client.
 
 use http::StatusCode;
 
 use crate::shell::metrics::AuthFailure;
 
-/// What is wrong with a token.
+/// Defect of a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRefusal {
-    /// There is none.
+    /// There is no token.
     #[error(
         "this mesh asks for a token: send it as the subprotocol bearer.<token>, or as Authorization: Bearer <token>"
     )]
     Missing,
-    /// It is no JWT, or lacks a claim that it must have.
+    /// It is no JWT, or lacks a required claim.
     #[error("the token is not a JWT with `sub`, `exp`, `aud` and `iss`")]
     Malformed,
-    /// It says that it is signed in another way.
+    /// Its header has another algorithm.
     #[error("the token is not signed by the algorithm that this mesh asks for")]
     Algorithm,
-    /// It names a key that is not known.
+    /// It has an unknown key id.
     #[error("the token is signed by a key that this mesh does not know")]
     Key,
-    /// No key has signed it.
+    /// No key matches its signature.
     #[error("the token's signature is wrong")]
     Signature,
-    /// It is over.
+    /// It has expired.
     #[error("the token has expired; come back with a new one")]
     Expired,
-    /// It is not yet good.
+    /// It is not valid yet.
     #[error("the token is not good yet (`nbf`); are the clocks right?")]
     NotYet,
-    /// It is meant for somebody else.
+    /// It has another audience.
     #[error("the token is for another audience (`aud`)")]
     Audience,
-    /// Somebody else has made it.
+    /// It has another issuer.
     #[error("the token is of another issuer (`iss`)")]
     Issuer,
-    /// It was made before its client was put out.
+    /// It was issued before its client was kicked.
     #[error("an operator has put this client out since the token was made; come back with a new one")]
     Kicked,
-    /// It is another client's.
+    /// It belongs to another client.
     #[error("the token is for another client: its `sub` is not the client_id")]
     Subject,
-    /// It says of its client what makes no sense.
+    /// A claim has an invalid value.
     #[error("the token's claim {0}")]
     Claim(&'static str),
 }
 
 impl TokenRefusal {
-    /// The answer to the upgrade.
+    /// Returns the status of the answer to the upgrade.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -57,7 +57,7 @@ impl TokenRefusal {
         }
     }
 
-    /// The body's `error.code`.
+    /// Returns the body's `error.code`.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

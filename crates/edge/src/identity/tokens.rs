@@ -1,4 +1,4 @@
-//! Verifying tokens.
+//! Token verification.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -18,20 +18,20 @@ use super::provider;
 use super::refusal::TokenRefusal;
 use signaling_core::edge::VerifiedToken;
 
-/// What every token must be like.
+/// Requirements on every token.
 #[derive(Debug, Clone)]
 pub struct TokenRules {
-    /// How it is signed.
+    /// The signature algorithm.
     pub algorithm: TokenAlgorithm,
-    /// Whom it is for: its `aud`, or one of them.
+    /// The required `aud`, or one of its values.
     pub audience: String,
-    /// Who has made it: its `iss`.
+    /// The required `iss`.
     pub issuer: String,
-    /// By how much clocks may differ: for so long a token is good after `exp`, and before `nbf`. In whole seconds.
+    /// Clock tolerance after `exp` and before `nbf`, in whole seconds.
     pub leeway: Duration,
 }
 
-/// Verifies tokens by the keys of the moment.
+/// Verifies tokens with the current keys.
 pub struct Tokens {
     algorithm: TokenAlgorithm,
     leeway: Duration,
@@ -45,12 +45,13 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// The front of a token. What it says of keys elsewhere (`jku`, `x5u`, `jwk`) is not even read.
+/// The header of a token. References to other keys (`jku`, `x5u`, `jwk`) are never read.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// What a reader must understand or refuse (RFC 7515 section 4.1.11). There is nothing that we would.
+    /// Extensions that a reader must understand or refuse (RFC 7515 section 4.1.11). All are
+    /// refused.
     crit: Option<serde::de::IgnoredAny>,
 }
 
@@ -60,16 +61,17 @@ impl Header {
     }
 }
 
-/// A part of a token, which has to be UTF-8 to its end (RFC 7519 section 7.2): where nobody looks, the JSON reader does not either.
+/// Decodes a part of a token. All of it must be UTF-8 (RFC 7519 section 7.2), and the JSON reader
+/// does not check the fields that it skips.
 fn part(token: &str, at: usize) -> Option<String> {
     String::from_utf8(URL_SAFE_NO_PAD.decode(token.split('.').nth(at)?).ok()?).ok()
 }
 
 impl Tokens {
-    /// Verifies by these rules, and the keys that a file holds.
+    /// Creates a verifier with these rules and the keys of a file.
     ///
     /// # Errors
-    /// If it holds none for the algorithm.
+    /// If the file has no key for the algorithm.
     pub fn new(rules: &TokenRules, key_file: &[u8]) -> Result<Self, KeyError> {
         provider::install();
         let TokenRules { algorithm, ref audience, ref issuer, leeway } = *rules;
@@ -82,19 +84,20 @@ impl Tokens {
         Ok(Self { algorithm, leeway, validation, keys: RefCell::new(Keys::parse(algorithm, key_file)?) })
     }
 
-    /// Goes by the keys that a file has come to hold. What was proven by others goes on counting until it expires.
+    /// Replaces the keys by those of a new file. Tokens verified before stay valid until they
+    /// expire.
     ///
     /// # Errors
-    /// If it holds none for the algorithm: then the old ones stay.
+    /// If the file has no key for the algorithm. The old keys stay.
     pub fn change_keys(&self, key_file: &[u8]) -> Result<(), KeyError> {
         *self.keys.borrow_mut() = Keys::parse(self.algorithm, key_file)?;
         Ok(())
     }
 
-    /// What a token proves of the client who shows it.
+    /// Verifies the token of a client.
     ///
     /// # Errors
-    /// Says what is wrong with it. Whether a signature is good is looked at before anything that the token says.
+    /// Returns the defect of the token. The signature is checked before any claim.
     pub fn verify(&self, client: &ClientId, token: Option<&str>) -> Result<VerifiedToken, TokenRefusal> {
         let token = token.ok_or(TokenRefusal::Missing)?;
         let header = Some(token).filter(|token| token.len() <= limits::MAX_TOKEN_BYTES).and_then(Header::read);

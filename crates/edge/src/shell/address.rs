@@ -1,4 +1,4 @@
-//! Whose connection it is: the other end of the socket, or whom a trusted proxy in front names.
+//! Client addresses: the remote end of the socket, or the address that a trusted proxy reports.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -11,26 +11,26 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Longest PROXY header that is read: all that the protocol asks receivers to take.
+/// Maximum PROXY header. The protocol requires receivers to accept this length.
 const MAX_PROXY_HEADER: usize = 536;
-/// What each begins with: a signature, two bytes about its kind, and the length of the rest.
+/// Length of the fixed front: a signature, two bytes of type, and the length of the rest.
 const PROXY_FRONT: usize = SIGNATURE.len() + 4;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
 
-/// Where a client's address is read.
+/// Source of a client's address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AddressSource {
-    /// The other end of the socket.
+    /// The remote end of the socket.
     #[default]
     Socket,
-    /// The `X-Forwarded-For` that a trusted proxy sends: the last address in it that is no trusted proxy's.
+    /// The `X-Forwarded-For` of a trusted proxy: the last address in it that is no trusted proxy.
     XForwardedFor,
-    /// The PROXY protocol, version 2, with which each connection of a trusted proxy then begins.
+    /// The PROXY protocol, version 2, at the start of each connection of a trusted proxy.
     ProxyV2,
 }
 
-/// How clients' addresses are told.
+/// Source of clients' addresses and the trusted proxies.
 #[derive(Debug, Clone, Default)]
 pub struct ClientAddresses {
     source: AddressSource,
@@ -43,7 +43,7 @@ pub struct ClientAddresses {
 pub(super) struct NoProxyHeader;
 
 impl ClientAddresses {
-    /// Proxies in `trusted` are believed; nobody else is.
+    /// Creates the settings. Only proxies in `trusted` are trusted.
     #[must_use]
     pub fn new(source: AddressSource, trusted: impl Into<Arc<[IpNet]>>) -> Self {
         Self { source, trusted: trusted.into() }
@@ -53,12 +53,12 @@ impl ClientAddresses {
         self.trusted.iter().any(|range| range.contains(&address))
     }
 
-    /// Whether connections of this peer carry requests of many clients.
+    /// Returns `true` if connections of this peer carry requests of many clients.
     pub(super) fn is_shared(&self, peer: IpAddr) -> bool {
         self.source == AddressSource::XForwardedFor && self.trusts(peer)
     }
 
-    /// Reads what a connection begins with before its HTTP or TLS, if its proxy is to send that. Says whose it is.
+    /// Reads the PROXY header before HTTP or TLS if one is due. Returns the client's address.
     pub(super) async fn of_connection(
         &self,
         stream: &mut TcpStream,
@@ -77,14 +77,14 @@ impl ClientAddresses {
         source_of(&header[..PROXY_FRONT + length], peer).ok_or(NoProxyHeader)
     }
 
-    /// Whose request it is that came on a connection of `peer`.
+    /// Returns the client address of a request that came on a connection of `peer`.
     pub(super) fn of_request(&self, peer: SocketAddr, headers: &HeaderMap) -> SocketAddr {
         if !self.is_shared(peer.ip()) {
             return peer;
         }
-        // From the nearest hop to the farthest. What is no address was not written by a proxy that may be believed.
+        // From the nearest hop to the farthest. A trusted proxy writes only valid addresses.
         let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
-        // A line that cannot be read is such a hop: what stands before it was not written by them either.
+        // An unreadable line is such a hop: the entries before it are not trusted either.
         let hops = lines.iter().rev().flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
         let mut nearest = peer;
         for hop in hops {
@@ -101,7 +101,7 @@ impl ClientAddresses {
 impl FromStr for ClientAddresses {
     type Err = String;
 
-    /// Reads `socket`, or another source and the networks of trusted proxies.
+    /// Parses `socket`, or another source and the networks of trusted proxies.
     fn from_str(text: &str) -> Result<Self, String> {
         let (source, ranges) = text.split_once(':').unwrap_or((text, ""));
         let source = match source {
@@ -118,19 +118,21 @@ impl FromStr for ClientAddresses {
     }
 }
 
-/// How many bytes follow the front of a PROXY header.
+/// Returns the number of bytes behind the front of a PROXY header.
 fn length_of(front: &[u8]) -> Option<usize> {
     let rest = front.strip_prefix(SIGNATURE)?;
     Some(usize::from(u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?])))
 }
 
-/// Whom a whole PROXY header names; the proxy itself where that speaks for itself, or for a client of a Unix socket.
+/// Returns the source address of a whole PROXY header.
+///
+/// It is the proxy's own for a `LOCAL` header, and for a client of a Unix socket.
 fn source_of(header: &[u8], proxy: SocketAddr) -> Option<SocketAddr> {
     let (header, _) = ProxyHeader::parse(header, ONLY_ADDRESSES).ok()?;
     Some(header.proxied_address().map_or(proxy, |address| canonical(address.source)))
 }
 
-/// `ADDRESS`, `ADDRESS:PORT`, or `[ADDRESS]` with or without a port.
+/// Parses `ADDRESS`, `ADDRESS:PORT`, or `[ADDRESS]` with or without a port.
 fn read_hop(hop: &str) -> Option<IpAddr> {
     let hop = hop.trim();
     let address = hop
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(off.of_request("10.0.0.1:5".parse().unwrap(), &headers).ip().to_string(), "10.0.0.1");
     }
 
-    /// What is read of a connection that begins with `bytes`, and what is left of them.
+    /// Returns the address of a connection that begins with `bytes`, and the unread bytes.
     async fn of_connection(trusted: &str, bytes: &[u8]) -> (Result<String, NoProxyHeader>, Vec<u8>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! How many clients come in, and how fast.
+//! Limits of client sockets and of their arrival rate.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,30 +9,30 @@ use std::time::{Duration, Instant};
 use super::metrics::RefusalReason;
 use signaling_core::edge::{Rate, TokenBucket};
 
-/// Most addresses whose rates are known at a time: past that no further one may ask in this second.
+/// Maximum addresses with a tracked rate. Further ones are refused until entries are removed.
 const MOST_ADDRESSES: usize = 100_000;
 
-/// How often those are forgotten that ask no more.
+/// Interval at which entries of idle addresses are removed.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// Connections of one address that are not clients and may always be there: a browser loads a page
-/// by six, and an address that has as many clients as it may has to be answered.
+/// Connections that one address may always have besides clients. A browser loads a page over six,
+/// and an address at its client limit still needs an answer.
 const LEAST_OTHERS: usize = 8;
 
-/// What an edge takes.
+/// Admission limits of an edge.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionLimits {
-    /// Client sockets in all.
+    /// Maximum client sockets.
     pub sockets: usize,
-    /// Client sockets of one address, or of one IPv6 network of 64 bits; none: no limit.
+    /// Maximum client sockets of one address or IPv6 /64. `None` sets no limit.
     pub per_address: Option<usize>,
-    /// New clients a second, of those that have shown what they must; as many may come at once after a quiet second.
+    /// Maximum new clients/s after verification. The burst is one second's worth.
     pub rate: u32,
-    /// Requests a second of one address, or IPv6 network, whatever they show; none: no limit.
+    /// Maximum requests/s of one address or IPv6 /64, verified or not. `None` sets no limit.
     pub rate_per_address: Option<u32>,
 }
 
-/// Why a client is not taken now.
+/// Reason to refuse a client for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooMany {
     Sockets,
@@ -61,7 +61,7 @@ impl TooMany {
     }
 }
 
-/// Counts the clients that are in, and paces those that come.
+/// Counts the admitted clients and limits the rate of new ones.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: AdmissionLimits,
@@ -69,18 +69,19 @@ pub(super) struct Admission {
     /// Empty unless there is a limit per address.
     sockets_by_address: HashMap<IpAddr, usize>,
     arrivals: TokenBucket,
-    /// Of those that have asked in the last seconds. Empty unless there is a rate per address.
+    /// Addresses with recent requests. Empty unless there is a rate per address.
     arrivals_by_address: HashMap<IpAddr, TokenBucket>,
-    /// When those that ask no more were forgotten last.
+    /// Time of the last removal of idle addresses.
     tidied: Instant,
 }
 
-/// So many a second, and as many at once after a quiet second.
+/// Returns a rate with a burst of one second's worth.
 fn each_second(rate: u32) -> Rate {
     Rate { per_second: rate.max(1), burst: rate.max(1) }
 }
 
-/// What is one for limits per address: of IPv6 the /64, which is what one subscriber or machine has at the least (RFC 6177).
+/// Returns the network that address limits count: for IPv6 the /64, the least that one subscriber
+/// or machine gets (RFC 6177).
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -99,8 +100,8 @@ impl Admission {
         self.sockets
     }
 
-    /// Whether somebody from this address may ask to be let in. What it shows is looked at only then: a signature costs more than
-    /// all else here.
+    /// Admits a request of this address. It runs before the token check, because a signature costs
+    /// more than all other work here.
     pub(super) fn knock(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
         self.has_room(address)?;
@@ -116,14 +117,13 @@ impl Admission {
         if bucket.take(now, each_second(rate), 1) { Ok(()) } else { Err(TooMany::RateOfAddress) }
     }
 
-    /// How many connections of this address that are not clients there may be; `None` without a
-    /// limit.
+    /// Returns the maximum connections of this address that are not clients. `None` sets no limit.
     pub(super) fn others_of(&self, address: IpAddr) -> Option<usize> {
         let clients = self.sockets_by_address.get(&network(address)).copied().unwrap_or_default();
         self.limits.per_address.map(|limit| limit.saturating_sub(clients).max(LEAST_OTHERS))
     }
 
-    /// Lets one in that has shown what it must, and must then be let [out](Self::leave).
+    /// Counts a verified client. Each success needs a [leave](Self::leave).
     fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
         self.has_room(address)?;
@@ -160,15 +160,15 @@ impl Admission {
     }
 }
 
-/// A client's place. It counts until its connection is closed, however its session has ended
-/// before.
+/// The admission of one client. It counts until the connection is closed, even if the session ends
+/// earlier.
 pub(super) struct Place {
     admission: Rc<RefCell<Admission>>,
     address: IpAddr,
 }
 
 impl Place {
-    /// Lets a client in that has shown what it must.
+    /// Admits a verified client.
     pub(super) fn enter(
         admission: &Rc<RefCell<Admission>>,
         now: Instant,

@@ -1,4 +1,4 @@
-//! How much memory an edge's settings come to at most.
+//! Upper bound of an edge's memory by its settings.
 
 use std::fmt;
 
@@ -8,36 +8,37 @@ use tracing::info;
 use super::EdgeConfig;
 use super::metrics::METRICS;
 
-/// The process before the first client, with buffers that all clients share.
+/// The process before the first client, with the buffers that all clients share.
 const FIXED: usize = 32 * MIB;
-/// A client that is in and says nothing: its session, its task, its places in tables, and the few
-/// senders to it that are remembered even while memory is scarce.
+/// An idle client: its session, its table entries, and the few senders that are remembered even
+/// while memory is scarce.
 const SOCKET: usize = 4 * 1024;
-/// What TLS adds: the session, and its buffers while a record comes or goes.
+/// TLS per connection: the session, and its buffers while a record is sent or received.
 const TLS: usize = 40 * 1024;
-/// A connection that is not a client: buffers of HTTP beside those of its head.
+/// A connection that is not a client: HTTP buffers beside those of its head.
 const HANDSHAKE: usize = 12 * 1024;
-/// What is kept of clients is copied while it is on its way to a node, and buffers grow by doubling.
+/// Factor for client data: it is copied while it is sent to a node, and buffers grow by doubling.
 const COPIES: usize = 2;
 const MIB: usize = 1024 * 1024;
 
-/// The most that a server's clients can make it use, in bytes of its own memory; the kernel's buffers for sockets are not in it.
+/// Maximum memory of a server's clients, in bytes of the process, without the kernel's socket
+/// buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryBound {
-    /// Before the first client.
+    /// Memory before the first client.
     pub fixed: usize,
-    /// Sockets that are counted with: as many as are allowed, or as there are descriptors.
+    /// Counted client sockets: the limit, or less if there are fewer descriptors.
     pub sockets: usize,
-    /// For all of these.
+    /// Memory for all client sockets.
     pub for_sockets: usize,
-    /// For connections that are not clients.
+    /// Memory for connections that are not clients.
     pub for_handshakes: usize,
-    /// For what clients have it keep, what is remembered of senders included.
+    /// Memory for data that is kept for clients, including the state of remembered senders.
     pub for_buffers: usize,
 }
 
 impl MemoryBound {
-    /// What these settings come to.
+    /// Computes the bound of these settings.
     #[must_use]
     pub fn of(config: &EdgeConfig) -> Self {
         let (sockets, handshakes) = (config.admission.sockets, config.handshakes.min(config.connections));
@@ -51,13 +52,13 @@ impl MemoryBound {
         }
     }
 
-    /// Says it in the log, and shows it among the metrics, beside what the process has. `whose`: which clients they are.
+    /// Logs the bound and publishes it as a metric. `whose` names the clients in the log.
     pub fn announce(&self, whose: &str) {
         info!("memory for {whose} is at most {self}");
         METRICS.memory_bound.publish(self.total() as u64);
     }
 
-    /// All of it.
+    /// Returns the sum of all parts.
     #[must_use]
     pub fn total(&self) -> usize {
         let parts = [self.fixed, self.for_sockets, self.for_handshakes, self.for_buffers];

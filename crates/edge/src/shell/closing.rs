@@ -1,4 +1,5 @@
-//! The end of a socket: last words, then the client's own close, or not much longer.
+//! The end of a socket: it writes the close frame and waits a short time for the client's own
+//! close.
 
 use std::time::Duration;
 
@@ -7,18 +8,19 @@ use tokio::time::timeout;
 
 use super::wire::TaskSocket;
 
-/// How long the last words may take.
+/// Time limit for the last bytes.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What a client may have sent before it heard of the end. Who sends more than that is not listening.
+/// Maximum bytes of a client that are discarded. A client that sends more does not react to the
+/// close.
 const MOST_IGNORED: usize = 1024 * 1024;
-/// How long the client may take to close its side. Without this wait, bytes of it that arrive late would make the kernel
-/// reset the connection, and the close frame might never be read.
+/// Time for the client to close its side. Without this wait, late bytes would make the kernel reset
+/// the connection and could destroy the close frame.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Writes `last_words`, half-closes, reads until the client closes too.
 pub(super) async fn close(mut wire: TaskSocket, last_words: Vec<u8>) {
     if timeout(LAST_WORDS, write_all(&mut wire, &last_words)).await.is_ok_and(|written| written.is_ok()) {
-        // Whatever ends the wait, the socket is dropped now.
+        // The socket is dropped for any result.
         let _ = timeout(FAREWELL, read_to_end(wire.stream())).await;
     }
 }
@@ -44,7 +46,7 @@ async fn read_to_end(stream: &TcpStream) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return,
         }
-        // Whoever floods is always readable: all other clients, and this wait's own end, have to get their turn.
+        // A flooding client is always readable. Other clients and this timeout need their turn.
         tokio::task::yield_now().await;
     }
 }

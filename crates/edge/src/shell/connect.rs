@@ -25,14 +25,14 @@ use crate::identity::Origins;
 use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use signaling_core::ws::encode;
 
-/// Where clients connect.
+/// Path of connect requests.
 pub(super) const PATH: &str = "/v1/connect";
-/// A node that has not decided by then is taken for lost.
+/// Time for a node's decision. After it the node counts as lost.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(8);
-/// What a client is told to wait when limits are reached.
+/// Delay before a retry that a refused client is given.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Answers a request to the place where clients connect.
+/// Answers a request to [`PATH`].
 pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let identity = handshake.edge.with_quietly(|state| Rc::clone(&state.identity));
     let origin = cors::origin_allowed(&identity.origins, &request);
@@ -47,7 +47,7 @@ pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Req
     response
 }
 
-/// Answers a connect request: with the upgrade once a node has admitted the client, or with a refusal.
+/// Answers a connect request: an upgrade once a node has admitted the client, or a refusal.
 async fn decide(
     handshake: &Handshake,
     origins: &Origins,
@@ -84,7 +84,7 @@ async fn decide(
     }
 }
 
-/// The answer to a request that may not be upgraded.
+/// Returns the answer to a request that cannot be upgraded.
 #[must_use]
 pub fn refuse_upgrade(refused: &Refused) -> Response<Body> {
     let mut response = refusal(refused.status, refused.code, refused.message, None);
@@ -94,7 +94,7 @@ pub fn refuse_upgrade(refused: &Refused) -> Response<Body> {
     response
 }
 
-/// A client that has no socket yet: if the request ends early, the client goes with it.
+/// A client without a socket. It is removed if its request ends early.
 struct Waiting {
     edge: Edge,
     key: Option<ClientKey>,
@@ -137,7 +137,7 @@ async fn admit(
             refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
         };
         state.admission.borrow_mut().knock(now, peer.ip()).map_err(too_many)?;
-        // Before it counts among those that come: strangers must not use up what all clients together have.
+        // The token is verified first: strangers must not use up the arrival rate of all clients.
         let proven = state.prove(&newcomer.client_id, token.as_deref());
         newcomer.request.proven = proven.map_err(|why| refused(why.status(), why.code(), &why.to_string(), None))?;
         let place = Place::enter(&state.admission, now, peer.ip()).map_err(too_many)?;
@@ -231,7 +231,8 @@ async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     }
 }
 
-/// Refuses by status; or, since pages cannot see that, by an upgrade that is closed at once, if the client knows our codes.
+/// Refuses by status, or by an upgrade that closes at once if the client knows our close codes.
+/// Pages cannot read the status.
 fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) -> Response<Body> {
     let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
     match CloseCode::of_status(refused.status) {

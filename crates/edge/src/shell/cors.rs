@@ -1,5 +1,5 @@
-//! Pages of other origins may read what this listener answers over HTTP, if they may connect: why they are refused, above all. The
-//! headers are those of the Fetch Standard's CORS protocol.
+//! CORS headers (Fetch Standard) on the listener's HTTP answers. Pages of origins that may connect
+//! can read them, above all the reasons of refusals.
 
 use axum::body::Body;
 use http::header::{
@@ -10,10 +10,10 @@ use http::{Method, Request, Response, StatusCode};
 
 use crate::identity::Origins;
 
-/// How long a browser may go by the answer to its question, in seconds.
+/// Time that a browser may cache the preflight answer, in seconds.
 const MAX_AGE: &str = "600";
 
-/// Whether a browser asks if its page may send a request at all.
+/// Returns `true` for a CORS preflight request.
 pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     request.method() == Method::OPTIONS
@@ -21,8 +21,8 @@ pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// What may be sent. From where, [`allow`] says. It ends the connection, as every answer but an
-/// upgrade does here.
+/// Returns the preflight answer with the allowed method and header. [`allow`] adds the origin. It
+/// ends the connection, like every answer except an upgrade.
 pub(super) fn preflight() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -34,12 +34,12 @@ pub(super) fn preflight() -> Response<Body> {
     response
 }
 
-/// The origin of a request, if its pages may read the answer.
+/// Returns the origin of a request if its pages may read the answer.
 pub(super) fn origin_allowed<B>(origins: &Origins, request: &Request<B>) -> Option<HeaderValue> {
     request.headers().get(ORIGIN).filter(|_| origins.admit(request.headers())).cloned()
 }
 
-/// Says on an answer whose pages may read it.
+/// Adds the allowed origin to an answer.
 pub(super) fn allow(response: &mut Response<Body>, origin: Option<HeaderValue>) {
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("origin"));

@@ -1,18 +1,18 @@
-//! How many of a server's descriptors public connections may take.
+//! Limit of descriptors for public connections.
 
 use super::EdgeConfig;
 
 /// Descriptors that public connections leave free for trunks, lanes, discovery, secrets, the room
 /// store and the internal listener.
 pub const RESERVED_DESCRIPTORS: usize = 1_024;
-/// The part of all descriptors that is reserved where they are few: one in so many.
+/// Divisor of the reserved part where descriptors are few.
 const RESERVED_PART: usize = 4;
-/// The part of public connections that clients cannot take, so that newcomers are answered: one in
-/// so many.
+/// Divisor of the part of public connections that clients cannot take, so that new requests are
+/// answered.
 const NEWCOMERS_PART: usize = 16;
 
 impl EdgeConfig {
-    /// Lowers the limits of connections to what fits where so many files may be open.
+    /// Lowers the connection limits to the number of files that may be open.
     #[must_use]
     pub fn within(mut self, open_files: u64) -> Self {
         let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);

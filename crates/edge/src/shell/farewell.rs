@@ -1,4 +1,4 @@
-//! The end of an edge: clients are sent to others one by one, so that those are not overrun.
+//! Drain of an edge: clients leave one by one, so that other servers are not overloaded.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::time::sleep;
 use super::Edge;
 use signaling_core::edge::{ClientKey, EdgeCore};
 
-/// How long last words and last fates may take once all are told.
+/// Time for close frames and outcomes after the last `goodbye`.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
-/// Sends every client away with a `goodbye`, spread evenly over `window`; ends once last words have had their time.
+/// Sends a `goodbye` to every client, spread evenly over `window`. Returns 1 s after the last one.
 pub async fn send_away(edge: &Edge, reason: &str, window: Duration) {
     let clients = edge.with_core(|core| core.clients());
     let Ok(count @ 1..) = u32::try_from(clients.len()) else { return };
@@ -28,7 +28,7 @@ pub async fn send_away(edge: &Edge, reason: &str, window: Duration) {
     sleep(AFTERMATH).await;
 }
 
-/// Sends one client away with a `goodbye`, to come back at a moment of its own.
+/// Sends a `goodbye` to one client, with a random delay for its reconnect.
 pub fn say_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
     let wait = rand::rng().random_range(Duration::ZERO..=limits::COME_BACK_WITHIN);
     core.send_away(client, code, reason, wait.as_millis() as u64);

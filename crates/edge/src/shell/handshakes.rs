@@ -1,23 +1,24 @@
-//! Connections that are not clients: before their WebSocket, refused, or loading pages. One more
-//! than there is room for closes the oldest, because a peer that wants a WebSocket has asked for it
-//! long before.
+//! Connections that are not clients: before their WebSocket, refused, or loading pages.
+//!
+//! A connection above the limit closes the oldest, because a peer that wants a WebSocket has
+//! requested it long before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use tokio::task::AbortHandle;
 
-/// The name of one. A later connection has a higher one.
+/// Key of a connection. A later connection has a higher key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HandshakeKey(u64);
 
-/// All of them, the oldest first.
+/// All connections that are not clients, oldest first.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     limit: usize,
     next: u64,
     connection_by_key: BTreeMap<HandshakeKey, Connection>,
-    /// Those whose network is known and has a limit.
+    /// Connections whose network is known and has a limit.
     keys_by_network: HashMap<IpAddr, BTreeSet<HandshakeKey>>,
 }
 
@@ -29,7 +30,7 @@ struct Connection {
 }
 
 impl Handshakes {
-    /// None yet, and room for so many.
+    /// Creates an empty set for at most `limit` connections.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, next: 0, connection_by_key: BTreeMap::new(), keys_by_network: HashMap::new() }
     }
@@ -38,9 +39,8 @@ impl Handshakes {
         self.connection_by_key.len()
     }
 
-    /// Counts a connection that was accepted. There is room for as many as the limit says, and at
-    /// most for `room`. Returns the task of the connection that has to go for it, if there is no
-    /// room.
+    /// Counts an accepted connection. At most `limit` and at most `room` connections stay. Returns
+    /// the task of the oldest one if there is no room.
     pub(super) fn begin(&mut self, room: usize) -> (HandshakeKey, Option<AbortHandle>) {
         let oldest = self.connection_by_key.keys().next().copied();
         let evicted = oldest.filter(|_| self.len() >= self.limit.min(room)).and_then(|oldest| self.remove(oldest));
@@ -50,15 +50,15 @@ impl Handshakes {
         (key, evicted)
     }
 
-    /// This task carries it.
+    /// Sets the task of the connection.
     pub(super) fn carried_by(&mut self, key: HandshakeKey, task: AbortHandle) {
         if let Some(connection) = self.connection_by_key.get_mut(&key) {
             connection.task = Some(task);
         }
     }
 
-    /// Counts it among those of a network, which may have `limit`. Returns the task of that
-    /// network's oldest, if there are more.
+    /// Assigns the connection to a network with at most `limit`. Returns the task of that network's
+    /// oldest one if there are more.
     pub(super) fn comes_from(&mut self, key: HandshakeKey, network: IpAddr, limit: usize) -> Option<AbortHandle> {
         let connection = self.connection_by_key.get_mut(&key)?;
         connection.network = Some(network);
@@ -68,7 +68,7 @@ impl Handshakes {
         self.remove(oldest)
     }
 
-    /// It has become a client, or ended.
+    /// Removes a connection that has become a client or ended.
     pub(super) fn over(&mut self, key: HandshakeKey) {
         self.remove(key);
     }

@@ -1,4 +1,4 @@
-//! Tokens at the door and over open sockets.
+//! Token checks at admission and over open sockets.
 
 use signaling_protocol::ClientId;
 use signaling_server::unix_time;
@@ -10,8 +10,8 @@ use crate::identity::TokenRefusal;
 use signaling_core::edge::{ClientKey, Kick, KickList, PresentedToken, VerifiedToken};
 
 impl State {
-    /// A client is put out: its socket is closed with 4411, and its tokens of before do not let it in again. Says whether it
-    /// was here.
+    /// Closes the client's socket with 4411 and rejects its older tokens. Returns `true` if the
+    /// client was connected.
     pub(super) fn put_out(&mut self, kick: &Kick) -> bool {
         let client = &kick.client_id;
         let (now, told) = (unix_time().as_secs(), kick.at);
@@ -29,7 +29,7 @@ impl State {
         was_here
     }
 
-    /// What a client proves by the token that it shows, where tokens are asked for.
+    /// Verifies the client's token. Returns `None` if the mesh requires no tokens.
     pub(super) fn prove(&self, client: &ClientId, token: Option<&str>) -> Result<Option<VerifiedToken>, TokenRefusal> {
         let Some(tokens) = &self.identity.tokens else { return Ok(None) };
         let verified = tokens.verify(client, token);
@@ -43,7 +43,7 @@ impl State {
         proven.map(Some)
     }
 
-    /// A client shows a new token over its open socket.
+    /// Verifies a new token that a client sent over its open socket.
     pub(super) fn renew(&mut self, key: ClientKey, token: &PresentedToken) {
         let Some((client, _)) = self.core.identity(key) else { return };
         match self.prove(client, Some(&token.0)) {
@@ -51,7 +51,7 @@ impl State {
                 METRICS.tokens_renewed.inc();
                 self.core.renewed(key, proven);
             }
-            // The core asks only where tokens are.
+            // The core requests verification only if the mesh requires tokens.
             Ok(None) => {}
             Err(refusal) => self.core.not_renewed(key, &refusal.to_string()),
         }

@@ -1,4 +1,4 @@
-//! An operator puts a client out.
+//! Kicks by an operator.
 
 use signaling_protocol::ClientId;
 use signaling_server::unix_time;
@@ -7,8 +7,10 @@ use super::Edge;
 use signaling_core::edge::Kick;
 
 impl Edge {
-    /// Closes the client's socket with 4411 and ends its session; tokens that it got before do not let it in again, here or at any
-    /// edge that has a way here. Says whether it was here.
+    /// Closes the client's socket with 4411, ends its session and rejects its older tokens.
+    ///
+    /// The kick reaches all edges with a link to this one. Returns `true` if the client was
+    /// connected here.
     #[must_use]
     pub fn put_out(&self, client: &ClientId) -> bool {
         self.with(|state, _| {

@@ -1,4 +1,4 @@
-//! Links of an edge: the trunks in its event loop, or the in-memory path to the node of the same process.
+//! Links of an edge: the trunks in its event loop, or the in-memory path to the node of its process.
 
 use std::io;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use slotmap::SecondaryMap;
 use super::Backend;
 use super::sockets::token_of_link;
 
-/// Reads of a trunk that can no longer be written to: what the node's kernel may still have sent.
+/// Final reads of a trunk that can no longer be written to, for the rest in the node's send buffer.
 const FINAL_READS: usize = 16;
 
 /// What happened to a link.
@@ -79,7 +79,8 @@ impl TrunkLink {
         Ok(())
     }
 
-    /// Returns `true` if the trunk may have more input. Adds what the node announced to `announced`.
+    /// Reads once. Returns `true` if the trunk may have more input. Adds announcements of the node
+    /// to `announced`.
     fn read(
         &mut self,
         now: Instant,
@@ -88,7 +89,7 @@ impl TrunkLink {
         announced: &mut Vec<FromNode>,
     ) -> Result<bool, TrunkCloseReason> {
         self.trunk.read(now, |frames| {
-            // A link that is down has no frames for its sessions any more.
+            // A link that is down has no sessions for the frames.
             if core.has_link(link) {
                 let said = core.link_frames(now, link, frames).map_err(|error| error.to_string())?;
                 if said != FromNode::default() {
@@ -146,7 +147,7 @@ impl Links {
     }
 }
 
-/// The parts of an edge that a change of a link reaches.
+/// The parts of an edge that a change of a link affects.
 pub(super) struct LinkContext<'a> {
     pub(super) now: Instant,
     pub(super) core: &'a mut EdgeCore,
@@ -173,7 +174,9 @@ impl LinkContext<'_> {
         has_failed
     }
 
-    /// Handles an event of a trunk's socket. Returns `true` if there may be more input without another event.
+    /// Handles an event of a trunk's socket.
+    ///
+    /// Returns `true` if there may be more input without another event.
     pub(super) fn on_event(&mut self, link: LinkKey, has_ended: bool) -> bool {
         let Some(it) = self.links.trunks.get_mut(link) else { return false };
         it.trunk.stream().on_event(has_ended);
@@ -207,7 +210,7 @@ impl LinkContext<'_> {
         }
     }
 
-    /// Detaches the sessions of a link, and closes its trunk behind the batch that is being written.
+    /// Detaches the sessions of a link, and closes its trunk after the current batch.
     pub(super) fn close(&mut self, link: LinkKey) {
         self.down(link, false);
         if let Some(it) = self.links.trunks.get_mut(link)
@@ -234,7 +237,7 @@ impl LinkContext<'_> {
         read
     }
 
-    /// Reads the node's last frames, which may say why it closed the trunk.
+    /// Reads the node's last frames, which may contain the reason of its close.
     fn write_failed(&mut self, link: LinkKey, reason: TrunkCloseReason) {
         if let Some(it) = self.links.trunks.get_mut(link)
             && !matches!(reason, TrunkCloseReason::ClosedLocally)
@@ -327,7 +330,7 @@ mod tests {
             LinkContext { now, core: &mut self.core, links: &mut self.links, backend: &mut self.events }
         }
 
-        /// Writes to a node that does not read until its kernel takes no more. Returns the bytes.
+        /// Fills the send buffer of a node that does not read. Returns the bytes.
         fn block(&mut self) -> usize {
             let trunk = &mut self.links.trunks.get_mut(self.link).unwrap().trunk;
             let batch = vec![7; 256 * 1024];

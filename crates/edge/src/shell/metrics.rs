@@ -100,7 +100,7 @@ label! {
     }
 }
 
-/// Counts of the shell, beside those of the core.
+/// Counts of the shell beside those of the core.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ShellCounts {
     pub(super) handshakes: usize,
@@ -197,7 +197,7 @@ pub(super) fn auth_failed(failure: AuthFailure) {
     METRICS.auth_failures.of(failure).inc();
 }
 
-/// Publishes the end of the certificate in use. `None` is published as 0.
+/// Publishes the expiry of the certificate in use. `None` is published as 0.
 pub(super) fn certificate_expires(at: Option<SystemTime>) {
     let since_1970 = at.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
     METRICS.certificate_expiry.publish(since_1970.map_or(0, |time| time.as_secs()));

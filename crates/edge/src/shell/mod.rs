@@ -1,10 +1,14 @@
-//! The edge's I/O around its core. All of it runs on one thread, in local tasks: one per connection that is not upgraded yet,
-//! then one for all clients' sockets; writes are tried at once by whoever has something for the client.
+//! The edge's I/O around its core.
 //!
-//! The way of a message up: `sockets` hears who can be read, `reading` reads into a buffer that all clients share, decodes it and hands
-//! each text to the core, which writes into a link's batch; the [`Backend`] carries that, or wakes whoever does. Down: the [`Backend`] reads
-//! a link's socket, or whoever carries the link calls [`Edge::with_core`]; at the end of that turn `state` flushes every client that got
-//! something, once.
+//! One thread runs all of it in local tasks: one per connection before its upgrade, and one for the
+//! sockets of all clients.
+//!
+//! A message up: `sockets` polls for readable clients. `reading` reads into a buffer that all
+//! clients share, decodes it and passes each text to the core. The core appends it to the batch of
+//! a link. The event loop writes trunks; a task of the node takes the batches of the local link.
+//!
+//! A message down: the event loop reads a trunk, or the task of the local link calls
+//! [`Edge::with_core`]. At the end of that turn `state` flushes each client with output once.
 
 mod address;
 mod admission;
@@ -84,39 +88,39 @@ pub trait Backend {
 /// Interval of keep-alive checks.
 const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What an edge is told at its start.
+/// Settings of an edge.
 #[derive(Debug, Clone)]
 pub struct EdgeConfig {
-    /// How many clients come in, and how fast.
+    /// Limits of client sockets and of their arrival rate.
     pub admission: AdmissionLimits,
-    /// Largest message of a client, bytes.
+    /// Maximum size of a client's message, in bytes.
     pub max_message_bytes: usize,
-    /// Most connections that are not clients.
+    /// Maximum connections that are not clients.
     pub handshakes: usize,
-    /// Most public connections, clients' and others; lowered by [`EdgeConfig::within`].
+    /// Maximum public connections, clients' and others; lowered by [`EdgeConfig::within`].
     pub connections: usize,
-    /// What a request may cost before it is answered. A handshake of TLS has as much time as the head behind it.
+    /// Limits of a request before its answer. The head timeout also limits the TLS handshake.
     pub http: HttpLimits,
-    /// Where clients' addresses are read.
+    /// Source of clients' addresses.
     pub addresses: ClientAddresses,
-    /// What is shown to those who speak TLS; without it nobody does.
+    /// TLS of the public listener. `None` disables it.
     pub tls: Option<Tls>,
-    /// How fast one client may send.
+    /// Rate limits of one client.
     pub pace: PaceLimits,
-    /// How fast those of a class may.
+    /// Rate limits of the clients of a rate class.
     pub rate_classes: BTreeMap<RateClass, PaceLimits>,
-    /// After this silence of a client it is pinged.
+    /// Silence of a client after which the edge pings it.
     pub heartbeat: Duration,
-    /// Bytes that all clients together may have the edge keep, and as many of messages that have begun and not ended.
+    /// Maximum bytes buffered for all clients. The same limit applies to partial messages.
     pub buffer_bytes: usize,
-    /// Who is let in.
+    /// Rules for tokens and origins of clients.
     pub identity: IdentityConfig,
     /// Delay of reads while the server is busy.
     pub coalescer: Coalescer,
 }
 
 impl EdgeConfig {
-    /// What the edge's core goes by.
+    /// Returns the settings of the edge's core.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let usual = Settings::for_messages_of(self.max_message_bytes);
@@ -128,7 +132,7 @@ impl EdgeConfig {
     }
 }
 
-/// An edge. A cheap clone shares it; it stays on its thread.
+/// An edge. Clones share it. It stays on its thread.
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
@@ -136,7 +140,7 @@ pub struct Edge {
     door: Rc<AcceptorSettings>,
 }
 
-/// How connections are taken, before they are clients.
+/// Settings for connections before they are clients.
 struct AcceptorSettings {
     http: HttpLimits,
     addresses: ClientAddresses,
@@ -144,15 +148,15 @@ struct AcceptorSettings {
 }
 
 impl Edge {
-    /// An edge, and what stands behind it. Call it within a runtime.
+    /// Creates an edge with its backend. It must be called within a runtime.
     ///
     /// # Errors
-    /// If the system refuses what it takes to watch sockets.
+    /// If the system refuses a poll.
     pub fn new(config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
         Self::around(EdgeCore::new(config.settings()), config, backend)
     }
 
-    /// An edge around its core.
+    /// Creates an edge around an existing core.
     ///
     /// # Errors
     /// As for [`Edge::new`].
@@ -206,30 +210,31 @@ impl Edge {
         self.with_quietly(|state| state.links.set_local(link, signal));
     }
 
-    /// Takes what a link has to carry; none if the link is down.
+    /// Takes the link's batch. Returns `None` if the link is down.
     #[must_use]
     pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
         self.with_quietly(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
-    /// Refuses newcomers from now on.
+    /// Refuses new clients from now on.
     pub fn drain(&self) {
         self.with_quietly(|state| state.draining = true);
     }
 
-    /// Takes newcomers again.
+    /// Accepts new clients again.
     pub fn undrain(&self) {
         self.with_quietly(|state| state.draining = false);
     }
 
-    /// Clients with a socket, or waiting for one.
+    /// Returns the number of clients that have a socket or wait for one.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.with_quietly(|state| state.clients.len())
     }
 
-    /// Accepts clients and serves them, and answers other requests from `pages`, which learn by [`ConnectInfo`] who asks. Ends when
-    /// dropped.
+    /// Accepts and serves clients, and answers other requests from `pages`. Ends when dropped.
+    ///
+    /// A request to `pages` carries the address of its client as [`ConnectInfo`].
     pub async fn serve(self, listener: Listener, pages: Router) {
         tokio::select! {
             served = self.sockets.serve(&self) => if let Err(error) = served {
@@ -256,7 +261,7 @@ impl Edge {
         }
     }
 
-    /// Shows a new certificate whenever there is one. Ends when dropped.
+    /// Replaces the certificate when its files change. Ends when dropped.
     pub async fn renew_certificate(self) {
         match &self.door.tls {
             Some(tls) => tls.clone().renew().await,
@@ -288,7 +293,7 @@ impl Edge {
         result
     }
 
-    /// As [`Edge::with`], for the event loop, which writes the links itself.
+    /// Like [`Edge::with`], for the event loop, which writes the links itself.
     fn with_sockets(&self, act: impl FnOnce(&mut State, Instant)) {
         let mut state = self.state.borrow_mut();
         let now = Instant::now();
@@ -303,20 +308,20 @@ impl Edge {
     }
 }
 
-/// A connection until it is upgraded or closed. It counts as a handshake until it is let in, then
+/// A connection until it is upgraded or closed. It counts as a handshake until it is admitted, then
 /// as a client.
 struct Handshake {
     edge: Edge,
     key: HandshakeKey,
-    /// Held once a client is let in, so that the connection counts as long as it is here, whatever
-    /// becomes of the client.
+    /// The admission of the client. The connection counts until it is closed, even if the client is
+    /// removed earlier.
     place: RefCell<Option<Rc<Place>>>,
-    /// What is written to the socket of an upgrade that ends at once.
+    /// Frames for the socket of an upgrade that closes at once.
     last_words: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
 }
 
 impl Handshake {
-    /// Counts it for its client's address.
+    /// Counts the connection for its client's address.
     fn comes_from(&self, address: IpAddr) {
         if let Some(evicted) = self.edge.with_quietly(|state| state.handshake_comes_from(self.key, address)) {
             metrics::refused(RefusalReason::Address);
@@ -324,7 +329,7 @@ impl Handshake {
         }
     }
 
-    /// Writes its last words to a client that was refused by an upgrade, and closes its socket.
+    /// Writes the close frame of a client that is refused by an upgrade, and closes its socket.
     async fn close(&self) {
         let Some((upgrade, last_words)) = self.last_words.take() else { return };
         if let Ok(Ok((wire, _))) = upgrade.await.map(wire::take_back) {
@@ -339,7 +344,6 @@ impl Drop for Handshake {
     }
 }
 
-/// Takes a connection to its first request, and answers that and those behind it.
 async fn shake_hands(handshake: Handshake, mut stream: TcpStream, peer: SocketAddr, pages: Router) {
     let door = Rc::clone(&handshake.edge.door);
     let peer = match timeout(door.http.head_timeout, door.addresses.of_connection(&mut stream, peer)).await {

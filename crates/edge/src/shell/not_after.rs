@@ -1,4 +1,4 @@
-//! Until when a certificate is good: the one field of it that the TLS library does not tell.
+//! The expiry of a certificate, which the TLS library does not expose.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,13 +7,14 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// `notAfter` of an X.509 certificate in DER (RFC 5280, section 4.1); none if it is no such thing.
+/// Returns `notAfter` of an X.509 certificate in DER (RFC 5280, section 4.1), or `None` if it is
+/// malformed.
 pub(super) fn not_after(certificate: &[u8]) -> Option<SystemTime> {
     let (mut fields, _) = expect(SEQUENCE, expect(SEQUENCE, certificate)?.0)?;
     if let Some((_, rest)) = expect(VERSION, fields) {
         fields = rest;
     }
-    // The serial number, the algorithm of the signature, and who signed.
+    // The serial number, the signature algorithm and the issuer.
     for _ in 0..3 {
         fields = take(fields)?.2;
     }
@@ -22,17 +23,17 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<SystemTime> {
     moment(tag, std::str::from_utf8(text).ok()?)
 }
 
-/// The content of the first value, if it has this tag, and what stands behind it.
+/// Returns the content of the first value, if it has this tag, and the bytes behind it.
 fn expect(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     take(der).filter(|(found, ..)| *found == tag).map(|(_, content, rest)| (content, rest))
 }
 
-/// Tag and content of the first value, and what stands behind it.
+/// Returns tag and content of the first value, and the bytes behind it.
 fn take(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = der.split_first_chunk()?;
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),
-        // So many bytes have the length, most of them first; four are enough for any certificate.
+        // The length has 1 to 4 big-endian bytes, which is enough for any certificate.
         0x81..=0x84 => {
             let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
             (length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
@@ -43,7 +44,7 @@ fn take(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// `YYMMDDHHMMSSZ`, with a year from 1950 to 2049, or `YYYYMMDDHHMMSSZ`.
+/// Parses `YYMMDDHHMMSSZ`, with a year from 1950 to 2049, or `YYYYMMDDHHMMSSZ`.
 fn moment(tag: u8, text: &str) -> Option<SystemTime> {
     let (year, rest) = match tag {
         UTC_TIME => {
@@ -68,7 +69,8 @@ fn number(text: &str, digits: usize) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, rest))
 }
 
-/// Days from 1970 to this one, in the Gregorian calendar, with years that begin in March so that the leap day is their last.
+/// Returns the days since 1970 (Gregorian). Years begin in March, so that the leap day is their
+/// last.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leaps = year / 4 - year / 100 + year / 400;
@@ -110,7 +112,7 @@ mod tests {
         for version in [&[][..], &[VERSION, 3, 2, 1, 2]] {
             let fields = [version, &[2, 1, 7, SEQUENCE, 0, SEQUENCE, 0], &validity, &[SEQUENCE, 0]].concat();
             let length = u8::try_from(fields.len()).unwrap();
-            // The long way to write a length.
+            // The long form of a length.
             let certificate = [&[SEQUENCE, 0x82, 0, length + 2, SEQUENCE, length], &fields[..]].concat();
             assert_eq!(not_after(&certificate), moment(UTC_TIME, "300101000000Z"));
             for cut in 0..certificate.len() - 2 {

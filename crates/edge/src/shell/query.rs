@@ -2,18 +2,18 @@
 
 use signaling_protocol::{ClientId, limits};
 
-/// What a client asked for.
+/// The parsed query of a connect request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) client_id: ClientId,
     pub(super) token: Option<String>,
     pub(super) resume: Option<String>,
     pub(super) reliable: bool,
-    /// All but the tokens, as it stood: other parameters are for proxies in front.
+    /// The raw query without the tokens. Other parameters are for proxies in front.
     pub(super) rest: String,
 }
 
-/// Why a query is refused: code and message.
+/// The error code and message of a refused query.
 pub(super) type BadQuery = (&'static str, String);
 
 impl Query {

@@ -1,4 +1,4 @@
-//! Reading clients, and what each has of its own for it.
+//! Reads clients' sockets, and holds the read state of each.
 
 use std::io;
 use std::time::Instant;
@@ -17,20 +17,20 @@ use signaling_core::ws::{self, Decoder};
 /// A client's open socket.
 pub(super) struct Socket {
     pub(super) wire: PolledSocket,
-    /// The kernel takes no more.
+    /// `true` if the kernel takes no more.
     pub(super) blocked: bool,
-    /// When the message was begun that has not ended.
+    /// Start of the current partial message.
     pub(super) unfinished_since: Option<Instant>,
-    /// Bytes of it.
+    /// Bytes of the partial message.
     pub(super) unfinished_bytes: usize,
     decoder: Decoder,
-    /// What the client sent behind its request.
+    /// Bytes that followed the client's request.
     early: Option<Box<[u8]>>,
-    /// The core wants nothing of the client now.
+    /// `true` if the core does not read the client now.
     paused: bool,
-    /// The client may have sent what nothing will tell of.
+    /// `true` if the client is queued for a read without an event.
     unread: bool,
-    /// The client writes no more: the end is still to be read.
+    /// `true` if the client has ended its write side. The end is still to be read.
     ends: bool,
 }
 
@@ -51,7 +51,7 @@ impl Socket {
 }
 
 impl State {
-    /// The client's socket can be read or written, or has ended.
+    /// Handles an event of the client's socket.
     pub(super) fn socket_ready(&mut self, now: Instant, key: ClientKey, event: &Event) {
         let Some(socket) = self.socket(key) else { return };
         let ends = event.is_read_closed() || event.is_error();
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// Reads those that may have sent what nothing will tell of, some at a time.
+    /// Reads a group of clients and all links that have input without an event.
     pub(super) fn read_again(&mut self, now: Instant) {
         for link in std::mem::take(&mut self.unread_links) {
             self.link_ready(now, link, false);
@@ -80,7 +80,7 @@ impl State {
             if !std::mem::take(&mut socket.unread) || socket.paused {
                 continue;
             }
-            // What was read before comes first.
+            // Bytes that were read earlier come first.
             let early = socket.early.take();
             if early.is_some() || socket.decoder.has_backlog() {
                 self.take_in(now, client, &mut early.unwrap_or_default());
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// Has the client read once all others had their turn.
+    /// Queues the client for a read behind all others.
     pub(super) fn read_later(&mut self, key: ClientKey) {
         let Some(socket) = self.socket(key) else { return };
         if !std::mem::replace(&mut socket.unread, true) {
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// The core wants to hear of the client again, unless it has closed it since.
+    /// Continues to read a paused client, unless it is closed.
     pub(super) fn resume(&mut self, key: ClientKey) {
         if let Some(socket) = self.socket(key) {
             socket.paused = false;
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// One read, into the buffer that all clients share, so that an idle one holds none.
+    /// Reads once into the buffer that all clients share, so that an idle client holds none.
     fn read(&mut self, now: Instant, key: ClientKey) {
         let mut buffer = std::mem::take(&mut self.scratch);
         if let Some(socket) = self.socket(key).filter(|socket| !socket.paused && socket.early.is_none()) {
@@ -131,7 +131,7 @@ impl State {
         self.scratch = buffer;
     }
 
-    /// Takes in what was read from a client.
+    /// Processes bytes of a client.
     fn take_in(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
         let Some(socket) = self.socket(key) else { return };
         let mut decoder = std::mem::take(&mut socket.decoder);
@@ -140,7 +140,7 @@ impl State {
         let (reading, finished) = self.decode(now, key, &mut decoder, bytes);
         let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) else { return };
         socket.paused = reading == Reading::Paused;
-        // After a message that has ended, it is the next one whose time runs.
+        // A finished message restarts the time for the next one.
         let since = socket.unfinished_since.filter(|_| !finished).unwrap_or(now);
         socket.unfinished_since = (reading == Reading::On && decoder.unfinished()).then_some(since);
         let held = decoder.held();
@@ -153,7 +153,8 @@ impl State {
         }
     }
 
-    /// Tells the core what the bytes say. Says whether to go on reading, and whether a message has ended.
+    /// Passes decoded frames to the core. Returns whether reading continues, and whether a message
+    /// ended.
     fn decode(&mut self, now: Instant, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> (Reading, bool) {
         let mut input = decoder.feed(bytes, self.ws_limits);
         let mut finished = false;

@@ -1,5 +1,7 @@
-//! When clients' and links' sockets can be read or written. All are behind one `epoll` of their own, which is one more descriptor
-//! to the runtime: so there is no task, no timer and no registration there for each, and what many send at a time is read in one turn.
+//! The event loop of clients' and links' sockets.
+//!
+//! All sockets are in one `epoll`, which is one descriptor for the runtime. So a socket needs no
+//! task, timer or registration there, and one turn reads many sockets.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,17 +23,16 @@ use super::Edge;
 use super::state::State;
 use signaling_core::edge::{ClientKey, LinkKey};
 
-/// How many sockets are looked at before links and newcomers get their turn.
+/// Maximum sockets per turn, before links and new connections get theirs.
 pub(super) const AT_ONCE: usize = 64;
 
 /// Maximum time in which other tasks wait for turns of the event loop.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(2);
 
-/// All clients' sockets.
 pub(super) struct Sockets {
     ready: AsyncFd<Ready>,
     coalescer: Coalescer,
-    /// Some are to be read though nothing new has come.
+    /// Wakes the event loop for sockets with input that causes no event.
     again: Rc<Notify>,
 }
 
@@ -44,10 +45,10 @@ impl AsRawFd for Ready {
 }
 
 impl Sockets {
-    /// None yet. Call it within a runtime.
+    /// Creates an empty poll. It must be called within a runtime.
     ///
     /// # Errors
-    /// If the system refuses what that takes.
+    /// If the system refuses the poll or its registration.
     pub(super) fn new(coalescer: Coalescer) -> io::Result<Self> {
         let ready = Ready(RefCell::new(Poll::new()?));
         #[expect(
@@ -58,12 +59,12 @@ impl Sockets {
         Ok(Self { ready, coalescer, again: Rc::default() })
     }
 
-    /// Where sockets join and leave.
+    /// Returns the registry of the poll.
     pub(super) fn registry(&self) -> io::Result<Registry> {
         self.ready.get_ref().0.borrow().registry().try_clone()
     }
 
-    /// Tells that some are to be read though nothing new has come.
+    /// Returns the signal for input that causes no event.
     pub(super) fn again(&self) -> Rc<Notify> {
         Rc::clone(&self.again)
     }
@@ -103,8 +104,9 @@ impl Sockets {
         }
     }
 
-    /// Runs turn after turn while input is coalesced in between, with breaks for other tasks. Returns `true` if no more
-    /// sockets are ready.
+    /// Runs turns while input is coalesced in between, with breaks for other tasks.
+    ///
+    /// Returns `true` if no more sockets are ready.
     async fn turns(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
         let mut began = Instant::now();
         loop {
@@ -124,7 +126,7 @@ impl Sockets {
         }
     }
 
-    /// Reads and writes some that are ready. Says whether there are no more.
+    /// Reads and writes one group of ready sockets. Returns `true` if there are no more.
     fn turn(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
         self.look(events)?;
         if events.is_empty() {
@@ -146,7 +148,7 @@ impl Sockets {
         Ok(are_all)
     }
 
-    /// Finds those that are ready, some at a time.
+    /// Polls for the next group of ready sockets.
     fn look(&self, events: &mut Events) -> io::Result<()> {
         let mut poll = self.ready.get_ref().0.borrow_mut();
         loop {
@@ -158,7 +160,8 @@ impl Sockets {
     }
 }
 
-/// Set in the name of a link's socket. A key's lower half is its place, and there are not that many places.
+/// Marks the token of a link's socket. A key's lower half is its index, which never reaches this
+/// bit.
 const OF_LINK: u64 = 1 << 31;
 
 enum Owner {
@@ -175,12 +178,12 @@ impl Owner {
     }
 }
 
-/// What a client's socket is called.
+/// Returns the poll token of a client's socket.
 pub(super) fn token_of(client: ClientKey) -> Token {
     Token(client.data().as_ffi() as usize)
 }
 
-/// What a link's socket is called.
+/// Returns the poll token of a link's socket.
 pub(super) fn token_of_link(link: LinkKey) -> Token {
     Token((link.data().as_ffi() | OF_LINK) as usize)
 }

@@ -1,4 +1,4 @@
-//! The edge's core with its sockets: what every task of the edge's thread shares.
+//! The edge's core with its sockets. All tasks of the edge's thread share it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,15 +32,14 @@ use crate::identity::IdentityConfig;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
 use signaling_core::ws::Limits;
 
-/// A message that is begun must end within this time.
+/// Maximum time from the start of a message to its end.
 const UNFINISHED: Duration = Duration::from_secs(10);
-/// Largest read: of one client that sends a lot, the others must not wait for more than this.
+/// Maximum size of one read. It limits the time that other clients wait for a busy one.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// Answers a client that waits for its upgrade.
 type Decision = oneshot::Sender<Result<(), Refusal>>;
 
-/// A client on its way in, or in.
+/// A client with a socket or waiting for one.
 pub(super) struct Client {
     address: IpAddr,
     id: ClientId,
@@ -54,30 +53,30 @@ pub(super) struct State {
     pub(super) core: EdgeCore,
     backend: Box<dyn Backend>,
     pub(super) links: Links,
-    /// The event loop wakes for frames with a flush delay.
+    /// `true` if the event loop wakes for frames with a flush delay.
     pub(super) flush_is_scheduled: bool,
     pub(super) admission: Rc<RefCell<Admission>>,
     pub(super) handshakes: Handshakes,
-    /// Public connections that there may be in all.
+    /// Maximum public connections.
     connections: usize,
     pub(super) ws_limits: Limits,
     pub(super) identity: Rc<IdentityConfig>,
     pub(super) draining: bool,
-    /// Beats at every event: at least every sweep, except during pauses.
+    /// Gets a beat at every event, so at least at every sweep unless the process is paused.
     pauses: PauseDetector,
     pub(super) clients: SecondaryMap<ClientKey, Client>,
-    /// Where clients' sockets join and leave.
+    /// The poll of clients' sockets.
     registry: Registry,
-    /// Those that may have sent what nothing will tell of, and who is told that there are some.
+    /// Clients with unread bytes that the edge-triggered poll does not report again.
     pub(super) unread: VecDeque<ClientKey>,
     pub(super) unread_links: VecDeque<LinkKey>,
     pub(super) again: Rc<Notify>,
-    /// Bytes of begun messages, of all clients, and how many there may be.
+    /// Bytes of partial messages of all clients, and their limit.
     pub(super) unfinished_bytes: usize,
     pub(super) max_unfinished_bytes: usize,
     pub(super) read_bytes: u64,
     written_bytes: u64,
-    /// What all reads go into.
+    /// Buffer of all reads.
     pub(super) scratch: Vec<u8>,
 }
 
@@ -115,20 +114,20 @@ impl State {
         })
     }
 
-    /// A connection was accepted. Returns the task of the one that has to go for it, if there are
-    /// too many.
+    /// Registers an accepted connection. Returns the task of the oldest one if there are too many.
     pub(super) fn handshake_begins(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
         let clients = self.admission.borrow().sockets();
         self.handshakes.begin(self.connections.saturating_sub(clients))
     }
 
-    /// It is of this address. Returns the task of the address's oldest, if it has too many.
+    /// Assigns the connection to an address. Returns the task of the address's oldest one if it has
+    /// too many.
     pub(super) fn handshake_comes_from(&mut self, key: HandshakeKey, address: IpAddr) -> Option<AbortHandle> {
         let limit = self.admission.borrow().others_of(address)?;
         self.handshakes.comes_from(key, network(address), limit)
     }
 
-    /// A client that was let in by [`Place::enter`] asks for a node.
+    /// Requests a node for a client that was admitted by [`Place::enter`].
     pub(super) fn connect(
         &mut self,
         now: Instant,
@@ -143,7 +142,7 @@ impl State {
         (client, decided)
     }
 
-    /// The client's upgrade was answered, and this is its socket, with what was read of it already.
+    /// Starts a client's socket after its upgrade. `early` are bytes that were already read.
     pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, wire: TaskSocket, early: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let wire = match wire.join(&self.registry, token_of(key)) {
@@ -160,26 +159,26 @@ impl State {
         self.read_later(key);
     }
 
-    /// The session of a client that is in, or on its way in.
+    /// Returns the session of a client that has a socket or waits for one.
     pub(super) fn session_of(&self, id: &ClientId) -> Option<SessionId> {
         self.clients.values().find(|client| client.id == *id).map(|client| client.session)
     }
 
-    /// The client was let in, and did not take the answer.
+    /// Removes an admitted client whose upgrade failed.
     pub(super) fn upgrade_failed(&self, key: Option<ClientKey>, error: &dyn std::error::Error) {
         if let Some(client) = key.and_then(|key| self.clients.get(key)) {
             debug!(client = %client.id, session = %client.session, %error, "an upgrade failed");
         }
     }
 
-    /// The client's socket, or its wait for one, has ended.
+    /// Removes a client whose socket has ended, or whose request has.
     pub(super) fn client_gone(&mut self, key: ClientKey, gone: DetachReason) {
         if self.forget(key) {
             self.core.socket_closed(key, gone);
         }
     }
 
-    /// Notices that this process did nothing for a while: it was stopped, or starved.
+    /// Reacts to a process pause.
     pub(super) fn look_for_jump(&mut self, now: Instant) {
         if let Some(paused) = self.pauses.beat(since_boot()) {
             warn!(?paused, "this process was paused");
@@ -189,7 +188,7 @@ impl State {
         }
     }
 
-    /// Carries out what the core wants, until it wants nothing more.
+    /// Carries out the effects of the core until there are none.
     pub(super) fn turn(&mut self, now: Instant) {
         loop {
             while let Some(effect) = self.core.next_effect() {
@@ -206,14 +205,13 @@ impl State {
         }
     }
 
-    /// Adds a link over a trunk.
     pub(super) fn add_trunk(&mut self, trunk: OutboundTrunk) -> io::Result<LinkKey> {
         let link = self.core.link_up();
         self.links.add_trunk(&self.registry, link, trunk).inspect_err(|_| self.core.link_down(link))?;
         Ok(link)
     }
 
-    /// Links, with what their changes reach.
+    /// Returns the links with the state that their changes affect.
     pub(super) fn links(&mut self, now: Instant) -> LinkContext<'_> {
         LinkContext { now, core: &mut self.core, links: &mut self.links, backend: &mut *self.backend }
     }
@@ -225,7 +223,7 @@ impl State {
         }
     }
 
-    /// Writes links until none is due. A trunk that fails gives its sessions to others.
+    /// Writes links until none is due. Sessions of a failed trunk go to other links.
     pub(super) fn write_links(&mut self, now: Instant) {
         while self.links(now).write_due() {
             self.turn(now);
@@ -247,7 +245,8 @@ impl State {
         !self.unread.is_empty() || !self.unread_links.is_empty()
     }
 
-    /// Reads what is needed of clients that are about to be read or written, so that memory is waited for once.
+    /// Prefetches the state of clients that are about to be read or written, to overlap cache
+    /// misses.
     pub(super) fn warm_up(&self, clients: impl Iterator<Item = ClientKey> + Clone) {
         for client in clients.clone() {
             black_box(self.clients.get(client).map(|client| (client.socket.is_some(), client.address)));
@@ -267,7 +266,7 @@ impl State {
             Effect::Refuse(key, refusal) => {
                 let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
                 if let Some(decision) = decision {
-                    // Whoever waited for it may be gone.
+                    // The request may have ended.
                     let _ = decision.send(Err(refusal));
                 }
                 self.forget(key);
@@ -299,7 +298,7 @@ impl State {
         }
     }
 
-    /// Writes what a client's socket takes at once, and the rest when it takes more.
+    /// Writes as much of a client's output as its socket takes. An event reports room for the rest.
     pub(super) fn flush(&mut self, now: Instant, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Some(socket) = client.socket.as_mut() else { return };
@@ -338,7 +337,7 @@ impl State {
         }
     }
 
-    /// Writes what a client's socket takes, though it has not said that it takes more.
+    /// Tries to write to a blocked socket without an event.
     fn try_blocked(&mut self, now: Instant, key: ClientKey) {
         if let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
             socket.blocked = false;
@@ -346,7 +345,7 @@ impl State {
         }
     }
 
-    /// Closes sockets whose messages never end, and lets the core look at the time.
+    /// Closes sockets with overdue partial messages and runs the core's sweep.
     pub(super) fn sweep(&mut self, now: Instant) {
         let endless = |client: &Client| {
             let since = client.socket.as_ref()?.unfinished_since?;
@@ -358,8 +357,8 @@ impl State {
             metrics::violation(CloseCode::POLICY.0);
             self.core.close(client, CloseCode::POLICY, "a message was begun and not finished in time");
         }
-        // The system says that a socket takes more only once much of its buffer is free. On a slow
-        // link that lasts.
+        // The system reports room only once much of the send buffer is free. A slow connection
+        // takes long for that.
         let blocked = |client: &Client| client.socket.as_ref().is_some_and(|socket| socket.blocked);
         let blocked: Vec<_> = self.clients.iter().filter(|(_, client)| blocked(client)).map(|(key, _)| key).collect();
         for client in blocked {
@@ -375,8 +374,8 @@ impl State {
         metrics::publish(&self.core, counts);
     }
 
-    /// Forgets the client and its socket. Its place is free once its connection is closed. Returns
-    /// whether there was one.
+    /// Removes the client and its socket. Its admission ends with its connection. Returns `true` if
+    /// the client existed.
     fn forget(&mut self, key: ClientKey) -> bool {
         let Some(client) = self.clients.remove(key) else { return false };
         if let Some(socket) = client.socket {

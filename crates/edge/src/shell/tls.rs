@@ -1,4 +1,4 @@
-//! TLS of the public listener: what it shows, read from files, and read again when these change.
+//! TLS of the public listener, with a certificate that is reloaded when its files change.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -23,43 +23,43 @@ use super::not_after::not_after;
 /// Browsers speak WebSocket over HTTP/1.1.
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// Where a certificate and its key are, both PEM.
+/// Files of a certificate and its key, both PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and a root.
+    /// The certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,
 }
 
-/// Why a certificate cannot be shown.
+/// Reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The certificate's file is none.
+    /// The certificate file cannot be read or parsed.
     #[error("cannot read certificates from {}: {error}", path.display())]
     Certificate {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: rustls::pki_types::pem::Error,
     },
-    /// There is nothing in it.
+    /// The file contains no certificate.
     #[error("there is no certificate in {}", .0.display())]
     Empty(PathBuf),
-    /// The key's file is none.
+    /// The key file cannot be read or parsed.
     #[error("cannot read a private key from {}: {error}", path.display())]
     Key {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: rustls::pki_types::pem::Error,
     },
-    /// They do not serve, or not together.
+    /// Certificate or key is unusable, or they do not match.
     #[error("certificate and key do not serve: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
-/// What a listener needs to speak TLS. A cheap clone shares it.
+/// TLS of a listener. Clones share it.
 #[derive(Clone)]
 pub struct Tls {
     files: TlsFiles,
@@ -67,7 +67,7 @@ pub struct Tls {
     acceptor: TlsAcceptor,
 }
 
-/// The certificate that new connections are shown.
+/// The certificate for new connections.
 #[derive(Debug)]
 struct Shown(RwLock<Arc<CertifiedKey>>);
 
@@ -88,10 +88,10 @@ impl ResolvesServerCert for Shown {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Loads the files.
     ///
     /// # Errors
-    /// If they cannot be read, or do not belong together.
+    /// If they cannot be read, or do not match.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let shown = Arc::new(Shown(RwLock::new(Arc::new(files.read()?))));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -99,12 +99,12 @@ impl Tls {
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // Who comes back saves the dear part of the handshake, and the server keeps nothing for it.
+        // Tickets spare returning clients the expensive part of the handshake without server state.
         config.ticketer = ring::Ticketer::new()?;
         Ok(Self { files, shown, acceptor: Arc::new(config).into() })
     }
 
-    /// Until when the shown certificate is good, and those that it was signed by: the earliest of them.
+    /// Returns the earliest expiry of the certificate and its intermediates.
     pub(super) fn expires(&self) -> Option<SystemTime> {
         self.shown.get().cert.iter().filter_map(|certificate| not_after(certificate)).min()
     }
@@ -114,16 +114,15 @@ impl Tls {
         metrics::certificate_expires(self.expires());
     }
 
-    /// Shakes hands.
     pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }
 
-    /// Shows a new certificate once its files have changed; the old one stays as long as the new ones do not serve. Ends when
-    /// dropped.
+    /// Replaces the certificate when its files change. Keeps the old one while the new files are
+    /// unusable. Ends when dropped.
     pub(super) async fn renew(self) {
         let mut watched = FileWatcher::new([self.files.certificate.clone(), self.files.key.clone()]).await;
-        // They may have changed since they were read first.
+        // They may have changed since the first read.
         if let Ok(key) = self.files.read() {
             self.show(key);
         }

@@ -1,5 +1,7 @@
-//! A client's socket once it is upgraded, in the clear or under TLS. As one of all clients' ([`PolledSocket`]) it
-//! has nobody who waits for it alone; before, and for its last words, it has ([`TaskSocket`]).
+//! A client's socket after the upgrade, plain or under TLS.
+//!
+//! The event loop polls a [`PolledSocket`] among all clients' sockets. Before that, and while it
+//! closes, a task owns the socket as a [`TaskSocket`].
 
 use std::io::{self, Read as _, Write as _};
 
@@ -13,15 +15,16 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// What one read of ciphertext takes. Readers have room for the plaintext of that, and of what was left from the last.
+/// Maximum ciphertext of one read. Read buffers hold its plaintext and the rest of the previous
+/// read.
 const CIPHERTEXT_BYTES: usize = 16 * 1024;
-/// What one turn encrypts: one record.
+/// Maximum plaintext of one write: one TLS record.
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// A socket among those of all clients: it says by one [`mio::Poll`] that it can be read or written.
+/// A socket that is registered with the [`mio::Poll`] of all clients.
 pub(super) struct PolledSocket(Socket<Among>);
 
-/// A socket that a task waits for: before it is among all clients', and once it is so no more.
+/// A socket that one task waits for, before it joins the poll or after it leaves.
 pub(super) struct TaskSocket(Socket<TcpStream>);
 
 struct Socket<S> {
@@ -29,15 +32,15 @@ struct Socket<S> {
     tls: Option<Box<ServerConnection>>,
 }
 
-/// What a read has brought.
+/// The result of one read.
 pub(super) struct Taken {
-    /// How many bytes.
     pub(super) bytes: usize,
-    /// Whether there may be more that nothing will tell of. Neither is the end.
+    /// `true` if there may be more input that causes no further event.
+    /// Zero bytes and `false` mean the end.
     pub(super) more: bool,
 }
 
-/// Takes the socket back after an upgrade, with what was read behind the request's head.
+/// Recovers the socket after an upgrade, with the bytes that followed the request head.
 pub(super) fn take_back(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
         Ok((tcp, early)) => Ok((TaskSocket(Socket { tcp, tls: None }), early)),
@@ -50,24 +53,24 @@ pub(super) fn take_back(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), Upgra
 }
 
 impl TaskSocket {
-    /// Puts it among all clients' sockets.
+    /// Registers the socket with the poll.
     pub(super) fn join(self, registry: &Registry, token: Token) -> io::Result<PolledSocket> {
         let mut tcp = Among::from_std(self.0.tcp.into_std()?);
         registry.register(&mut tcp, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(PolledSocket(Socket { tcp, tls: self.0.tls }))
     }
 
-    /// Writes what goes without waiting: see [`PolledSocket::try_write`].
+    /// Writes without waiting. See [`PolledSocket::try_write`].
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }
 
-    /// Waits until the socket takes more, or has ended.
+    /// Waits until the socket takes more or has ended.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.0.tcp.writable().await
     }
 
-    /// Says that nothing more will be written, behind all that was.
+    /// Ends the write side after all written bytes.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.0.tls {
             tls.send_close_notify();
@@ -81,14 +84,13 @@ impl TaskSocket {
         SockRef::from(&self.0.tcp).shutdown(std::net::Shutdown::Write)
     }
 
-    /// The bare socket.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.0.tcp
     }
 }
 
 impl PolledSocket {
-    /// Takes it from among all clients' sockets.
+    /// Deregisters the socket from the poll.
     pub(super) fn leave(self, registry: &Registry) -> io::Result<TaskSocket> {
         let Socket { mut tcp, tls } = self.0;
         registry.deregister(&mut tcp)?;
@@ -98,25 +100,28 @@ impl PolledSocket {
     /// Reads once. `buffer` must have room for two records.
     ///
     /// # Errors
-    /// `WouldBlock` if there is nothing; all else is the connection's end.
+    /// Returns `WouldBlock` if there is no input. Any other error ends the connection.
     pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<Taken> {
         let Socket { tcp, tls } = &mut self.0;
         match tls {
-            // The kernel gives all that it has, but for what comes later: that is told.
+            // The kernel returns all its input if the buffer is larger; later input causes an
+            // event.
             None => tcp.read(buffer).map(|bytes| Taken { bytes, more: bytes == buffer.len() }),
             Some(tls) => read_tls(tls, tcp, buffer),
         }
     }
 
-    /// Writes what goes without waiting. Under TLS, what is accepted may still wait here in the end: see [`Self::owes`].
+    /// Writes without waiting. Under TLS, accepted bytes may remain here: see [`Self::owes`].
     ///
     /// # Errors
-    /// `WouldBlock` if nothing was accepted; all else is the connection's end.
+    /// Returns `WouldBlock` if nothing was accepted. Any other error ends the connection.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }
 
-    /// Whether the socket has not taken all that was accepted: write again, nothing if need be, when it takes more.
+    /// Returns `true` if accepted bytes are not in the socket yet.
+    ///
+    /// The caller then writes again when the socket takes more, even if it has no new bytes.
     pub(super) fn owes(&self) -> bool {
         self.0.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
@@ -134,12 +139,12 @@ impl<S: Unwaiting> Socket<S> {
     }
 }
 
-/// What is left, or one read of ciphertext; that may hold no plaintext.
+/// Returns buffered plaintext, or the plaintext of one read of ciphertext, which may be empty.
 fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> io::Result<Taken> {
     match tls.reader().read(buffer) {
         Ok(bytes) => return Ok(Taken { bytes, more: bytes > 0 }),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-        // The connection has ended without the end of TLS: so do those of pages that are left.
+        // The connection ended without `close_notify`. Browsers do so when a page is left.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Taken { bytes: 0, more: false }),
         Err(error) => return Err(error),
     }
@@ -148,9 +153,9 @@ fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> i
     let mut arrived = ciphertext.get(..count).unwrap_or_default();
     let mut bytes = 0;
     loop {
-        // An empty read tells the session that there is no more.
+        // An empty read informs the session of the end.
         if tls.read_tls(&mut arrived)? == 0 && count > 0 {
-            // The client has said that it is done: what follows that is nothing.
+            // The session ignores bytes after `close_notify`.
             return Ok(Taken { bytes, more: bytes > 0 });
         }
         let state = tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
@@ -160,7 +165,7 @@ fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> i
             Err(_) => return Ok(Taken { bytes, more: bytes > 0 }),
         };
         if arrived.is_empty() {
-            // The end is told alone, by the next read.
+            // The next read reports the end alone.
             let ends = count == 0 || state.peer_has_closed();
             let more = if ends { bytes > 0 } else { bytes == 0 || count == CIPHERTEXT_BYTES };
             return Ok(Taken { bytes, more });
@@ -175,7 +180,7 @@ fn flush(tls: &mut ServerConnection, tcp: &impl Unwaiting) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes what goes without waiting.
+/// Writes without waiting.
 trait Unwaiting {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 }
