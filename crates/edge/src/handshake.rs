@@ -50,13 +50,13 @@ impl fmt::Debug for Accept {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({status})")]
 pub struct Refused {
-    /// The answer's status.
+    /// Status of the answer.
     pub status: StatusCode,
-    /// What went wrong, for programs: the body's `error.code`.
+    /// Error code for programs: the body's `error.code`.
     pub code: &'static str,
-    /// What went wrong and what to do, for people: the body's `error.message`.
+    /// Error and remedy for people: the body's `error.message`.
     pub message: &'static str,
-    /// Headers that the status asks for, as (name, value).
+    /// Headers that the status requires, as (name, value).
     pub headers: &'static [(&'static str, &'static str)],
 }
 

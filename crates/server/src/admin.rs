@@ -1,5 +1,7 @@
-//! The guarded routes under `/admin`: with a token for whoever shows it, else for all but foreign
-//! web pages (`foreign`).
+//! The guarded routes under `/admin`.
+//!
+//! With an admin token, each request must carry it. Without one, requests of foreign web pages are
+//! refused (`foreign`).
 
 mod foreign;
 
@@ -18,25 +20,25 @@ use crate::{Secret, Secrets};
 
 pub use self::foreign::OwnHosts;
 
-/// Where every route begins.
+/// Path prefix of all routes.
 const PREFIX: &str = "/admin";
-/// Where the same routes begin for other servers of the mesh.
+/// Path prefix of the routes for other servers of the mesh.
 pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
 
-/// A method that a route answers.
+/// HTTP method of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Looks.
+    /// Reads.
     Get,
     /// Acts.
     Post,
     /// Sets.
     Put,
-    /// Takes away what was set.
+    /// Removes a setting.
     Delete,
 }
 
-/// Routes for operators, which know their own list, so that it can be compared with what is written of them.
+/// Routes for operators with a list of themselves, which a test compares with the documentation.
 #[derive(Clone)]
 pub struct Routes<S = ()> {
     router: Router<S>,
@@ -44,13 +46,13 @@ pub struct Routes<S = ()> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
-    /// None.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self { router: Router::new(), listed: Vec::new() }
     }
 
-    /// One more, its path written without `/admin`.
+    /// Adds a route. `path` omits `/admin`.
     #[must_use]
     pub fn with<H: Handler<T, S>, T: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
         let filter = match method {
@@ -64,13 +66,13 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// Gives the handlers what they work on.
+    /// Sets the state of the handlers.
     #[must_use]
     pub fn on(self, state: S) -> Routes {
         Routes { router: self.router.with_state(state), listed: self.listed }
     }
 
-    /// These and others.
+    /// Adds other routes.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.router = self.router.merge(others.router);
@@ -78,13 +80,13 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// Them alone, as a test asks them.
+    /// Returns the unguarded routes.
     #[cfg(test)]
     pub(crate) fn bare(self) -> Router<S> {
         self.router
     }
 
-    /// All of them, sorted: method in capitals, and path, as they are asked for.
+    /// Returns all routes, sorted, as upper-case method and full path.
     #[must_use]
     pub fn listed(&self) -> Vec<(String, String)> {
         let words =
@@ -101,9 +103,11 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     }
 }
 
-/// Puts routes under `/admin`. With a token, each request there must show it as `Authorization: Bearer`; one that does not is
-/// answered 401, whether the route exists or not. Without a token, a request of a foreign web page,
-/// or by a host that is none of `hosts`, is answered 403.
+/// Puts routes under `/admin`.
+///
+/// With a token, a request without it as `Authorization: Bearer` is answered 401, even if the route
+/// does not exist. Without a token, a request of a foreign web page, or to a host outside `hosts`,
+/// is answered 403.
 pub fn guarded(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router {
     let router = complete(routes);
     let router = match token {
@@ -113,14 +117,14 @@ pub fn guarded(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router
     Router::new().nest(PREFIX, router)
 }
 
-/// Puts routes under [`BETWEEN_SERVERS`], for the requests of other servers. A request without the mesh secret is answered
-/// 401.
+/// Puts routes under [`BETWEEN_SERVERS`], for other servers. A request without the mesh secret is
+/// answered 401.
 pub fn between_servers(routes: Routes, secrets: Secrets) -> Router {
     let guard = from_fn_with_state(secrets, require_mesh_secret);
     Router::new().nest(BETWEEN_SERVERS, complete(routes).layer(guard))
 }
 
-/// With answers to what they do not.
+/// Adds answers to unknown paths and methods.
 fn complete(routes: Routes) -> Router {
     routes.router.fallback(not_found).method_not_allowed_fallback(other_method)
 }

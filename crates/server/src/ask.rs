@@ -1,19 +1,19 @@
-//! Questions to what lives on the server's own thread, from handlers that may run on any.
+//! Calls to state on the server's own thread, from handlers on any thread.
 
 use tokio::sync::{mpsc, oneshot};
 
-/// Most questions that wait for their turn.
+/// Maximum queued calls.
 const WAITING: usize = 64;
 
 type Question<T> = Box<dyn FnOnce(&T) + Send>;
 
-/// Asks. A cheap clone asks the same.
+/// Sender of calls. Clones share the receiver.
 pub struct LocalCaller<T>(mpsc::Sender<Question<T>>);
 
-/// Questions on their way.
+/// Receiver of calls.
 pub struct LocalCalls<T>(mpsc::Receiver<Question<T>>);
 
-/// Nobody answers any more: the server stops.
+/// The receiver is gone, because the server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this server stops")]
 pub struct Stopped;
@@ -32,13 +32,14 @@ impl<T> Clone for LocalCaller<T> {
 }
 
 impl<T: 'static> LocalCaller<T> {
-    /// Asks, and waits for the answer. Keep what is asked short: nothing else goes on meanwhile.
+    /// Runs `ask` on the server's thread and returns its result. It must be short, since it blocks
+    /// that thread.
     ///
     /// # Errors
     /// If the server stops.
     pub async fn ask<R: Send + 'static>(&self, ask: impl FnOnce(&T) -> R + Send + 'static) -> Result<R, Stopped> {
         let (reply, answer) = oneshot::channel();
-        // Whoever asked may have gone.
+        // The caller may have been dropped.
         let question: Question<T> = Box::new(move |asked| drop(reply.send(ask(asked))));
         self.0.send(question).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
@@ -46,7 +47,7 @@ impl<T: 'static> LocalCaller<T> {
 }
 
 impl<T> LocalCalls<T> {
-    /// Answers, each question at its turn. Ends when dropped.
+    /// Runs calls in order. Ends when dropped.
     pub async fn answer(mut self, asked: T) {
         while let Some(question) = self.0.recv().await {
             question(&asked);

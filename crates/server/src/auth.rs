@@ -14,7 +14,7 @@ use crate::http::refusal;
 use crate::metrics::{InternalRefusal, METRICS};
 use crate::{Secret, Secrets};
 
-/// Maximum refused sources that are remembered.
+/// Maximum remembered sources of refused requests.
 const MAX_SOURCES: usize = 1_024;
 
 /// Returns `true` if the headers hold `Authorization: Bearer <secret>`, once. Compares in constant time.

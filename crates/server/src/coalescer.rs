@@ -1,5 +1,7 @@
-//! Delayed reads of a busy server. A message that arrives alone costs a wake-up, a read and a write; messages that arrive
-//! during a delay share them. An idle server never delays, and a busier one delays longer.
+//! Delayed reads of a busy server.
+//!
+//! A message that arrives alone costs a wake-up, a read and a write; messages that arrive during a
+//! delay share them. An idle server never delays, and a busier one delays longer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Window over which the busy share of time is measured.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// Busy share of time in percent.
+/// Thresholds of the busy share of time, in percent.
 #[derive(Debug, Clone, Copy)]
 pub struct BusyThresholds {
     /// Share that starts the delays.
@@ -24,13 +26,13 @@ pub struct BusyThresholds {
 pub struct Coalescer(Arc<Mutex<BusyMeter>>);
 
 impl Coalescer {
-    /// Delays each read by at most `max_delay` while the server is busy.
+    /// Creates a coalescer that delays each read by at most `max_delay` while the server is busy.
     #[must_use]
     pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
         Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))
     }
 
-    /// Never delays.
+    /// Creates a coalescer that never delays.
     #[must_use]
     pub fn disabled() -> Self {
         Self::new(Duration::ZERO, BusyThresholds { enter: 100, exit: 100, full_delay_percent: 100 })
@@ -43,7 +45,7 @@ impl Coalescer {
         delay.inspect(|delay| sleep(*delay)).is_some()
     }
 
-    /// Notes that the thread has work again.
+    /// Records that the thread has work again.
     pub fn on_wake(&self) {
         self.with(|meter| meter.on_wake(Instant::now()));
     }

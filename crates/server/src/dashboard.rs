@@ -1,6 +1,6 @@
-//! The dashboard: a page that asks `/admin/nodes` of its own server once a second and shows the answers.
+//! The dashboard: a page that requests `/admin/nodes` of its own server once a second.
 //!
-//! The files of the page are open to all that reach the internal listener. The figures need what `/admin` needs.
+//! All clients of the internal listener can load the page. Its figures need access to `/admin`.
 
 use axum::Router;
 

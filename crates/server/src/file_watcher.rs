@@ -1,4 +1,4 @@
-//! Noticing that files have changed: a certificate, a secret.
+//! Detection of changed files, for certificates and secrets.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// How often files are looked at. They are short, and whoever changes them waits for it.
+/// Interval of checks. The files are short, and an operator waits for the effect of a change.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Files whose content is looked at again and again, so that a rewrite, a rename and a symbolic link that comes to lead
-/// elsewhere (as a mounted Kubernetes secret's does) all show.
+/// Files whose content is polled. This detects a rewrite, a rename and a changed symbolic link, as
+/// in a mounted Kubernetes secret.
 #[derive(Debug)]
 pub struct FileWatcher {
     paths: Vec<PathBuf>,
@@ -18,15 +18,15 @@ pub struct FileWatcher {
 }
 
 impl FileWatcher {
-    /// Remembers how they are now.
+    /// Creates a watcher with the current content as reference.
     pub async fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watched = Self { paths: paths.into_iter().collect(), seen: 0 };
         watched.seen = watched.look().await;
         watched
     }
 
-    /// Returns when any of them is no longer as it was the last time that this returned. One that cannot be read is different
-    /// from any that can. Safe to cancel.
+    /// Returns when a file differs from the last check. An unreadable file differs from any
+    /// readable one. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             sleep(LOOK_EVERY).await;
@@ -37,7 +37,7 @@ impl FileWatcher {
         }
     }
 
-    /// Nothing of a secret's content is kept but this.
+    /// Returns a hash, so that no content of a secret is kept.
     async fn look(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for path in &self.paths {

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 /// Time in which confirms and delivery outcomes wait for other frames.
 pub const FLUSH_DELAY: Duration = Duration::from_millis(2);
 
-/// Wakes the one task that takes batches from a core and writes them. Requests before it runs count as one, so that all
-/// frames of one turn of the event loop share a batch.
+/// Wakes the task that takes batches from a core and writes them. Requests before it runs count as
+/// one, so the frames of one turn share a batch.
 #[derive(Debug, Default)]
 pub struct FlushSignal {
     requested: Notify,

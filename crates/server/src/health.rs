@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/readyz/clients`, `/metrics`.
+//! Health routes: `/livez`, `/readyz`, `/readyz/clients` and `/metrics`.
 
 use ::http::StatusCode;
 use ::http::header::CONTENT_TYPE;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::{metrics, telemetry};
 
-/// Whether this server can take work. A cheap clone shares it; it starts as not ready.
+/// Readiness of this server. Clones share it. It starts as not ready.
 #[derive(Clone)]
 pub struct Health {
     state: watch::Sender<State>,
@@ -18,21 +18,21 @@ pub struct Health {
 
 #[derive(Debug)]
 struct State {
-    /// Why work cannot be taken, if so.
+    /// Reason why the server cannot take work.
     obstacle: Option<&'static str>,
-    /// An operator has taken the server out of service.
+    /// `true` after an operator's drain.
     out_of_service: bool,
-    /// It will stop.
+    /// `true` once the server is stopping.
     stops: bool,
-    /// Why new clients should go to another server.
+    /// Reason why new clients should use another server.
     elsewhere: Option<String>,
 }
 
 impl Health {
-    /// What a server says that was taken out of service, or will stop.
+    /// The reason of a server that drains or stops.
     pub const DRAINING: &str = "draining";
 
-    /// Not ready: `starting`. Ready means that the mesh can rely on it.
+    /// Creates the health of a server that the mesh relies on. Its first reason is `starting`.
     #[must_use]
     pub fn new() -> Self {
         let state = State { obstacle: Some("starting"), out_of_service: false, stops: false, elsewhere: None };
@@ -41,24 +41,26 @@ impl Health {
         health
     }
 
-    /// The same of a server on which only clients rely: ready means that new ones may come.
+    /// Creates the health of a server that only clients rely on. Ready means that it accepts new
+    /// ones.
     #[must_use]
     pub fn for_clients() -> Self {
         Self { is_for_clients: true, ..Self::new() }
     }
 
-    /// Says whether the server could take work, and if not, why.
+    /// Sets if the server can take work. Otherwise `reason` is reported.
     pub fn set_ready(&self, ready: bool, reason: &'static str) {
         let obstacle = if ready { None } else { Some(reason) };
         self.change(|state| state.obstacle = obstacle);
     }
 
-    /// Says whether an operator has taken the server out of service: it is then not ready, whatever else is said.
+    /// Sets if an operator has drained the server. It is then not ready, even if it could take
+    /// work.
     pub fn set_out_of_service(&self, out_of_service: bool) {
         self.change(|state| state.out_of_service = out_of_service);
     }
 
-    /// The server drains, for good.
+    /// Marks the server as stopping, permanently.
     pub fn draining(&self) {
         self.change(|state| state.stops = true);
     }
@@ -73,19 +75,20 @@ impl Health {
         metrics::health(obstacle.is_none(), obstacle == Some(Self::DRAINING));
     }
 
-    /// Nothing if the server can take work, else why not.
+    /// Returns the reason why the server cannot take work, or `None`.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         let State { obstacle, out_of_service, stops, .. } = *self.state.borrow();
         if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }
     }
 
-    /// Says why new clients had better go to another server, if so, though this one could take them.
+    /// Sets the reason why new clients should use another server. The server still accepts clients.
     pub fn send_elsewhere(&self, reason: Option<String>) {
         self.state.send_modify(|state| state.elsewhere = reason);
     }
 
-    /// What `/readyz` says against this server, or for clients `/readyz/clients`.
+    /// Returns the reason of a failing `/readyz`, or of a failing `/readyz/clients` with
+    /// `of_clients`.
     fn objection(&self, of_clients: bool) -> Option<String> {
         let elsewhere = || self.state.borrow().elsewhere.clone().filter(|_| of_clients || self.is_for_clients);
         self.obstacle().map(str::to_owned).or_else(elsewhere)
@@ -98,8 +101,10 @@ impl Default for Health {
     }
 }
 
-/// `/livez` answers as long as the event loop turns, `/readyz` whether work can be taken, `/readyz/clients` whether new clients
-/// should come, `/metrics` with the metrics.
+/// Returns the health routes and `/metrics`.
+///
+/// `/livez` answers while the event loop runs. `/readyz` fails if the server cannot take work, and
+/// `/readyz/clients` if new clients should use another server.
 pub fn router(health: Health) -> Router {
     let of_mesh = health.clone();
     Router::new()

@@ -1,4 +1,5 @@
-//! Serving one HTTP/1 connection within limits; refusals; files built in; taking the socket back after an upgrade.
+//! HTTP/1 connections within limits, refusals, built-in files, and recovery of the socket after an
+//! upgrade.
 
 pub mod files;
 mod refuse;

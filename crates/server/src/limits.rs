@@ -4,10 +4,11 @@ use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit of open files to the highest this process may have, and returns it. Each client needs one.
+/// Raises the limit of open files to the maximum of this process, and returns it. Each client needs
+/// one.
 ///
 /// # Errors
-/// If the system refuses; the limit is then as it was.
+/// If the system refuses. The limit then stays.
 pub fn raise_open_files() -> io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft < hard {

@@ -1,4 +1,4 @@
-//! Binding, and accepting through a shortage of descriptors.
+//! Listening sockets, which survive a shortage of descriptors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 
 use crate::metrics::METRICS;
 
-/// Connections that the kernel keeps until they are accepted; it may cap this (`net.core.somaxconn`).
+/// Connections that the kernel queues before accept. It may cap this (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -25,33 +25,35 @@ pub struct Listener {
     pause: Backoff,
 }
 
-/// Why an address cannot be listened on.
+/// Error of a bind.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {error}")]
 pub struct BindError {
     /// The address.
     pub address: SocketAddr,
-    /// Why.
+    /// The cause.
     pub error: io::Error,
 }
 
 impl Listener {
-    /// Binds an address; with port 0, any free port. Needs a Tokio runtime with I/O.
+    /// Binds an address. Port 0 selects any free port. Needs a Tokio runtime with I/O.
     ///
     /// # Errors
-    /// If the address is taken, not this machine's, or not allowed.
+    /// If the address is in use, not local, or not permitted.
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
         bind(address).map_err(|error| BindError { address, error })
     }
 
-    /// The address bound, with the port that was chosen.
+    /// Returns the bound address, with the selected port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Waits for the next connection. Errors end in a pause that grows to 1 s, are counted, and logged once until a
-    /// connection comes again: when descriptors are short, asking again at once would only burn CPU. Safe to cancel.
+    /// Waits for the next connection. Cancel-safe.
+    ///
+    /// Errors cause a pause that grows to 1 s, because a retry during a shortage of descriptors
+    /// only uses CPU. They are counted, and logged once until the next connection.
     pub async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             match self.inner.accept().await {
@@ -92,7 +94,7 @@ fn bind(address: SocketAddr) -> io::Result<Listener> {
     Ok(Listener { inner, local, pause: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE) })
 }
 
-/// Such an error says that one connection ended before it was accepted; the next may be fine.
+/// Returns `true` if one connection ended before it was accepted. The next may succeed.
 fn is_of_the_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)

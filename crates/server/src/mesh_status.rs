@@ -1,4 +1,4 @@
-//! Status of this server, and of all servers that it can ask: `/admin/server` and `/admin/nodes`.
+//! Status of this server and of all reachable servers: `/admin/server` and `/admin/nodes`.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::http::Refused;
 use crate::server_client::ServerClient;
 use crate::{Common, Health, process, unix_time};
 
-/// Longest time that a server may take to answer: the answer is in its memory.
+/// Maximum time for a server's answer, which comes from its memory.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Source of what every server reports about itself. It stays on the server's thread.
+/// Source of a server's own report. It stays on the server's thread.
 pub struct ServerStatus {
     id: NodeId,
     role: Role,
@@ -69,10 +69,10 @@ pub struct NodesQuery {
 }
 
 impl NodesQuery {
-    /// Returns how long each server may take.
+    /// Returns the time limit for each server.
     ///
     /// # Errors
-    /// Refuses a time that is 0, or longer than [`ANSWER_TIMEOUT`].
+    /// If the time is 0 or longer than [`ANSWER_TIMEOUT`].
     pub fn timeout(&self) -> Result<Duration, Refused> {
         let timeout = self.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis);
         if timeout.is_zero() || timeout > ANSWER_TIMEOUT {
@@ -83,7 +83,9 @@ impl NodesQuery {
     }
 }
 
-/// Asks the nodes of `view`, and then the balancers that have trunks to them. `own` is the report of this server.
+/// Requests reports of the nodes of `view`, and then of the balancers with trunks to them.
+///
+/// `own` is the report of this server.
 pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
     let ask = async |servers: Vec<Member>| {

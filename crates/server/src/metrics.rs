@@ -35,7 +35,7 @@ metrics! {
 }
 
 label! {
-    /// Why a request to the internal listener is refused.
+    /// Reason to refuse a request to the internal listener.
     pub enum InternalRefusal = "reason" { Secret = "secret", AdminToken = "admin_token", ForeignPage = "foreign_page" }
 }
 label! { pub(crate) enum SecretLoad = "result" { Used = "used", Unusable = "unusable" } }
@@ -68,7 +68,7 @@ pub(crate) fn mesh_secrets(accepted: usize, loaded: Option<SecretLoad>) {
     }
 }
 
-/// Counts what a trunk has read.
+/// Counts bytes read from a trunk.
 pub(crate) fn trunk_read(bytes: usize) {
     METRICS.trunk_bytes.of(Direction::In).inc_by(bytes as u64);
 }

@@ -7,27 +7,26 @@ use std::time::Duration;
 
 use signaling_wire::limits;
 
-/// The time at which this process last ran, as [`since_boot`] gives it.
+/// Time at which this process last ran, from [`since_boot`].
 #[derive(Debug)]
 pub struct PauseDetector(Duration);
 
 impl PauseDetector {
-    /// A detector of a process that runs now.
+    /// Creates a detector for a process that runs now.
     #[must_use]
     pub fn new(now: Duration) -> Self {
         Self(now)
     }
 
-    /// Notes that the process runs. Returns the length of a pause before, if it was long enough for
-    /// other servers to suspect this one.
+    /// Records that the process runs. Returns the length of a preceding pause if other servers may
+    /// have suspected this one.
     pub fn beat(&mut self, now: Duration) -> Option<Duration> {
         let paused = now.saturating_sub(std::mem::replace(&mut self.0, now));
         (paused >= limits::SUSPECT_AFTER).then_some(paused)
     }
 }
 
-/// Returns the time since the machine was started. It runs on while the machine is suspended, unlike
-/// `Instant` on Linux.
+/// Returns the time since the machine booted. It includes suspension, unlike `Instant` on Linux.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn since_boot() -> Duration {
@@ -59,8 +58,8 @@ mod tests {
         assert_eq!(detector.beat(late), None);
     }
 
-    /// A test cannot suspend the machine. In a time namespace the clocks differ as behind a
-    /// suspension. Where the system refuses one, the test is skipped and prints so.
+    /// A test cannot suspend the machine. A time namespace makes the clocks differ as after a
+    /// suspension. Where the system refuses one, the test prints that it is skipped.
     #[cfg(target_os = "linux")]
     #[test]
     #[allow(clippy::unwrap_used)]

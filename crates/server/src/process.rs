@@ -9,7 +9,7 @@ use nix::sys::time::TimeVal;
 use signaling_metrics::{FloatCounter, Gauge, Publish, metrics};
 
 metrics! {
-    /// Metrics under the names that all programs for Prometheus share.
+    /// Metrics with the standard names of Prometheus clients.
     pub struct ProcessMetrics {
         cpu: FloatCounter = "process_cpu_seconds_total", "User and system CPU time of this process";
         resident: Gauge = "process_resident_memory_bytes", "Resident memory of this process";
@@ -26,7 +26,7 @@ pub(crate) fn publish() {
     METRICS.max_fds.publish(getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(limit, _)| limit));
 }
 
-/// User and system CPU time that this process has used.
+/// Returns the user and system CPU time of this process.
 #[must_use]
 pub fn cpu() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
@@ -38,7 +38,7 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// Resident memory of this process, where the system has `/proc`.
+/// Returns the resident memory of this process, where the system has `/proc`.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
     parse_resident(&fs::read_to_string("/proc/self/status").ok()?)
@@ -52,7 +52,8 @@ fn parse_resident(status: &str) -> Option<u64> {
 
 fn open_descriptors() -> Option<u64> {
     const DIRECTORY: &str = "/proc/self/fd";
-    // Newer kernels tell the count as the directory's size; listing ten thousand sockets would hold up the data plane.
+    // Newer kernels report the count as the directory's size. Listing ten thousand sockets would
+    // delay the data plane.
     match fs::metadata(DIRECTORY).ok()?.len() {
         0 => Some(fs::read_dir(DIRECTORY).ok()?.count() as u64),
         count => Some(count),

@@ -1,6 +1,6 @@
-//! Files that may change while a server runs: keys, secrets and lists that are renewed without a restart.
+//! Files that are reloaded without a restart: keys, secrets and lists.
 //!
-//! What cannot be read, or makes no sense, changes nothing and is logged once.
+//! An unreadable or invalid change has no effect and is logged once.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -13,10 +13,10 @@ use crate::FileWatcher;
 use crate::config::ConfigError;
 use crate::metrics::{FileReload, METRICS};
 
-/// Longest file that is read: a set of some hundred keys.
+/// Maximum file size in bytes. It fits some hundred keys.
 const MAX_FILE: u64 = 256 * 1024;
 
-/// A file that a flag names, and what it held when it was read last.
+/// A file named by a flag, and its content at the last read.
 #[derive(Clone)]
 pub struct ReloadableFile {
     flag: &'static str,
@@ -34,10 +34,10 @@ impl ReloadableFile {
         Ok(Self { flag, path: path.into(), content })
     }
 
-    /// What the file was found to hold, by `parse`.
+    /// Parses the content with `parse`.
     ///
     /// # Errors
-    /// If it makes no sense: names the flag and the file.
+    /// If the content is invalid. The error names the flag and the file.
     pub fn parsed<T, E: Display>(&self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Result<T, ConfigError> {
         parse(&self.content).map_err(|error| {
             let why = format!("{} {error}", self.path.display());
@@ -45,12 +45,13 @@ impl ReloadableFile {
         })
     }
 
-    /// Gives `put` what the file holds each time that it has changed. Ends when dropped. Neither the log nor an error of `parse`
-    /// may quote the content.
+    /// Passes the parsed content to `put` after each change. Ends when dropped.
+    ///
+    /// The log and errors of `parse` must not quote the content.
     pub async fn follow<T, E: Display>(mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
         let mut watched = FileWatcher::new([self.path.clone()]).await;
         loop {
-            // First without waiting: it may have changed since it was opened.
+            // The file may have changed since it was opened.
             self.look(&parse, &put);
             watched.changed().await;
         }
@@ -83,7 +84,7 @@ impl ReloadableFile {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Looked at before it is opened: opening a pipe would wait for whoever writes it.
+    // Checked before the file is opened, since opening a pipe waits for its writer.
     if !path.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
@@ -126,7 +127,7 @@ mod tests {
         for (content, expected) in stages {
             match content {
                 Some(content) => {
-                    // A rename, as careful writers do it.
+                    // Careful writers replace a file by a rename.
                     std::fs::write(dir.path().join("new"), content).unwrap();
                     std::fs::rename(dir.path().join("new"), &path).unwrap();
                 }

@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::coalescer::Coalescer;
 
-/// Builds a runtime of one thread that coalesces input when it is busy. The calling thread must enter it.
+/// Builds a runtime of one thread that coalesces input when busy. The calling thread must enter it.
 ///
 /// # Errors
 /// If the system refuses the resources.

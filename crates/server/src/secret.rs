@@ -8,38 +8,38 @@ use std::path::Path;
 use ::http::HeaderValue;
 use subtle::ConstantTimeEq;
 
-/// Shortest secret, in bytes.
+/// Minimum length of a secret, in bytes.
 pub const MIN_SECRET: usize = 16;
-/// Longest file that is read for a secret, in bytes.
+/// Maximum size of a secret's file, in bytes.
 const MAX_FILE: u64 = 4096;
 const SCHEME: &str = "Bearer ";
 
 /// A shared secret of at least [`MIN_SECRET`] visible ASCII characters. Prints as `***`.
 #[derive(Clone)]
 pub struct Secret {
-    /// `Bearer <secret>`: the one form in which it leaves the process.
+    /// `Bearer <secret>`, the only form that leaves the process.
     bearer: HeaderValue,
 }
 
-/// Why a text is no secret. Never quotes it.
+/// Defect of a secret. It never quotes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// Too short to be one.
+    /// The text is too short.
     #[error("must have at least {MIN_SECRET} bytes, has {0}")]
     TooShort(usize),
-    /// There are more than can be told apart by their use.
+    /// There are more than two secrets.
     #[error("may be one of at most 2, one a line: there are {0}")]
     TooMany(usize),
-    /// It could not be sent in a header.
+    /// The text cannot be sent in a header.
     #[error("may have only visible ASCII characters, without spaces inside")]
     NotVisible,
 }
 
 impl Secret {
-    /// Checks and keeps a secret; white space around it is dropped.
+    /// Checks and stores a secret, without surrounding white space.
     ///
     /// # Errors
-    /// If it is too short or cannot stand in a header.
+    /// If it is too short or not valid in a header.
     pub fn new(text: &str) -> Result<Self, SecretError> {
         let text = text.trim();
         if text.len() < MIN_SECRET {
@@ -53,19 +53,20 @@ impl Secret {
         Ok(Self { bearer })
     }
 
-    /// Says whether `candidate` is this secret, in a time that tells nothing but whether the lengths agree.
+    /// Returns `true` if `candidate` is this secret. The time depends only on equality of the
+    /// lengths.
     #[must_use]
     pub fn matches(&self, candidate: &[u8]) -> bool {
         self.as_bytes().ct_eq(candidate).into()
     }
 
-    /// The secret itself, as a key.
+    /// Returns the secret as bytes of a key.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bearer.as_bytes()[SCHEME.len()..]
     }
 
-    /// The value of the `Authorization` header that shows this secret.
+    /// Returns the value of the `Authorization` header with this secret.
     #[must_use]
     pub fn bearer(&self) -> HeaderValue {
         self.bearer.clone()
@@ -78,12 +79,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The seed of the mesh's rendezvous hash, secret where a mesh sets one. Prints as `***`, except the usual 0.
+/// Seed of the mesh's rendezvous hash. It is secret if a mesh sets it. Prints as `***` unless it is
+/// 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HashSeed(u64);
 
 impl HashSeed {
-    /// Parses a decimal number, or a hexadecimal one after `0x`; white space around it is dropped.
+    /// Parses a decimal number, or a hexadecimal one after `0x`. Ignores surrounding white space.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -94,7 +96,7 @@ impl HashSeed {
         number.ok().map(Self)
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0

@@ -1,7 +1,8 @@
-//! The mesh's secrets: the one that is shown, and one more that is accepted while it is changed.
+//! The mesh's secrets: the one that is sent, and a second one that is accepted during a change.
 //!
-//! A secret is changed in three steps, each on all servers before the next: the new one as second line of the file, then the lines
-//! change places, then the old one goes. At each moment every server accepts what any other shows.
+//! A change takes three steps, each on all servers before the next. First, add the new secret as
+//! the second line of the file. Then swap the lines. Then remove the old one. At each moment every
+//! server accepts the secret of any other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::secret::SecretError;
 use crate::{FileWatcher, Secret, auth, metrics};
 
 const FLAG: &str = "--mesh-secret-file";
-/// An old one and a new one.
+/// Maximum secrets: an old one and a new one.
 const MOST: usize = 2;
 
-/// What all servers of a mesh share. A cheap clone follows the same file.
+/// The secrets that all servers of a mesh share. Clones share the content of the file.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     path: Arc<Path>,
@@ -27,7 +28,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads them from a file, one a line.
+    /// Reads the secrets from a file, one per line.
     ///
     /// # Errors
     /// Names the flag if the file cannot be read, or holds none or more than two.
@@ -36,28 +37,29 @@ impl Secrets {
         Ok(Self { path: path.into(), current: watch::Sender::new(secrets) })
     }
 
-    /// The one to show to other servers, and to sign with.
+    /// Returns the secret to send to other servers and to sign with.
     #[must_use]
     pub fn shown(&self) -> Secret {
         self.current.borrow()[0].clone()
     }
 
-    /// All that are accepted, the shown one first.
+    /// Returns all accepted secrets. The sent one comes first.
     #[must_use]
     pub fn accepted(&self) -> Arc<[Secret]> {
         self.current.borrow().clone()
     }
 
-    /// Says whether the headers show one of them. Each is compared in constant time.
+    /// Returns `true` if the headers hold an accepted secret. Compares each in constant time.
     #[must_use]
     pub fn authorize(&self, headers: &HeaderMap) -> bool {
         self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))
     }
 
-    /// Reads the file again whenever it has changed, and calls `changed`; what cannot be used is passed over. Ends when dropped.
+    /// Reloads the file when it changes, and calls `changed`. Ignores unusable content. Ends when
+    /// dropped.
     pub async fn follow(self, changed: impl Fn(&[Secret])) {
         let mut watched = FileWatcher::new([PathBuf::from(&*self.path)]).await;
-        // It may have changed since it was read first.
+        // It may have changed since the first read.
         if let Ok(secrets) = parse(FLAG, &self.path) {
             changed(&secrets);
             self.current.send_replace(secrets);

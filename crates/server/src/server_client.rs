@@ -1,4 +1,4 @@
-//! Requests of one server to others: one bound per answer, a bound on concurrency, and a deadline for all.
+//! Requests of one server to others, with limits on answer size, concurrency and total time.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Secrets;
 
-/// Servers that are asked at the same time.
+/// Maximum concurrent requests.
 const MAX_CONCURRENT: usize = 16;
-/// How long all servers together may take.
+/// Maximum time for all servers together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks other servers' internal listeners and shows them the mesh secret. A clone shares the connections.
+/// Client of other servers' internal listeners, with the mesh secret. Clones share connections.
 #[derive(Clone)]
 pub struct ServerClient {
     http: reqwest::Client,
@@ -38,7 +38,7 @@ pub struct Answer {
 /// Answers of several servers, and the servers without a usable answer.
 #[derive(Debug)]
 pub struct Answers<T> {
-    /// In the order of arrival.
+    /// Answers in the order of arrival.
     pub answers: Vec<(NodeId, T)>,
     /// Server and reason, sorted by server.
     pub missing: Vec<(NodeId, String)>,
@@ -48,7 +48,7 @@ impl ServerClient {
     /// Returns a client whose requests end after `answer_timeout` and whose answers have at most `max_answer_bytes`.
     ///
     /// # Errors
-    /// Fails if the system refuses a resolver or TLS back end.
+    /// If the system refuses a resolver or TLS back end.
     pub fn new(secrets: Secrets, answer_timeout: Duration, max_answer_bytes: usize) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -67,10 +67,11 @@ impl ServerClient {
         Self { answer_timeout: self.answer_timeout.min(answer_timeout), ..self.clone() }
     }
 
-    /// Asks one server and returns its answer, whatever its status.
+    /// Sends a request to one server and returns its answer with any status.
     ///
     /// # Errors
-    /// The reason without the address: no connection, no answer in time, or an answer above the bound.
+    /// Returns the reason without the address: no connection, no answer in time, or an answer above
+    /// the limit.
     pub async fn request(&self, server: &Member, method: Method, path: &str) -> Result<Answer, String> {
         let exchange = async {
             let request = self.http.request(method, format!("http://{}{path}", server.address));
@@ -89,7 +90,7 @@ impl ServerClient {
         answer.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.answer_timeout)))
     }
 
-    /// Asks one server for JSON.
+    /// Requests JSON from one server.
     ///
     /// # Errors
     /// As [`ServerClient::request`]; also a status other than 200, or JSON of another shape.
@@ -106,7 +107,7 @@ impl ServerClient {
         serde_json::from_slice(&body).map_err(|error| format!("its answer is malformed: {error}"))
     }
 
-    /// Asks several servers for JSON, at most 16 at a time and for at most 5 s.
+    /// Requests JSON from several servers, at most 16 at a time and for at most 5 s.
     pub async fn request_all<T>(&self, servers: Vec<Member>, method: Method, path: &str) -> Answers<T>
     where
         T: DeserializeOwned + Send + 'static,
@@ -114,12 +115,12 @@ impl ServerClient {
         self.request_all_until(Self::deadline(), servers, method, path).await
     }
 
-    /// Returns the end of requests to several servers that start now.
+    /// Returns the deadline of requests to several servers that start now.
     pub(crate) fn deadline() -> Instant {
         Instant::now() + TOTAL_TIMEOUT
     }
 
-    /// Asks several servers for JSON, at most 16 at a time and until `deadline`.
+    /// Requests JSON from several servers, at most 16 at a time and until `deadline`.
     pub(crate) async fn request_all_until<T>(
         &self,
         deadline: Instant,

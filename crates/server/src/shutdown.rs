@@ -1,4 +1,4 @@
-//! Signals, and the phases they lead to.
+//! Stop signals and the phases of a server.
 
 use std::io;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-/// How far a server's life has come. Phases only go forward.
+/// Phase of a server. Phases only advance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Takes work.
     Running,
-    /// Takes none, and hands over what it has.
+    /// Takes no work, and hands over its clients.
     Draining,
-    /// Has nothing left, or no time: tasks end now.
+    /// Has ended its work or its time. Tasks end now.
     Stopped,
 }
 
-/// The phase of this server. A cheap clone shares it.
+/// The phase of this server. Clones share it.
 #[derive(Clone)]
 pub struct Shutdown {
     phase: watch::Sender<Phase>,
@@ -27,17 +27,19 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Running, and deaf to signals: for tests, and servers inside another process.
+    /// Creates a running server that ignores signals, for tests and servers inside another process.
     #[must_use]
     pub fn new() -> Self {
         Self { phase: watch::Sender::new(Phase::Running), _signals: None }
     }
 
-    /// Running, until SIGTERM or SIGINT says to drain; a second one exits the process at once, with 128 and the signal's
-    /// number. Works as process 1, too. Needs a Tokio runtime with I/O.
+    /// Creates a running server that drains on SIGTERM or SIGINT.
+    ///
+    /// A second signal exits the process at once, with 128 plus the signal's number. It also works
+    /// as process 1, and needs a Tokio runtime with I/O.
     ///
     /// # Errors
-    /// If the signals cannot be caught.
+    /// If the handlers cannot be installed.
     pub fn install() -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -61,18 +63,18 @@ impl Shutdown {
         Ok(Self { _signals: Some(Arc::new(AbortOnDropHandle::new(signals))), ..shutdown })
     }
 
-    /// The phase now.
+    /// Returns the current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// Begins to drain, as a first signal does.
+    /// Starts to drain, like a first signal.
     pub fn drain(&self) {
         self.advance(Phase::Draining);
     }
 
-    /// Says that draining is over.
+    /// Ends the drain.
     pub fn stop(&self) {
         self.advance(Phase::Stopped);
     }

@@ -1,4 +1,4 @@
-//! `POST /admin/drain` and `POST /admin/undrain`: an operator takes a server out of service, and puts it back.
+//! `POST /admin/drain` and `POST /admin/undrain` for operators.
 
 use ::http::StatusCode;
 use axum::Json;
@@ -11,9 +11,9 @@ use crate::admin::{Method, Routes};
 use crate::http::refusal;
 use crate::{Health, Phase, Shutdown};
 
-/// Whether an operator wants the server out of service. A cheap clone shares it.
+/// The operator's drain switch. Clones share it.
 ///
-/// Unlike a signal to stop this can be taken back, and the process stays.
+/// Unlike a stop signal it can be reversed, and the process stays.
 #[derive(Clone)]
 pub struct DrainSwitch {
     is_on: watch::Sender<bool>,
@@ -22,14 +22,15 @@ pub struct DrainSwitch {
 }
 
 impl DrainSwitch {
-    /// In service.
+    /// Creates a switch of a server in service.
     #[must_use]
     pub fn new(health: Health, shutdown: Shutdown) -> Self {
         Self { is_on: watch::Sender::new(false), health, shutdown }
     }
 
-    /// `POST /drain` and `POST /undrain`, for [`admin::guarded`](crate::admin::guarded). Both may be repeated; a server
-    /// that was told to stop answers the latter with 409.
+    /// Returns `POST /drain` and `POST /undrain`, for [`admin::guarded`](crate::admin::guarded).
+    ///
+    /// Both are idempotent. A stopping server answers `/undrain` with 409.
     #[must_use]
     pub fn routes(&self) -> Routes {
         let drain = async |State(switch): State<Self>| switch.turn(true);
@@ -37,13 +38,13 @@ impl DrainSwitch {
         Routes::new().with(Method::Post, "/drain", drain).with(Method::Post, "/undrain", undrain).on(self.clone())
     }
 
-    /// Waits until the switch is on, or off.
+    /// Waits until the switch has this state.
     pub async fn turned(&self, on: bool) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.is_on.subscribe().wait_for(|is_on| *is_on == on).await;
     }
 
-    /// Turns it, as the routes do.
+    /// Drains or undrains the server, and returns the answer of the routes.
     pub fn turn(&self, on: bool) -> Response {
         if !on && self.shutdown.phase() > Phase::Running {
             let message = "this server was told to stop, which cannot be taken back";

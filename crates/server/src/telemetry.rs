@@ -1,4 +1,4 @@
-//! Logs, and the page of metrics.
+//! Logs and the metrics page.
 
 use std::io::IsTerminal as _;
 use std::sync::LazyLock;
@@ -14,31 +14,32 @@ use crate::config::{LogConfig, LogFormat};
 use crate::metrics::METRICS;
 use crate::process;
 
-/// How often it is looked how late the event loop is.
+/// Interval at which the delay of the event loop is measured.
 const LOOK: Duration = Duration::from_millis(100);
-/// What libraries log through the `log` crate goes no deeper: at trace level tungstenite writes whole frames and requests, with the
-/// tokens, secrets and session descriptions in them.
+/// Most verbose level of the `log` crate. At trace level tungstenite logs whole frames and requests,
+/// with their tokens, secrets and session descriptions.
 const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 
-/// What is not logged unless the filter names it: the Kubernetes client calls each failed request an error, for as long as the API
-/// server is away. Discovery says what it means, once. And the libraries of HTTP and WebSocket write a line for each request.
+/// Default filter for libraries. The Kubernetes client logs an error per failed request while the
+/// API server is unreachable; discovery reports that once. HTTP and WebSocket libraries log each
+/// request.
 const QUIET: &str = "kube_client=off,hyper=info,hyper_util=info,reqwest=info,tungstenite=info,tokio_tungstenite=info,tower=info,rustls=info";
 
-/// Why telemetry cannot start.
+/// Reason why telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter of the logs is malformed.
+    /// The log filter is malformed.
     #[error(transparent)]
     Filter(#[from] ParseError),
-    /// Something else logs in this process.
+    /// Another logger is installed in this process.
     #[error(transparent)]
     Logs(#[from] TryInitError),
 }
 
-/// Starts logs to standard error, and the metrics of every server. Call it once.
+/// Starts logs to standard error and the metrics of every server. It must be called once.
 ///
 /// # Errors
-/// Fails if the filter is malformed, or if logs were started before.
+/// If the filter is malformed, or logs are already started.
 pub fn start(log: &LogConfig) -> Result<(), TelemetryError> {
     let filter = EnvFilter::builder().parse(format!("{QUIET},{}", log.filter))?;
     let logs = tracing_subscriber::fmt()

@@ -15,7 +15,7 @@ const MIN_MODULUS: usize = 256;
 /// Maximum keys of one set. A token without a key id is tried with all.
 const MAX_KEYS: usize = 16;
 
-/// How tokens are signed. It is fixed by the operator: what a token says of itself decides nothing.
+/// Signature algorithm of tokens. The operator sets it; the header of a token cannot choose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TokenAlgorithm {
     /// HMAC with SHA-256: whoever can verify can also sign.

@@ -231,7 +231,7 @@ async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     }
 }
 
-/// Refuses by status, or by an upgrade that closes at once if the client knows our close codes.
+/// Refuses by status, or by an upgrade that closes at once if the client supports our close codes.
 /// Pages cannot read the status.
 fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) -> Response<Body> {
     let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));

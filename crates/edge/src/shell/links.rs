@@ -1,4 +1,4 @@
-//! Links of an edge: the trunks in its event loop, or the in-memory path to the node of its process.
+//! Links of an edge: the trunks in its event loop, or the in-memory path to its own node.
 
 use std::io;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use super::sockets::token_of_link;
 /// Final reads of a trunk that can no longer be written to, for the rest in the node's send buffer.
 const FINAL_READS: usize = 16;
 
-/// What happened to a link.
+/// An event of a link.
 #[derive(Debug)]
 pub enum LinkEvent {
     /// The node announced that it drains, or that it takes clients again.
@@ -113,7 +113,7 @@ impl Links {
         Ok(())
     }
 
-    /// Sets the link to the node of this process. The signal wakes the task that carries its batches.
+    /// Sets the link to this process's own node. `signal` wakes the task that carries its batches.
     pub(super) fn set_local(&mut self, link: LinkKey, signal: Rc<FlushSignal>) {
         self.local = Some((link, signal));
     }

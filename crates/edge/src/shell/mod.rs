@@ -81,7 +81,7 @@ pub trait Backend {
     /// Attaches the client to a link, keeps it until there is one, or refuses it.
     fn assign_node(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey);
 
-    /// Handles what happened to a link.
+    /// Handles an event of a link.
     fn on_link_event(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, event: LinkEvent);
 }
 
@@ -205,7 +205,7 @@ impl Edge {
         })
     }
 
-    /// Sets the link to the node of this process. The signal wakes the task that carries its batches.
+    /// Sets the link to this process's own node. `signal` wakes the task that carries its batches.
     pub fn set_local_link(&self, link: LinkKey, signal: Rc<FlushSignal>) {
         self.with_quietly(|state| state.links.set_local(link, signal));
     }

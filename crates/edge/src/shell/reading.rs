@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// Passes decoded frames to the core. Returns whether reading continues, and whether a message
+    /// Passes decoded frames to the core. Returns if reading continues, and `true` if a message
     /// ended.
     fn decode(&mut self, now: Instant, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> (Reading, bool) {
         let mut input = decoder.feed(bytes, self.ws_limits);

@@ -1,6 +1,7 @@
-//! Which requests without a token may be those of a web page: browsers name the page's site, and
-//! send the host that it was opened by. Both are checked, because a page of a foreign name that
-//! resolves to this server (DNS rebinding) is of the same origin. Pure.
+//! Detection of requests that a foreign web page may have sent, for servers without an admin token.
+//!
+//! Browsers send the site of the page and the host of its URL. Both are checked, because a page
+//! whose foreign name resolves to this server (DNS rebinding) has the same origin. Pure.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,26 +11,26 @@ use ::http::{HeaderMap, HeaderName, Uri};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The hosts by which a server may be asked without a token.
+/// Host names that requests without a token may use.
 #[derive(Debug, Clone)]
 pub struct OwnHosts {
     bound: IpAddr,
     names: Box<[String]>,
 }
 
-/// Why a request is refused.
+/// Reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Foreign {
-    /// A page of another site sent it.
+    /// A page of another site sent the request.
     #[error("a page of another site may not ask; set --admin-token-file and show the token")]
     Page,
-    /// It names a host that is not this server.
+    /// The host is not this server.
     #[error("host is not this server; ask by its IP address, or set --admin-token-file and show the token")]
     Host,
 }
 
 impl OwnHosts {
-    /// Those of a server bound to this address, with names beside `localhost`.
+    /// Creates the hosts of a server bound to this address, with `names` beside `localhost`.
     #[must_use]
     pub fn new(bound: SocketAddr, names: impl IntoIterator<Item = String>) -> Self {
         Self { bound: bound.ip().to_canonical(), names: names.into_iter().collect() }
@@ -42,10 +43,9 @@ impl OwnHosts {
             return Err(Foreign::Page);
         }
         let header = single(headers, &HOST).map_err(|_| Foreign::Host)?;
-        // The target of a request may name the host itself; then the header means nothing (RFC 9112
-        // section 3.2.2).
+        // A host in the request target overrides the header (RFC 9112 section 3.2.2).
         let Some(host) = uri.authority().map(Authority::as_str).or(header) else {
-            // No browser leaves it out.
+            // Every browser sends a host.
             let origin = single(headers, &ORIGIN).map_err(|_| Foreign::Page)?;
             return origin.map_or(Ok(()), |_| Err(Foreign::Page));
         };
@@ -62,9 +62,8 @@ impl OwnHosts {
         let Ok(authority) = host.parse::<Authority>() else { return false };
         let host = authority.host();
         if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            // No name can make a browser write an address here, and of all addresses a server
-            // cannot tell its own: a service's, or a port's that is forwarded, is none of the
-            // machine's.
+            // No name makes a browser send an address here. A server cannot list its own addresses:
+            // those of services and forwarded ports are not the machine's.
             let address = address.to_canonical();
             return address.is_loopback() || self.bound.is_unspecified() || address == self.bound;
         }
@@ -73,7 +72,8 @@ impl OwnHosts {
     }
 }
 
-/// The header's value, if it is there. An error if it is there twice, or is not visible ASCII.
+/// Returns the header's value if present. An error means two values, or one that is not visible
+/// ASCII.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

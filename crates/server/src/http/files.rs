@@ -1,4 +1,4 @@
-//! Files built into a binary, as browsers get them.
+//! Files that are built into a binary and served to browsers.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -12,36 +12,36 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-/// A page.
+/// Content type of a page.
 pub const HTML: &str = "text/html; charset=utf-8";
-/// How pages look.
+/// Content type of a style sheet.
 pub const CSS: &str = "text/css; charset=utf-8";
-/// A module.
+/// Content type of a module.
 pub const SCRIPT: &str = "text/javascript; charset=utf-8";
-/// A drawing.
+/// Content type of a drawing.
 pub const SVG: &str = "image/svg+xml";
 
 /// A file built into the binary.
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// Where it is served.
+    /// Path of the file.
     pub path: &'static str,
-    /// What it is.
+    /// Content type.
     pub kind: &'static str,
-    /// What it says.
+    /// Content.
     pub text: &'static str,
 }
 
-/// Whose pages may use a file.
+/// Pages that may use a file.
 #[derive(Debug, Clone, Copy)]
 pub enum Audience {
     /// Pages of any origin.
     Anyone,
-    /// Pages of the same origin, with this policy of what they may load.
+    /// Pages of the same origin, with this content security policy.
     ThisOrigin(&'static str),
 }
 
-/// Names files of a folder, each after its path and its kind (`HTML`, `CSS`, `SCRIPT`, `SVG`):
+/// Lists files of a folder, each with its path and its kind (`HTML`, `CSS`, `SCRIPT`, `SVG`):
 /// `built_in_files!["../web/": "/" HTML "index.html"]`.
 #[macro_export]
 macro_rules! built_in_files {
@@ -54,7 +54,7 @@ macro_rules! built_in_files {
     };
 }
 
-/// Adds the files to a router. Each is asked for again each time, and sent again only where it has changed.
+/// Adds the files to a router. Browsers revalidate them, and changed files are sent again.
 pub fn serve(router: Router, files: &'static [File], audience: Audience) -> Router {
     files.iter().fold(router, |router, file| {
         let tag = tag(file.text);
@@ -83,7 +83,7 @@ fn answer(file: &File, audience: Audience, tag: &HeaderValue, asked: &HeaderMap)
     response
 }
 
-/// A proxy that compresses may have weakened it.
+/// A compressing proxy may have made the tag weak.
 fn lists(known: &HeaderValue, tag: &HeaderValue) -> bool {
     let tag = tag.to_str().unwrap_or_default();
     let known = known.to_str().unwrap_or_default();
@@ -93,6 +93,6 @@ fn lists(known: &HeaderValue, tag: &HeaderValue) -> bool {
 fn tag(text: &str) -> HeaderValue {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
-    // Quotes and hexadecimal digits are always a header's value.
+    // Quotes and hexadecimal digits are valid in a header.
     HeaderValue::from_str(&format!("\"{:016x}\"", hasher.finish())).unwrap_or(HeaderValue::from_static("\"\""))
 }

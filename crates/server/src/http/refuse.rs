@@ -1,4 +1,4 @@
-//! How a request is refused.
+//! Refusals of requests.
 
 use std::time::Duration;
 
@@ -10,8 +10,10 @@ use serde_json::json;
 
 use crate::ask::Stopped;
 
-/// The answer to a refused request: `{"error":{"code","message"}}`, with `Retry-After` in whole seconds, rounded up, where
-/// waiting helps. It ends the connection, so that nothing that came behind a refused request is taken for another.
+/// Returns the answer to a refused request: `{"error":{"code","message"}}`.
+///
+/// `Retry-After` is in whole seconds, rounded up. The answer ends the connection, so that bytes
+/// behind a refused request are not taken for another one.
 #[must_use]
 pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Option<Duration>) -> Response {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
@@ -27,21 +29,21 @@ pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Optio
     response
 }
 
-/// Why a request is refused, for handlers that end early: becomes a [`refusal`].
+/// Refusal by a handler that ends early. It becomes a [`refusal`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// HTTP status.
     pub status: StatusCode,
-    /// For programs.
+    /// Error code for programs.
     pub code: &'static str,
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// Where waiting helps: for how long.
+    /// Delay before a retry. `None` if a retry does not help.
     pub retry_after: Option<Duration>,
 }
 
 impl Refused {
-    /// Waiting does not help.
+    /// Creates a refusal without a retry.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), retry_after: None }
     }
@@ -59,7 +61,7 @@ impl From<Stopped> for Refused {
     }
 }
 
-/// The answer to a path that does not exist, as a router's fallback.
+/// Answers a path that does not exist, as a router's fallback.
 pub async fn not_found() -> Response {
     refusal(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path", None)
 }

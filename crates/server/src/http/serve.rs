@@ -1,4 +1,4 @@
-//! Serving one HTTP/1 connection within limits.
+//! Service of one HTTP/1 connection within limits.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -20,43 +20,46 @@ use tracing::debug;
 
 use crate::Listener;
 
-/// Hyper takes no smaller buffer.
+/// Minimum buffer that hyper accepts, in bytes.
 const SMALLEST_BUFFER: usize = 8 * 1024;
 
-/// What one connection may cost.
+/// Limits of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// How long a request's head may take, from the first byte it could have had: a connection that is kept open and asks
-    /// nothing ends after this, too.
+    /// Maximum time for a request head, from its first possible byte. It also ends idle keep-alive
+    /// connections.
     pub head_timeout: Duration,
-    /// Most bytes buffered for reading, and so the longest head. Longer is answered 431. Less than 8 KiB counts as 8 KiB.
+    /// Maximum bytes buffered for reading, and so of a head; a longer head is answered 431. Values
+    /// below 8 KiB count as 8 KiB.
     pub buffer_bytes: usize,
-    /// Most header lines. More are answered 431.
+    /// Maximum header lines. More are answered 431.
     pub headers: usize,
 }
 
 impl HttpLimits {
-    /// For strangers: 5 s, 16 KiB, 64 lines.
+    /// For the public: 5 s, 16 KiB, 64 lines.
     pub const PUBLIC: Self = Self { head_timeout: Duration::from_secs(5), buffer_bytes: 16 * 1024, headers: 64 };
-    /// For servers of the mesh: they keep connections for the next batch, commonly for 90 s, and send large ones.
+    /// For servers of the mesh, which send large batches and keep connections for the next one,
+    /// commonly for 90 s.
     pub const INTERNAL: Self = Self { head_timeout: Duration::from_secs(120), buffer_bytes: 64 * 1024, headers: 64 };
 }
 
-/// Why a connection ended for want of a request that could be read.
+/// Reason why a connection ended without a readable request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadHead {
-    /// Its first head did not come in time. Closed without an answer.
+    /// Its first head was late. Closed without an answer.
     Late,
-    /// It was longer than the limits. Answered 431, without a body.
+    /// The head was above the limits. Answered 431, without a body.
     TooLarge,
-    /// It was not HTTP. Answered 400, without a body.
+    /// The head was not HTTP. Answered 400, without a body.
     Malformed,
 }
 
-/// Serves a connection until it ends or is upgraded; errors are the peer's, and logged at debug. Nothing has to be `Send`.
-/// Returns what was wrong with a head that reached no service.
+/// Serves a connection until it ends or is upgraded. Returns the defect of a head that reached no
+/// service.
 ///
-/// The future of the service is dropped when the peer goes away before it has its answer.
+/// Errors are caused by the peer and logged at debug level. Nothing has to be `Send`. The future of
+/// the service is dropped when the peer leaves before its answer.
 pub async fn serve_connection<I, S, F>(stream: I, peer: SocketAddr, limits: HttpLimits, service: S) -> Option<BadHead>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -87,7 +90,7 @@ where
     }
 }
 
-/// Lets a router answer a request of [`serve_connection`].
+/// Answers a request of [`serve_connection`] with a router.
 pub async fn from_router(router: &Router, request: Request<Incoming>) -> Response<Body> {
     match router.clone().oneshot(request).await {
         Ok(response) => response,
@@ -95,7 +98,7 @@ pub async fn from_router(router: &Router, request: Request<Incoming>) -> Respons
     }
 }
 
-/// Lets a router answer the requests of all connections to a listener for servers. Needs a `LocalSet`. Runs until dropped.
+/// Serves a listener for servers with a router. Needs a `LocalSet`. Runs until dropped.
 pub async fn serve_router(mut listener: Listener, router: Router) {
     loop {
         let ((stream, peer), router) = (listener.accept().await, router.clone());

@@ -1,4 +1,4 @@
-//! Taking the socket back after an upgrade.
+//! Recovery of the socket after an upgrade.
 
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
@@ -6,29 +6,31 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// The upgraded connection was not made by [`serve_connection`](super::serve_connection).
+/// The upgraded connection was not served by [`serve_connection`](super::serve_connection).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the upgraded connection is not a plain TCP stream")]
 pub struct UpgradeError;
 
-/// The bare socket of an upgraded connection, and what was read behind the request's head. The HTTP buffers are gone, so an
-/// idle socket holds none.
+/// Returns the socket of an upgraded connection, and the bytes behind the request head.
+///
+/// The HTTP buffers are freed, so an idle socket holds none.
 ///
 /// # Errors
-/// If the connection was served by something else than `serve_connection`, or over something else than TCP.
+/// If the connection was not served by `serve_connection` over TCP.
 pub fn upgraded_tcp(upgraded: Upgraded) -> Result<(TcpStream, Bytes), UpgradeError> {
     upgraded_from(upgraded).map_err(|_| UpgradeError)
 }
 
-/// The same of a connection that was served over any other stream.
+/// Returns the stream of an upgraded connection over any stream type, and the bytes behind the
+/// request head.
 ///
 /// # Errors
-/// Gives the connection back if it was served over something else.
+/// Returns the connection if its stream has another type.
 pub fn upgraded_from<S>(upgraded: Upgraded) -> Result<(S, Bytes), Upgraded>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let parts = upgraded.downcast::<TokioIo<S>>()?;
-    // A copy: the few bytes, or none, must not keep the whole read buffer alive.
+    // A copy does not keep the whole read buffer alive.
     Ok((parts.io.into_inner(), Bytes::copy_from_slice(&parts.read_buf)))
 }

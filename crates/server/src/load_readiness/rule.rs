@@ -1,4 +1,4 @@
-//! Decides whether this server reports unready. Pure: counts and the time go in, a decision comes out.
+//! Decides if this server reports unready. Pure: takes counts and the time, and returns a decision.
 //!
 //! A server becomes a candidate when its count exceeds the mean of all servers by [`Settings::above`]
 //! and by more than chance explains. It stays one until its count is near the mean. Candidates within
@@ -26,7 +26,7 @@ pub struct Settings {
     pub min_clients: u64,
 }
 
-/// What a server does with new clients.
+/// How a server treats new clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadinessState {
@@ -43,7 +43,7 @@ pub enum ReadinessState {
 /// Client count and readiness of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadReport {
-    /// Server id, by whatever name discovery knows it.
+    /// Server id as discovery reports it.
     pub id: String,
     /// Connected clients.
     pub clients: u64,
@@ -73,7 +73,7 @@ pub struct Decision {
 pub struct LoadReadiness {
     settings: Settings,
     is_candidate: bool,
-    /// Begin of the time unready and the pause after it.
+    /// Start of the time unready and the pause after it.
     unready_since: Option<Instant>,
 }
 
@@ -122,7 +122,8 @@ mod tests {
         LoadReport { id: id.to_string(), clients, state }
     }
 
-    /// Whether a server with `own` clients beside these peers, `None` for a silent one, turns unready.
+    /// Returns `true` if a server with `own` clients beside these peers turns unready. `None` is a
+    /// silent peer.
     fn is_unready(own: u64, peers: &[Option<(u64, ReadinessState)>]) -> bool {
         let peers: Vec<_> = peers.iter().zip(1..).map(|(peer, id)| peer.map(|peer| report(id, peer))).collect();
         LoadReadiness::new(SETTINGS).decide(Instant::now(), &report(0, (own, Ready)), &peers).is_unready
@@ -169,8 +170,8 @@ mod tests {
         }
     }
 
-    /// Five servers behind a front proxy that does round robin over those that its probes, 5 s apart,
-    /// found ready. One starts empty.
+    /// Five servers behind a front proxy with round robin over the servers that its probes, 5 s
+    /// apart, found ready. One starts empty.
     #[test]
     fn empty_server_catches_up_and_most_stay_ready() {
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! What a server learns of all others: nodes of its view, then the balancers behind their trunks.
+//! Reports of all servers: nodes of the view, then the balancers behind their trunks.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -31,7 +31,7 @@ fn report(id: &str, role: &str, more: &Value) -> Value {
     report
 }
 
-/// Serves a report and returns where.
+/// Serves a report and returns the address.
 fn serve(report: Value) -> String {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().to_string();

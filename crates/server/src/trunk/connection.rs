@@ -1,5 +1,6 @@
-//! One end of a trunk as a state machine over a stream that does not block: frames, keep-alive, the unsent rest of a
-//! batch and the close. An edge's event loop drives the end that connects, [`super::serve`] the end that accepts.
+//! One end of a trunk as a state machine over a non-blocking stream: frames, keep-alive, unsent
+//! bytes and the close. An edge's event loop drives the end that connects, [`super::serve`] the end
+//! that accepts.
 
 use std::io::{self, Read, Write};
 use std::time::Instant;
@@ -12,7 +13,7 @@ use super::keep_alive::{KeepAlive, KeepAliveAction};
 use super::{TrunkCloseReason, config};
 use crate::metrics;
 
-/// Frames of one [`Trunk::read`].
+/// Maximum frames of one [`Trunk::read`].
 const MAX_READS: usize = 64;
 
 /// One end of a trunk. Its stream returns `WouldBlock` instead of waiting.
@@ -35,7 +36,7 @@ impl<S: Read + Write> Trunk<S> {
         }
     }
 
-    /// The stream below.
+    /// Returns the underlying stream.
     pub fn stream(&mut self) -> &mut S {
         self.socket.get_mut()
     }
@@ -66,7 +67,7 @@ impl<S: Read + Write> Trunk<S> {
         Ok(true)
     }
 
-    /// Returns `true` if the kernel has taken all that was written, so that the trunk accepts a batch.
+    /// Returns `true` if the kernel has taken all written bytes, so that the trunk accepts a batch.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.unsent.is_none()
@@ -116,7 +117,8 @@ impl<S: Read + Write> Trunk<S> {
     /// Checks the keep-alive, a few times a second, and pings a silent peer.
     ///
     /// # Errors
-    /// With [`TrunkCloseReason::Silent`] if the peer has sent or taken nothing for too long; if the connection failed.
+    /// With [`TrunkCloseReason::Silent`] if the peer has sent or taken nothing for too long, or if
+    /// the connection failed.
     pub fn check(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
         match self.keep_alive.check(now, self.unsent.map(|(since, _)| since)) {
             KeepAliveAction::Fail => Err(TrunkCloseReason::Silent),
@@ -175,7 +177,6 @@ mod tests {
         [&[0x82, u8::try_from(payload.len()).unwrap()], payload].concat()
     }
 
-    /// Reads once.
     fn read(trunk: &mut OutboundTrunk) -> (Vec<Vec<u8>>, Result<bool, TrunkCloseReason>) {
         let mut runs = Vec::new();
         let end = trunk.read(Instant::now(), |run| {
@@ -185,7 +186,6 @@ mod tests {
         (runs, end)
     }
 
-    /// Waits for input.
     fn await_bytes(trunk: &mut OutboundTrunk) {
         trunk.stream().source().peek(&mut [0]).map_or_else(
             |error| {

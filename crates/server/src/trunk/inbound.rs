@@ -66,7 +66,7 @@ async fn carry(
             () = ready(()), if has_more => {
                 has_more = trunk.read(Instant::now(), |frames| handler.on_frames(frames))?;
                 if has_more {
-                    // Other trunks and requests have their turn while one edge sends a lot.
+                    // An edge with much traffic must not starve other trunks and requests.
                     yield_now().await;
                 }
             }
@@ -96,7 +96,7 @@ async fn carry(
     }
 }
 
-/// Writes the close frame. An edge that does not take it counts a failure.
+/// Writes the close frame. An edge that does not read it counts a failure.
 async fn close(trunk: &mut Trunk<TaskStream>) {
     let closing = async { while trunk.close().is_ok() && trunk.stream().0.writable().await.is_ok() {} };
     let _ = timeout(CLOSE_TIMEOUT, closing).await;

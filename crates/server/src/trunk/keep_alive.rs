@@ -27,7 +27,7 @@ impl KeepAlive {
         Self { heard: now, pinged: now }
     }
 
-    /// Notes input from the peer.
+    /// Records input from the peer.
     pub(super) fn heard(&mut self, now: Instant) {
         self.heard = now;
     }

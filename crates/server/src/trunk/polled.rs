@@ -8,23 +8,23 @@ use mio::net::TcpStream;
 pub struct PolledStream {
     tcp: TcpStream,
     may_have_input: bool,
-    /// The peer writes no more. The end is still to be read.
+    /// `true` if the peer has ended its write side. The end is still to be read.
     has_ended: bool,
 }
 
 impl PolledStream {
-    /// Starts as readable.
+    /// Creates a stream that is readable at first.
     #[must_use]
     pub fn new(tcp: TcpStream) -> Self {
         Self { tcp, may_have_input: true, has_ended: false }
     }
 
-    /// The socket for the poll.
+    /// Returns the socket for the poll.
     pub fn source(&mut self) -> &mut TcpStream {
         &mut self.tcp
     }
 
-    /// Notes an event. With `has_ended` the peer writes no more.
+    /// Records an event. With `has_ended` the peer has ended its write side.
     pub fn on_event(&mut self, has_ended: bool) {
         self.may_have_input = true;
         self.has_ended |= has_ended;
