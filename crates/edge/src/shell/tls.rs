@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::metrics::{self, CertificateLoad, METRICS};
 use super::not_after::not_after;
 
-/// Browsers speak WebSocket over HTTP/1.1.
+/// The ALPN protocol: browsers use WebSocket over HTTP/1.1.
 const PROTOCOL: &[u8] = b"http/1.1";
 
 /// Files of a certificate and its key, both PEM.
