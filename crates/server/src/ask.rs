@@ -18,7 +18,7 @@ pub struct LocalCalls<T>(mpsc::Receiver<Question<T>>);
 #[error("this server stops")]
 pub struct Stopped;
 
-/// Creates the sender and the receiver of calls between tasks of one thread.
+/// Creates the sender and the receiver of calls.
 #[must_use]
 pub fn questions<T>() -> (LocalCaller<T>, LocalCalls<T>) {
     let (ask, asked) = mpsc::channel(WAITING);

@@ -17,7 +17,9 @@ use crate::{Secret, Secrets};
 /// Maximum remembered sources of refused requests.
 const MAX_SOURCES: usize = 1_024;
 
-/// Returns `true` if the headers hold `Authorization: Bearer <secret>`, once. Compares in constant time.
+/// Returns `true` if the headers hold `Authorization: Bearer <secret>`, once.
+///
+/// Compares in constant time.
 #[must_use]
 pub fn authorized(headers: &HeaderMap, secret: &Secret) -> bool {
     let mut values = headers.get_all(AUTHORIZATION).iter();

@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_millis(50);
 pub struct BusyThresholds {
     /// Share that starts the delays.
     pub enter: u32,
-    /// Share below which the delays end. It is lower than `enter`, since coalesced input costs less.
+    /// Share below which the delays end. It is below `enter`, since coalesced input costs less.
     pub exit: u32,
     /// Share from which delays have their maximum. Below it they are in proportion.
     pub full_delay_percent: u32,

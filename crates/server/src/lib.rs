@@ -1,7 +1,7 @@
-//! Shared parts of both servers: configuration, telemetry, health, admin API, listeners and shutdown.
+//! Shared parts of both servers: configuration, telemetry, health, admin API, listeners, shutdown.
 //!
-//! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`, and a local
-//! task per connection that uses HTTP or is a trunk. So no connection service has to be `Send`.
+//! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`. Each
+//! HTTP connection and each trunk has a local task, so connection services need not be `Send`.
 //!
 //! Order of a server's life: parse and check the flags, [`telemetry::start`],
 //! [`limits::raise_open_files`], [`Shutdown::install`], [`Listener::bind`], ready. The first signal

@@ -45,7 +45,7 @@ pub struct Answers<T> {
 }
 
 impl ServerClient {
-    /// Returns a client whose requests end after `answer_timeout` and whose answers have at most `max_answer_bytes`.
+    /// Creates a client with a time limit and a size limit for each answer.
     ///
     /// # Errors
     /// If the system refuses a resolver or TLS back end.
@@ -61,7 +61,8 @@ impl ServerClient {
         Ok(Self { http, secrets, answer_timeout, max_answer_bytes })
     }
 
-    /// Returns a client on the same connections whose requests end after `answer_timeout`, if that is earlier.
+    /// Returns a client on the same connections with a shorter time limit for answers, if it is
+    /// shorter.
     #[must_use]
     pub fn at_most(&self, answer_timeout: Duration) -> Self {
         Self { answer_timeout: self.answer_timeout.min(answer_timeout), ..self.clone() }

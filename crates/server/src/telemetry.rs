@@ -16,8 +16,10 @@ use crate::process;
 
 /// Interval at which the delay of the event loop is measured.
 const LOOK: Duration = Duration::from_millis(100);
-/// Most verbose level of the `log` crate. At trace level tungstenite logs whole frames and requests,
-/// with their tokens, secrets and session descriptions.
+/// Most verbose level of the `log` crate.
+///
+/// At trace level tungstenite logs whole frames and requests, with their tokens, secrets and
+/// session descriptions.
 const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 
 /// Default filter for libraries. The Kubernetes client logs an error per failed request while the
@@ -62,7 +64,9 @@ pub(crate) fn page() -> String {
     signaling_metrics::encode()
 }
 
-/// Measures the delay of the event loop, and counts pauses that peers must have noticed. Runs until dropped.
+/// Measures the delay of the event loop, and counts pauses that peers must have noticed.
+///
+/// Runs until dropped.
 pub async fn watch_event_loop() {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,10 +1,13 @@
 //! Decides if this server reports unready. Pure: takes counts and the time, and returns a decision.
 //!
-//! A server becomes a candidate when its count exceeds the mean of all servers by [`Settings::above`]
-//! and by more than chance explains. It stays one until its count is near the mean. Candidates within
-//! the top third of all servers by count report unready. Each server computes that from the same polled
-//! counts. Silent and closed servers use up places of the third, so at least half of the servers stay
-//! ready. While a peer drains, its clients are about to come, and every server is ready.
+//! A server becomes a candidate when its count exceeds the mean of all servers by
+//! [`Settings::above`] and by more than chance explains. It stays one until its count is near the
+//! mean.
+//!
+//! Candidates within the top third of all servers by count report unready. Each server computes
+//! that from the same polled counts. Silent and closed servers use up places of the third, so at
+//! least half of the servers stay ready. While a peer drains, its clients are about to come, and
+//! every server is ready.
 
 use std::time::{Duration, Instant};
 
@@ -194,7 +197,8 @@ mod tests {
                 clients[turn] += 1;
             }
         }
-        // A third of 30 clients/s reaches the empty server while the others get the rest: even after about 330 s.
+        // A third of 30 clients/s reaches the empty server while the others get the rest: even
+        // after about 330 s.
         let (most, least) = (clients.iter().max(), clients.iter().min());
         assert!(most.zip(least).is_some_and(|(most, least)| (most - least) * 10 < *most), "{clients:?}");
     }

@@ -26,7 +26,7 @@ pub struct Trunk<S> {
 }
 
 impl<S: Read + Write> Trunk<S> {
-    /// Continues on a stream whose upgrade was answered. `early` was read behind the head of the upgrade.
+    /// Creates a trunk on an upgraded stream. `early` was read behind the head of the upgrade.
     pub fn new(stream: S, early: &[u8], role: Role) -> Self {
         Self {
             socket: WebSocket::from_partially_read(stream, early.to_vec(), role, Some(config())),
@@ -41,10 +41,13 @@ impl<S: Read + Write> Trunk<S> {
         self.socket.get_mut()
     }
 
-    /// Reads a bounded number of frames and passes each batch to `on_frames`. Returns `true` if the stream may have more.
+    /// Reads a bounded number of frames and passes each batch to `on_frames`.
+    ///
+    /// Returns `true` if the stream may have more.
     ///
     /// # Errors
-    /// If the trunk has ended, or with [`TrunkCloseReason::ProtocolError`] if `on_frames` rejects a batch.
+    /// If the trunk has ended. With [`TrunkCloseReason::ProtocolError`] if `on_frames` rejects a
+    /// batch.
     pub fn read(
         &mut self,
         now: Instant,
@@ -92,7 +95,7 @@ impl<S: Read + Write> Trunk<S> {
     /// Writes the rest of a batch.
     ///
     /// # Errors
-    /// If the connection failed; with [`TrunkCloseReason::ClosedLocally`] once the close frame is written.
+    /// If the connection failed. With [`TrunkCloseReason::ClosedLocally`] after the close frame.
     pub fn flush(&mut self) -> Result<(), TrunkCloseReason> {
         if self.unsent.is_some() {
             let flushed = self.socket.flush();
@@ -101,7 +104,8 @@ impl<S: Read + Write> Trunk<S> {
         if self.is_closing && self.is_free() { Err(TrunkCloseReason::ClosedLocally) } else { Ok(()) }
     }
 
-    /// Writes a close frame behind the batch that is being written, so that the other end does not count a failure.
+    /// Writes a close frame behind the current batch, so that the other end does not count a
+    /// failure.
     ///
     /// # Errors
     /// As [`Trunk::flush`].

@@ -110,7 +110,7 @@ impl Read for TaskStream {
         let mut short = None;
         let read = self.0.try_io(Interest::READABLE, || {
             let count = (&*SockRef::from(&self.0)).read(buffer)?;
-            // A short read empties the socket. The error clears its readiness and saves a second read.
+            // A short read empties the socket. The error clears its readiness and saves a read.
             if (1..buffer.len()).contains(&count) {
                 short = Some(count);
                 return Err(io::ErrorKind::WouldBlock.into());

@@ -32,7 +32,7 @@ impl KeepAlive {
         self.heard = now;
     }
 
-    /// Decides a few times a second. `unsent_since` is the start of a write that the kernel has not taken.
+    /// Decides a few times per second. `unsent_since` is the start of a write that is still unsent.
     pub(super) fn check(&mut self, now: Instant, unsent_since: Option<Instant>) -> KeepAliveAction {
         let since = |then| now.saturating_duration_since(then);
         let silence = since(self.heard);

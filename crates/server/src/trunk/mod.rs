@@ -1,5 +1,7 @@
-//! WebSockets of trunks. [`Trunk`] is the state machine of either end. [`open()`] connects one for an event loop; [`serve`]
-//! runs an accepted one.
+//! WebSockets of trunks.
+//!
+//! [`Trunk`] is the state machine of either end. [`open()`] connects one for an event loop;
+//! [`serve`] runs an accepted one.
 
 mod connection;
 mod inbound;

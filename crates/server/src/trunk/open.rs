@@ -14,8 +14,9 @@ pub type OutboundTrunk = Trunk<PolledStream>;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Connects a trunk to the node at `address`. The request carries this server's id and the port of its internal
-/// listener. Requires a runtime.
+/// Connects a trunk to the node at `address`. Requires a runtime.
+///
+/// The request carries this server's id and the port of its internal listener.
 ///
 /// # Errors
 /// If the node cannot be reached, or refuses.
