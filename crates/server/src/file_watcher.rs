@@ -37,7 +37,7 @@ impl FileWatcher {
         }
     }
 
-    /// Returns a hash, so that no content of a secret is kept.
+    /// Returns a hash of all contents, so that no content of a secret is kept.
     async fn look(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for path in &self.paths {

@@ -61,8 +61,7 @@ impl ServerClient {
         Ok(Self { http, secrets, answer_timeout, max_answer_bytes })
     }
 
-    /// Returns a client on the same connections with a shorter time limit for answers, if it is
-    /// shorter.
+    /// Returns a client on the same connections. `answer_timeout` applies if it is shorter.
     #[must_use]
     pub fn at_most(&self, answer_timeout: Duration) -> Self {
         Self { answer_timeout: self.answer_timeout.min(answer_timeout), ..self.clone() }

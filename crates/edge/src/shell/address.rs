@@ -82,9 +82,9 @@ impl ClientAddresses {
         if !self.is_shared(peer.ip()) {
             return peer;
         }
-        // From the nearest hop to the farthest. A trusted proxy writes only valid addresses.
+        // From nearest to farthest. A trusted proxy writes only valid hops; others end the search.
         let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
-        // An unreadable line is such a hop: the entries before it are not trusted either.
+        // An unreadable line counts as an invalid hop.
         let hops = lines.iter().rev().flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
         let mut nearest = peer;
         for hop in hops {

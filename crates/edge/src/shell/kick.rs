@@ -9,7 +9,7 @@ use signaling_core::edge::Kick;
 impl Edge {
     /// Closes the client's socket with 4411, ends its session and rejects its older tokens.
     ///
-    /// The nodes report the kick to all other edges. Returns `true` if the client was connected here.
+    /// The nodes report the kick to all other edges. Returns `true` if the client was here.
     #[must_use]
     pub fn put_out(&self, client: &ClientId) -> bool {
         self.with(|state, _| {

@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    /// Reacts to a process pause.
+    /// Detects a process pause, and then closes all links.
     pub(super) fn look_for_jump(&mut self, now: Instant) {
         if let Some(paused) = self.pauses.beat(since_boot()) {
             warn!(?paused, "this process was paused");

@@ -37,9 +37,9 @@ pub struct HttpLimits {
 }
 
 impl HttpLimits {
-    /// For the public: 5 s, 16 KiB, 64 lines.
+    /// Limits for the public: 5 s, 16 KiB, 64 lines.
     pub const PUBLIC: Self = Self { head_timeout: Duration::from_secs(5), buffer_bytes: 16 * 1024, headers: 64 };
-    /// For servers of the mesh, which send large batches and keep connections for the next one,
+    /// Limits for servers of the mesh. They send large batches and keep connections for the next,
     /// commonly for 90 s.
     pub const INTERNAL: Self = Self { head_timeout: Duration::from_secs(120), buffer_bytes: 64 * 1024, headers: 64 };
 }
