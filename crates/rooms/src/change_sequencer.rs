@@ -1,4 +1,5 @@
-//! What one node tells its clients of a room: changes in the order of versions, gathered, without a gap.
+//! Changes of one room in version order, batched and without a gap. A node announces them to its
+//! clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -7,43 +8,43 @@ use signaling_protocol::ClientId;
 
 use crate::{Change, Stamp};
 
-/// Members are told of changes no more often, and at once if nothing was told for so long.
+/// Minimum interval between announcements. After a longer pause a change is announced at once.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// A missing version may still be on its way from the node that made it; after so long it is not waited for.
+/// Time that a missing version may be late from the node that made it.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Most runs of changes that wait for an earlier one.
+/// Maximum runs of changes that are held for an earlier one.
 const MAX_EARLY: usize = 64;
 
-/// What is to be told.
+/// Changes to announce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
     /// The room's version after these changes.
     pub version: u64,
-    /// Of each client the last change, in order, each with the version that it made.
+    /// The last change of each client, in order, each with the version that it made.
     pub changes: Vec<(u64, Change)>,
 }
 
-/// Follows one room. Changes come from whichever node made them, in any order, and more than once; some never come, because
-/// their node died first, or the store has lost them.
+/// Sequencer of one room's changes. Nodes send changes in any order and more than once. Some are
+/// missing, because their node died or the store lost them.
 #[derive(Debug)]
 pub struct ChangeSequencer {
-    /// All changes up to here were told, or are `pending`.
+    /// All changes up to here were announced, or are `pending`.
     at: Stamp,
     pending: Vec<(u64, Change)>,
     /// Runs of changes behind a gap, by the version that they start from.
     early: BTreeMap<u64, (u64, Vec<Change>)>,
-    /// The highest version that is known to exist.
+    /// The highest version known to exist.
     newest: u64,
-    /// An incarnation that was heard of and is not followed, or the own one if its version fell.
+    /// Another incarnation that was reported, or the own one if its version fell.
     other: Option<u64>,
-    /// The same when the whole state was asked for last, and the version followed then.
+    /// Values of `other` and of the followed version when the last resync was requested.
     asked: (Option<u64>, u64),
     gap_since: Option<Instant>,
     told: Option<Instant>,
 }
 
 impl ChangeSequencer {
-    /// Follows a room whose clients here know this state.
+    /// Creates a sequencer for a room whose local clients have this state.
     #[must_use]
     pub fn new(at: Stamp) -> Self {
         Self {
@@ -58,19 +59,19 @@ impl ChangeSequencer {
         }
     }
 
-    /// The state that the clients here know, or are about to be told.
+    /// Returns the state that the local clients have, including pending changes.
     #[must_use]
     pub fn at(&self) -> Stamp {
         self.at
     }
 
-    /// Its version.
+    /// Returns the version of that state.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.at.version
     }
 
-    /// Takes in changes, the last of which led to the state `at`.
+    /// Adds changes, the last of which led to the state `at`.
     pub fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
         if self.hears_of(now, at.incarnation) {
             self.take_in(now, at.version, changes);
@@ -87,7 +88,7 @@ impl ChangeSequencer {
         }
         while let Some(first) = self.early.first_entry().filter(|first| *first.key() <= self.at.version) {
             let (start, (end, changes)) = first.remove_entry();
-            // Its front may be known already.
+            // The first changes of the run may be known already.
             let known = usize::try_from(self.at.version - start).unwrap_or(usize::MAX);
             if end > self.at.version {
                 self.pending.extend((start + 1..).zip(changes).skip(known));
@@ -100,20 +101,21 @@ impl ChangeSequencer {
         }
     }
 
-    /// The room has come to this state.
+    /// Records that the room has reached this state.
     pub fn exists(&mut self, now: Instant, at: Stamp) {
         if self.hears_of(now, at.incarnation) {
             self.look_for_gap(now, at.version);
         }
     }
 
-    /// The store has a lower version than it had before: it has lost some.
+    /// Records that the store's version has fallen, so the store has lost changes.
     pub fn fell(&mut self, now: Instant) {
         self.other = Some(self.at.incarnation);
         self.gap_since.get_or_insert(now);
     }
 
-    /// Whether this is the incarnation that is followed. If not, the store may have lost what is.
+    /// Returns `true` if this is the followed incarnation. Any other one means that the store may
+    /// have lost changes.
     fn hears_of(&mut self, now: Instant, incarnation: u64) -> bool {
         if self.at.incarnation == 0 {
             self.at.incarnation = incarnation;
@@ -132,44 +134,46 @@ impl ChangeSequencer {
         self.gap_since = if is_whole { None } else { self.gap_since.or(Some(now)) };
     }
 
-    /// Whether the store may have lost what is followed here.
+    /// Returns `true` if the store may have lost the followed state.
     #[must_use]
     pub fn may_be_lost(&self) -> bool {
         self.other.is_some()
     }
 
-    /// Whether the clients here must be given the whole state, because a version is missing for too long or was lost: ask for it
-    /// and say so to [`ChangeSequencer::asked`], and to [`ChangeSequencer::healed`] when it is there.
+    /// Returns `true` if the local clients need a resync, because a version was lost or is missing
+    /// for too long. The caller reports the request to [`ChangeSequencer::asked`] and the received
+    /// state to [`ChangeSequencer::healed`].
     #[must_use]
     pub fn must_heal(&self, now: Instant) -> bool {
         let patience = if self.may_be_lost() { Duration::ZERO } else { PATIENCE };
         self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= patience)
     }
 
-    /// The store is asked for the whole state.
+    /// Records that the whole state was requested from the store.
     pub fn asked(&mut self) {
         self.asked = (self.other, self.at.version);
     }
 
-    /// Whether it was known then that the store may have lost what is followed.
+    /// Returns `true` if a loss was suspected when the resync was requested.
     #[must_use]
     pub fn asked_as_lost(&self) -> bool {
         self.asked.0.is_some()
     }
 
-    /// Whether this is another incarnation than the one that is followed.
+    /// Returns `true` if this is another incarnation than the followed one.
     #[must_use]
     pub fn is_other(&self, incarnation: u64) -> bool {
         self.at.incarnation != 0 && self.at.incarnation != incarnation
     }
 
-    /// Whether the store has answered with less than was followed when it was asked: it has lost some.
+    /// Returns `true` if the store answered with a lower version than was followed at the request,
+    /// so it has lost changes.
     #[must_use]
     pub fn fell_to(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.asked.1 && !self.asked_as_lost()
     }
 
-    /// Whether more has been told than this state, and is still true.
+    /// Returns `true` if the local clients have a later state than this one, and it is still valid.
     #[must_use]
     pub fn is_past(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at.version && !self.has_fallen()
@@ -179,7 +183,8 @@ impl ChangeSequencer {
         self.other == Some(self.at.incarnation)
     }
 
-    /// The clients here have been given this state, which the store had when it was [asked](ChangeSequencer::asked).
+    /// Records that the local clients received this state, which the store had when it was
+    /// [asked](ChangeSequencer::asked).
     pub fn healed(&mut self, now: Instant, at: Stamp) {
         let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
         if is_lost {
@@ -191,7 +196,7 @@ impl ChangeSequencer {
             self.pending.clear();
             self.told = Some(now);
         }
-        // One that was heard of since then may be a later one.
+        // An incarnation reported after the request may be a later one.
         if self.other == self.asked.0 || self.other == Some(at.incarnation) {
             self.other = None;
         }
@@ -200,18 +205,18 @@ impl ChangeSequencer {
         self.take_in(now, 0, Vec::new());
     }
 
-    /// Changes that are to be told, in order.
+    /// Returns the changes to announce, in order.
     pub fn pending(&self) -> impl Iterator<Item = &Change> {
         self.pending.iter().map(|(_, change)| change)
     }
 
-    /// Returns `true` while changes have arrived behind one that has not.
+    /// Returns `true` while changes are held behind a missing one.
     #[must_use]
     pub fn misses_changes(&self) -> bool {
         !self.early.is_empty()
     }
 
-    /// Takes what is to be told now.
+    /// Takes the changes that are due for announcement.
     pub fn take_due(&mut self, now: Instant) -> Option<News> {
         if self.pending.is_empty() || self.told.is_some_and(|told| now.saturating_duration_since(told) < TELL_EVERY) {
             return None;
@@ -225,7 +230,7 @@ impl ChangeSequencer {
         Some(News { version: self.at.version, changes })
     }
 
-    /// When to look again, if nothing comes in before.
+    /// Returns the time of the next check if no change arrives before.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let tell = self.told.filter(|_| !self.pending.is_empty()).map(|told| told + TELL_EVERY);
@@ -361,7 +366,7 @@ mod tests {
             }
             let mut told = Vec::new();
             let shuffled: Vec<_> = order.iter().map(|at| at.get(&runs).clone()).collect();
-            // Then those that were not drawn, and all of them once more.
+            // Adds each run once more, so that none is missing, and then again as duplicates.
             for (version, changes) in shuffled.into_iter().chain(runs.clone()).chain(runs.clone()) {
                 room.changed(now, at(version), changes);
                 now += TELL_EVERY;

@@ -1,4 +1,4 @@
-//! What time it is in a store.
+//! Clocks of stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,14 +7,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// A store's clock.
 #[derive(Debug, Clone)]
 pub enum Clock {
-    /// The store's own: the process's for memory, the server's for Redis, so that all nodes go by one.
+    /// The store's own clock: the process's for memory, the server's for Redis, so that all nodes
+    /// share one.
     Own,
     /// Milliseconds since 1970 that a test sets.
     Given(Arc<AtomicU64>),
 }
 
 impl Clock {
-    /// The time that was given, if it is one of those.
+    /// Returns the time that a test has set, or `None` for the store's own clock.
     pub(crate) fn given(&self) -> Option<u64> {
         match self {
             Self::Own => None,
@@ -31,8 +32,8 @@ impl Clock {
     }
 }
 
-/// Milliseconds since 1970, some time after a start. Seats end by them, so the system clock counts at
-/// the start only: it may be set later.
+/// Returns `start` plus `elapsed` in milliseconds since 1970. Seats expire by this time, so a later
+/// change of the system clock must not affect it.
 fn dated(start: SystemTime, elapsed: Duration) -> u64 {
     let since = start.duration_since(UNIX_EPOCH).unwrap_or_default() + elapsed;
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

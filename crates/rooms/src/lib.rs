@@ -1,20 +1,22 @@
-//! Rooms: who is present, an exact capacity, a fair line in front of it, and the registry of which node serves whom.
+//! Rooms with an exact capacity, a waiting queue, and a registry of the node that serves each
+//! client.
 //!
-//! Not here: clients, sockets and events on a wire. A node asks a [`RoomStore`] to carry out an [`Op`] and tells the members what
-//! the [`Outcome`] says has changed; whoever made a change tells it.
+//! A node sends each [`Op`] to a [`RoomStore`] and announces the changes in its [`Outcome`] to the
+//! members. This crate has no clients, sockets or wire events.
 //!
-//! | what | where |
+//! | content | item |
 //! |---|---|
-//! | what can be asked of a room, and what comes of it | [`Op`], [`Outcome`] |
+//! | operations on a room and their results | [`Op`], [`Outcome`] |
 //! | the rules, without I/O or clock | [`Rooms`] |
 //! | the store of one process: the rules and a clock | [`MemoryStore`] |
 //! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
-//! | what a node tells its clients of a room, in order and without gaps | [`ChangeSequencer`] |
-//! | which node serves whom, and the cleaner of what the dead left | [`RedisRegistry`] |
+//! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
+//! | the serving node of each client, and the cleanup after dead nodes | [`RedisRegistry`] |
 //!
-//! A name in a room is in one of three places: among the members, in the line, or gone (remembered for a while, so that a command
-//! that comes again is known). Whoever is not heard of for [`Rules::stale`] goes; who drops out keeps the seat for as long as
-//! [`Op::Drop`] says. The first in line gets what becomes free in the same step.
+//! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
+//! that a retransmitted command is recognized. A seat without a refresh expires after
+//! [`Rules::stale`]; [`Op::Drop`] sets its own time. The first waiting client gets a free seat in
+//! the same step.
 //!
 //! The Redis client is the `redis` crate: maintained, with pipelines, Redis Sentinel and Redis
 //! Cluster in one package, and without a second version of anything that the workspace has.

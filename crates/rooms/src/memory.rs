@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Clock, Outcome, Request, RoomStore, Rooms, Rules, StoreError};
 
-/// Rooms that live and die with the process. Clones share them.
+/// Rooms in memory, lost with the process. Clones share them.
 #[derive(Clone)]
 pub struct MemoryStore {
     rooms: Arc<Mutex<Rooms>>,
@@ -12,7 +12,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// A store without rooms.
+    /// Creates a store without rooms.
     #[must_use]
     pub fn new(rules: Rules, clock: Clock) -> Self {
         Self { rooms: Arc::new(Mutex::new(Rooms::new(rules))), clock }

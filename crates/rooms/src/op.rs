@@ -1,153 +1,158 @@
-//! What can be asked of a room, and what comes of it.
+//! Operations on a room and their results.
 
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::SessionId;
 
-/// Who asks: a session of a client, at a node.
+/// Requester of an operation: a client's session at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Who {
     /// The client.
     pub client: ClientId,
-    /// Its session. Of two sessions of one client the later counts: by `accepted_at_us`, then by its name.
+    /// Its session. The later of two sessions of one client counts: by `accepted_at_us`, then by
+    /// session id.
     pub session: SessionId,
-    /// When the session's socket was accepted, microseconds since 1970.
+    /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// The number of the command in its session: one that is not above the last one known has been carried out before. At most
-    /// 2^53 - 1.
+    /// Number of the command in its session, at most 2^53 - 1. A number that is not above the last
+    /// known one marks a repeated command.
     pub number: u64,
-    /// The node that serves it.
+    /// The node that serves the session.
     pub node: NodeId,
 }
 
-/// A place in a room that a node knows one of its sessions to have.
+/// A seat of one of a node's own sessions, as the node knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seat {
-    /// Who has it.
+    /// The session that has the seat.
     pub who: Who,
-    /// What it is.
+    /// Member or waiting.
     pub standing: SeatStatus,
-    /// What the others are shown.
+    /// JSON that the other members see.
     pub data: Option<Box<str>>,
 }
 
-/// Where somebody stands.
+/// Status of a client in a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeatStatus {
-    /// In the room.
+    /// A member of the room.
     Member {
         /// Rises with the time of joining; survives a loss of the store.
         place: u64,
     },
-    /// In the line.
+    /// In the waiting queue.
     Waiting {
-        /// Rises with the time of joining the line, likewise.
+        /// Rises with the time of joining the queue; survives a loss of the store.
         place: u64,
-        /// How many stand in front.
+        /// Number of waiting clients ahead of it.
         ahead: u64,
     },
-    /// Neither: left, expired, or another session of the client has the place.
+    /// The client left or expired, or another session of it has the seat.
     Out,
-    /// The store has never heard of it, or has lost everything.
+    /// The store has no record of the client.
     Unknown,
 }
 
-/// What is asked of a room.
+/// An operation on one room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
-    /// Let somebody in, or into the line; or say how things stand.
+    /// Admits a client to the room or the waiting queue, or reports its status.
     Join {
-        /// Who.
+        /// The requester.
         who: Who,
-        /// JSON that the others are shown; none: as before.
+        /// JSON that the other members see; `None` keeps the previous value.
         data: Option<Box<str>>,
     },
-    /// Let somebody out.
+    /// Removes a client.
     Leave {
-        /// Who.
+        /// The requester.
         who: Who,
     },
-    /// A session has ended at its node: the seat is kept for a while, unless another node has the session.
+    /// A session has ended at its node. Keeps the seat for a while, unless another node has the
+    /// session.
     Drop {
-        /// Who.
+        /// The session that has ended.
         who: Who,
-        /// For how long.
+        /// Time that the seat is kept.
         keep: Duration,
     },
-    /// These are still here.
+    /// Renews seats.
     Refresh {
-        /// All of one node.
+        /// All seats of one node.
         seats: Vec<Seat>,
     },
-    /// The store has lost these: they get their places back, also above the capacity, without being shown as joining. If it has
-    /// lost the whole room, the line stands for half of [`Rules::stale`](crate::Rules::stale), until all nodes have spoken. A seat
-    /// that is later than what the store knows of the client replaces it: the store has lost the command that made it.
+    /// Gives seats back that the store has lost, also above the capacity and without a join event.
+    ///
+    /// After the loss of a whole room no client is admitted until all nodes have had time to
+    /// restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s. A seat that is later
+    /// than the store's record of the client replaces it, since the store has lost the command that
+    /// made it.
     Restore {
-        /// All of one node.
+        /// All seats of one node.
         seats: Vec<Seat>,
-        /// The version that the node knows of the room.
+        /// The room version that the node knows.
         version: u64,
     },
-    /// List members, the oldest first.
+    /// Lists members, oldest first.
     List {
-        /// Begin behind this one.
+        /// Last client of the previous page; `None` starts at the oldest member.
         after: Option<ClientId>,
     },
-    /// Say where a client stands, in whichever session.
+    /// Reports the status of a client, in any session.
     Find {
-        /// Who.
+        /// The client.
         client: ClientId,
     },
-    /// Give the room a capacity of its own (0: no limit), or take it away.
+    /// Sets the room's own capacity (0: no limit); `None` removes it.
     SetCapacity {
-        /// Most members. Nobody is put out.
+        /// Maximum members. Present members stay.
         capacity: Option<u32>,
     },
 }
 
-/// An operation on a room.
+/// An operation and the room that it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The room.
     pub room: RoomName,
-    /// What is asked of it.
+    /// The operation.
     pub op: Op,
 }
 
-/// Why somebody is no longer in a room.
+/// Reason why a member left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It asked to.
+    /// The client left on request.
     Left,
-    /// Nothing was heard of it any more.
+    /// The seat was not refreshed in time.
     Expired,
 }
 
-/// A change that the members are told of. Each raises the room's version by one.
+/// A change that the members learn of. Each one raises the room's version by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A new member, or one that shows something else.
+    /// A new member, or a member with new data.
     Joined(Member),
-    /// A member less.
+    /// A member left.
     Left {
-        /// Who it was.
+        /// The former member.
         client: ClientId,
-        /// Why.
+        /// Reason for leaving.
         reason: Reason,
     },
 }
 
-/// A member as the others see it.
+/// A member as the other members see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Who.
+    /// The client.
     pub client: ClientId,
     /// JSON, as the member gave it.
     pub data: Option<Box<str>>,
 }
 
-/// A state of a room. Versions of different incarnations say nothing of each other.
+/// A state of a room. Versions of different incarnations cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
     /// See [`Outcome::incarnation`]. 0: none.
@@ -156,7 +161,7 @@ pub struct Stamp {
     pub version: u64,
 }
 
-/// What came of an operation.
+/// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// Changes when the store may have lost writes of this room: the room was made anew, or another
@@ -164,31 +169,31 @@ pub struct Outcome {
     pub incarnation: u64,
     /// The room's version now: it rises with each change.
     pub version: u64,
-    /// Most members; none: no limit.
+    /// Maximum members; `None`: no limit.
     pub capacity: Option<u32>,
-    /// How many members there are.
+    /// Number of members.
     pub count: u64,
-    /// How many wait.
+    /// Number of waiting clients.
     pub waiting: u64,
-    /// What the members must be told; the last one made `version`.
+    /// Changes to announce to the members; the last one made `version`.
     pub changes: Vec<Change>,
-    /// Whether those who wait have moved up.
+    /// `true` if waiting clients have moved up.
     pub line_moved: bool,
-    /// If anybody must be told anything: the nodes that serve members or waiting clients, by name.
+    /// Nodes that serve members or waiting clients, by name. Empty if there is nothing to announce.
     pub nodes: Vec<NodeId>,
-    /// Where those stand whom the operation names, in its order.
+    /// Status of each client that the operation names, in its order.
     pub standings: Vec<SeatStatus>,
-    /// To `Join` by a member, and `List`: members, the oldest first.
+    /// Members, oldest first. Filled for `List` and for a `Join` by a member.
     pub members: Vec<Member>,
-    /// Whether further members follow.
+    /// `true` if further members follow.
     pub more: bool,
-    /// Whether members may be missing: the store had lost the room, or nobody could reach it, and not all nodes have had time to
-    /// speak.
+    /// `true` if members may be missing: the room was lost or the store unreachable, and not all
+    /// nodes have had time to restore their seats.
     pub settling: bool,
 }
 
 impl Outcome {
-    /// The state that the room is in now.
+    /// Returns the state of the room after the operation.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version }

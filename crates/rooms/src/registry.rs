@@ -1,4 +1,5 @@
-//! Which node serves whom, for operators, and for cleaning up behind nodes that died.
+//! Registry entries: the node that serves each client, for operators and for cleanup after dead
+//! nodes.
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
@@ -10,31 +11,31 @@ pub struct Registration {
     pub client: ClientId,
     /// Its session.
     pub session: SessionId,
-    /// Whether it is here now, or has gone.
+    /// `true` if the session is at the node now, `false` if it has ended.
     pub here: bool,
 }
 
-/// Where a client is.
+/// Location of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The node that serves it.
     pub node: NodeId,
     /// Its session, in hexadecimal.
     pub session: String,
-    /// When it came there, milliseconds since 1970.
+    /// Time when it was registered there, in milliseconds since 1970.
     pub since: u64,
 }
 
-/// What a step of cleaning has done.
+/// Result of one cleaning step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cleaned {
     /// Entries removed.
     pub removed: u64,
-    /// Entries left alone: those clients are elsewhere, or registered anew.
+    /// Entries kept, because their clients are elsewhere or registered again.
     pub kept: u64,
 }
 
-/// A position in the entries of a node, for [`RedisRegistry::renew`](crate::RedisRegistry::renew). The default is the beginning, and
-/// the end.
+/// Position in a node's entries, for [`RedisRegistry::renew`](crate::RedisRegistry::renew). The
+/// default value marks both the beginning and the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sweep(pub(crate) u64);

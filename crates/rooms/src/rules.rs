@@ -1,31 +1,31 @@
-//! By what numbers rooms go.
+//! Times and limits of rooms.
 
 use std::time::Duration;
 
 /// The time that all nodes need to restore the seats of their sessions, in milliseconds.
 pub(crate) const SETTLE_AT_LEAST: i64 = 5_000;
 
-/// The times and bounds of rooms, the same on all nodes of a mesh.
+/// Times and limits of rooms, equal on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Most members of a room that has no capacity of its own; none: no limit.
+    /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
-    /// Most clients in line for a room; none: no limit. Whoever comes later stays as it was: out.
+    /// Maximum waiting clients of a room; `None`: no limit. A later client stays out.
     pub line: Option<u32>,
-    /// A member or waiting client of whom nothing was heard for so long is gone.
+    /// Time without a refresh after which a member or waiting client expires.
     pub stale: Duration,
-    /// So long it is remembered that somebody was in a room: a command of theirs that comes again is known, and they are not
-    /// taken for members of whom the store has lost everything.
+    /// Time that a departed client is remembered. Its repeated commands are recognized, and it is
+    /// not taken for a member that the store has lost.
     pub remembered: Duration,
-    /// A room in which nothing happens for so long is forgotten, one with a capacity of its own after a hundred times as long.
-    /// Longer than all other times.
+    /// Time without an operation after which a room is forgotten. A room with a capacity of its own
+    /// is kept 100 times as long. Must exceed all other times.
     pub idle: Duration,
-    /// Most members in one answer.
+    /// Maximum members in one answer.
     pub page: usize,
-    /// An answer ends once the names and data in it come to so many bytes: a client's largest message, unless a setting
-    /// says otherwise, holds 64 KiB.
+    /// An answer ends when its names and data reach this many bytes. A client's largest message
+    /// holds 64 KiB by default.
     pub page_bytes: usize,
-    /// Most stale entries that one operation removes: more would make it long.
+    /// Maximum stale entries that one operation removes, so that operations stay short.
     pub stale_at_once: usize,
 }
 
@@ -45,7 +45,8 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// How long an entry lives that is refreshed at this interval: it may miss one, and be late for the next.
+    /// Returns the lifetime of an entry with this refresh interval. It may miss one refresh, and
+    /// the next may be late.
     #[must_use]
     pub fn stale_after(refreshed_every: Duration) -> Duration {
         refreshed_every * 2 + refreshed_every / 4
@@ -55,8 +56,9 @@ impl Rules {
         millis(self.stale)
     }
 
-    /// How long all nodes have to speak once the store is back: half of what an entry lives, but never less than a call takes that
-    /// was under way when the store went, and the way back to it.
+    /// Time for all nodes to restore their seats once the store is back: half of an entry's
+    /// lifetime. The minimum covers a call that was in flight when the store failed, and the
+    /// reconnect.
     pub(crate) fn settle_ms(&self) -> i64 {
         (self.stale_ms() / 2).max(SETTLE_AT_LEAST)
     }

@@ -1,4 +1,4 @@
-//! Where rooms are kept.
+//! The store interface.
 
 use std::future::Future;
 
@@ -6,7 +6,8 @@ use std::future::Future;
 use crate::RedisStore;
 use crate::{MemoryStore, Outcome, Request};
 
-/// Rooms cannot be read or changed now. What was asked may have been done: asked again, it is not done twice.
+/// The store cannot be reached. The operation may have been applied; a repetition is not applied
+/// twice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the room store is unavailable: {0}")]
 pub struct StoreError(pub Box<str>);
@@ -18,19 +19,19 @@ impl StoreError {
     }
 }
 
-/// Keeps rooms. Every operation is one atomic step, however many processes ask.
+/// Storage of rooms. Each operation is one atomic step across all processes.
 pub trait RoomStore {
-    /// Carries out operations, in order where they name the same room, and says of each what came of it. Many cost little more
-    /// than one.
+    /// Applies operations and returns their results in order. Operations on one room are applied in
+    /// order. A batch costs little more than one operation.
     fn apply(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Result<Outcome, StoreError>>>;
 }
 
-/// One of the stores there are.
+/// One of the available stores.
 #[derive(Clone)]
 pub enum Store {
-    /// Of this process.
+    /// The store of this process.
     Memory(MemoryStore),
-    /// Of the mesh.
+    /// The store of the mesh.
     #[cfg(feature = "redis")]
     Redis(RedisStore),
 }

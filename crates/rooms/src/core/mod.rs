@@ -1,4 +1,5 @@
-//! The rules of rooms, without I/O or clock. The scripts in `redis/` say the same in Lua; `tests/conformance` holds both to it.
+//! The rules of rooms, without I/O or clock. The scripts in `redis/` implement the same rules in
+//! Lua; `tests/conformance` checks both.
 
 mod record;
 mod room;
@@ -15,7 +16,8 @@ use crate::{Outcome, Request, Rules};
 #[derive(Debug, Clone)]
 pub struct Rooms {
     rules: Rules,
-    /// Which server process this is; of rooms that another one wrote last, writes may be lost.
+    /// Number of the current server process. Writes may be missing in rooms that another one wrote
+    /// last.
     run: u64,
     replaced_at: Option<i64>,
     room_by_name: BTreeMap<RoomName, Room>,
@@ -23,25 +25,27 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// No rooms yet.
+    /// Creates an empty set of rooms.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self { rules, run: 0, replaced_at: None, room_by_name: BTreeMap::new(), look_for_idle_at: 0 }
     }
 
-    /// Goes on as another server process, which may not have got the last writes, or any. `now` is in milliseconds since 1970.
+    /// Continues as another server process, which may lack the last writes or all of them. `now` is
+    /// in milliseconds since 1970.
     pub fn restarted(&mut self, now: u64) {
         self.run += 1;
         self.replaced_at = Some(signed(now));
     }
 
-    /// Loses all rooms, and goes on as another server process. `now` is in milliseconds since 1970.
+    /// Loses all rooms and continues as another server process. `now` is in milliseconds since
+    /// 1970.
     pub fn replaced(&mut self, now: u64) {
         self.room_by_name.clear();
         self.restarted(now);
     }
 
-    /// Carries out one operation at the time `now`, in milliseconds since 1970.
+    /// Applies one operation at the time `now`, in milliseconds since 1970.
     pub fn apply(&mut self, now: u64, request: &Request) -> Outcome {
         let now = signed(now);
         self.forget_idle(now);
@@ -57,13 +61,13 @@ impl Rooms {
         outcome
     }
 
-    /// How many rooms are known, those that everybody has left a short while ago included.
+    /// Returns the number of known rooms, including recently emptied ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.room_by_name.len()
     }
 
-    /// Whether no room is known.
+    /// Returns `true` if no room is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.room_by_name.is_empty()

@@ -1,4 +1,4 @@
-//! What is known of one name in a room, and in which order names stand.
+//! Records of the clients in a room, and their orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use signaling_wire::SessionId;
 
 use crate::{Seat, SeatStatus, Who};
 
-/// Where a name stands.
+/// State of a client in a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Member,
@@ -21,28 +21,30 @@ pub(super) struct Record {
     pub(super) accepted_at_us: u64,
     pub(super) number: u64,
     pub(super) node: NodeId,
-    /// When it got where it stands: in this order members are listed and those who wait are let in.
+    /// Time of reaching the present place. Members are listed and waiting clients admitted in this
+    /// order.
     pub(super) since: i64,
     pub(super) data: Option<Box<str>>,
     pub(super) place: Place,
-    /// The last sign of life; dated back or forth where less or more time is left than from a sign of life.
+    /// Time of the last refresh, in milliseconds since 1970. Shifted if less or more lifetime is
+    /// left than after a refresh.
     pub(super) sign: i64,
 }
 
 impl Record {
-    /// Whether this record is of a later session of the client than the one that asks.
+    /// Returns `true` if this record is of a later session of the client than `who`.
     pub(super) fn outdates(&self, who: &Who) -> bool {
         self.session != who.session && (self.accepted_at_us, self.session) > (who.accepted_at_us, who.session)
     }
 
-    /// Whether it has carried out this command before.
+    /// Returns `true` if the command was applied before.
     pub(super) fn has_done(&self, who: &Who) -> bool {
         self.session == who.session && who.number <= self.number
     }
 
-    /// Returns `true` if a seat that a node knows is later than this record: the command that made it
-    /// is lost, or that it was admitted. While a room settles no seat is given away, so a member that
-    /// joined again behind the loss, and waits by that, is still a member.
+    /// Returns `true` if a seat that a node knows is later than this record. Then the store has
+    /// lost the command that made the seat, or the admission. A settling room gives no seat away,
+    /// so a waiting client that repeated its join after the loss is still a member.
     pub(super) fn is_behind(&self, seat: &Seat, is_settling: bool) -> bool {
         let Seat { ref who, standing, .. } = *seat;
         let is_later = is_settling && self.number > who.number;
@@ -52,7 +54,7 @@ impl Record {
     }
 }
 
-/// All records of a room, with the orders in which they are asked for.
+/// All records of a room, with indexes for each order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Records {
     by_client: BTreeMap<ClientId, Record>,
@@ -67,7 +69,7 @@ impl Records {
         self.by_client.get(client)
     }
 
-    /// Puts a record in the place of the client's earlier one.
+    /// Inserts a record, replacing the client's earlier one.
     pub(super) fn put(&mut self, client: &ClientId, record: Record) {
         self.remove(client);
         let (by_sign, since) = ((record.sign, client.clone()), (record.since, client.clone()));
@@ -97,12 +99,12 @@ impl Records {
         Some(record)
     }
 
-    /// Members last heard of at `until` or before, the longest silent first.
+    /// Returns members with a last refresh at `until` or before, oldest refresh first.
     pub(super) fn silent_members(&self, until: i64, most: usize) -> Vec<ClientId> {
         silent(&self.members_by_sign, until, most)
     }
 
-    /// The same of those who wait or are gone.
+    /// Returns waiting and gone clients with a last refresh at `until` or before, oldest first.
     pub(super) fn silent_others(&self, until: i64, most: usize) -> Vec<ClientId> {
         silent(&self.others_by_sign, until, most)
     }
@@ -119,12 +121,12 @@ impl Records {
         self.line.first().map(|(_, client)| client.clone())
     }
 
-    /// How many stand in front of somebody in line.
+    /// Returns the number of clients ahead in the waiting queue.
     pub(super) fn ahead(&self, client: &ClientId, since: i64) -> usize {
         self.line.range(..(since, client.clone())).count()
     }
 
-    /// Members behind `after`, the oldest first.
+    /// Returns the members behind `after`, oldest first.
     pub(super) fn members_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = (&ClientId, &Record)> {
         let after = after.and_then(|after| Some((self.by_client.get(after)?, after)));
         let known = after.map(|(record, after)| (record.since, record.place == Place::Member, after.clone()));
@@ -137,7 +139,7 @@ impl Records {
         found.filter_map(|(_, client)| Some((client, self.by_client.get(client)?)))
     }
 
-    /// The nodes that serve members and those who wait.
+    /// Returns the nodes that serve members and waiting clients.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
         let here = self.by_client.values().filter(|record| record.place != Place::Gone);
         let nodes: BTreeSet<_> = here.map(|record| record.node.clone()).collect();

@@ -10,21 +10,21 @@ use crate::{Change, Member, Op, Outcome, Reason, Rules, Seat, SeatStatus, Who};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Room {
     records: Records,
-    /// What it has from its first change on, with `incarnation` and `run`.
+    /// Set by the first change, together with `incarnation` and `run`.
     version: Option<u64>,
     incarnation: u64,
     /// The server process that wrote it last.
     run: u64,
     capacity: Option<u32>,
-    /// The latest time that was given out as a place: no two are alike.
+    /// The latest time given out as a place, so that no two places are equal.
     last_place: i64,
-    /// The store had lost this room, or nobody could reach it: until then those come back who had seats, nobody else gets one, and
-    /// nobody is taken for gone.
+    /// End of the time in which lost seats are restored. Until then no other client gets a seat and
+    /// no seat expires.
     settled_at: i64,
     touched: i64,
 }
 
-/// One operation under way.
+/// One operation in progress.
 struct Step<'a> {
     room: &'a mut Room,
     rules: &'a Rules,
@@ -36,11 +36,11 @@ struct Step<'a> {
 impl Room {
     pub(super) fn apply(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> Outcome {
         if now - self.touched > rules.stale_ms() && self.records.members() > 0 {
-            // Nobody reached the store for so long: those who are here get time to say so.
+            // The store was unreachable, so present clients get time to refresh their seats.
             self.settled_at = now + rules.settle_ms();
         }
         if self.version.is_some() && self.run != run {
-            // The last writes may not have come to this server.
+            // The last writes may not have reached this server.
             self.incarnation = unsigned(now).max(self.incarnation + 1);
             self.settled_at = now + rules.settle_ms();
         }
@@ -53,14 +53,15 @@ impl Room {
         step.outcome(op)
     }
 
-    /// The room is lost or new, if nothing is known of it: the nodes have until then to say which.
+    /// Delays admission until `settled_at` if the room has no record, since it may be lost rather
+    /// than new.
     pub(super) fn may_be_lost(&mut self, settled_at: i64) {
         if self.version.is_none() {
             self.settled_at = self.settled_at.max(settled_at);
         }
     }
 
-    /// Nothing was ever changed in it.
+    /// Returns `true` if the room was never changed.
     pub(super) fn is_blank(&self) -> bool {
         self.records.is_empty() && self.version.is_none() && self.capacity.is_none()
     }
@@ -84,7 +85,7 @@ impl Step<'_> {
     fn carry_out(&mut self, op: &Op) {
         match op {
             Op::Join { who, data } => {
-                // Whom nobody has heard of for too long has no seat to return to.
+                // An expired client has no seat to return to.
                 self.expire();
                 self.admit();
                 self.join(who, data.as_deref());
@@ -95,7 +96,7 @@ impl Step<'_> {
             Op::Restore { seats, version } => {
                 let mut is_news = false;
                 seats.iter().for_each(|seat| is_news |= self.restore(seat));
-                // Whoever has asked for the lost room was told that it has come to the present.
+                // A query of the lost room was answered with a version made from the current time.
                 let known = self.room.version.unwrap_or(unsigned(self.now)).max(*version);
                 self.room.version = Some(known + u64::from(is_news));
             }
@@ -156,7 +157,7 @@ impl Step<'_> {
         self.gone(&who.client, Record { session, accepted_at_us, number, ..known }, Reason::Left);
     }
 
-    /// Somebody is out, and remembered.
+    /// Marks a client as gone and keeps its record.
     fn gone(&mut self, client: &ClientId, known: Record, reason: Reason) {
         match known.place {
             Place::Member => self.changes.push(Change::Left { client: client.clone(), reason }),
@@ -183,7 +184,7 @@ impl Step<'_> {
         }
     }
 
-    /// Says whether a member has come back, of whom those do not know who were told the state meanwhile.
+    /// Returns `true` if a member has come back that is missing in states sent meanwhile.
     fn restore(&mut self, seat: &Seat) -> bool {
         let is_settling = self.now < self.room.settled_at;
         let known = self.room.records.get(&seat.who.client);
@@ -204,7 +205,7 @@ impl Step<'_> {
         self.line_moved |= was == Some(Place::Waiting);
         let since = i64::try_from(since).unwrap_or(self.now);
         self.room.last_place = self.room.last_place.max(since);
-        // Where one is given back, others may follow.
+        // Further seats may follow.
         self.room.settled_at = self.now + self.rules.settle_ms();
         self.put(&Who { number, ..seat.who.clone() }, since, data, place);
         place == Place::Member || was == Some(Place::Member)
@@ -227,7 +228,7 @@ impl Step<'_> {
         }
     }
 
-    /// Lets in whom there is room for, the first in line first.
+    /// Admits waiting clients to free seats, first come first served.
     fn admit(&mut self) {
         while self.room.has_room(self.rules, self.now)
             && let Some(client) = self.room.records.first_in_line()
@@ -240,7 +241,8 @@ impl Step<'_> {
         }
     }
 
-    /// Of one session, or without one of whichever has the place.
+    /// Returns the status of one session, or of the client's current session if `session` is
+    /// `None`.
     fn standing(&self, client: &ClientId, session: Option<SessionId>) -> SeatStatus {
         let records = &self.room.records;
         let Some(known) = records.get(client) else { return SeatStatus::Unknown };

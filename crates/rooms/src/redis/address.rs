@@ -8,12 +8,12 @@ use redis::{Client, ConnectionInfo, ErrorKind, IntoConnectionInfo as _, RedisErr
 
 use super::link::CALL;
 
-/// Limit of the time in which a connection is made.
+/// Time limit for making a connection.
 pub(super) const CONNECT: Duration = Duration::from_secs(1);
 
 const CLUSTER: &str = "redis-cluster://";
 const SENTINEL: &str = "redis-sentinel://";
-/// Port of a sentinel whose address names none.
+/// Default port of a sentinel.
 const SENTINEL_PORT: u16 = 26379;
 
 /// A parsed address.
@@ -27,7 +27,7 @@ pub(super) enum Address {
     Sentinel(Sentinels),
 }
 
-/// Sentinels, and the master to ask them for.
+/// Sentinels, and the name of their master.
 pub(super) struct Sentinels {
     pub(super) sentinels: Vec<ConnectionInfo>,
     pub(super) master: Box<str>,

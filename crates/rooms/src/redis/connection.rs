@@ -15,12 +15,13 @@ use super::link::{CALL, Link};
 use super::scripts;
 use crate::{Clock, StoreError};
 
-/// Commands of one pipeline: an answer to them takes a few milliseconds, and does not keep others waiting for longer.
+/// Commands per pipeline. Its answers take a few milliseconds, which limits the delay of other
+/// calls.
 const PIPELINE: usize = 200;
-/// Interval of checks, so that an idle node also notices a server that is gone or demoted.
+/// Interval of checks, so that an idle node also detects a server that is gone or demoted.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// The way to one server, or to a cluster of them. Clones share it.
+/// Connection to one server or cluster, made again when it fails. Clones share it.
 #[derive(Clone)]
 pub(super) struct Connection(Arc<Shared>);
 
@@ -30,9 +31,9 @@ struct Shared {
     health: Mutex<Health>,
     lost: AtomicU64,
     clock: Clock,
-    /// The server process that was connected to last.
+    /// The server process of the last connection.
     run: Mutex<Option<String>>,
-    /// When it took the place of another one, by the clock. 0: it did not.
+    /// Time when another server process took over, by the clock in milliseconds. 0: never.
     replaced_at: AtomicU64,
 }
 
@@ -50,12 +51,12 @@ enum State {
 }
 
 impl Connection {
-    /// Returns an error if `url` is no address. Does not connect.
+    /// Checks the syntax of `url` without connecting.
     pub(super) fn check_url(url: &str) -> Result<(), StoreError> {
         Address::parse(url).map(drop).map_err(StoreError::new)
     }
 
-    /// A connection to an [`Address`]. Connects when it is first used.
+    /// Creates a connection to an [`Address`]. Connects at first use.
     pub(super) fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let address = Arc::new(Address::parse(url).map_err(StoreError::new)?);
         let (state, _) = watch::channel(State::Idle);
@@ -70,18 +71,19 @@ impl Connection {
         })))
     }
 
-    /// Connections that failed after they were made.
+    /// Returns the number of established connections that failed.
     pub(super) fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Takes the present server process for another one than before.
+    /// Treats the present server process as a new one.
     pub(super) fn restarted(&self) {
         self.0.replaced_at.store(self.0.clock.of_process(), Ordering::Relaxed);
     }
 
-    /// Sends commands, and has those again that call a script which the server does not know (any more). They are made for the
-    /// server that they go to: `make` is told how many milliseconds ago it took the place of another one, if it did.
+    /// Sends commands. Loads unknown scripts and repeats the commands that call them. `make`
+    /// receives the time since the last takeover by another server process, in milliseconds, or
+    /// `None`.
     pub(super) async fn send(&self, make: impl FnOnce(Option<u64>) -> Vec<Cmd>) -> Vec<Result<Value, StoreError>> {
         let link = self.link().await;
         let commands = make(self.0.replaced_ago());
@@ -95,7 +97,7 @@ impl Connection {
         answers.into_iter().map(|answer| answer.map_err(StoreError::new)).collect()
     }
 
-    /// One command, and its answer as what it should be.
+    /// Sends one command and converts its answer.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, StoreError> {
         let answer = self.send(|_| vec![command]).await.pop().unwrap_or_else(|| Err(StoreError::new("no answer")))?;
         T::from_redis_value(answer).map_err(StoreError::new)
@@ -118,7 +120,7 @@ impl Connection {
         answers
     }
 
-    /// The established connection and its number. Waits for an attempt that is under way.
+    /// Returns the established connection and its number. Waits for an attempt in progress.
     async fn link(&self) -> RedisResult<(Link, u64)> {
         self.start();
         let mut state = self.0.state.subscribe();
@@ -130,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Starts the task that keeps the connection, once.
+    /// Starts the task that maintains the connection, once.
     fn start(&self) {
         if !matches!(*self.0.state.borrow(), State::Idle) {
             return;
@@ -154,7 +156,7 @@ impl Shared {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection to this server process was made.
+    /// Records the server process of a new connection and detects a takeover.
     fn serves(&self, run: &str) {
         let known = self.run.lock().unwrap_or_else(PoisonError::into_inner).replace(run.to_owned());
         if known.is_some_and(|known| known != run) {
@@ -177,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Gives up an established connection, unless that has been done.
+    /// Drops an established connection, unless that was done before.
     fn failed(&self, number: u64, error: &RedisError) {
         let is_backing_off = self.health().is_backing_off();
         let is_present = self.state.send_if_modified(|state| {
@@ -207,14 +209,14 @@ impl Shared {
     }
 }
 
-/// Connects, and learns which server process answers.
+/// Connects and reads the id of the server process.
 async fn open(address: &Address) -> RedisResult<(Link, Option<String>)> {
     let link = Link::open(address).await?;
     let run = link.run().await?;
     Ok((link, run))
 }
 
-/// Connects, and connects again after each failure. Ends when no clone of the connection is left.
+/// Connects, and reconnects after each failure. Ends when no clone of the connection is left.
 async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Receiver<State>) {
     for number in 0.. {
         let Some(pause) = shared.upgrade().map(|shared| shared.health().next_pause(rand::random())) else { return };
@@ -254,7 +256,7 @@ async fn watch_over(shared: &Weak<Shared>, link: &Link, number: u64, state: &mut
     }
 }
 
-/// An error of the connection is the answer to each command.
+/// Sends commands. A connection error becomes the answer to each command.
 async fn over(link: &Link, commands: &[Cmd]) -> Vec<RedisResult<Value>> {
     match link.send(commands).await {
         Ok(answers) => answers,

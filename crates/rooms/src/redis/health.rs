@@ -5,31 +5,32 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use signaling_protocol::Backoff;
 
-/// Rounds of commands in a row that may fail entirely, for reasons that no other server may cure.
+/// Consecutive rounds of failed commands, with errors that another server may not cure, before a
+/// reconnect.
 const ERRORS: u32 = 3;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-/// With the limit of an attempt (1 s) below the 2 s in which a store must be connected again.
+/// With the limit of an attempt (1 s) this stays below the required reconnect time of 2 s.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What the answers so far say about a connection.
+/// Health of a connection, judged by its answers.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Pauses between attempts to connect; `None` until one was made since a command succeeded.
+    /// Pauses between connection attempts. `None`: no attempt since the last successful command.
     backoff: Option<Backoff>,
-    /// Rounds in a row in which each command failed.
+    /// Consecutive rounds in which each command failed.
     errors: u32,
-    /// The present outage is in the log.
+    /// `true` if the present outage was logged.
     is_reported: bool,
 }
 
-/// What one round of answers says.
+/// Result of one round of answers.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// A command succeeded. `is_news` when an outage ends with it.
+    /// A command succeeded. `is_news` is `true` if this ends an outage.
     Fit { is_news: bool },
-    /// Commands failed, and the connection is not known to be the reason.
+    /// Commands failed for a reason that may not be the connection.
     Unclear,
-    /// The connection must be made anew.
+    /// A reconnect is needed.
     Failed(RedisError),
 }
 
@@ -59,12 +60,12 @@ impl Health {
         !std::mem::replace(&mut self.is_reported, true)
     }
 
-    /// Returns `true` if the last connection served no command: a further one waits for its turn.
+    /// Returns `true` if the last connection served no command, so the next attempt pauses first.
     pub(super) fn is_backing_off(&self) -> bool {
         self.backoff.is_some()
     }
 
-    /// The pause before the next attempt. `jitter` is a random number from 0 to 1.
+    /// Returns the pause before the next attempt. `jitter` is a random number from 0 to 1.
     pub(super) fn next_pause(&mut self, jitter: f64) -> Duration {
         if let Some(backoff) = &mut self.backoff {
             return backoff.next_wait(jitter);
@@ -74,8 +75,8 @@ impl Health {
     }
 }
 
-/// Returns `true` if the server cannot serve commands now. The answers are final, so a script
-/// that is unknown could not be loaded.
+/// Returns `true` if the server cannot serve commands now. Answers are final, so an unknown script
+/// is one that could not be loaded.
 fn is_unfit(error: &RedisError) -> bool {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, NoScript, ReadOnly, ResponseError};
     const CODES: [&str; 4] = ["-READONLY ", "-LOADING ", "-MASTERDOWN ", "-CLUSTERDOWN "];

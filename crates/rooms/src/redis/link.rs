@@ -27,12 +27,12 @@ pub(super) enum Link {
 }
 
 impl Link {
-    /// Connects, and checks the server. Asks sentinels for the current master each time.
+    /// Connects and checks the server. Asks sentinels for the current master each time.
     pub(super) async fn open(address: &Address) -> RedisResult<Self> {
         match address {
             Address::One(client) => limited(CONNECT, Self::open_one(client)).await,
             Address::Cluster(client) => limited(CALL, client.get_async_connection()).await.map(Self::Cluster),
-            // A sentinel that is gone takes the time of one attempt more.
+            // Allows time for one attempt at a failed sentinel.
             Address::Sentinel(sentinels) => limited(CALL, Self::open_master(sentinels)).await,
         }
     }
@@ -42,7 +42,7 @@ impl Link {
         Self::open_one(&sentinels.async_master_for(master, Some(server)).await?).await
     }
 
-    /// Every fresh connection to a server is set up here.
+    /// Opens and configures a connection to one server.
     async fn open_one(client: &Client) -> RedisResult<Self> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(Some(CALL));
@@ -71,7 +71,8 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the name of the server process, if there is a single one and it tells its name.
+    /// Returns the id of the server process, or `None` if there is no single process or it has no
+    /// id.
     pub(super) async fn run(&self) -> RedisResult<Option<String>> {
         if matches!(self, Self::Cluster(_)) {
             return Ok(None);
@@ -99,8 +100,8 @@ impl Link {
                 let answers = connection.clone().req_packed_commands(&pipeline, 0, count).await?;
                 Ok(answers.into_iter().map(Value::extract_error).collect())
             }
-            // Each command finds its server; those for one server share its connection and do not
-            // wait for each other.
+            // Each command is routed to its server. Commands for one server are pipelined on its
+            // connection.
             Self::Cluster(connection) => {
                 let ask = async |command: &Cmd| connection.clone().req_packed_command(command).await?.extract_error();
                 Ok(stream::iter(commands).map(ask).buffered(AT_ONCE).collect().await)

@@ -1,16 +1,16 @@
 //! Rooms and registry in Redis 6.2, Valkey 7.2, or newer: one server, a master behind sentinels, or
 //! a cluster. Keys begin with a [`KeyPrefix`](crate::KeyPrefix), by default `sig`:
 //!
-//! | key | kind | what |
+//! | key | kind | content |
 //! |---|---|---|
-//! | `sig:{ROOM}:members` | sorted set | members by their last sign of life |
+//! | `sig:{ROOM}:members` | sorted set | members by their last refresh |
 //! | `sig:{ROOM}:order` | sorted set | members by the time of joining |
-//! | `sig:{ROOM}:waiting` | sorted set | the line |
-//! | `sig:{ROOM}:checkin` | sorted set | those who wait or are gone, by their last sign of life |
-//! | `sig:{ROOM}:info` | hash | of each: session, its time, last number, node, time of joining, data |
-//! | `sig:{ROOM}:meta` | hash | version, incarnation, run of the server that wrote last, capacity, last place given out, when it was last asked of, how many each node serves |
+//! | `sig:{ROOM}:waiting` | sorted set | the waiting queue |
+//! | `sig:{ROOM}:checkin` | sorted set | waiting and gone clients, by their last refresh |
+//! | `sig:{ROOM}:info` | hash | per client: session, its time, last number, node, time of joining, data |
+//! | `sig:{ROOM}:meta` | hash | version, incarnation, run of the last writing server, capacity, last place given out, time of the last operation, clients per node |
 //! | `sig:client:ID` | hash | the registry: node, session, since |
-//! | `sig:node:NODE:clients` | set | whom a node serves, for the cleaner |
+//! | `sig:node:NODE:clients` | set | clients of a node, for the cleaner |
 //! | `sig:nodes` | sorted set | nodes by their last heartbeat |
 
 mod address;

@@ -10,13 +10,13 @@ use super::scripts::{self, by_hash};
 use crate::rules::millis;
 use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, StoreError, Sweep};
 
-/// Entries that one step of the cleaner looks at.
+/// Entries that one cleaning step checks.
 const CHUNK: usize = 200;
-/// Entries that one step renews, about.
+/// Approximate number of entries that one step renews.
 const RENEWED: usize = 1_000;
-/// A cleaner that says nothing for so long has died: another takes over.
+/// Time without a renewal after which another cleaner takes over the claim.
 const CLAIM: Duration = Duration::from_secs(10);
-/// An entry that nobody renews goes by itself, should even the cleaner miss it.
+/// Lifetime of an entry that is not renewed, in case the cleaner misses it.
 const LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// The registry in Redis or Valkey. Clones share the connection.
@@ -28,10 +28,11 @@ pub struct RedisRegistry {
 }
 
 impl RedisRegistry {
-    /// The registry at the same kinds of address as [`RedisStore::new`](crate::RedisStore::new) takes.
+    /// Creates a registry at the kinds of address that [`RedisStore::new`](crate::RedisStore::new)
+    /// takes.
     ///
     /// # Errors
-    /// If `url` is none of these.
+    /// If `url` is no such address.
     pub fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
         Ok(Self::over(Connection::new(url, clock.clone())?, clock, KeyPrefix::default()))
     }
@@ -40,8 +41,8 @@ impl RedisRegistry {
         Self { connection, clock, prefix }
     }
 
-    /// Connections that failed after they were made: broken, silent, or to a server that cannot
-    /// serve writes.
+    /// Returns the number of established connections that failed: broken, silent, or to a server
+    /// that cannot serve writes.
     #[must_use]
     pub fn lost_connections(&self) -> u64 {
         self.connection.lost()
@@ -59,7 +60,7 @@ impl RedisRegistry {
         format!("{}:node:{node}:clients", self.prefix.as_str())
     }
 
-    /// Forgets where a client is, unless it is elsewhere by now.
+    /// Removes a client's entry, unless the client is elsewhere by now.
     fn forget(&self, client: &str, node: &NodeId, session: &str) -> Cmd {
         let mut call = by_hash(&scripts::FORGET_CLIENT);
         call.arg(1).arg(self.forward(client)).arg(node.as_str()).arg(session);
@@ -74,7 +75,8 @@ impl RedisRegistry {
         Ok(seconds * 1000 + micros / 1000)
     }
 
-    /// Claims a dead node, or claims it further, or says that it is done with. Answers with the claim, or nothing.
+    /// Claims a dead node, renews the claim or ends it. Returns the claim, or an empty string if
+    /// the node cannot be claimed.
     async fn claim(
         &self,
         dead: &NodeId,
@@ -89,7 +91,7 @@ impl RedisRegistry {
         self.connection.ask(call).await
     }
 
-    /// Looks at some entries of a dead node. All of them are done with then.
+    /// Cleans some entries of a dead node.
     async fn clean_some(&self, dead: &NodeId, clients: &[String]) -> Result<Cleaned, StoreError> {
         let look = |client: &String| command(&["HMGET", &self.forward(client), "node", "session"]);
         let looks: Vec<_> = clients.iter().map(look).collect();
@@ -114,8 +116,9 @@ impl RedisRegistry {
 }
 
 impl RedisRegistry {
-    /// Registers clients that came to a node, and removes those that left it unless they are elsewhere by now. Writes the reverse
-    /// entry before the forward one: the cleaner does not find a client without it.
+    /// Registers clients that came to a node, and removes clients that left it, unless they are
+    /// elsewhere by now. Writes the reverse entry before the forward one, since the cleaner finds
+    /// clients by reverse entries only.
     pub async fn register(&self, node: &NodeId, changes: &[Registration]) -> Result<(), StoreError> {
         let now = self.now().await?.to_string();
         for changes in changes.chunks(CHUNK) {
@@ -140,7 +143,8 @@ impl RedisRegistry {
         Ok(())
     }
 
-    /// Reports that the node lives. Returns `true` if the registry knew it: if not, it has lost everything.
+    /// Records a heartbeat of the node. Returns `false` if the registry did not have the node, so
+    /// it has lost everything.
     pub async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
         let (now, nodes) = (self.now().await?.to_string(), self.nodes());
         let added: u64 = self.connection.ask(command(&["ZADD", &nodes, &now, node.as_str()])).await?;
@@ -149,8 +153,8 @@ impl RedisRegistry {
         Ok(added == 0)
     }
 
-    /// Renews the lifetime of about a thousand entries of a node. Continues after `from`, and
-    /// returns where the next step continues: [`Sweep::default`] once all entries are renewed.
+    /// Renews the lifetime of about 1,000 entries of a node. Continues after `from`, and returns
+    /// the position for the next step: [`Sweep::default`] once all entries are renewed.
     pub async fn renew(&self, node: &NodeId, from: Sweep) -> Result<Sweep, StoreError> {
         let mut scan = command(&["SSCAN", &self.reverse(node)]);
         scan.arg(from.0).arg("COUNT").arg(RENEWED);
@@ -172,8 +176,9 @@ impl RedisRegistry {
         Ok(names.iter().filter_map(|name| NodeId::new(name).ok()).collect())
     }
 
-    /// Removes the entries of a node without a heartbeat for `silent`, in small steps. One cleaner works on a node at a time: the
-    /// others get `None`, and so does one that was overtaken because it paused, or because the node came back.
+    /// Removes the entries of a node without a heartbeat for `silent`, in small steps. One cleaner
+    /// works on a node at a time. Returns `None` if another cleaner has the claim, or if the claim
+    /// was lost to a pause or to the return of the node.
     pub async fn clean(&self, dead: &NodeId, silent: Duration) -> Result<Option<Cleaned>, StoreError> {
         let (mut claim, mut all, mut cursor) = (String::new(), Cleaned::default(), "0".to_owned());
         loop {
@@ -194,12 +199,12 @@ impl RedisRegistry {
             }
             cursor = next;
         }
-        // Unless it has come back meanwhile.
+        // Fails if the node has returned meanwhile.
         let ended = self.claim(dead, silent, None, &claim).await?;
         Ok((!ended.is_empty()).then_some(all))
     }
 
-    /// Returns where a client is; `None` if nowhere.
+    /// Returns the location of a client; `None` if it has no entry.
     pub async fn find(&self, client: &ClientId) -> Result<Option<Entry>, StoreError> {
         let look = command(&["HMGET", &self.forward(client.as_str()), "node", "session", "since"]);
         let known: (Option<String>, Option<String>, Option<u64>) = self.connection.ask(look).await?;

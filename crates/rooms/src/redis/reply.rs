@@ -1,4 +1,4 @@
-//! What scripts answer, read.
+//! Parser of script answers.
 
 use redis::{FromRedisValue, Value};
 use signaling_protocol::{ClientId, NodeId};
@@ -20,7 +20,7 @@ type Fields = (
     u64,
 );
 
-/// Reads the answer that `end.lua` gives.
+/// Parses the answer of `end.lua`.
 pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
     let (

@@ -33,14 +33,15 @@ pub(super) static CAPACITY: LazyLock<Script> = room_script!("capacity.lua");
 pub(super) static FORGET_CLIENT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("forget_client.lua")));
 pub(super) static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("claim.lua")));
 
-/// Calls a script by its hash; what follows are the number of keys, the keys and the arguments.
+/// Starts a call of a script by its hash. The caller adds the number of keys, the keys and the
+/// arguments.
 pub(super) fn by_hash(script: &Script) -> Cmd {
     let mut call = redis::cmd("EVALSHA");
     call.arg(&script.hash);
     call
 }
 
-/// Loads all of them. They take a few kilobytes.
+/// Returns commands that load all scripts, a few KiB.
 pub(super) fn load_all() -> Vec<Cmd> {
     let room = [&JOIN, &LEAVE, &DROP, &REFRESH, &RESTORE, &LIST, &FIND, &CAPACITY];
     let all = room.into_iter().chain([&FORGET_CLIENT, &CLAIM]);

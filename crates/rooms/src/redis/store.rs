@@ -1,4 +1,4 @@
-//! Rooms as scripts.
+//! The room store in Redis or Valkey, as scripts.
 
 use redis::Cmd;
 use signaling_protocol::RoomName;
@@ -20,15 +20,15 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Rooms at `redis://[user:password@]host:port[/database]`, in a cluster at
+    /// Creates a store at `redis://[user:password@]host:port[/database]`, in a cluster at
     /// `redis-cluster://host:port,host:port`, or behind sentinels at
     /// `redis-sentinel://[user:password@]host:port,host:port/master[/database]`, with
-    /// `?sentinelUsername=USER&sentinelPassword=PASSWORD` if the sentinels need them. Connects when
-    /// it is first asked, and again whenever the connection fails or the server turns out to be a
-    /// replica.
+    /// `?sentinelUsername=USER&sentinelPassword=PASSWORD` if the sentinels need them.
+    ///
+    /// Connects at first use. Reconnects when the connection fails or the server is a replica.
     ///
     /// # Errors
-    /// If `url` is none of these.
+    /// If `url` is no such address.
     pub fn new(url: &str, rules: Rules, clock: Clock) -> Result<Self, StoreError> {
         Ok(Self { connection: Connection::new(url, clock.clone())?, clock, rules, prefix: KeyPrefix::default() })
     }
@@ -39,22 +39,22 @@ impl RedisStore {
         Self { prefix, ..self }
     }
 
-    /// The registry on the same connection, with the same clock and prefix.
+    /// Returns the registry on the same connection, with the same clock and prefix.
     #[must_use]
     pub fn registry(&self) -> RedisRegistry {
         RedisRegistry::over(self.connection.clone(), self.clock.clone(), self.prefix.clone())
     }
 
-    /// Takes the present server process for another one than before, which may lack rooms. A connection that finds one does the
-    /// same.
+    /// Treats the present server process as a new one, which may lack rooms. A connection does the
+    /// same when it detects a new process.
     pub fn restarted(&self) {
         self.connection.restarted();
     }
 
-    /// Whether this is an address at all, without connecting to it.
+    /// Checks the syntax of `url` without connecting.
     ///
     /// # Errors
-    /// If `url` is none of those that [`RedisStore::new`] takes.
+    /// If `url` is no address that [`RedisStore::new`] takes.
     pub fn check_url(url: &str) -> Result<(), StoreError> {
         Connection::check_url(url)
     }

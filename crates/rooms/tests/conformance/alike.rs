@@ -1,4 +1,4 @@
-//! Whatever is asked of them, in whatever order: both stores say the same.
+//! Both stores give the same answers to any sequence of operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ fn seats() -> impl Strategy<Value = Vec<Seat>> {
     prop::collection::vec(seat, 1..4)
 }
 
-/// An operation, the seconds that pass before it, and whether another server process goes on then.
+/// An operation, the seconds before it, and `true` if another server process continues then.
 fn step() -> impl Strategy<Value = (u64, bool, Op)> {
     let op = prop_oneof![
         6 => (someone(), data()).prop_map(|(who, data)| Op::Join { who, data }),
@@ -75,7 +75,7 @@ fn redis_answers_every_operation_as_memory_does() {
             let case = cases.replace_with(|case| *case + 1);
             let room = RoomName::new(&format!("room-{case}")).unwrap();
             let mut rooms = Rooms::new(rules);
-            // The last restart is long ago.
+            // Ends the settling time of the last restart.
             clock.fetch_add(60_000, Ordering::Relaxed);
             for (at, (seconds, restarts, op)) in steps.into_iter().enumerate() {
                 let now = clock.fetch_add(seconds * 1000, Ordering::Relaxed) + seconds * 1000;

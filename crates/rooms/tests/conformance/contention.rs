@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent joins from many tasks and processes.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ async fn contend(url: &str, part: &str) {
     }
 }
 
-/// The part of one of several processes; they are started by the test below.
+/// One of several processes, started by the test below.
 #[tokio::test]
 #[ignore = "started by the test of contending processes"]
 async fn part_of_the_contention() {

@@ -1,4 +1,4 @@
-//! A master is demoted or replaced: the store finds the new one.
+//! The store finds the new master after a demotion or replacement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -12,7 +12,7 @@ use crate::people::{eventually, rules, who};
 use crate::sentinel::Sentinel;
 use crate::server::{Server, free_port};
 
-/// A store is connected this long after a new master accepts writes, at the latest.
+/// Time limit for a connected store after a new master accepts writes.
 const WITHIN: Duration = Duration::from_secs(2);
 
 fn join_of(name: &str) -> Op {
@@ -24,7 +24,7 @@ async fn join(store: &RedisStore, name: &str) -> Result<Outcome, StoreError> {
     store.apply(vec![request]).await.pop().unwrap()
 }
 
-/// Waits until somebody can join, and returns how many are members then.
+/// Waits until a join succeeds, and returns the number of members.
 async fn joins_within(store: &RedisStore, name: &str, limit: Duration) -> u64 {
     eventually(store, &RoomName::new("lobby").unwrap(), join_of(name), limit).await.count
 }
@@ -37,7 +37,7 @@ async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// An address that leads to whichever server it is told, as a virtual IP does. Connections stay.
+/// Starts an address that leads to a selectable server, like a virtual IP. Connections stay.
 async fn virtual_address(first: &Server) -> (String, Arc<AtomicU16>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The line in front of a full room.
+//! The waiting queue of a full room.
 
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ async fn a_room_may_have_a_capacity_of_its_own_and_a_smaller_one_puts_nobody_out
     .await;
 }
 
-/// What people do to the model and the store alike.
+/// Actions on the model and the store.
 #[derive(Debug, Clone)]
 enum Act {
     Join(usize),
@@ -143,7 +143,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 proptest! {
-    /// The model: two lists and a number.
+    /// The model is two lists and a number.
     #[test]
     fn the_line_is_a_queue_and_the_room_never_has_more_than_its_capacity_lets_in(acts in acts()) {
         let (mut inside, mut line, mut capacity): (Vec<usize>, Vec<usize>, u32) = (Vec::new(), Vec::new(), 3);

@@ -1,4 +1,4 @@
-//! What every store must do. Each test runs on the memory store and on a Redis that it starts itself.
+//! Requirements on every store. Each test runs on the memory store and on a Redis that it starts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod alike;

@@ -1,4 +1,4 @@
-//! A server that forgets, goes away, or stands still.
+//! Servers that lose data, fail or stall.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rooms, Sea
 use crate::people::{House, eventually, is_member, rules, seat, who};
 use crate::server::Server;
 
-/// Longer than a server takes to come back.
+/// Longer than the restart of a server takes.
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn no_call_takes_longer_than_its_limit_when_the_server_stands_still() {
     assert!(refused.is_err() && start.elapsed() < Duration::from_secs(4), "{refused:?} after {:?}", start.elapsed());
     house.server.as_ref().unwrap().go_on();
     let done = eventually(&house.store, &house.room, join.op, SOON).await;
-    // Whether it was carried out the first time or not, it is done once.
+    // The operation takes effect once, also if its first attempt succeeded.
     assert_eq!((done.count, done.members.len()), (2, 2));
 }
 

@@ -1,4 +1,4 @@
-//! Stores with a clock that stands, and people who do things in one room.
+//! Stores with a manual clock, and clients that act in one room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +54,7 @@ impl House {
         self.clock.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// Another server process goes on with the room.
+    /// Continues the room as another server process.
     pub(crate) fn fails_over(&self) {
         match &self.store {
             Store::Memory(store) => store.restarted(),
@@ -69,7 +69,7 @@ impl House {
         self.store.apply(vec![Request { room: self.room.clone(), op }]).await.pop().unwrap().unwrap()
     }
 
-    /// The person's next command.
+    /// Returns the requester for the client's next command.
     pub(crate) fn who(&mut self, name: &str) -> Who {
         self.numbers += 1;
         Who { number: self.numbers, ..who(name) }
@@ -100,7 +100,7 @@ impl House {
     }
 }
 
-/// Repeats an operation every 20 ms until the store carries it out, for at most `limit`.
+/// Repeats an operation every 20 ms until the store applies it, for at most `limit`.
 pub(crate) async fn eventually(store: &impl RoomStore, room: &RoomName, op: Op, limit: Duration) -> Outcome {
     let start = Instant::now();
     loop {
@@ -116,7 +116,7 @@ fn a_clock() -> Arc<AtomicU64> {
     Arc::new(AtomicU64::new(1_800_000_000_000))
 }
 
-/// The one session of a person, at node-0.
+/// Returns the only session of a client, at node-0.
 pub(crate) fn who(name: &str) -> Who {
     let mut session = [0; 16];
     session.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
@@ -144,7 +144,7 @@ pub(crate) fn ahead(outcome: &Outcome) -> u64 {
     }
 }
 
-/// The changes, as `+name`, `-name` for one that left, and `!name` for one that expired.
+/// Formats changes: `+name` for a join, `-name` for a leave, and `!name` for an expiry.
 pub(crate) fn told(outcome: &Outcome) -> Vec<String> {
     let change = |change: &Change| match change {
         Change::Joined(member) => format!("+{}", member.client),

@@ -1,4 +1,4 @@
-//! Who is where, and the cleaner.
+//! The registry and its cleaner.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

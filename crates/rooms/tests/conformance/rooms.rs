@@ -1,4 +1,4 @@
-//! Members: they come, are seen, come again, and go.
+//! Members join, are listed, join again and leave.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ async fn who_is_not_heard_of_goes_once_and_whoever_comes_next_tells() {
         house.pass(SECOND);
         assert_eq!(told(&house.refresh(&["bob"]).await), ["!alice"]);
         assert_eq!(told(&house.refresh(&["bob"]).await).len(), 0);
-        // It was not lost by the store: the node that comes with it too late hears so.
+        // The store did not lose the seat: a refresh that comes too late reports `Out`.
         assert_eq!(house.refresh(&["alice"]).await.standings, [SeatStatus::Out]);
     })
     .await;
@@ -238,7 +238,7 @@ async fn store_restores_what_a_failover_lost_before_it_admits() {
     on_both(rules(2), async |mut house| {
         let alice = house.join("alice").await;
         let bob = house.join("bob").await;
-        // What a replica has that did not get bob's join: the room as it was before.
+        // State of a replica that lacks bob's join: the room as it was before.
         house.room = signaling_protocol::RoomName::new("as-the-replica-has-it").unwrap();
         let old = house.join("alice").await;
         assert!(old.incarnation > 0 && bob.incarnation == alice.incarnation);
@@ -265,7 +265,7 @@ async fn store_takes_a_seat_for_later_when_its_command_was_lost() {
         let again = house.join("alice").await;
         assert_eq!(house.members().await, ["bob"]);
         house.fails_over();
-        // Lost: bob left, and alice, who had waited since, was let in.
+        // Lost: bob's leave, and the admission of alice from the queue.
         let place = match again.standings[..] {
             [SeatStatus::Waiting { place, .. }] => place,
             ref other => panic!("{other:?}"),

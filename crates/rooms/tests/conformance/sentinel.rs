@@ -1,4 +1,4 @@
-//! A sentinel of a test's own.
+//! A sentinel for one test.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::server::{Server, free_port};
 
-/// Ends when dropped.
+/// A sentinel process that ends when dropped.
 pub(crate) struct Sentinel {
     child: Child,
     _dir: TempDir,
@@ -16,7 +16,8 @@ pub(crate) struct Sentinel {
 }
 
 impl Sentinel {
-    /// Watches `master` under the name `rooms`, alone. `password` is its own and the master's.
+    /// Starts a sentinel that watches `master` alone, under the name `rooms`. `password` is for the
+    /// sentinel and the master.
     pub(crate) fn watching(master: &Server, password: Option<&'static str>) -> Self {
         let (dir, port) = (TempDir::new().unwrap(), free_port());
         let mut config = format!(
@@ -39,7 +40,7 @@ impl Sentinel {
         self.port
     }
 
-    /// Waits until the sentinel says something about `rooms` that contains `part`.
+    /// Waits until the sentinel's answer about `rooms` contains `part`.
     pub(crate) async fn wait_for(&self, question: &str, part: &str) {
         let start = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! A Redis of a test's own.
+//! A Redis server for one test.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -8,11 +8,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// Takes another name than any server process has.
+/// Sets the run of a room to a value that no server process has.
 const FORGET_RUN: &str =
     "if redis.call('HEXISTS', KEYS[1], 'run') == 1 then redis.call('HSET', KEYS[1], 'run', '-') end";
 
-/// Ends when dropped.
+/// A Redis process that ends when dropped.
 pub(crate) struct Server {
     child: Child,
     dir: TempDir,
@@ -25,7 +25,7 @@ impl Server {
         Self::started(false)
     }
 
-    /// A replica that has synchronized with `master`.
+    /// Starts a replica and waits until it has synchronized with `master`.
     pub(crate) async fn start_replica_of(master: &Self) -> Self {
         master.cli(&["config", "set", "repl-diskless-sync-delay", "0"]);
         let replica = Self::start();
@@ -42,7 +42,8 @@ impl Server {
         self.port
     }
 
-    /// A cluster of one server, which refuses keys of different slots in one script like any other.
+    /// Starts a cluster of one server. Like any cluster it rejects scripts with keys of different
+    /// slots.
     pub(crate) fn start_cluster() -> Self {
         Self::started(true)
     }
@@ -55,7 +56,7 @@ impl Server {
         server
     }
 
-    /// Stops it without a word, and starts it again without its data, or with what it has saved by then.
+    /// Kills the server and restarts it without its data, or with the data that it has saved.
     pub(crate) fn restart_empty(&mut self) {
         self.stop();
         self.child = spawn(&self.dir, self.port, self.cluster);
@@ -80,18 +81,19 @@ impl Server {
         format!("{kind}://127.0.0.1:{}", self.port)
     }
 
-    /// A room seems to have been written last by another server process.
+    /// Marks a room as last written by another server process.
     pub(crate) fn forget_run(&self, room: &str) {
         self.cli(&["eval", FORGET_RUN, "1", &format!("sig:{{{room}}}:meta")]);
     }
 
-    /// What `redis-cli` says.
+    /// Returns the output of `redis-cli`.
     pub(crate) fn cli(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// The longest mean time that any kind of command took. The longest time alone would show when the machine was busy.
+    /// Returns the largest mean time of any kind of command. The maximum would depend on the load
+    /// of the machine.
     pub(crate) fn slowest(&self) -> Duration {
         let stats = self.cli(&["info", "commandstats"]);
         let means = stats.split(',').filter_map(|field| field.strip_prefix("usec_per_call="));
@@ -121,7 +123,7 @@ impl Drop for Server {
     }
 }
 
-/// A port that nothing listens on.
+/// Returns a port without a listener.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
