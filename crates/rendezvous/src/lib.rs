@@ -1,7 +1,7 @@
-//! Who owns a key: rendezvous hashing (highest random weight) over a set of nodes.
+//! Owner of a key: rendezvous hashing (highest random weight) over a set of nodes.
 //!
-//! Every server that knows the same nodes gives the same answer, without asking anybody. When a node leaves, only its
-//! own keys move; when one joins, it takes its share and no key moves between the others.
+//! Servers with the same nodes compute the same owner without communication. When a node leaves,
+//! only its own keys move. When one joins, it takes its share and no key moves between the others.
 //!
 //! ```text
 //! key_hash  = XXH3_64(utf8(key))
@@ -9,10 +9,12 @@
 //! score     = XXH3_64(key_hash as 8 little-endian bytes, seed = node_seed)
 //! ```
 //!
-//! The largest score wins; of equal scores the bytewise smaller node id does. These formulas are a wire contract: servers
-//! of different releases must agree, and `tests/data` pins them with answers from another implementation.
+//! The largest score wins; on a tie the bytewise smaller node id wins. The formulas are a wire
+//! contract: servers of different releases must agree. `tests/data` pins them with results of
+//! another implementation.
 //!
-//! This crate does no I/O and knows nothing of health: which nodes count is the caller's business ([`Ranking::owner_where`]).
+//! This crate does no I/O and has no health data: the caller selects eligible nodes
+//! ([`Ranking::owner_where`]).
 //!
 //! - [`KeyHash`], [`NodeSeed`] and [`score`]: one key against one node
 //! - [`Ranking`]: one key against a set of nodes

@@ -4,19 +4,20 @@ use std::{cmp::Reverse, fmt, hint::select_unpredictable};
 
 use crate::{KeyHash, NodeSeed};
 
-/// An immutable set of nodes, ready to be asked who owns a key.
+/// An immutable set of nodes for owner lookups.
 ///
-/// Nodes are named by their index in bytewise order of their ids, so indices are comparable only within one ranking.
-/// A lookup is linear in the number of nodes, one to two nanoseconds each.
+/// A node's index is its position in bytewise order of ids, so indices are valid only within one
+/// ranking. A lookup is linear in the number of nodes, 1 to 2 ns each.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ranking {
     ids: Vec<Box<str>>,
-    /// Of the same length and order as `ids`, and apart from them: the lookup reads nothing else.
+    /// Same length and order as `ids`. Separate from them, because a lookup reads only the seeds.
     seeds: Vec<NodeSeed>,
 }
 
 impl Ranking {
-    /// Takes node ids in any order; repeated ones count once. All servers of a mesh must use the same `hash_seed`.
+    /// Builds a ranking from node ids in any order; duplicates count once. All servers of a mesh
+    /// must use the same `hash_seed`.
     #[must_use]
     pub fn new(hash_seed: u64, node_ids: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut ids: Vec<Box<str>> = node_ids.into_iter().map(|id| id.as_ref().into()).collect();
@@ -26,25 +27,25 @@ impl Ranking {
         Self { ids, seeds }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there is no node at all, and so no owner of anything.
+    /// Returns `true` if there is no node, so no key has an owner.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The node ids in bytewise order.
+    /// Returns the node ids in bytewise order.
     #[must_use]
     pub fn ids(&self) -> &[Box<str>] {
         &self.ids
     }
 
-    /// The id of the node at `index`.
+    /// Returns the id of the node at `index`.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len), that is, not from this ranking.
@@ -53,13 +54,13 @@ impl Ranking {
         &self.ids[index]
     }
 
-    /// Where the node of this id stands, if it is one of the set.
+    /// Returns the index of the node with this id, or `None` if it is not in the set.
     #[must_use]
     pub fn index_of(&self, node_id: &str) -> Option<usize> {
         self.ids.binary_search_by(|id| (**id).cmp(node_id)).ok()
     }
 
-    /// The node that owns the key, or `None` if there is no node.
+    /// Returns the owner of the key, or `None` if there is no node.
     #[must_use]
     pub fn owner(&self, key: KeyHash) -> Option<usize> {
         let key = key.mixed();
@@ -67,7 +68,7 @@ impl Ranking {
         let (mut best, mut owner) = (first.score(key), 0);
         for (index, seed) in (1..).zip(rest) {
             let score = seed.score(key);
-            // Ids are sorted, so keeping the earlier one of equals gives ties to the smaller id.
+            // Ids are sorted, so keeping the earlier node on a tie prefers the smaller id.
             let better = score > best;
             best = select_unpredictable(better, score, best);
             owner = select_unpredictable(better, index, owner);
@@ -75,10 +76,10 @@ impl Ranking {
         Some(owner)
     }
 
-    /// The best node of those that `eligible` accepts, which is asked about some of them, at most once each.
+    /// Returns the best node that `eligible` accepts. Calls `eligible` at most once per node.
     ///
-    /// For skipping nodes that are suspect or draining: the answer is the first of [`candidates`](Self::candidates)
-    /// that is accepted.
+    /// Used to skip nodes that are suspect or draining. The result is the first accepted node of
+    /// [`candidates`](Self::candidates).
     #[must_use]
     pub fn owner_where(&self, key: KeyHash, eligible: impl Fn(usize) -> bool) -> Option<usize> {
         let key = key.mixed();
@@ -92,7 +93,7 @@ impl Ranking {
         best.map(|(_, index)| index)
     }
 
-    /// All nodes, the owner first, then the one that would own the key without it, and so on.
+    /// Returns all nodes by descending score, the owner first.
     #[must_use]
     pub fn candidates(&self, key: KeyHash) -> Vec<usize> {
         let mut indices: Vec<usize> = (0..self.len()).collect();
@@ -100,7 +101,8 @@ impl Ranking {
         indices
     }
 
-    /// The score of the node at `index` for this key: enough to tell whether a node that joins takes it.
+    /// Returns the score of the node at `index` for this key. It suffices to check if a joining
+    /// node takes the key.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len), that is, not from this ranking.
@@ -111,7 +113,7 @@ impl Ranking {
     }
 }
 
-/// Shows the ids alone; the seeds may derive from a secret.
+/// Prints only the ids; the seeds may derive from a secret.
 impl fmt::Debug for Ranking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Ranking").field(&self.ids).finish()

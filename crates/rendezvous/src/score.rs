@@ -9,8 +9,8 @@
 //! h     = h * PRIME;  h = h ^ ((h >> 35) + 8);  h = h * PRIME;  h ^ (h >> 28)
 //! ```
 //!
-//! The third line is linear over xor, so it is applied to the key and to the node's lens apart: once per key and once
-//! per node, instead of once per pair. What is left for a pair is two multiplications and a handful of shifts.
+//! The third line is linear over xor. So it is applied once per key and once per node instead of
+//! once per pair. A pair then costs two multiplications and a few shifts.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const PRIME: u64 = 0x9fb2_1c65_1e98_df25;
 /// Bytes hashed per score; XXH3 mixes the length in.
 const LENGTH: u64 = 8;
 
-/// The hash of a client id or any other key: made once per session, then kept.
+/// Hash of a client id or any other key, computed once per session.
 ///
 /// It does not depend on the mesh's hash seed, so it survives every change of the set of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl KeyHash {
         Self(XxHash3_64::oneshot(key.as_bytes()))
     }
 
-    /// The 64 bits, for spreading keys over shards, lanes or trunks.
+    /// Returns the 64 bits, for spreading keys over shards, lanes or trunks.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -46,7 +46,7 @@ impl KeyHash {
     }
 }
 
-/// A node's part in every score: made once per node and hash seed.
+/// A node's part of every score, computed once per node and hash seed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeSeed {
     mixed_lens: u64,
@@ -73,18 +73,18 @@ impl NodeSeed {
     }
 }
 
-/// Shows nothing: from the seeds of known node ids a secret hash seed could be guessed.
+/// Prints nothing: seeds of known node ids would reveal a secret hash seed by guessing.
 impl fmt::Debug for NodeSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NodeSeed(..)")
     }
 }
 
-/// A key made ready for scoring against many nodes.
+/// A key prepared for scoring against many nodes.
 #[derive(Clone, Copy)]
 pub(crate) struct MixedKey(u64);
 
-/// How strongly a node claims a key: the node with the largest score owns it.
+/// Returns the score of a node for a key. The node with the largest score owns the key.
 #[must_use]
 #[inline]
 pub fn score(key: KeyHash, node_seed: NodeSeed) -> u64 {

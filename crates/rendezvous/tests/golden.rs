@@ -1,4 +1,5 @@
-//! The answers of another implementation (see `data/README.md`), so that all releases place clients alike.
+//! Results of another implementation (see `data/README.md`), so that all releases choose the same
+//! owners.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What rendezvous hashing promises for any nodes and keys.
+//! Guarantees of rendezvous hashing for any nodes and keys.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -83,8 +83,8 @@ proptest! {
     }
 }
 
-/// Six standard deviations of a binomial distribution: a fair hash leaves them about once in five hundred million tries,
-/// and the inputs are fixed.
+/// Six standard deviations of a binomial distribution. A fair hash exceeds them about once in 500
+/// million tries, and the inputs are fixed.
 #[test]
 fn every_node_owns_its_share_within_binomial_bounds() {
     const SAMPLE: u32 = 50_000;
