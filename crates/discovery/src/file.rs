@@ -1,4 +1,5 @@
-//! Views from a file, which is read every [`POLL`]: that works on every filesystem and with every way of writing.
+//! Views from a file that is read every [`POLL`]. Polling works on every filesystem and with every
+//! way of writing.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +13,7 @@ use crate::ReadError;
 use crate::publisher::Publisher;
 use signaling_core::{Member, View};
 
-/// Longest file that is read: some ten thousand nodes.
+/// Maximum length of the file, enough for some 10,000 nodes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Reads and parses a file. Blocks.
@@ -21,13 +22,13 @@ pub(crate) fn read(path: &Path) -> Result<View, ReadError> {
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, ReadError> {
-    // Looked at before it is opened: opening a pipe would wait for whoever writes it.
+    // Checked before opening: opening a pipe would wait for its writer.
     let metadata = path.metadata().map_err(|error| trouble(&error))?;
     if !metadata.is_file() {
         return Err(ReadError::NotAFile);
     }
     let mut bytes = Vec::new();
-    // It may grow meanwhile, so one byte more than allowed is asked for.
+    // The file may have grown, so the limit is checked with one extra byte.
     let file = File::open(path).map_err(|error| trouble(&error))?;
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| trouble(&error))?;
     match bytes.len() as u64 {
@@ -52,7 +53,7 @@ fn parse(content: &[u8]) -> Result<View, ReadError> {
     View::new(members).map_err(|error| ReadError::Malformed(error.to_string()))
 }
 
-/// How often a file is read.
+/// Interval at which the file is read.
 const POLL: Duration = Duration::from_millis(100);
 
 pub(crate) struct FileFollower {

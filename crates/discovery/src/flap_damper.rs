@@ -76,8 +76,8 @@ impl FlapDamper {
         Self { hold, known: BTreeMap::new() }
     }
 
-    /// Takes all observations of one reading. Until `until` the source may repeat outdated data, so a missing node must be
-    /// missing in a later reading too.
+    /// Applies all observations of one reading. Until `until` the source may repeat outdated data,
+    /// so a missing node must be missing in a later reading too.
     pub(crate) fn see(&mut self, observations: &[Observation], until: Option<Instant>, now: Instant) {
         let nobody_served = !self.is_served();
         for observation in observations {
@@ -153,7 +153,7 @@ impl FlapDamper {
     /// Returns the members.
     pub(crate) fn view(&self) -> View {
         let members = self.known.values().filter(|known| known.member.draining || !known.trust.is_suspect());
-        // Each id is there once, so this is no error.
+        // Ids are unique here, so this is never an error.
         View::new(members.map(|known| known.member.clone())).unwrap_or_default()
     }
 }
@@ -331,7 +331,7 @@ mod tests {
             assert!(!mesh.damper.is_anybody_there());
             mesh.passes(1000 * SECOND);
             assert_eq!(mesh.members(), "a b c");
-            // The others get their time when the first is back.
+            // The hold time of the others starts when the first node is back.
             mesh.sees(&[("b", Serving)]);
             mesh.passes(HOLD - SECOND);
             assert_eq!(mesh.members(), "a b c");
@@ -372,7 +372,7 @@ mod tests {
             self.damper.settle(self.now);
         }
 
-        /// An answer that holds for a while has these, who all serve.
+        /// Applies an answer with these ids, all serving, that is valid for `holds`.
         fn reads(&mut self, ids: &[&str], holds: Duration) {
             let observations: Vec<_> = ids.iter().map(|id| observation(id, 1, Serving)).collect();
             self.damper.see(&observations, Some(self.now + holds), self.now);
@@ -384,7 +384,7 @@ mod tests {
             self.damper.settle(self.now);
         }
 
-        /// The members' ids; a draining one has a mark.
+        /// Returns the members' ids, with a mark on draining ones.
         fn members(&self) -> String {
             let view = self.damper.view();
             let ids = view.members().iter().map(|m| format!("{}{}", m.id, if m.draining { "!" } else { "" }));

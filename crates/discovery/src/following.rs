@@ -1,4 +1,4 @@
-//! The task that follows a source which has news to tell: what it shows goes through `FlapDamper` to the `Publisher`.
+//! Task that follows a source. Its observations pass through `FlapDamper` to the `Publisher`.
 
 use std::time::{Duration, Instant as StdInstant};
 
@@ -11,36 +11,37 @@ use crate::observation::Observation;
 use crate::publisher::Publisher;
 use crate::{ReadError, Settings, Subject};
 
-/// How often it is looked what time has brought about.
+/// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// News that may wait; whoever has more waits in turn.
+/// Maximum queued news of a source.
 const WAITING_NEWS: usize = 16;
-/// A source that fails so often in a row is worth a warning. Once is a broken connection.
+/// Consecutive failures that cause a warning. A single one is a broken connection.
 const WORTH_A_WARNING: u32 = 2;
 
-/// What a source has to tell.
+/// Report of a source.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All servers that it shows now.
+    /// All servers that the source lists now.
     Seen {
         observations: Vec<Observation>,
-        /// Until when it may say the same, whatever happens. A source that tells each change names no time.
+        /// End of the time in which the source may repeat this reading. `None` if it reports each
+        /// change.
         until: Option<StdInstant>,
     },
-    /// What was seen last still holds.
+    /// The last reading is still valid.
     Holds,
-    /// It has worked for a while.
+    /// The source has worked for a while.
     Works,
-    /// It could not be read.
+    /// The source could not be read.
     Failed(ReadError),
 }
 
-/// Where news go.
+/// Sender of a source's reports.
 #[derive(Clone)]
 pub(crate) struct Teller(mpsc::Sender<News>);
 
 impl Teller {
-    /// Waits while much news is queued. The receiver does not end first: it runs in the same task.
+    /// Waits while the queue is full. The receiver does not end first: it runs in the same task.
     pub(crate) async fn tell(&self, news: News) {
         let _ = self.0.send(news).await;
     }
@@ -52,7 +53,8 @@ pub(crate) struct Following {
     subject: Subject,
     damper: FlapDamper,
     failures: u32,
-    /// The last that was seen is nobody, though somebody is known: then it does not count as a good reading.
+    /// `true` if the last reading was empty while servers were known. It does not count as a good
+    /// reading.
     is_doubtful: bool,
 }
 
@@ -64,7 +66,7 @@ impl Following {
         (Teller(teller), following)
     }
 
-    /// Ends with the source.
+    /// Runs until the source ends.
     pub(crate) async fn follow(mut self) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -77,7 +79,7 @@ impl Following {
                 _ = ticks.tick() => {}
             }
             self.damper.settle(Instant::now().into_std());
-            // An empty view is doubtful, and that was said when it was seen.
+            // An empty view is doubtful. That was logged when it was read.
             let view = self.damper.view();
             if !view.is_empty() {
                 self.publisher.offer(view);

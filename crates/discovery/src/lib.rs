@@ -1,11 +1,11 @@
 //! Views of a mesh from a static list, a watched file, DNS or Kubernetes.
 //!
 //! [`Source`] states where views come from, [`watch()`] follows it, and [`Discovery`] is the handle
-//! that has the latest [`View`](signaling_core::View).
+//! with the latest [`View`](signaling_core::View).
 //!
-//! A source that fails, or is suddenly empty, never takes the mesh down: the last view stays, and logs and metrics say so.
-//! Bytes of a file, records and EndpointSlices become observations of servers. `FlapDamper` makes members of them, and
-//! `Publisher` publishes believable views.
+//! A failed or suddenly empty source never takes the mesh down: the last view stays, and logs and
+//! metrics report the fault. Each source converts its data to observations of servers. `FlapDamper`
+//! turns them into members, and `Publisher` publishes believable views.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -1,15 +1,15 @@
-//! One server as a source shows it, before membership is decided.
+//! One server in a source, before membership is decided.
 
 use signaling_protocol::NodeId;
 
 use crate::Subject;
 use signaling_core::Address;
 
-/// One server as a source shows it now. A source names each id once.
+/// One server in a source. A source lists each id once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Observation {
     pub(crate) id: NodeId,
-    /// Where its internal listener is. Another address under a known id is another server.
+    /// Address of its internal listener. A known id with another address is another server.
     pub(crate) address: Address,
     pub(crate) status: ServerStatus,
 }
@@ -17,11 +17,11 @@ pub(crate) struct Observation {
 /// Status of a server, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ServerStatus {
-    /// It ends and takes no new clients.
+    /// It terminates and takes no new clients.
     Ending,
-    /// It is not ready, and may become so again.
+    /// It is not ready and may become ready again.
     Unready,
-    /// It ends, and still serves.
+    /// It terminates but still serves.
     Draining,
     /// It serves.
     Serving,

@@ -1,7 +1,7 @@
-//! Hands views on, and tells how well their source can be read.
+//! Publishes views, and reports how well their source can be read.
 //!
-//! What is published reaches all receivers as one `Arc`. What is not believed is logged once per kind until
-//! all is well again, counted each time, and shows in the age of the view.
+//! All receivers get a view as one `Arc`. A rejected view is counted each time, logged once per
+//! kind of error until the source recovers, and shows in the age of the view.
 
 use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
@@ -16,25 +16,25 @@ use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::{ReadError, Subject};
 use signaling_core::{Member, View};
 
-/// Nodes that one line of the log names.
+/// Maximum node names in one log line.
 const MOST_NAMES: usize = 5;
 
-/// What the task that follows a source has of the handle that its users have.
+/// Writing side of a followed source; `Discovery` is the reading side.
 pub(crate) struct Publisher {
-    /// The source, as it is written.
+    /// Text form of the source.
     source: String,
     views: watch::Sender<Arc<View>>,
     readings: watch::Sender<Readings>,
-    /// `None` unless the source names nodes.
+    /// `None` unless the source lists nodes.
     metrics: Option<&'static DiscoveryMetrics>,
     /// Kinds of errors since the source last worked. Each is logged once: two may alternate for ever.
     errors: HashSet<Discriminant<ReadError>>,
 }
 
-/// How the source was read so far.
+/// State of the readings of a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Readings {
-    /// It was read at least once, well or not.
+    /// `true` after the first reading, good or bad.
     pub(crate) any: bool,
     /// Time of the last good reading, or of the start.
     pub(crate) last_good: Instant,
@@ -61,8 +61,8 @@ impl Publisher {
         self.readings.subscribe()
     }
 
-    /// Publishes a view if it differs, and returns `true` if it is believable. A view that is suddenly empty is far likelier to
-    /// be a fault of the source, and would cost every client.
+    /// Publishes a view if it differs, and returns `true` if it is believable. A suddenly empty
+    /// view is probably a fault of the source, and would affect every client.
     pub(crate) fn offer(&mut self, view: View) -> bool {
         let last = Arc::clone(&self.views.borrow());
         if view.is_empty() && !last.is_empty() {
@@ -90,31 +90,31 @@ impl Publisher {
         self.views.send_replace(Arc::new(view));
     }
 
-    /// Notes a good reading.
+    /// Records a good reading.
     pub(crate) fn renewed(&self) {
         self.readings.send_replace(Readings { any: true, last_good: Instant::now() });
     }
 
-    /// Notes a reading, good or bad.
+    /// Records a reading, good or bad.
     pub(crate) fn settled(&self) {
         self.readings.send_modify(|readings| readings.any = true);
     }
 
-    /// Logs that the source works again, if it did not.
+    /// Logs recovery if the source had failed.
     pub(crate) fn recovered(&mut self) {
         if !std::mem::take(&mut self.errors).is_empty() {
             info!(source = %self.source, "discovery works again");
         }
     }
 
-    /// The source could not be read, which may be over at once.
+    /// Counts a failed reading, which may be transient.
     pub(crate) fn missed(&self) {
         if let Some(metrics) = self.metrics {
             metrics.failures.inc();
         }
     }
 
-    /// The source cannot be read, or not be believed.
+    /// Counts a failed or rejected reading and logs each kind of error once.
     pub(crate) fn failed(&mut self, trouble: &ReadError) {
         self.missed();
         if self.errors.insert(discriminant(trouble)) {
@@ -123,12 +123,12 @@ impl Publisher {
         }
     }
 
-    /// How many nodes the view in use has.
+    /// Returns the number of nodes in the current view.
     pub(crate) fn nodes(&self) -> usize {
         self.views.borrow().len()
     }
 
-    /// Shows the age of the view.
+    /// Updates the metric of the view's age.
     pub(crate) fn aged(&self) {
         if let Some(metrics) = self.metrics {
             metrics.age.set(self.readings.borrow().last_good.elapsed().as_secs_f64());
@@ -143,7 +143,7 @@ impl Publisher {
     }
 }
 
-/// Who they are, for the log; of many the first few, and how many more.
+/// Formats node names for the log: the first few, and the number of the others.
 fn names(members: &[Member]) -> String {
     let mut names: Vec<_> = members
         .iter()

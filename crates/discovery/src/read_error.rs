@@ -1,38 +1,38 @@
-//! What can be wrong with one reading of a source.
+//! Errors of one reading of a source.
 
-/// Why a reading gave no view to publish.
+/// Reason why a reading gave no view to publish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The file is not there.
+    /// The file does not exist.
     #[error("the file is missing")]
     Missing,
-    /// The path is a directory, a pipe or the like.
+    /// The path is a directory, a pipe or another special file.
     #[error("the path is not a regular file")]
     NotAFile,
     /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     Unreadable(String),
-    /// The file is longer than a list of nodes can be.
+    /// The file is longer than the limit.
     #[error("the file has {bytes} bytes, at most {max} are read")]
     TooLarge {
-        /// How long it is.
+        /// Length of the file in bytes.
         bytes: u64,
-        /// How long it may be.
+        /// Maximum length in bytes.
         max: u64,
     },
-    /// The file has nothing in it.
+    /// The file is empty.
     #[error("the file is empty: an empty mesh is written []")]
     Blank,
-    /// The content is no list of nodes, maybe because it is being written.
+    /// The content is not a list of nodes. The file may be incomplete.
     #[error("the content is not a list of nodes: {0}")]
     Malformed(String),
-    /// The list has no nodes, and the view before it had some.
+    /// The list has no nodes, but the previous view had some.
     #[error("the list has no nodes any more")]
     SuddenlyEmpty,
-    /// The source cannot be reached, or does not answer as it should.
+    /// The source cannot be reached, or its answer is invalid.
     #[error("no good answer: {0}")]
     NoAnswer(String),
-    /// The source answers that this server may not ask.
+    /// The source denies this server access.
     #[error("not allowed to ask: {0}")]
     Refused(String),
 }

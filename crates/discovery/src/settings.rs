@@ -1,4 +1,4 @@
-//! How patiently sources are followed. Servers use the defaults; tests shorten them.
+//! Timing of sources. Servers use the defaults; tests use shorter times.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use crate::dns::DnsSettings;
 use crate::flap_damper::HOLD;
 use crate::kubernetes::KubernetesSettings;
 
-/// Who is followed.
+/// Kind of servers that a source lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subject {
-    /// The nodes of the mesh: one that is not ready does not serve.
+    /// Nodes of the mesh. An unready node does not serve.
     #[default]
     Nodes,
-    /// Servers that ask each other how they are, ready or not. They have no metrics.
+    /// Servers that query each other for status, ready or not. They have no metrics.
     Peers,
 }
 
-/// How a source is followed.
+/// Settings for following a source.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Who is followed.
+    /// Kind of servers that the source lists.
     pub subject: Subject,
-    /// How long a node stays in the view though it is unready, or named no more without having said that it ends. Of
-    /// sources that name nodes one by one: `kubernetes` and `dns`.
+    /// Time that a node stays in the view while it is unready or no longer listed, unless it
+    /// drains. For the sources `kubernetes` and `dns`.
     pub hold: Duration,
-    /// How the Kubernetes API is asked.
+    /// Settings of the Kubernetes API.
     pub kubernetes: KubernetesSettings,
-    /// How DNS is asked.
+    /// Settings of DNS queries.
     pub dns: DnsSettings,
 }
 

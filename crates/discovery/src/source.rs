@@ -1,4 +1,4 @@
-//! Where views come from, as text.
+//! Sources of views and their text form.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,29 +12,30 @@ use crate::kubernetes::ServicePort;
 use crate::{ReadError, file};
 use signaling_core::{AddressError, Member, View};
 
-/// Where views come from. As text:
+/// A source of views. As text:
 ///
-/// - `static:ID=HOST:PORT,...`: this list, for ever.
-/// - `file:PATH`: a watched file with a JSON list, one object a node:
-///   `[{"id":"node-0","address":"127.0.0.1:7900","draining":false}]`. `draining` may be left out, other fields are
-///   ignored. Whoever writes it best writes another file and renames that.
-/// - `dns:NAME:PORT`: each address of the name is a node, whose id is that address; `dns:_SERVICE._tcp.NAME`: each SRV record
-///   names one, whose id is its target's first label. See [`crate::dns`].
-/// - `kubernetes:NAMESPACE/SERVICE:PORTNAME`: the pods behind a headless service, whose ids are their names. See
-///   [`crate::kubernetes`].
+/// - `static:ID=HOST:PORT,...`: a fixed list.
+/// - `file:PATH`: a polled file with a JSON list, one object per node:
+///   `[{"id":"node-0","address":"127.0.0.1:7900","draining":false}]`. `draining` is optional, other
+///   fields are ignored. To replace the file, write another one and rename it.
+/// - `dns:NAME:PORT`: each address of the name is a node with that address as its id.
+///   `dns:_SERVICE._tcp.NAME`: each SRV record is a node; its id is the target's first label.
+///   See [`crate::dns`].
+/// - `kubernetes:NAMESPACE/SERVICE:PORTNAME`: the pods behind a headless service, with their names
+///   as ids. See [`crate::kubernetes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A list that never changes.
     Static(View),
-    /// A file that is read again and again.
+    /// A file that is read periodically.
     File(PathBuf),
-    /// Records of DNS.
+    /// DNS records.
     Dns(DnsQuery),
     /// The EndpointSlices of a Kubernetes service.
     Kubernetes(ServicePort),
 }
 
-/// Why a text is no source: what is wrong, and what to write.
+/// Error of a source text: what is wrong, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(String);
@@ -65,8 +66,8 @@ impl Source {
         }
     }
 
-    /// From which [age](crate::Discovery::age) on something must be wrong with it: more than goes by between two good readings, an
-    /// answer that takes its time included. None: it is never read again.
+    /// Returns the [age](crate::Discovery::age) that indicates a fault. It exceeds the time between
+    /// two good readings, including slow answers. `None`: the source is read only once.
     #[must_use]
     pub fn stale_after(&self) -> Option<Duration> {
         match self {

@@ -1,4 +1,4 @@
-//! A source that is followed, as its users have it.
+//! The handle of a followed source.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::publisher::{Publisher, Readings};
 use crate::{Settings, Source, dns};
 use signaling_core::View;
 
-/// The handle of a followed source. When it is dropped, following ends and receivers are told that no more views come.
+/// Handle of a followed source. Dropping it ends following and closes the receivers.
 pub struct Discovery {
     views: watch::Sender<Arc<View>>,
     readings: watch::Receiver<Readings>,
@@ -22,26 +22,27 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// The view in use now.
+    /// Returns the current view.
     #[must_use]
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.views.borrow())
     }
 
-    /// A receiver of the view in use and of all that replace it; a slow one sees only the newest.
+    /// Returns a receiver of the current view and its successors. A slow receiver gets only the
+    /// newest.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<View>> {
         self.views.subscribe()
     }
 
-    /// How long ago the source was last read well, or following began; nothing for a static list.
+    /// Returns the time since the last good reading or the start. Always 0 for a static list.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }
 
-    /// Waits until the source has been read once: before, an empty view says nothing. A file counts as read also where it is
-    /// missing. Never ends if the handle is dropped before.
+    /// Waits until the source was read once; an earlier empty view has no meaning. A missing file
+    /// counts as read. Never ends if the handle is dropped before.
     pub fn first_reading(&self) -> impl Future<Output = ()> + use<> {
         let mut readings = self.readings.clone();
         async move {
@@ -52,17 +53,19 @@ impl Discovery {
     }
 }
 
-/// Starts to follow a source. A static list and a file have been read when it returns; a file that is missing or bad, or a
-/// source that does not answer, is no error: the view is empty until it can be read. Needs a Tokio runtime with timers and
-/// I/O; metrics go to the recorder installed by then.
+/// Starts to follow a source with default settings.
+///
+/// A static list or a file was read when this returns. A missing or invalid file, or a source
+/// without an answer, is no error: the view stays empty until it can be read. Requires a Tokio
+/// runtime with timers and I/O. Metrics go to the recorder that is installed by then.
 ///
 /// # Errors
-/// If the source cannot be asked at all, because this process is told nothing of how to.
+/// If this process has no configuration for the access to the source.
 pub async fn watch(source: Source) -> Result<Discovery, KubernetesError> {
     watch_with(source, &Settings::default()).await
 }
 
-/// The same with other settings.
+/// Starts to follow a source with the given settings.
 ///
 /// # Errors
 /// As [`watch()`].

@@ -1,4 +1,4 @@
-//! Nodes that DNS names are members, through all that DNS may do. The real resolver, over sockets.
+//! Nodes from DNS under all kinds of answers and faults. Uses the real resolver over sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! A file is followed through everything that may happen to it. Time is paused: it moves only while all tasks wait.
+//! Changes and faults of a followed file. Time is paused: it advances only while all tasks wait.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! What pods do, as EndpointSlices show it, reaches the view, and what they only seem to do does not. With `TEST_KUBECONFIG` all of
-//! this is put to a real cluster (`make test-k8s`).
+//! Real changes of pods in EndpointSlices reach the view, and apparent ones do not. With
+//! `TEST_KUBECONFIG` the tests use a real cluster (`make test-k8s`).
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -20,7 +20,7 @@ async fn pods_come_drain_and_go() {
     cluster.becomes_within(AT_ONCE, "a b c").await;
     put(vec![pod("a"), pod("b").terminating(), pod("c")]).await;
     cluster.becomes_within(AT_ONCE, "a b! c").await;
-    // It says itself that it is not ready any more while it drains.
+    // A draining node reports that it is not ready.
     put(vec![pod("a"), pod("b").terminating().unready(), pod("c")]).await;
     sleep(2 * HOLD).await;
     assert_eq!(cluster.members(), "a b! c");
@@ -73,7 +73,7 @@ async fn a_peer_that_is_unready_is_still_to_be_asked_and_one_that_ends_drains() 
 #[tokio::test]
 async fn a_pod_that_moves_between_slices_is_there_all_the_time_and_once() {
     let cluster = Cluster::in_service(&["a", "b"]).await;
-    // Whichever slice is written first.
+    // The order of the slices does not matter.
     cluster.api.put(slice("one", &["a"])).await;
     sleep(HOLD / 4).await;
     cluster.api.put(slice("two", &["b", "c"])).await;
@@ -121,7 +121,7 @@ async fn other_services_are_none_of_our_business() {
 async fn without_changes_the_view_stays_young() {
     let cluster = Cluster::in_service(&["a"]).await;
     let KubernetesSettings { watch, grace, answer, .. } = settings(None).kubernetes;
-    // A watch tells nothing between its beginning and its end where bookmarks come but once a minute.
+    // A watch sends nothing between its start and its end if bookmarks come only once a minute.
     let young = watch + grace + answer;
     let start = Instant::now();
     while start.elapsed() < 2 * young {

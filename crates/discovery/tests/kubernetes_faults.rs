@@ -1,4 +1,4 @@
-//! An API server fails in all its ways, and the view stays right, or as it was. The real client, over sockets.
+//! Faults of an API server leave the view correct or unchanged. Uses the real client over sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -43,7 +43,8 @@ async fn a_version_that_expires_in_a_watch_that_has_worked_for_a_while_is_healed
 
 async fn expires_in(cluster: Cluster<ApiServer>, expire: impl FnOnce(&ApiServer)) {
     let lists = cluster.asked("list");
-    // Nothing is awaited between: what happened is forgotten before it can be told.
+    // Nothing is awaited between these calls: the events are dropped before the watch can send
+    // them.
     cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").terminating()]));
     expire(&cluster.api);
     cluster.becomes("a b!").await;
@@ -98,7 +99,7 @@ async fn an_api_server_that_is_away_for_long_and_comes_back_with_another_set_is_
     let logs = Logs::collect();
     let mut cluster = Cluster::of(&["a", "b"]).await;
     cluster.api.goes_away();
-    // As long as ten watches: in earnest, minutes.
+    // As long as ten watches; minutes with default settings.
     eventually("age", || async { (cluster.discovery.age() > Duration::from_secs(4)).then_some(()) }).await;
     assert_eq!(cluster.members(), "a b", "the last view stays");
     assert_eq!(logs.with("keeps the last view").len(), 1, "and that is said once: {:?}", logs.with(""));
@@ -110,7 +111,7 @@ async fn an_api_server_that_is_away_for_long_and_comes_back_with_another_set_is_
     cluster.becomes("c d e").await;
     cluster.is_healed().await;
     assert_eq!(logs.with("works again").len(), 1);
-    // Nobody was out of the view without others in it.
+    // The view was never empty.
     assert!(cluster.history()[1..].iter().all(|members| !members.is_empty()), "{:?}", cluster.history());
 }
 

@@ -1,4 +1,4 @@
-//! The Role in deploy/ allows what discovery asks, and no more.
+//! The Role in `deploy/` allows exactly the requests of discovery.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -15,7 +15,7 @@ const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/base/rbac.
 #[tokio::test]
 async fn discovery_asks_exactly_what_the_role_allows() {
     let mut cluster = Cluster::of(&["a"]).await;
-    // Whatever it might ask besides, it asks when things change and fail.
+    // Changes and failures cause all other kinds of requests.
     cluster.api.put(&slice("two", &["b"]));
     cluster.becomes("a b").await;
     cluster.api.expires(Expiry::Status);

@@ -1,4 +1,4 @@
-//! Nodes as DNS names them: an address record or an SRV record (RFC 2782) per node.
+//! Nodes from DNS: one address record or SRV record (RFC 2782) per node.
 //!
 //! The name is resolved again when the records' time to live ends, at most once per second and at least
 //! every 30 s. A failed or empty answer keeps the last view. A node leaves only when a second answer lacks
@@ -24,16 +24,16 @@ pub use query::DnsQuery;
 
 pub(crate) use poller::Poller;
 
-/// How DNS is asked.
+/// Settings of DNS queries.
 #[derive(Debug, Clone)]
 pub struct DnsSettings {
-    /// The servers to ask. None: those of the system (`/etc/resolv.conf`), with its search list.
+    /// DNS servers to query. Empty: the system's servers (`/etc/resolv.conf`) and search list.
     pub servers: Vec<SocketAddr>,
-    /// How long an answer may take, retries included.
+    /// Time limit for an answer, including retries.
     pub answer: Duration,
-    /// The shortest time between two questions.
+    /// Minimum time between two queries.
     pub shortest: Duration,
-    /// The longest.
+    /// Maximum time between two queries.
     pub longest: Duration,
 }
 

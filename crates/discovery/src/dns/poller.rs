@@ -1,4 +1,4 @@
-//! Asks, again and again.
+//! Task that resolves a name periodically.
 
 use std::time::{Duration, Instant};
 
@@ -16,22 +16,22 @@ use super::{DnsQuery, DnsSettings};
 use crate::ReadError;
 use crate::following::{News, Teller};
 
-/// An answer counts as valid for as many of the longest times between two questions at most.
+/// Maximum validity of an answer, as a multiple of the longest query interval.
 const VALID_AT_MOST: u32 = 10;
 
-/// Asks DNS, and tells what it says.
+/// Resolver of one name. Reports its answers as news.
 pub(crate) struct Poller {
     query: DnsQuery,
     settings: DnsSettings,
     teller: Teller,
-    /// Made anew after a failure: the system's configuration may have changed.
+    /// Rebuilt after a failure, since the system's configuration may have changed.
     resolver: Option<TokioResolver>,
     backoff: Backoff,
-    /// The most records of one answer that were no nodes.
+    /// Maximum number of ignored records in one answer so far.
     passed_over: usize,
 }
 
-/// What DNS said, and how long it holds.
+/// A DNS answer and the end of its validity.
 struct Answer {
     named: Named,
     valid_until: Instant,
@@ -43,7 +43,7 @@ impl Poller {
         Self { query, settings, teller, resolver: None, backoff, passed_over: 0 }
     }
 
-    /// Asks until it is dropped.
+    /// Polls until dropped.
     pub(crate) async fn run(mut self) {
         loop {
             let wait = self.look().await;
@@ -51,7 +51,7 @@ impl Poller {
         }
     }
 
-    /// Asks once and returns the time to the next query.
+    /// Sends one query and returns the time to the next one.
     async fn look(&mut self) -> Duration {
         let limit = self.settings.answer;
         let asked = timeout(limit, self.ask()).await;
@@ -59,7 +59,7 @@ impl Poller {
             Ok(answer) => {
                 self.backoff.reset();
                 self.pass_over(&answer.named.passed_over);
-                // Until then a server between may give the same answer again.
+                // Until then a caching server may repeat the answer.
                 let until = answer.valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
                 self.teller.tell(News::Seen { observations: answer.named.observations, until: Some(until) }).await;
                 self.teller.tell(News::Works).await;
@@ -76,7 +76,8 @@ impl Poller {
         }
     }
 
-    /// Answers may take turns in what is wrong with them, so only more than ever before is worth a line.
+    /// Logs only a new maximum of ignored records, since successive answers may differ in their
+    /// faults.
     fn pass_over(&mut self, records: &[String]) {
         if let Some(first) = records.first().filter(|_| records.len() > self.passed_over) {
             self.passed_over = records.len();
@@ -93,7 +94,7 @@ impl Poller {
         match &self.query {
             DnsQuery::Addresses { name, port } => {
                 let mut found = records(resolver, name, RecordType::A).await?;
-                // Only where there is none of the other family: a node would else have two ids.
+                // AAAA only without A records: otherwise a node would have two ids.
                 if found.0.is_empty() {
                     found = records(resolver, name, RecordType::AAAA).await?;
                 }
@@ -107,7 +108,7 @@ impl Poller {
     }
 }
 
-/// The records of a type; none if the name has none, or is not there.
+/// Returns the records of a type; none if the name has none or does not exist.
 async fn records(
     resolver: &TokioResolver,
     name: &str,
@@ -120,7 +121,7 @@ async fn records(
     }
 }
 
-/// One that remembers nothing: what is asked is asked when it has expired.
+/// Creates a resolver without a cache, since each query is sent when the last answer expires.
 fn resolver(settings: &DnsSettings) -> Result<TokioResolver, NetError> {
     let mut builder = if settings.servers.is_empty() {
         TokioResolver::builder_tokio()?

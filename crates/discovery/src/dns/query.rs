@@ -1,4 +1,4 @@
-//! What to ask DNS, as text.
+//! Text form of a DNS query.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use crate::SourceError;
 
-/// Longest name (RFC 1035).
+/// Maximum length of a name (RFC 1035).
 const MAX_NAME: usize = 253;
 
-/// What to ask DNS.
+/// A query for the records of a mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DnsQuery {
     /// `NAME:PORT`: each address of the name is a node, with its internal listener at the port.
@@ -49,7 +49,7 @@ impl FromStr for DnsQuery {
 }
 
 fn parse_port(text: &str) -> Result<u16, SourceError> {
-    // A sign would be read too.
+    // `parse` would accept a sign.
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&port: &u16| digits && port > 0).ok_or(BAD_PORT.into())
 }

@@ -1,4 +1,4 @@
-//! From records to servers. Pure.
+//! Conversion of DNS records to servers. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_core::Address;
 
-/// What an answer names.
+/// Servers of one answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) observations: Vec<Observation>,
-    /// Records that name no node that can be reached, and what is wrong with each.
+    /// Errors of the records that name no reachable node.
     pub(super) passed_over: Vec<String>,
 }
 
-/// The servers that address records name. Their ids are their IP addresses.
+/// Returns the servers of address records. Their ids are their IP addresses.
 pub(super) fn by_address(records: &[Record], port: u16) -> Named {
     let records = records.iter().filter_map(|record| match &record.data {
         RData::A(ip) => Some((ip.to_string(), format!("{ip}:{port}"))),
@@ -26,10 +26,10 @@ pub(super) fn by_address(records: &[Record], port: u16) -> Named {
     named(records)
 }
 
-/// The servers that SRV records name. Their ids are their targets' first labels.
+/// Returns the servers of SRV records. Their ids are the first labels of their targets.
 pub(super) fn by_service(records: &[Record]) -> Named {
     let services = records.iter().filter_map(|record| match &record.data {
-        // The root as a target says: decidedly no such service here.
+        // The root as a target means that the service does not exist here (RFC 2782).
         RData::SRV(service) if !service.target.is_root() => Some(service),
         _ => None,
     });
@@ -41,7 +41,7 @@ pub(super) fn by_service(records: &[Record]) -> Named {
     named(records)
 }
 
-/// Each id once: the same record twice is one server. Of one id's places the least counts, so that all servers agree.
+/// Merges equal ids. Of several addresses of one id the smallest counts, so that all servers agree.
 fn named(records: impl Iterator<Item = (String, String)>) -> Named {
     let mut places: BTreeSet<(NodeId, Address)> = BTreeSet::new();
     let mut named = Named::default();

@@ -1,4 +1,4 @@
-//! How the Kubernetes API is asked, and what its errors mean.
+//! Access to the Kubernetes API, and the meaning of its errors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,24 +10,25 @@ use kube::{Api, Client, Config};
 use super::ServicePort;
 use crate::ReadError;
 
-/// How the Kubernetes API is asked.
+/// Settings of the access to the Kubernetes API.
 #[derive(Debug, Clone)]
 pub struct KubernetesSettings {
-    /// The kubeconfig to use. Without: what `KUBECONFIG` names, or `~/.kube/config`, or what a pod's service account has.
+    /// Path of the kubeconfig. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// How long a list, or the beginning of a watch, may take.
+    /// Time limit for a list, or for the start of a watch.
     pub answer: Duration,
-    /// How long a watch is asked to last, at most 290 seconds.
+    /// Requested duration of a watch, at most 290 s.
     pub watch: Duration,
-    /// A watch that has not ended so long after it should have is silent.
+    /// Time after the requested end at which a watch counts as silent.
     pub grace: Duration,
-    /// A watch that has lasted so long is in good order.
+    /// Time after which a watch counts as working.
     pub proven: Duration,
-    /// After so long there is a list though the watch works.
+    /// Interval of lists while the watch works.
     pub resync: Duration,
-    /// How long to wait after a first failure, doubling with each further one, half of it drawn.
+    /// Maximum wait after a first failure. It doubles with each further failure; half of it is
+    /// random.
     pub backoff: Duration,
-    /// How long to wait at most.
+    /// Upper limit of that wait.
     pub longest_backoff: Duration,
 }
 
@@ -47,23 +48,23 @@ impl Default for KubernetesSettings {
     }
 }
 
-/// Why the Kubernetes API cannot be asked at all.
+/// Reason why the Kubernetes API is not accessible at all.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
-    /// Neither a kubeconfig nor a service account.
+    /// There is neither a kubeconfig nor a service account.
     #[error(
         "no way to the Kubernetes API is known: run in a pod with a service account token, or set KUBECONFIG ({0})"
     )]
     NoConfig(#[from] Box<InferConfigError>),
-    /// The kubeconfig does not serve.
+    /// The kubeconfig is invalid.
     #[error("the kubeconfig does not serve: {0}")]
     Kubeconfig(#[from] Box<KubeconfigError>),
-    /// What the configuration says cannot be used.
+    /// The client configuration is invalid.
     #[error("the configuration of the Kubernetes API does not serve: {0}")]
     Client(#[from] Box<kube::Error>),
 }
 
-/// Where the slices of a service's namespace can be asked for.
+/// Returns the API for the slices in the service's namespace.
 pub(super) async fn connect(
     service: &ServicePort,
     settings: &KubernetesSettings,
@@ -75,20 +76,21 @@ pub(super) async fn connect(
         }
         None => Config::infer().await.map_err(Box::new)?,
     };
-    // Waits and retries are decided here alone, where they can be seen.
+    // Only this crate decides on waits and retries, where they are logged.
     config.default_retry = false;
     config.connect_timeout = Some(settings.answer);
     config.read_timeout = Some(settings.watch + settings.grace + settings.answer);
     config.reset_reader_on_write = true;
     if config.cluster_url.scheme_str() == Some("http") {
-        // As behind `kubectl proxy`. Else the system's certificates would be wanted, which an image of one binary has not.
+        // Plain HTTP, as behind `kubectl proxy`. Otherwise the client would need the system's
+        // certificates, which an image with only one binary lacks.
         config.root_cert.get_or_insert_default();
     }
     let client = Client::try_from(config).map_err(Box::new)?;
     Ok(Api::namespaced(client, &service.namespace))
 }
 
-/// What an error of the API means.
+/// Converts an API error.
 pub(super) fn trouble(error: &kube::Error) -> ReadError {
     match error {
         kube::Error::Api(status) => status_trouble(status),
@@ -106,7 +108,7 @@ pub(super) fn status_trouble(status: &kube::core::Status) -> ReadError {
     }
 }
 
-/// An error says only its own part.
+/// Joins the messages of an error and its causes, since each message covers only its own part.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

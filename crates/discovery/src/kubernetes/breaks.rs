@@ -1,14 +1,14 @@
-//! Whether watches that work for a while break so often that it should be said. Pure.
+//! Decides when repeated breaks of working watches are logged. Pure.
 //!
-//! Each such break is healed by a list at once, so the view is never old, and one or two are nothing. But something that cuts each
-//! watch, or lets each fall silent, costs the API server a list every time, and changes are seen late.
+//! A list repairs each break at once, so the view is never old, and one or two breaks are harmless.
+//! Repeated breaks or silences cost the API server a list each time and delay changes.
 
 use std::mem::{replace, take};
 
-/// So many more breaks than good ends.
+/// Excess of breaks over good ends that causes a warning.
 const WORTH_A_WARNING: u32 = 3;
 
-/// Breaks of late, less good ends.
+/// Recent breaks minus good ends.
 #[derive(Debug, Default)]
 pub(super) struct Breaks {
     count: u32,
@@ -16,13 +16,13 @@ pub(super) struct Breaks {
 }
 
 impl Breaks {
-    /// A watch that had worked has broken. Says whether that is to be said now.
+    /// Records a break of a working watch. Returns `true` if a warning is due.
     pub(super) fn broke(&mut self) -> bool {
         self.count = (self.count + 1).min(WORTH_A_WARNING);
         self.count == WORTH_A_WARNING && !replace(&mut self.is_said, true)
     }
 
-    /// A watch has ended at its time. Says whether that is to be said, because of what was said before.
+    /// Records an end in time. Returns `true` if recovery from a logged warning is due in the log.
     pub(super) fn ended(&mut self) -> bool {
         self.count = self.count.saturating_sub(1);
         self.count == 0 && take(&mut self.is_said)

@@ -1,4 +1,4 @@
-//! Nodes as the EndpointSlices of a headless service show them.
+//! Nodes from the EndpointSlices of a headless service.
 //!
 //! A watch follows each list. The slices are kept by name (`Shelf`) and together give all pods (`slice`).
 //! A watch that ends in time resumes where it ended; any other end leads to a new list after a growing

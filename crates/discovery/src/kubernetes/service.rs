@@ -1,21 +1,21 @@
-//! Which service to follow, as text.
+//! Text form of the service to follow.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::SourceError;
 
-/// Longest name of a namespace, a service or a port (RFC 1123 label).
+/// Maximum length of the name of a namespace, a service or a port (RFC 1123 label).
 const MAX_LABEL: usize = 63;
 
-/// `NAMESPACE/SERVICE:PORTNAME`: a headless service, and the name of its port that leads to the nodes' internal listeners.
+/// A headless service and its port for the nodes' internal listeners: `NAMESPACE/SERVICE:PORTNAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePort {
-    /// The namespace that the service is in.
+    /// Namespace of the service.
     pub namespace: String,
-    /// The service's name.
+    /// Name of the service.
     pub service: String,
-    /// The name of the port, as the service's `ports` have it.
+    /// Name of the port in the service's `ports`.
     pub port: String,
 }
 

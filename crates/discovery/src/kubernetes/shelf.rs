@@ -1,4 +1,4 @@
-//! All slices of the service, as lists and watches have told. Pure.
+//! All slices of the service, built from lists and watch events. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,38 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use super::slice::{self, Content};
 use crate::observation::Observation;
 
-/// What each slice shows. Slices that are not there any more are forgotten by the next list at the latest.
+/// Contents of the slices by name. The next list removes slices that no longer exist.
 pub(super) struct Shelf {
     port: String,
     slices: BTreeMap<String, Content>,
 }
 
 impl Shelf {
-    /// For the port of this name.
+    /// Creates an empty shelf for the port with this name.
     pub(super) fn new(port: String) -> Self {
         Self { port, slices: BTreeMap::new() }
     }
 
-    /// A list: these slices, and no others.
+    /// Replaces all slices by the ones of a list.
     pub(super) fn replace<'a>(&mut self, all: impl IntoIterator<Item = &'a EndpointSlice>) {
         self.slices = all.into_iter().map(|slice| (name(slice), slice::read(slice, &self.port))).collect();
     }
 
-    /// A slice is new, or has changed.
+    /// Adds or replaces a slice.
     pub(super) fn put(&mut self, slice: &EndpointSlice) {
         self.slices.insert(name(slice), slice::read(slice, &self.port));
     }
 
-    /// A slice is gone.
     pub(super) fn remove(&mut self, slice: &EndpointSlice) {
         self.slices.remove(&name(slice));
     }
 
-    /// All servers that all slices show together.
+    /// Returns the servers of all slices.
     pub(super) fn observations(&self) -> Vec<Observation> {
         slice::observations(self.slices.values().flat_map(|content| &content.appearances))
     }
 
-    /// How many endpoints are no node that can be reached.
+    /// Returns the number of endpoints without a reachable node.
     pub(super) fn passed_over(&self) -> usize {
         self.slices.values().map(|content| content.passed_over).sum()
     }
@@ -84,7 +83,7 @@ mod tests {
         (shelf, list.items)
     }
 
-    /// The random ends of the pods' names.
+    /// Returns the random suffixes of the pod names.
     fn ids(shelf: &Shelf) -> Vec<String> {
         let ends = shelf.observations().into_iter().map(|s| s.id.as_str().rsplit('-').next().unwrap().to_owned());
         ends.collect()

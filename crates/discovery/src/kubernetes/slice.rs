@@ -1,11 +1,13 @@
-//! From EndpointSlices to servers. Pure.
+//! Conversion of EndpointSlices to servers. Pure.
 //!
-//! Of a pod count the name, which is its node's id, one address, and two conditions: does it serve, and does it end? What an
-//! API server leaves out means: serves as it is ready, is ready, does not end. `ready` itself is not asked where `serving` is
-//! there: it is false for each pod that ends, and true for each under `publishNotReadyAddresses`.
+//! A pod has a name, which is its node id, one address, and the conditions `serving` and
+//! `terminating`. An absent `serving` equals `ready`, an absent `ready` means true, an absent
+//! `terminating` means false. A present `serving` overrides `ready`, which is false for each
+//! terminating pod, and true for each pod under `publishNotReadyAddresses`.
 //!
-//! One pod may be in several slices: for a moment, while the controller moves it, and for good in a dual-stack service, once
-//! for each address family. It counts once, with its IPv4 address if it has one: all servers of a mesh then agree.
+//! One pod may be in several slices: briefly while the controller moves it, and always in a
+//! dual-stack service, once per address family. It counts once, with its IPv4 address if it has
+//! one, so that all servers of a mesh agree.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,11 +18,11 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_core::Address;
 
-/// One pod as one slice shows it.
+/// One pod in one slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Appearance {
     id: NodeId,
-    /// Tells pods of one name apart, which follow each other in a StatefulSet.
+    /// Distinguishes successive pods of one name in a StatefulSet.
     uid: String,
     ip: IpAddr,
     port: u16,
@@ -28,15 +30,15 @@ pub(super) struct Appearance {
     ends: bool,
 }
 
-/// What one slice shows.
+/// Content of one slice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) appearances: Vec<Appearance>,
-    /// Endpoints that are no node that can be reached: without a pod, an address or a port of the name.
+    /// Endpoints without a reachable node: they lack a pod, an address or the named port.
     pub(super) passed_over: usize,
 }
 
-/// Reads one slice: the pods behind its port of this name.
+/// Parses one slice: the pods behind its port of this name.
 pub(super) fn read(slice: &EndpointSlice, port_name: &str) -> Content {
     let endpoints = slice.endpoints.as_deref().unwrap_or_default();
     let ports = slice.ports.as_deref().unwrap_or_default();
@@ -61,7 +63,7 @@ fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
     Some(Appearance { id, uid: pod.uid.clone().unwrap_or_default(), ip, port, serves, ends })
 }
 
-/// All servers that slices show together, each once, sorted by id.
+/// Returns the servers of all slices, each once, sorted by id.
 pub(super) fn observations<'a>(appearances: impl IntoIterator<Item = &'a Appearance>) -> Vec<Observation> {
     let mut pods: BTreeMap<(&NodeId, &str), Appearance> = BTreeMap::new();
     for appearance in appearances {
@@ -80,8 +82,8 @@ pub(super) fn observations<'a>(appearances: impl IntoIterator<Item = &'a Appeara
 }
 
 impl Appearance {
-    /// The same pod in another slice. A pod that ends does not begin again, so whoever says so knows better; one that serves in
-    /// one slice only is about to be, or has just been, in good order.
+    /// Merges the pod's data from another slice. A terminating pod never recovers, so `terminating`
+    /// in any slice counts. A pod that serves in only one slice is in transition.
     fn merge(&mut self, other: &Self) {
         (self.ip, self.port) = (self.ip, self.port).min((other.ip, other.port));
         self.serves |= other.serves;

@@ -24,7 +24,7 @@ fn a_pod_in_slices_of_both_families_counts_once_with_its_ipv4_address() {
         shown(include_str!("../../fixtures/dual-stack.json")),
         [
             "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
-            // Its IPv6 slice does not know yet that it ends.
+            // Its IPv6 slice does not have the terminating condition yet.
             "signaling-nodes-7c9d5b6f4-9wd7c 10.244.2.9:7900 Draining",
             "signaling-nodes-7c9d5b6f4-q7vhd [fd00:10:244:3::5]:7900 Serving",
         ]
@@ -53,7 +53,7 @@ fn conditions_that_are_left_out_mean_that_it_serves_and_does_not_end() {
             "node-a 10.244.1.17:7900 Serving",
             "node-b 10.244.1.18:7900 Serving",
             "node-c 10.244.1.19:7900 Unready",
-            // As publishNotReadyAddresses shows a pod that ends.
+            // A terminating pod under `publishNotReadyAddresses`.
             "node-d 10.244.1.20:7900 Draining",
         ]
     );

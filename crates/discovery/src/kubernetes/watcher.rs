@@ -1,4 +1,4 @@
-//! Lists and watches, for ever.
+//! Task that lists and watches the EndpointSlices of a service.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use super::{KubernetesError, KubernetesSettings, ServicePort};
 use crate::ReadError;
 use crate::following::{News, Teller};
 
-/// Asks the API server, and tells what it says.
+/// Reader of the API server. Reports its answers as news.
 pub(crate) struct Watcher {
     api: Api<EndpointSlice>,
-    /// The label by which a service's slices are known.
+    /// Label selector of the service's slices.
     selector: String,
     settings: KubernetesSettings,
     teller: Teller,
     shelf: Shelf,
     passed_over: usize,
     backoff: Backoff,
-    /// The watch has worked for a while, and not ended yet.
+    /// `true` while a watch runs that has worked for a while.
     is_proven: bool,
     breaks: Breaks,
 }
@@ -52,7 +52,7 @@ impl Watcher {
         })
     }
 
-    /// Lists and watches until it is dropped.
+    /// Lists and watches until dropped.
     pub(crate) async fn run(mut self) {
         loop {
             match self.list_and_watch().await {
@@ -83,9 +83,9 @@ impl Watcher {
         Ok(())
     }
 
-    /// Returns the version that the list stands for.
+    /// Lists all slices and returns the version of the list.
     async fn list(&mut self) -> Result<String, ReadError> {
-        // Without a version asked for, the answer is what holds now, and not what a server has cached.
+        // A list without a requested version is current. Others may come from a server's cache.
         let params = ListParams::default().labels(&self.selector);
         let list = answer(self.settings.answer, self.api.list(&params)).await?;
         let version = list.metadata.resource_version.filter(|version| !version.is_empty());
@@ -95,7 +95,7 @@ impl Watcher {
         Ok(version)
     }
 
-    /// Returns the version to go on from, once the watch has ended as it should.
+    /// Watches, and returns the version to continue from once the watch has ended in time.
     async fn watch(&mut self, mut version: String) -> Result<String, ReadError> {
         let start = Instant::now();
         let seconds = u32::try_from(self.settings.watch.as_secs()).unwrap_or(u32::MAX).max(1);
@@ -130,7 +130,7 @@ impl Watcher {
         Ok(version)
     }
 
-    /// Returns the version that the event stands for.
+    /// Applies an event and returns its version.
     async fn take(&mut self, event: WatchEvent<EndpointSlice>) -> Result<String, ReadError> {
         let slice = match event {
             WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
@@ -165,7 +165,7 @@ impl Watcher {
     }
 }
 
-/// An answer that comes in time.
+/// Awaits an answer, at most for `limit`.
 async fn answer<T>(limit: Duration, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReadError> {
     match timeout(limit, asked).await {
         Ok(answer) => answer.map_err(|error| trouble(&error)),

@@ -1,4 +1,4 @@
-//! A DNS server on loopback, over UDP and TCP, that answers as it is told.
+//! A DNS server on loopback, over UDP and TCP, with scripted answers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const NAME: &str = "nodes.example.com.";
 pub(crate) const SERVICE: &str = "_signaling._tcp.nodes.example.com.";
-/// What fits into a datagram without further agreement (RFC 1035).
+/// Maximum datagram size without EDNS (RFC 1035).
 const DATAGRAM: usize = 512;
 
 pub(crate) struct DnsServer {
@@ -24,7 +24,7 @@ pub(crate) struct DnsServer {
 struct State {
     ttl: u32,
     records: Vec<RData>,
-    /// What is answered instead of records, if anything.
+    /// Response code. An error code replaces the records.
     code: ResponseCode,
     is_silent: bool,
     asked: usize,
@@ -33,7 +33,7 @@ struct State {
 
 impl DnsServer {
     pub(crate) async fn start(ttl: u32) -> Self {
-        // A port that is free for one of them may be taken for the other.
+        // A port that is free for UDP may be in use for TCP.
         let (udp, address, tcp) = loop {
             let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = udp.local_addr().unwrap();
@@ -120,7 +120,7 @@ async fn serve_udp(socket: UdpSocket, state: Arc<Mutex<State>>) {
 async fn serve_tcp(listener: TcpListener, state: Arc<Mutex<State>>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        // One question a connection is enough; the other side may hang up at any time.
+        // One query per connection is enough. The client may disconnect at any time.
         let _ = answer_tcp(stream, &state).await;
     }
 }

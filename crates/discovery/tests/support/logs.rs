@@ -1,4 +1,4 @@
-//! What is logged on this thread.
+//! Log lines of this thread.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ impl Logs {
         Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The lines of discovery itself that have this part.
+    /// Returns the log lines of discovery that contain `part`.
     pub(crate) fn with(&self, part: &str) -> Vec<String> {
         let text = String::from_utf8(self.lines.0.lock().unwrap().clone()).unwrap();
         let own = text.lines().filter(|line| line.contains(" signaling_discovery") && line.contains(part));

@@ -23,16 +23,16 @@ use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Longer than anything takes with these settings.
+/// Longer than any operation takes with these settings.
 pub(crate) const SOON: Duration = Duration::from_secs(6);
-/// Longer than a change takes to be seen while all is well, shorter than any repair.
+/// Longer than a change takes to reach the view without faults, shorter than any repair.
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(500);
 pub(crate) const HOLD: Duration = Duration::from_millis(800);
-/// How long a watch has to last to be in good order.
+/// Time after which a watch counts as working.
 const PROVEN: Duration = Duration::from_millis(300);
 pub(crate) const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 
-/// A followed service, and the API that has it.
+/// A followed service and its API.
 pub(crate) struct Cluster<A> {
     pub(crate) api: A,
     pub(crate) discovery: Discovery,
@@ -54,7 +54,7 @@ impl<A> Cluster<A> {
         Self { api, discovery, shown, _recording: AbortOnDropHandle::new(recording), _kubeconfig: dir }
     }
 
-    /// Waits until the view has these members; a draining one has a mark.
+    /// Waits until the view has these members, with a mark on draining ones.
     pub(crate) async fn becomes(&self, members: &str) {
         self.becomes_within(SOON, members).await;
     }
@@ -69,14 +69,15 @@ impl<A> Cluster<A> {
         shown(&self.discovery.view())
     }
 
-    /// All views that there have been.
+    /// Returns all views so far.
     pub(crate) fn history(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
     }
 }
 
 impl Cluster<ApiServer> {
-    /// Follows these pods, which are in one slice of a stand-in, and waits until they are seen and the watch is in order.
+    /// Follows these pods in one slice of a simulated API. Waits until the view has them and the
+    /// watch works.
     pub(crate) async fn of(pods: &[&str]) -> Self {
         let api = ApiServer::start().await;
         api.put(&slice("one", pods));
@@ -86,7 +87,7 @@ impl Cluster<ApiServer> {
         cluster
     }
 
-    /// The same of peers.
+    /// Like `of`, for peers.
     pub(crate) async fn of_peers(pods: &[&str]) -> Self {
         let (api, dir) = (ApiServer::start().await, tempfile::tempdir().unwrap());
         api.put(&slice("one", pods));
@@ -105,7 +106,7 @@ impl Cluster<ApiServer> {
         Self::follow(api, SOURCE, kubeconfig, Some(dir)).await
     }
 
-    /// Changes are heard by a watch now, and not by lists.
+    /// Waits until changes arrive by a watch instead of lists.
     pub(crate) async fn is_watched(&self) {
         eventually("a watch that lasts", || async {
             let asked = self.api.asked();
@@ -119,7 +120,7 @@ impl Cluster<ApiServer> {
         self.api.asked().iter().filter(|asked| asked.verb == verb).count()
     }
 
-    /// Nothing fails any more: a change is seen by way of a watch again.
+    /// Ends all faults and waits until a change arrives by a watch again.
     pub(crate) async fn is_healed(&self) {
         self.api.fails(Faults::NONE);
         self.api.put(&slice("healed", &["z"]));
@@ -129,7 +130,7 @@ impl Cluster<ApiServer> {
     }
 }
 
-/// Pods in good order, one address each, by the first letter of their names.
+/// Returns a slice of serving pods, one address each, by the first letter of their names.
 pub(crate) fn slice(name: &str, pods: &[&str]) -> Slice {
     Slice::new(name, 7900, pods.iter().map(|name| pod(name)))
 }
@@ -138,7 +139,7 @@ pub(crate) fn pod(name: &str) -> Pod {
     Pod::serving(name, &format!("10.0.0.{}", name.as_bytes()[0]))
 }
 
-/// Everything some twenty times as fast as in earnest.
+/// Returns settings with times about 1/20 of the defaults.
 pub(crate) fn settings(kubeconfig: Option<PathBuf>) -> Settings {
     let millis = Duration::from_millis;
     let kubernetes = KubernetesSettings {

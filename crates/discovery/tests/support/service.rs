@@ -1,5 +1,5 @@
-//! A service of its own whose slices are written through the API too: of the stand-in, or of the real cluster that
-//! `TEST_KUBECONFIG` leads to, in the namespace `TEST_NAMESPACE`.
+//! A service with slices written through the API: of the simulated API, or of the real cluster in
+//! `TEST_KUBECONFIG`, in the namespace `TEST_NAMESPACE`.
 
 use std::path::PathBuf;
 use std::process;
@@ -13,7 +13,7 @@ use signaling_api_standin::{ApiServer, Slice};
 
 use super::{Cluster, slice};
 
-/// Who the slices belong to: the cluster's own controller leaves them alone.
+/// Manager of the slices, so that the cluster's own controller ignores them.
 const MANAGER: &str = "signaling-mesh-tests";
 
 pub(crate) struct Service {
@@ -24,7 +24,7 @@ pub(crate) struct Service {
 }
 
 impl Cluster<Service> {
-    /// Follows these pods, which are in one slice, and waits until they are seen.
+    /// Follows these pods in one slice, and waits until the view has them.
     pub(crate) async fn in_service(pods: &[&str]) -> Self {
         let (kubeconfig, standin, dir) = match std::env::var_os("TEST_KUBECONFIG") {
             Some(path) => (PathBuf::from(path), None, None),
@@ -52,12 +52,12 @@ impl Cluster<Service> {
 }
 
 impl Service {
-    /// Adds a slice to the service, or changes the one of its name.
+    /// Adds or replaces a slice of the service.
     pub(crate) async fn put(&self, slice: Slice) {
         self.put_as_it_is(Slice { namespace: self.namespace.clone(), service: self.name.clone(), ..slice }).await;
     }
 
-    /// The same for a slice of any service.
+    /// Adds or replaces a slice of any service.
     pub(crate) async fn put_as_it_is(&self, slice: Slice) {
         let slice = Slice { name: format!("{}-{}", self.name, slice.name), ..slice };
         let mut object = slice.to_json();
@@ -81,7 +81,7 @@ impl Service {
     }
 }
 
-/// Tests run at the same time, and what an earlier run has left behind must not matter.
+/// Returns a unique name: tests run concurrently, and remains of earlier runs must not matter.
 fn unique_name() -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let since = std::time::UNIX_EPOCH.elapsed().unwrap().as_micros();
