@@ -31,12 +31,12 @@ impl Backoff {
     }
 
     /// Counts a failure and returns a wait from the upper half of the limit, so that many callers
-    /// do not come at once. `random` is 0 to 1.
+    /// do not retry at the same time. `random` is 0 to 1.
     pub fn next_wait(&mut self, random: f64) -> Duration {
         self.next_limit().mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
     }
 
-    /// Forgets the failures after a success.
+    /// Resets the failure count after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

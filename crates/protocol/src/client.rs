@@ -1,4 +1,4 @@
-//! What clients send: one JSON object per text frame, parsed without copying what it carries.
+//! Messages from clients: one JSON object per text frame, parsed without copying its payload.
 
 use std::borrow::Cow;
 
@@ -9,70 +9,70 @@ use crate::ErrorCode;
 use crate::ids::check_name;
 use crate::limits::{MAX_MEMBER_DATA_BYTES, MAX_REQUEST_ID};
 
-/// A client's request, checked.
+/// A validated request of a client.
 #[derive(Debug)]
 pub enum ClientMessage<'a> {
-    /// Carry `data` to another client.
+    /// Sends `data` to another client.
     Signal {
         /// The recipient.
         to: Cow<'a, str>,
-        /// Any JSON, carried as it stands.
+        /// Any JSON, forwarded unchanged.
         data: &'a RawValue,
-        /// Asks for an `ack`.
+        /// Requests an `ack`.
         id: Option<u64>,
-        /// How long to hold it for an absent recipient, milliseconds.
+        /// Maximum hold time for an absent recipient, in milliseconds.
         ttl_ms: Option<u64>,
     },
-    /// Enter a room, or ask for its present state.
+    /// Joins a room, or requests its current state.
     Join {
         /// The room.
         room: Cow<'a, str>,
-        /// Shown to the other members.
+        /// JSON that the other members see.
         data: Option<&'a RawValue>,
-        /// Asks for an `ack`.
+        /// Requests an `ack`.
         id: Option<u64>,
     },
-    /// Leave a room.
+    /// Leaves a room.
     Leave {
         /// The room.
         room: Cow<'a, str>,
-        /// Asks for an `ack`.
+        /// Requests an `ack`.
         id: Option<u64>,
     },
-    /// List a room's members.
+    /// Lists a room's members.
     Members {
         /// The room.
         room: Cow<'a, str>,
-        /// Start behind this client.
+        /// Last client of the previous page.
         after: Option<Cow<'a, str>>,
     },
-    /// Carry `data` to all others in a room.
+    /// Sends `data` to all other members of a room.
     Broadcast {
         /// The room.
         room: Cow<'a, str>,
-        /// Any JSON, carried as it stands.
+        /// Any JSON, forwarded unchanged.
         data: &'a RawValue,
-        /// Asks for an `ack`.
+        /// Requests an `ack`.
         id: Option<u64>,
     },
-    /// A reliable client has all messages up to this `n`.
+    /// A reliable client has received all messages up to `n`.
     Received {
-        /// The last number.
+        /// The last received number.
         n: u64,
     },
-    /// A new token before the old one expires.
+    /// Replaces the token before it expires.
     Token {
-        /// The token.
+        /// The new token.
         token: Cow<'a, str>,
     },
-    /// Asks for fresh ICE servers.
+    /// Requests fresh ICE servers.
     IceServers,
-    /// Asks for a `pong`.
+    /// Requests a `pong`.
     Ping,
 }
 
 impl ClientMessage<'_> {
-    /// The request's `id`, if it has one.
+    /// Returns the request's `id`, if it has one.
     #[must_use]
     pub fn id(&self) -> Option<u64> {
         match self {
@@ -83,28 +83,29 @@ impl ClientMessage<'_> {
         }
     }
 
-    /// Whether it may have an `id`, and of a reliable client must.
+    /// Returns `true` if the request may have an `id`. Reliable clients must give one.
     #[must_use]
     pub fn takes_id(&self) -> bool {
         matches!(self, Self::Signal { .. } | Self::Join { .. } | Self::Leave { .. } | Self::Broadcast { .. })
     }
 }
 
-/// Why a message was not understood, with what of it could be read, so that the answer can name it.
+/// Error of an invalid message, with its readable fields for the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadMessage {
     /// `bad_message` or `too_large`.
     pub code: ErrorCode,
-    /// What is wrong, for people.
+    /// Description of the error, for people.
     pub message: String,
-    /// The request's `id`.
+    /// The request's `id`, if it is readable.
     pub id: Option<u64>,
 }
 
-/// Most characters of the JSON parser's own words that an answer quotes: they may hold a whole field of the message.
+/// Maximum characters of a JSON parser error in an answer. Such an error may quote a whole field of
+/// the message.
 const MAX_QUOTED: usize = 160;
 
-/// Borrows where the text has no escapes; serde does that for a `Cow` here, but not for one inside an `Option`.
+/// Borrows text without escapes. serde borrows for a `Cow` here, but not for one in an `Option`.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -127,12 +128,12 @@ struct Fields<'a> {
     n: Option<u64>,
 }
 
-/// `null` is a value like any other, where serde would take it for an absent field.
+/// Accepts `null` as a value. serde would treat it as an absent field.
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// serde would take an array of the fields' values for an object.
+/// Rejects arrays. serde would accept an array of the fields' values as an object.
 fn is_object(text: &[u8]) -> bool {
     text.trim_ascii_start().first() == Some(&b'{')
 }
@@ -158,10 +159,11 @@ impl Reader<'_> {
     }
 }
 
-/// Reads one client message. Unknown fields are ignored; doubled ones are refused.
+/// Parses one client message. Unknown fields are ignored; duplicate fields are rejected.
 ///
 /// # Errors
-/// If it is no JSON object, has an unknown `type`, or a field that is missing, of a wrong type or over its limit.
+/// If it is no JSON object, has an unknown `type`, or a field is missing, of a wrong type or over
+/// its limit.
 pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     let unreadable = |why: &str| BadMessage {
         code: ErrorCode::BadMessage,
@@ -207,18 +209,18 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     Ok(message)
 }
 
-/// What the answer to a message names.
+/// Fields of a message that its answer names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names<'a> {
     /// The request's `id`.
     pub id: Option<u64>,
-    /// Who it was for.
+    /// The recipient.
     pub to: Option<Cow<'a, str>>,
-    /// The room that it is about.
+    /// The room.
     pub room: Option<Cow<'a, str>>,
 }
 
-/// What an answer that needs no more of a message is to name: what can be read and is valid.
+/// Returns the readable and valid fields that an answer names.
 #[must_use]
 pub fn names(text: &[u8]) -> Names<'_> {
     let fields = Some(text).filter(|text| is_object(text)).and_then(|text| serde_json::from_slice(text).ok());
@@ -230,19 +232,19 @@ fn valid_name(field: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     field.map(|Text(text)| text).filter(|text| check_name(text).is_ok())
 }
 
-/// What an edge reads of a payload: whether it is one of the messages that the edge answers itself.
+/// A payload as an edge sees it: one of the messages that the edge answers, or any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeMessage {
-    /// Answered by `pong` at the edge.
+    /// The edge answers with `pong`.
     Ping,
-    /// Everything up to `n` has arrived.
+    /// The client has received all messages up to `n`.
     Received {
-        /// The last number.
+        /// The last received number.
         n: u64,
     },
-    /// A new token, which an edge that verifies tokens reads in full.
+    /// A new token. An edge that verifies tokens parses the full message.
     Token,
-    /// For the node to read.
+    /// A message for the node.
     Other,
 }
 
@@ -253,8 +255,8 @@ struct TypeAndNumber<'a> {
     n: Option<u64>,
 }
 
-/// Reads of a payload only what concerns the edge. `{"type":"` in front is the fast path; what cannot be read is
-/// `Other`, and the node then says what is wrong with it.
+/// Parses only the parts that concern the edge. A leading `{"type":"` takes the fast path. An
+/// unreadable payload is `Other`, so that the node reports the error.
 #[must_use]
 pub fn peek(text: &[u8]) -> EdgeMessage {
     const FRONT: &[u8] = b"{\"type\":\"";

@@ -1,60 +1,61 @@
-//! WebSocket close codes (RFC 6455 section 7.4), and what each asks of the client.
+//! WebSocket close codes (RFC 6455 section 7.4) and the client's reaction to each.
 
-/// Why a socket was closed. 4000 to 4399 say come back, 4400 to 4499 say do not.
+/// Close code of a socket. After 4000 to 4399 the client reconnects, after 4400 to 4499 it does
+/// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CloseCode(pub u16);
 
-/// What a client should do after a close.
+/// Reaction of a client to a close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// Connect again, after a jittered backoff.
+    /// Reconnect after a jittered backoff.
     ComeBack,
-    /// Connect again, but not before 30 s have passed.
+    /// Reconnect after at least 30 s.
     ComeBackLater,
-    /// Do not connect again: it would end the same way.
+    /// Do not reconnect: the result would be the same.
     StayAway,
 }
 
 impl CloseCode {
-    /// The client said goodbye, or was answered so.
+    /// The client closed the socket, or its close frame is answered.
     pub const NORMAL: Self = Self(1000);
-    /// The server goes away.
+    /// The server shuts down or drains.
     pub const GOING_AWAY: Self = Self(1001);
     /// A frame broke RFC 6455.
     pub const PROTOCOL: Self = Self(1002);
-    /// A binary message, where only text is spoken.
+    /// The message is binary; only text is supported.
     pub const UNSUPPORTED: Self = Self(1003);
-    /// A text that is not UTF-8.
+    /// The text is not UTF-8.
     pub const INVALID_TEXT: Self = Self(1007);
-    /// A message that never ends, or a flood of control frames.
+    /// The message never ends, or control frames flood the server.
     pub const POLICY: Self = Self(1008);
-    /// A message over the limit.
+    /// The message exceeds the size limit.
     pub const TOO_BIG: Self = Self(1009);
-    /// A fault of the server.
+    /// The server has an internal error.
     pub const INTERNAL: Self = Self(1011);
-    /// Stands for a close frame without a code. No frame contains it.
+    /// Placeholder for a close frame without a code. No frame contains it.
     pub const NO_CODE: Self = Self(1005);
     /// No node can take the client now.
     pub const TRY_AGAIN: Self = Self(1013);
     /// The client leaves its socket and keeps its session.
     pub const SOCKET_LEFT: Self = Self(4001);
-    /// The client does not read what it is sent.
+    /// The client does not read its messages.
     pub const TOO_SLOW: Self = Self(4002);
-    /// The token has expired: come back with a new one.
+    /// The token has expired. The client reconnects with a new one.
     pub const TOKEN_EXPIRED: Self = Self(4003);
     /// The client did not answer a ping.
     pub const HEARTBEAT_MISSED: Self = Self(4004);
     /// Another node owns the client now (direct clients only).
     pub const REASSIGNED: Self = Self(4006);
-    /// The client kept sending faster than it may.
+    /// The client kept exceeding its rate limit.
     pub const RATE_ABUSE: Self = Self(4029);
-    /// The request made no sense.
+    /// The request is invalid.
     pub const BAD_REQUEST: Self = Self(4400);
-    /// No token, or a bad one.
+    /// The token is missing or invalid.
     pub const UNAUTHORIZED: Self = Self(4401);
     /// The token does not allow this.
     pub const FORBIDDEN: Self = Self(4403);
-    /// Another socket holds the client id and answers.
+    /// A responsive socket has the client id.
     pub const ID_IN_USE: Self = Self(4409);
     /// A newer connection took the client id.
     pub const REPLACED: Self = Self(4410);
@@ -67,7 +68,7 @@ impl CloseCode {
         self.0 == Self::NORMAL.0
     }
 
-    /// What the code asks of the client.
+    /// Returns the client's reaction to the code.
     #[must_use]
     pub const fn advice(self) -> Advice {
         match self.0 {
@@ -77,7 +78,7 @@ impl CloseCode {
         }
     }
 
-    /// The close code that stands for an HTTP status, for browsers that cannot see the status.
+    /// Returns the close code for an HTTP status, for browsers that cannot see the status.
     #[must_use]
     pub const fn of_status(status: u16) -> Option<Self> {
         match status {

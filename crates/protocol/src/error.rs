@@ -1,4 +1,4 @@
-//! What the mesh answers when it cannot do what it was asked.
+//! Error codes of failed requests.
 
 use std::fmt;
 
@@ -8,28 +8,28 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// Not JSON, an unknown type, a missing or wrong field.
+    /// The message is not JSON, has an unknown type, or a field is missing or invalid.
     BadMessage,
-    /// Over a size limit.
+    /// A size limit is exceeded.
     TooLarge,
-    /// Faster than allowed.
+    /// A rate limit is exceeded.
     RateLimited,
-    /// Not known to have been delivered, and no longer tried.
+    /// Delivery is not confirmed and no longer tried.
     RecipientUnavailable,
     /// The sender is not in that room.
     NotInRoom,
-    /// Rooms cannot be read or changed now.
+    /// The room store cannot be reached.
     RoomStoreUnavailable,
-    /// The token does not allow it.
+    /// The token does not allow the request.
     Forbidden,
-    /// The mesh has no room for it now.
+    /// The mesh has no capacity for the request now.
     Overloaded,
-    /// A fault of the mesh.
+    /// The mesh has an internal error.
     Internal,
 }
 
 impl ErrorCode {
-    /// All of them, in the order of their declaration.
+    /// All codes in order of declaration.
     pub const ALL: [Self; 9] = [
         Self::BadMessage,
         Self::TooLarge,
@@ -42,7 +42,7 @@ impl ErrorCode {
         Self::Internal,
     ];
 
-    /// As it stands on the wire.
+    /// Returns the code's name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

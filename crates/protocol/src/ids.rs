@@ -1,4 +1,4 @@
-//! Names and numbers that identify things: clients, rooms, nodes, sessions, processes.
+//! Identifiers of clients, rooms, nodes, sessions and processes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest client id or room name, in bytes.
+/// Maximum length of a client id or room name, in bytes.
 pub const MAX_NAME: usize = 128;
-/// Longest node id, in bytes: that of a Kubernetes pod name.
+/// Maximum length of a node id, in bytes: that of a Kubernetes pod name.
 pub const MAX_NODE_ID: usize = 253;
 
-/// Why a text cannot serve as a name.
+/// Reason why a text is not a valid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The text has no characters.
@@ -20,15 +20,15 @@ pub enum NameError {
     /// The text is longer than the limit.
     #[error("must have at most {max} characters, has {len}")]
     TooLong {
-        /// The length found, in bytes.
+        /// Actual length in bytes.
         len: usize,
-        /// The longest length allowed, in bytes.
+        /// Maximum length in bytes.
         max: usize,
     },
     /// The text has a character outside `A-Z a-z 0-9 . _ ~ : @ -`.
     #[error("may have only A-Z a-z 0-9 . _ ~ : @ - (byte {at} is another)")]
     Alphabet {
-        /// Where the first such byte stands.
+        /// Position of the first such byte.
         at: usize,
     },
 }
@@ -50,10 +50,10 @@ fn check(text: &str, max: usize) -> Result<(), NameError> {
     }
 }
 
-/// Says whether `text` can be a client id or a room name.
+/// Checks that `text` is a valid client id or room name.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// If the text is empty, too long, or has a character outside the alphabet.
 pub fn check_name(text: &str) -> Result<(), NameError> {
     check(text, MAX_NAME)
 }
@@ -66,7 +66,7 @@ macro_rules! name {
         pub struct $type(Arc<str>);
 
         impl $type {
-            /// Checks and keeps a name.
+            /// Checks and stores a name.
             ///
             /// # Errors
             /// If the text is empty, too long, or has a character outside the alphabet.
@@ -75,7 +75,7 @@ macro_rules! name {
                 Ok(Self(text.into()))
             }
 
-            /// The name as text.
+            /// Returns the name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -134,12 +134,13 @@ name!(
     MAX_NAME
 );
 name!(
-    /// Where clients meet: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
+    /// A room of clients: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
     RoomName,
     MAX_NAME
 );
 name!(
-    /// A signaling node's stable name, in Kubernetes the pod's: 1 to 253 characters of the same.
+    /// A node's stable name, in Kubernetes the pod's: 1 to 253 characters of `A-Z a-z 0-9 . _ ~ : @
+    /// -`.
     NodeId,
     MAX_NODE_ID
 );

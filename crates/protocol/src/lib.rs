@@ -1,6 +1,6 @@
-//! What clients and the mesh send to each other: messages of clients ([`client`]) and of servers
+//! The protocol between clients and the mesh: messages of clients ([`client`]) and of servers
 //! ([`server`], [`rooms`]), close codes ([`close`]), error codes, names ([`ids`]), limits
-//! ([`limits`]) and waits before another attempt ([`Backoff`]).
+//! ([`limits`]) and the backoff between attempts ([`Backoff`]).
 //!
 //! No I/O and no clock. `PROTOCOL.md` in this crate describes the protocol for other languages.
 //!

@@ -1,38 +1,38 @@
-//! What servers tell clients of rooms. `type` always comes first.
+//! Room messages from servers to clients. `type` always comes first.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::server::write_number;
 
-/// A member of a room as the others see it.
+/// A member of a room as the other members see it.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Member<'a> {
-    /// Who.
+    /// The member's client id.
     pub client_id: &'a str,
-    /// What it gave when it joined.
+    /// JSON that the member gave when it joined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<&'a RawValue>,
 }
 
-/// One that is a member no more.
+/// A former member.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Former<'a> {
-    /// Who.
+    /// The former member's client id.
     pub client_id: &'a str,
-    /// Why.
+    /// Reason for leaving.
     pub reason: LeftReason,
 }
 
-/// Why somebody is no longer in a room.
+/// Reason why a client left a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftReason {
-    /// It asked to.
+    /// The client left on request.
     Left,
-    /// An operator put it out.
+    /// An operator removed it.
     Kicked,
-    /// Nothing was heard of it any more.
+    /// Its seat was not refreshed in time.
     Expired,
 }
 
@@ -40,60 +40,60 @@ pub enum LeftReason {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RoomMessage<'a> {
-    /// The state of a room, to one that is in it.
+    /// State of a room, for a member.
     Joined {
         /// The room.
         room: &'a str,
-        /// Grows by one with every change.
+        /// Rises by one with every change.
         version: u64,
-        /// Most members; none: no limit.
+        /// Maximum members; `None`: no limit.
         capacity: Option<u32>,
-        /// How many there are.
+        /// Number of members.
         count: u64,
-        /// A page of them, the oldest first.
+        /// One page of members, oldest first.
         members: &'a [Member<'a>],
-        /// Whether there are further pages.
+        /// `true` if there are further pages.
         more: bool,
     },
-    /// The room is full: the client stands in line.
+    /// The room is full, and the client is in the waiting queue.
     Waiting {
         /// The room.
         room: &'a str,
-        /// How many stand in front.
+        /// Number of waiting clients ahead.
         ahead: u64,
-        /// How many stand in line.
+        /// Length of the waiting queue.
         queue_length: u64,
     },
-    /// Who came and who left.
+    /// Members joined or left.
     MembersChanged {
         /// The room.
         room: &'a str,
-        /// The room's version after that.
+        /// The room's version after the changes.
         version: u64,
-        /// Who came, or shows something else now.
+        /// Members that joined or have new data.
         joined: &'a [Member<'a>],
-        /// Who left.
+        /// Members that left.
         left: &'a [Former<'a>],
     },
-    /// The client itself is out.
+    /// The receiving client is no longer in the room.
     Left {
         /// The room.
         room: &'a str,
-        /// Why.
+        /// Reason for leaving.
         reason: LeftReason,
     },
 }
 
 impl RoomMessage<'_> {
-    /// The message as JSON text.
+    /// Returns the message as JSON text.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // Strings, numbers and JSON that was read as such: serialisation into memory cannot fail.
+        // Strings, numbers and valid JSON only: serialization to memory cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
-/// Writes the `broadcast` that the others in the room get. Names have only characters that JSON takes as they are.
+/// Writes the `broadcast` for the other members. Names need no JSON escapes.
 pub fn write_broadcast(out: &mut Vec<u8>, room: &str, from: &str, data: &RawValue, id: Option<u64>) {
     out.reserve(room.len() + from.len() + data.get().len() + 80);
     let fields: [&[u8]; 6] = [

@@ -1,4 +1,4 @@
-//! What servers send to clients. `type` always comes first.
+//! Messages from servers to clients. `type` always comes first.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -18,7 +18,7 @@ pub struct IceServer {
     pub credential: Option<String>,
 }
 
-/// A message to a client, other than what it is sent by peers.
+/// A message from a server to a client, except messages of other clients.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ServerMessage<'a> {
@@ -26,79 +26,79 @@ pub enum ServerMessage<'a> {
     Welcome {
         /// The client's own id.
         client_id: &'a str,
-        /// Proves the session when the client comes back.
+        /// Token that proves the session when the client reconnects.
         resume: &'a str,
-        /// Whether an earlier session goes on.
+        /// `true` if an earlier session continues.
         resumed: bool,
-        /// After this silence the server pings.
+        /// Silence before the server pings, in milliseconds.
         heartbeat_ms: u64,
-        /// Largest message it may send.
+        /// Maximum size of a client message, in bytes.
         max_message_bytes: usize,
-        /// For `RTCPeerConnection`.
+        /// ICE servers for `RTCPeerConnection`.
         ice_servers: &'a [IceServer],
-        /// The node that serves it, if nodes are revealed.
+        /// The node that serves the client, if nodes are revealed.
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<&'a str>,
     },
-    /// A request with this `id` was carried out.
+    /// The request with this `id` succeeded.
     Ack {
-        /// The request's.
+        /// The request's `id`.
         id: u64,
-        /// For broadcasts: how many got it.
+        /// Number of recipients of a broadcast.
         #[serde(skip_serializing_if = "Option::is_none")]
         delivered: Option<u64>,
     },
-    /// A request was not carried out.
+    /// A request failed.
     Error {
-        /// For programs.
+        /// Error code for programs.
         code: ErrorCode,
-        /// For people.
+        /// Description for people.
         message: &'a str,
-        /// Of the request.
+        /// The request's `id`.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
-        /// Of the request.
+        /// The request's recipient.
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<&'a str>,
-        /// Of the request.
+        /// The request's room.
         #[serde(skip_serializing_if = "Option::is_none")]
         room: Option<&'a str>,
-        /// Where waiting helps: for how long.
+        /// Wait before a retry, in milliseconds, if a retry can succeed.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
     /// Fresh ICE servers.
     IceServers {
-        /// For `RTCPeerConnection`.
+        /// ICE servers for `RTCPeerConnection`.
         ice_servers: &'a [IceServer],
     },
     /// Another node serves the client now, if nodes are revealed.
     Moved {
-        /// That node.
+        /// The new node.
         node: &'a str,
     },
-    /// Answers `ping`.
+    /// Answer to `ping`.
     Pong,
     /// The server will close the socket.
     Goodbye {
-        /// For people.
+        /// Description for people.
         reason: &'a str,
-        /// When to come back.
+        /// Wait before the reconnect, in milliseconds.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
 }
 
 impl ServerMessage<'_> {
-    /// The message as JSON text.
+    /// Returns the message as JSON text.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // Strings and numbers alone: serialisation into memory cannot fail.
+        // Strings and numbers only: serialization to memory cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
-/// Writes the `signal` that the recipient gets. `from` has only characters that JSON takes as they are.
+/// Writes the `signal` for the recipient. `from` needs no JSON escapes.
 pub fn write_signal(out: &mut Vec<u8>, from: &str, data: &RawValue, id: Option<u64>) {
     out.reserve(from.len() + data.get().len() + 64);
     out.extend_from_slice(b"{\"type\":\"signal\",\"from\":\"");
@@ -119,7 +119,7 @@ pub fn write_ack(out: &mut Vec<u8>, id: u64) {
     out.push(b'}');
 }
 
-/// What a reliable client gets in addition: the tail that replaces the payload's closing brace.
+/// Writes the extra fields for a reliable client. They replace the payload's closing brace.
 pub fn write_receipt_tail(out: &mut Vec<u8>, n: u64, m: &str) {
     out.extend_from_slice(b",\"n\":");
     write_number(out, n);

@@ -1,4 +1,5 @@
-//! `PROTOCOL.md` and this crate say the same: its examples are read and written by the code, its tables are the code's.
+//! `PROTOCOL.md` matches this crate: the code parses and writes its examples and defines its
+//! tables.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +141,7 @@ struct Ice {
     credential: Option<String>,
 }
 
-/// Any message of a server, to be written again.
+/// Any message of a server, parsed so that it can be encoded again.
 #[derive(Deserialize)]
 struct Example<'a> {
     #[serde(rename = "type")]
@@ -184,7 +185,7 @@ impl<'a> Example<'a> {
         serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// The message from every encoder that writes its type.
+    /// Encodes the message with every encoder for its type.
     fn encodings(&self) -> Option<Vec<Vec<u8>>> {
         let message = match self.kind {
             "signal" | "broadcast" => return Some(vec![self.client_message()]),
@@ -291,7 +292,7 @@ fn type_of(message: &ClientMessage<'_>) -> &'static str {
     }
 }
 
-/// The lines of all fenced blocks with this tag.
+/// Returns the lines of all fenced blocks with this tag.
 fn lines(tag: &str) -> Vec<&'static str> {
     let mut found = Vec::new();
     let mut fence = None;
@@ -312,7 +313,7 @@ fn section_of(title: &str) -> &'static str {
     section.unwrap_or_else(|| panic!("no section {title:?}"))
 }
 
-/// The cells of each row of a section's table.
+/// Returns the cells of each row of a section's table.
 fn rows(title: &str) -> impl Iterator<Item = Vec<&'static str>> {
     rows_from(section_of(title), "| code |")
 }

@@ -1,4 +1,4 @@
-//! Client messages, in any JSON that says the same, and bytes that say nothing.
+//! Client messages in equivalent JSON forms, and invalid bytes.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -42,7 +42,7 @@ fn fields_of(kind: &str, fields: Vec<(&str, Option<Value>)>) -> Vec<Field> {
     std::iter::once(kind).chain(fields).filter_map(present).collect()
 }
 
-/// The fields of any valid message, `type` first.
+/// Generates the fields of any valid message, `type` first.
 fn message() -> impl Strategy<Value = Vec<Field>> {
     let id = || option::of((1..=MAX_REQUEST_ID).prop_map(Value::from));
     let data = || json().prop_map(Some);
@@ -84,7 +84,7 @@ fn write(fields: &[Field], space: &str) -> Vec<u8> {
     format!("{space}{{{}}}{space}", fields.join(",")).into_bytes()
 }
 
-/// What an edge must see in a message that a node would take.
+/// Returns the edge's view of a message that a node accepts.
 fn seen_by_the_edge(message: &ClientMessage<'_>) -> EdgeMessage {
     match message {
         ClientMessage::Ping => EdgeMessage::Ping,

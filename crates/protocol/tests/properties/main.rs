@@ -1,5 +1,5 @@
-//! Properties of any input: a client message means the same in every form of its JSON, and text
-//! that is no message is refused.
+//! Properties of any input: equivalent JSON texts parse to the same client message, and other text
+//! is rejected.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod client_json;
