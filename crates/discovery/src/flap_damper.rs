@@ -1,10 +1,10 @@
 //! Turns observations into members, without flaps. Pure.
 //!
-//! A change of the view moves clients, so a node that is unready or unnamed stays for [`HOLD`]. A removed
-//! node returns once it has served steadily, each time for longer ([`FailureDetector`]). A node that ends
-//! drains at once, until it is no longer named. A polled source can repeat an outdated answer: a node leaves
-//! only when the next answer lacks it too. While no node serves, none is removed: the source is
-//! likelier at fault than every node.
+//! A change of the view moves clients, so a node that is unready or unlisted stays for [`HOLD`]. A
+//! removed node returns once it has served steadily, each time for longer ([`FailureDetector`]). A
+//! terminating node drains at once, until it is no longer listed. A polled source can repeat an
+//! outdated answer: a node leaves only when the next answer lacks it too. While no node serves,
+//! none is removed: a fault of the source is more likely than one of every node.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_core::{FailureDetector, Member, View};
 
-/// Time that an unready or unnamed node stays in the view.
+/// Time that an unready or unlisted node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
-/// Time that a removed node is remembered while it is not named.
+/// Time that a removed node is remembered while it is not listed.
 const FORGET: Duration = Duration::from_secs(60);
 
 /// Recent servers, and which of them are members.
@@ -125,7 +125,8 @@ impl FlapDamper {
         }
     }
 
-    /// Removes nodes that have been missing for too long, and returns those that have served for long enough.
+    /// Removes nodes that have been missing for too long. Readmits nodes that have served long
+    /// enough.
     pub(crate) fn settle(&mut self, now: Instant) {
         if self.is_served() {
             for known in self.known.values_mut() {

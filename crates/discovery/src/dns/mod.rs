@@ -1,17 +1,18 @@
 //! Nodes from DNS: one address record or SRV record (RFC 2782) per node.
 //!
-//! The name is resolved again when the records' time to live ends, at most once per second and at least
-//! every 30 s. A failed or empty answer keeps the last view. A node leaves only when a second answer lacks
-//! its record, given after the first was valid (at most 5 min): a resolver may repeat the first. A name
-//! whose answers show changing subsets cannot be followed. Nodes themselves report that they drain.
+//! The name is resolved again when the TTL of its records ends, at most once per second and at
+//! least every 30 s. A failed or empty answer keeps the last view. A node leaves only when a second
+//! answer lacks its record, given after the validity of the first (at most 5 min), since a resolver
+//! may repeat the first. A name with changing subsets of nodes in its answers cannot be followed.
+//! Nodes report themselves that they drain.
 //!
 //! | records | node id |
 //! |---|---|
 //! | A; AAAA where there is no A | IP address |
 //! | SRV | first label of the target: `node-0` of `node-0.nodes.example.com` |
 //!
-//! A record that names no node is ignored. Of one id with several addresses the smallest counts, so that
-//! all servers agree.
+//! A record without a valid node is ignored. Of several addresses of one id the smallest counts, so
+//! that all servers agree.
 
 mod poller;
 mod query;

@@ -1,9 +1,9 @@
 //! Nodes from the EndpointSlices of a headless service.
 //!
-//! A watch follows each list. The slices are kept by name (`Shelf`) and together give all pods (`slice`).
-//! A watch that ends in time resumes where it ended; any other end leads to a new list after a growing
-//! wait. A list repairs expired versions (410), lost events and a server with another history, so one
-//! is made every few minutes as well.
+//! A watch follows each list. `Shelf` keeps the slices by name, and `slice` extracts their pods. A
+//! watch that ends in time resumes where it ended. Any other end leads to a new list after a
+//! growing wait. A list repairs expired versions (410), lost events and a server with another
+//! history, so one is made every few minutes as well.
 //!
 //! | API server | effect |
 //! |---|---|
@@ -15,7 +15,8 @@
 //! | answers 401 or 403 | the same; the warning names the missing Role |
 //! | lists no pod | the last view stays, see `FlapDamper` |
 //!
-//! It needs `list` and `watch` of `endpointslices` in one namespace, as `deploy/base/rbac.yaml` allows.
+//! Discovery needs `list` and `watch` of `endpointslices` in one namespace, see
+//! `deploy/base/rbac.yaml`.
 
 mod api;
 mod breaks;
