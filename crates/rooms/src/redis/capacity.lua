@@ -1,4 +1,4 @@
--- capacity, or nothing
+-- ARGV: capacity (empty: none of its own).
 own_capacity = tonumber(ARGV[10])
 if own_capacity then
   redis.call('HSET', meta, 'capacity', text(own_capacity))

@@ -1,7 +1,10 @@
--- KEYS: PREFIX:nodes. ARGV: dead node, how long a node may be silent, how long the claim holds (empty: the node is
--- done with, and forgotten), what the one who has it already knows
--- as its score (empty: it has none), now (0: this server's clock). Whoever gets the claim is the only cleaner: the score is the
--- proof, and once it runs out another may take over. Answers with the score, or nothing.
+-- Claims a dead node, renews the claim or ends it. Returns the node's new score, which proves the
+-- claim, or an empty string. The holder of the claim is the only cleaner; after its end another one
+-- can claim the node.
+-- KEYS: PREFIX:nodes.
+-- ARGV: dead node, silence limit, duration of the claim (empty: the node is cleaned, remove it),
+-- score of the caller's claim (empty: none), now (0: this server's clock). Times are in
+-- milliseconds.
 local now = tonumber(ARGV[5])
 if now == 0 then
   local time = redis.call('TIME')
@@ -19,7 +22,7 @@ if ARGV[3] == '' then
   redis.call('ZREM', KEYS[1], ARGV[1])
   return ARGV[4]
 end
--- Never the same twice: a claim that ran out is told from the one that follows.
+-- Scores never repeat, so that an expired claim differs from its successor.
 local claimed = math.max(now - tonumber(ARGV[2]) + tonumber(ARGV[3]), tonumber(score) + 1)
 redis.call('ZADD', KEYS[1], claimed, ARGV[1])
 return string.format('%.0f', claimed)

@@ -1,4 +1,4 @@
--- client, session, born, number, node, keep
+-- ARGV: client, session, born, number, node, keep.
 local client, who, keep = ARGV[10], who_at(10), tonumber(ARGV[15])
 local known = read(client)
 local place = known and known.session == who.session and known.node == who.node and place_of(client)

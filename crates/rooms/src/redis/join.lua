@@ -1,4 +1,4 @@
--- client, session, born, number, node, data, longest line (0: any)
+-- ARGV: client, session, born, number, node, data, maximum waiting clients (0: no limit).
 local client, who, data, longest_line = ARGV[10], who_at(10), ARGV[15], tonumber(ARGV[16])
 expire()
 admit()

@@ -1,4 +1,4 @@
--- client, session, born, number, node
+-- ARGV: client, session, born, number, node.
 local client, who = ARGV[10], who_at(10)
 local known = read(client)
 if known and not outdates(known, who) and not has_done(known, who) then

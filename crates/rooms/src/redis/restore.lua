@@ -1,4 +1,5 @@
--- version, then for each seat: client, session, born, number, node, m, w or o (none to give back), place, data
+-- ARGV: version, then per seat: client, session, born, number, node, status (m: member, w: waiting,
+-- o: out), place, data.
 local asked_of, list_after = {}, nil
 local told, is_news = tonumber(ARGV[10]), false
 for at = 11, #ARGV, 8 do
@@ -27,13 +28,13 @@ for at = 11, #ARGV, 8 do
       who.number, who.data = known.number, known.data
     end
     last_place = math.max(last_place, tonumber(who.since))
-    -- Where one is given back, others may follow.
+    -- Further seats may follow.
     settled_at = now + settle
     if kind == 'm' then
       redis.call('ZADD', members, now, client)
       redis.call('ZADD', order, who.since, client)
       count = count + 1
-      -- Those do not know who were told the state meanwhile.
+      -- States sent meanwhile lack this member.
       is_news = true
     else
       redis.call('ZADD', waiting, who.since, client)
@@ -45,7 +46,7 @@ for at = 11, #ARGV, 8 do
   table.insert(asked_of, { client, who.session })
 end
 redis.call('HSET', meta, 'settled', text(settled_at))
--- Whoever has asked for the lost room was told that it has come to the present.
+-- A query of the lost room was answered with a version made from the current time.
 version = math.max(version or now, told)
 if is_news then
   version = version + 1

@@ -1,7 +1,8 @@
--- The rules of a room, as in core/room.rs. One of the operations below follows, then end.lua.
--- KEYS: members, order, waiting, checkin, info, meta. ARGV: now (0: this server's clock), stale, capacity, remembered, idle,
--- page, page_bytes, stale_at_once, milliseconds since this server took the place of another one (-1: it did not), then the
--- operation's own.
+-- Rules of a room, as in core/room.rs. The script of one operation follows, then end.lua.
+-- KEYS: members, order, waiting, checkin, info, meta.
+-- ARGV: now (0: this server's clock), stale, capacity, remembered, idle, page, page_bytes,
+-- stale_at_once, milliseconds since this server process replaced another one (-1: never), then the
+-- arguments of the operation. Times are in milliseconds.
 local members, order, waiting, checkin, info, meta = unpack(KEYS)
 local now, stale, default_capacity, remembered = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local idle, page_size, page_bytes, stale_at_once = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -11,11 +12,11 @@ if now == 0 then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- As Rules::settle_ms and SETTLE_AT_LEAST.
+-- See Rules::settle_ms and SETTLE_AT_LEAST.
 local settle_at_least = 5000
 local settle = math.max(math.floor(stale / 2), settle_at_least)
 
--- Numbers of 13 digits and more, as Redis would not write them.
+-- Formats numbers of 13 and more digits, which Redis would write with an exponent.
 local function text(number)
   return string.format('%.0f', number)
 end
@@ -27,10 +28,10 @@ for i = 1, #fields, 2 do
 end
 local version, last_place = tonumber(known_meta.version), tonumber(known_meta.place) or 0
 local incarnation = tonumber(known_meta.incarnation) or 0
--- The server process that runs this, which may not be the one that wrote the room last.
+-- Server process that runs this script. Another one may have written the room last.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
--- The store had lost this room, or nobody could reach it: until then those come back who had seats, nobody else gets one, and nobody
--- is taken for gone.
+-- End of the time in which lost seats are restored. Until then no other client gets a seat and no
+-- seat expires.
 local settled_at = tonumber(known_meta.settled) or 0
 local own_capacity = tonumber(known_meta.capacity)
 local count = redis.call('ZCARD', members)
@@ -39,13 +40,13 @@ if now - (tonumber(known_meta.touched) or now) > stale and count > 0 then
   redis.call('HSET', meta, 'settled', text(settled_at))
 end
 if version and known_meta.run ~= run then
-  -- The last writes may not have come to this server.
+  -- The last writes may not have reached this server.
   incarnation = math.max(now, incarnation + 1)
   settled_at = now + settle
   redis.call('HSET', meta, 'run', run, 'incarnation', text(incarnation), 'settled', text(settled_at))
 end
 if not version and replaced >= 0 and replaced < settle_at_least then
-  -- Lost, or new: the nodes have not had time to say which.
+  -- The room is lost or new, and not all nodes have had time to restore it.
   settled_at = math.max(settled_at, now + settle_at_least - replaced)
 end
 local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}
@@ -63,7 +64,7 @@ local function write(client, it)
   redis.call('HSET', info, client, table.concat({ it.session, it.born, it.number, it.node, it.since, it.data }, '\n'))
 end
 
--- 'm', 'w', or nil for one that is gone.
+-- Returns 'm' for a member, 'w' for a waiting client, nil for a gone one.
 local function place_of(client)
   if redis.call('ZSCORE', members, client) then
     return 'm'
@@ -85,9 +86,9 @@ local function has_done(known, who)
   return known.session == who.session and tonumber(who.number) <= tonumber(known.number)
 end
 
--- Returns true if a seat that a node knows is later than what is known here: the command that made
--- it is lost, or that it was admitted. While a room settles no seat is given away, so a member that
--- joined again behind the loss, and waits by that, is still a member.
+-- Returns true if a seat that a node knows is later than the record. Then the store has lost the
+-- command that made the seat, or the admission. A settling room gives no seat away, so a waiting
+-- client that repeated its join after the loss is still a member.
 local function is_behind(known, place, who, kind, is_settling)
   local number, other = tonumber(known.number), tonumber(who.number)
   local is_same = known.session == who.session and (number == other or (is_settling and number > other))
@@ -109,7 +110,7 @@ local function has_room()
   return capacity == 0 or (now >= settled_at and count < capacity)
 end
 
--- Heard of now, where it stands.
+-- Records a refresh at the client's place.
 local function touch(client, place)
   if place == 'm' then
     redis.call('ZADD', members, now, client)
@@ -144,7 +145,7 @@ local function refresh(client, who)
   end
 end
 
--- Out, and remembered.
+-- Marks a client as gone and keeps its record.
 local function gone(client, known, place, reason)
   if place == 'm' then
     redis.call('ZREM', members, client)
@@ -194,7 +195,7 @@ local function admit()
   end
 end
 
--- Of one session, or without one of whichever has the place.
+-- Returns the status of one session, or of the client's current session if session is nil.
 local function stands(client, session)
   local known = read(client)
   if not known then
@@ -209,7 +210,6 @@ local function stands(client, session)
   return { 2, 0, 0 }
 end
 
--- Reads several at once.
 local function data_of(clients)
   local known = redis.call('HMGET', info, unpack(clients))
   for at, it in ipairs(known) do
