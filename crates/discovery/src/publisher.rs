@@ -27,7 +27,7 @@ pub(crate) struct Publisher {
     readings: watch::Sender<Readings>,
     /// `None` unless the source lists nodes.
     metrics: Option<&'static DiscoveryMetrics>,
-    /// Kinds of errors since the source last worked. Each is logged once: two may alternate for ever.
+    /// Kinds of errors since the source last worked. Each is logged once, since two may alternate.
     errors: HashSet<Discriminant<ReadError>>,
 }
 

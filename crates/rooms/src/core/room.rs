@@ -184,7 +184,7 @@ impl Step<'_> {
         }
     }
 
-    /// Returns `true` if a member has come back that is missing in states sent meanwhile.
+    /// Returns `true` if the list of members changes, so that states sent meanwhile are outdated.
     fn restore(&mut self, seat: &Seat) -> bool {
         let is_settling = self.now < self.room.settled_at;
         let known = self.room.records.get(&seat.who.client);

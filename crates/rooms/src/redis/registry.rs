@@ -91,7 +91,7 @@ impl RedisRegistry {
         self.connection.ask(call).await
     }
 
-    /// Cleans some entries of a dead node.
+    /// Cleans some entries of a dead node, and removes their reverse entries in any case.
     async fn clean_some(&self, dead: &NodeId, clients: &[String]) -> Result<Cleaned, StoreError> {
         let look = |client: &String| command(&["HMGET", &self.forward(client), "node", "session"]);
         let looks: Vec<_> = clients.iter().map(look).collect();
