@@ -1,4 +1,4 @@
-//! What happens when: the simulated clock and its scheduler.
+//! The simulated clock and its scheduler.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::OccupiedEntry;
@@ -9,14 +9,14 @@ pub(crate) type Micros = u64;
 pub(crate) const MS: Micros = 1_000;
 pub(crate) const SECOND: Micros = 1_000_000;
 
-/// Events to come, and the time of the one that is happening.
+/// Scheduled events, and the present time.
 #[derive(Debug)]
 pub(crate) struct Agenda<E> {
-    /// By time; of two at one time the one that was scheduled first comes first.
+    /// Events by time, then in the order of scheduling.
     events: BTreeMap<(Micros, u64), E>,
     scheduled: u64,
     now: Micros,
-    /// An instant has no zero: all that the cores see counts from this one, and only differences matter to them.
+    /// Arbitrary start of the simulated time, since an `Instant` has no zero.
     base: Instant,
 }
 
@@ -29,7 +29,7 @@ impl<E> Agenda<E> {
         self.now
     }
 
-    /// The present as the cores see it.
+    /// Returns the present time for the cores.
     pub(crate) fn instant(&self) -> Instant {
         self.base + Duration::from_micros(self.now)
     }
@@ -47,7 +47,7 @@ impl<E> Agenda<E> {
         self.schedule(self.now + delay, event);
     }
 
-    /// The next event before `end`, which is then the present; the time is `end` if there is none.
+    /// Removes the next event before `end` and advances the time to it, or to `end` without one.
     pub(crate) fn next_before(&mut self, end: Micros) -> Option<E> {
         let next = self.events.first_entry().filter(|entry| entry.key().0 < end);
         self.now = next.as_ref().map_or(end, |entry| entry.key().0);

@@ -1,5 +1,6 @@
-//! Copies of messages at other nodes: one that waits there until its time is over, though its sender has been told that the
-//! message was delivered, was left behind. It would have gone down to a recipient who had come there meanwhile.
+//! Copies of messages at other nodes. A copy that expires there after its sender received an `ack`
+//! was left behind. It could have been delivered again to a recipient that came to that node
+//! meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,14 @@ use signaling_wire::forward::{self, EnvelopeOutcome, Item};
 
 use crate::event::MessageId;
 
-/// The messages that nodes have sent each other, each by the ticket and number that it goes by now: what is left of a queue
-/// that its sender's session has gone away from is nobody's to forget, nor what a third node was passed.
+/// Messages between nodes, by their present queue id and number. Leftovers of a queue whose
+/// session moved away, and relayed messages, do not count: no node is responsible for forgetting
+/// them.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(BTreeMap<MessageId, (u64, u64)>);
 
 impl Copies {
-    /// Looks at a batch or an answer. Gives the messages of which a copy has run out, each once.
+    /// Reads a batch or an answer. Returns each message of which a copy has expired, once.
     pub(crate) fn look(&mut self, mut bytes: &[u8]) -> Vec<MessageId> {
         let mut over = Vec::new();
         if forward::open(&mut bytes).is_err() {
@@ -38,7 +40,7 @@ impl Copies {
     }
 }
 
-/// Which message a `signal` is: its data says so first.
+/// Returns the message that a `signal` starts its data with.
 fn message_in(payload: &[u8]) -> Option<MessageId> {
     let (_, rest) = std::str::from_utf8(payload).ok()?.split_once(r#""m":"#)?;
     rest.split_once(|character: char| !character.is_ascii_digit())?.0.parse().ok()

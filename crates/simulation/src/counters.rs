@@ -1,10 +1,10 @@
-//! How often each thing happened: a simulation in which something never happens proves nothing about it.
+//! Counts of events. A simulation in which an event never happens proves nothing about it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What must happen in a run of many seeds, or it shows too little: each fault, and each thing that custody is made of.
+/// Events that a run of many seeds must contain: each fault, and each part of custody.
 pub const DEMANDED: &[&str] = &[
     "clients: messages that their application had",
     "clients: requests repeated in a resumed session",
@@ -66,7 +66,7 @@ pub const DEMANDED: &[&str] = &[
 pub struct Counters(BTreeMap<Cow<'static, str>, u64>);
 
 impl Counters {
-    /// Counts `count` more of `what`, which is listed from then on even if that is 0.
+    /// Adds `count` to `what`, which is listed from then on even if it is 0.
     pub(crate) fn add(&mut self, what: impl Into<Cow<'static, str>>, count: u64) {
         *self.0.entry(what.into()).or_default() += count;
     }
@@ -76,7 +76,7 @@ impl Counters {
         other.0.iter().for_each(|(what, count)| self.add(what.clone(), *count));
     }
 
-    /// How often `what` happened.
+    /// Returns the count of `what`.
     #[must_use]
     pub fn get(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or_default()

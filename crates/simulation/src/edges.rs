@@ -1,4 +1,4 @@
-//! An edge: the real core, and around it what the balancer's shell does.
+//! An edge: the real core with a simulated balancer shell around it.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::mutant::Mutant;
 use crate::trunks::{End, SILENCE};
 use crate::world::{Pause, World};
 
-/// The edge's side of its way to one node.
+/// State of the edge's link to one node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way {
-    /// Next try, and how long to wait after it if it fails.
+    /// Time of the next attempt, and the delay after a failure.
     Down {
         retry_at: Micros,
         backoff: Micros,
@@ -39,28 +39,28 @@ pub(crate) struct EdgeHost {
     started: Micros,
     pub(crate) pause: Option<Pause>,
     pub(crate) core: EdgeCore,
-    /// It takes nobody any more.
+    /// `true` once the edge accepts no clients.
     pub(crate) draining: bool,
     placement: Placement,
     moves: HandoffScheduler,
     version: Option<usize>,
-    /// By node, those of the view and those that are not yet done with.
+    /// By node: the nodes of the view, and removed nodes that still have a trunk.
     ways: BTreeMap<usize, Way>,
     pub(crate) socket_by_client: BTreeMap<ClientKey, SocketId>,
     swept: Micros,
 }
 
 const LOOK: Micros = 100 * MS;
-/// So few clients move at once that views and nodes change while others wait.
+/// A small number, so that views and nodes change while clients wait for a handoff.
 const PER_TURN: usize = 1;
 const TURN: Micros = 5 * MS;
 /// Nodes retransmit a message without an outcome after 2 s, or 5 s if it was held.
 const REFUSED_COMES_AGAIN: Micros = 6 * SECOND;
 const FIRST_BACKOFF: Micros = 100 * MS;
 const LONGEST_BACKOFF: Micros = 5 * SECOND;
-/// What a client that is sent away is told to wait, at most.
+/// Maximum reconnect delay of a drained client.
 const MOST_RETRY_AFTER: Micros = SECOND;
-/// A newcomer that no node has admitted or refused is given up after this long.
+/// Maximum time to the admission decision for a new client.
 const DECISION_TIMEOUT: Micros = 8 * SECOND;
 
 pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
@@ -103,7 +103,7 @@ impl World {
         self.later(Host::Edge(index), LOOK, Input::Sweep);
     }
 
-    /// A new process under the same name.
+    /// Starts a new process under the same name.
     pub(crate) fn restart_edge(&mut self, index: usize) {
         let (started, new) = (self.agenda.now(), EdgeHost::new(index, &self.edge_settings));
         let Some(edge) = self.edges.get_mut(index) else { return };
@@ -160,7 +160,7 @@ impl World {
         self.socket_ended(socket);
     }
 
-    /// Does all that the core wants done.
+    /// Executes all effects of the core.
     pub(crate) fn edge_turn(&mut self, index: usize) {
         loop {
             let mut idle = true;
@@ -193,9 +193,9 @@ impl World {
             Effect::Refuse(client, refusal) => self.refused(index, client, &refusal),
             Effect::Close(client, code, last_words) => self.closed_by_mesh(index, client, code, &last_words),
             Effect::Read(client) => self.read_again(index, client),
-            // Nobody is asked for tokens here.
+            // The simulation has no token verification.
             Effect::Verify(..) => {}
-            // And nobody is put out.
+            // The simulation has no kicks.
             Effect::Kick(_) => {}
         }
     }
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Looks at who must move to another node, and finds places for those without one.
+    /// Starts a rebalance and assigns nodes to clients without one.
     fn rebalance(&mut self, index: usize) {
         let now = self.agenda.instant();
         let Some(edge) = self.edges.get_mut(index) else { return };
@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    /// Hands off some of those who must move.
+    /// Hands off some of the clients that must move.
     fn edge_moves(&mut self, index: usize) {
         let now = self.agenda.instant();
         let Some(edge) = self.edges.get_mut(index) else { return };
@@ -262,7 +262,7 @@ impl World {
                     let conn = self.open_conn(index, node);
                     self.edges[index].ways.insert(node, Way::Connecting { conn, backoff });
                 }
-                // Handoffs have had their time, and sometimes they have not.
+                // Closes before or after all handoffs have finished, by chance.
                 Way::Up { conn } if !members.contains(&node) && self.rng.percent(30) => {
                     self.close_conn(conn, End::Edge);
                 }
@@ -308,7 +308,7 @@ impl World {
         self.rebalance(index);
     }
 
-    /// A connection's edge end has closed.
+    /// Handles the close of a connection at the edge's end.
     pub(crate) fn edge_lost_conn(&mut self, index: usize, node: usize, id: ConnId, link: Option<LinkKey>) {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let jitter = self.rng.within(50, 100);
@@ -355,7 +355,8 @@ impl World {
         }
     }
 
-    /// The edge has refused a message for want of room: it comes again once that is due.
+    /// Records that the edge refused a message because its buffers were full. The node retransmits
+    /// it.
     fn has_no_room(&mut self, index: usize) {
         let now = self.agenda.now();
         for socket in self.edges.get(index).into_iter().flat_map(|edge| edge.socket_by_client.values()) {
@@ -370,7 +371,7 @@ impl World {
         let (present, now) = (self.agenda.now(), self.agenda.instant());
         let Some(newcomer) = self.newcomer(socket) else { return };
         let Some(edge) = self.edges.get_mut(index) else { return };
-        // Who has just started first learns whom it can reach.
+        // A new edge first finds out which nodes it can reach.
         let starting = present - edge.started < SILENCE && !edge.ways.values().all(|way| matches!(way, Way::Up { .. }));
         if edge.draining || starting {
             return self.nobody_listens(socket);
@@ -388,7 +389,7 @@ impl World {
         self.counters.add("clients: sent away", 1);
     }
 
-    /// Where a message for the present edge process would go wrong, somebody else hears of it.
+    /// Reports a failure to the sender of an input whose server is down.
     pub(crate) fn nobody_there(&mut self, host: Host, input: &Input) {
         let delay = self.rng.delay();
         match (host, input) {

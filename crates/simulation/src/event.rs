@@ -1,4 +1,4 @@
-//! Everything that can happen.
+//! All events of the simulation.
 
 use std::rc::Rc;
 
@@ -25,74 +25,74 @@ pub(crate) type SocketId = usize;
 pub(crate) type ClientIx = usize;
 /// Index of a message.
 pub(crate) type MessageId = usize;
-/// Index of what a client asks of a room.
+/// Index of a client's room request.
 pub(crate) type AskId = usize;
 
-/// What reaches a server: waits while it is paused, is lost when it crashes.
+/// An input of a server: it waits while the server is paused and is lost in a crash.
 #[derive(Debug)]
 pub(crate) enum Input {
     Sweep,
-    /// Hand off some more clients.
+    /// Hands off some more clients.
     Move,
-    /// Send what a connection has.
+    /// Sends a connection's output.
     FlushConn(ConnId),
-    /// Send what a lane has.
+    /// Sends a lane's output.
     FlushLane(PeerKey, usize),
     /// A newer view.
     View(usize),
-    /// A draining edge sends a client away.
+    /// A draining edge disconnects a client.
     SendAway(ClientKey),
 
-    /// An edge wants a trunk.
+    /// An edge requests a trunk.
     ConnectArrives(ConnId),
-    /// The node has taken it.
+    /// The node has accepted the trunk.
     Connected(ConnId),
     ConnectFailed(ConnId),
     /// A batch; an empty one is a ping.
     Arrives(ConnId, Vec<u8>),
     Closed(ConnId),
 
-    /// A batch of another node.
+    /// A batch from another node.
     Batch {
         from: usize,
         generation: u32,
         attempt: u64,
         bytes: Rc<[u8]>,
     },
-    /// Its answer; none if it was refused.
+    /// The answer to a batch; `None` if it was refused.
     Answer {
         attempt: u64,
         bytes: Option<Vec<u8>>,
     },
-    /// It is to be sent again: whoever got it was paused.
+    /// The recipient was paused, so the batch must be sent again.
     Busy {
         attempt: u64,
     },
-    /// Nothing came in time.
+    /// No answer came in time.
     Timeout {
         attempt: u64,
     },
     Retry(PeerKey, usize),
 
-    /// The room store answers a batch.
+    /// The room store's answer to a batch.
     Stored(Urgency, Vec<Result<Outcome, StoreError>>),
 
-    /// A client asks for an upgrade.
+    /// A client requests an upgrade.
     Newcomer(SocketId),
-    /// What a client says; none for a pong.
+    /// A client's frame; `None` for a pong.
     Text(SocketId, Option<Said>),
-    /// The edge sees that a socket is gone.
+    /// The edge detects that a socket is gone.
     SocketGone(SocketId, Exit),
-    /// A socket takes output again.
+    /// A socket accepts output again.
     Writable(SocketId),
     /// A client's upgrade has been answered.
     Opened(SocketId),
-    /// A newcomer has waited long for a node.
+    /// The admission decision for a new client timed out.
     GiveUpWaiting(SocketId),
 }
 
 impl Input {
-    /// Timers come after what has arrived when a paused server goes on.
+    /// Returns `true` for a timer. A resumed server handles timers after the received inputs.
     pub(crate) fn is_timer(&self) -> bool {
         matches!(
             self,
@@ -110,14 +110,14 @@ impl Input {
 /// How a client leaves its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// By a close frame with this code, or without one.
+    /// With a close frame of this code, or without a code.
     Close(Option<CloseCode>),
     /// Without a close frame.
     Break,
 }
 
 impl Exit {
-    /// The client ends its session.
+    /// Ends the session.
     pub(crate) const GOODBYE: Self = Self::Close(Some(CloseCode::NORMAL));
 
     pub(crate) fn keeps_session_by_frame(self) -> bool {
@@ -125,46 +125,46 @@ impl Exit {
     }
 }
 
-/// What a client wants done.
+/// A client's intended request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     Send(MessageId),
     Ask(AskId),
 }
 
-/// What a client says.
+/// A client's frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Said {
-    /// A request, under the place that its sender gives it.
+    /// A request, with its position in the sender's stream.
     Request(Wish, Place),
-    /// A reliable client has everything up to that.
+    /// A reliable client has received all messages up to this number.
     Received(u64),
 }
 
-/// What happens to the world.
+/// An action on the world.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act {
     FaultBegins(usize),
     FaultEnds(usize),
-    /// Discovery sees that a crashed node is gone.
+    /// Discovery detects that a crashed node is gone.
     Noticed(usize, u32),
-    /// A node that was killed starts again, unless it has done so since.
+    /// A killed node starts again, unless it did already.
     Restart(usize, u32),
-    /// Looks whether a draining node may exit.
+    /// Checks if a draining node may exit.
     DrainCheck(usize, Micros),
     Connect(ClientIx),
-    /// The client goes; the edge notices after that time.
+    /// The client disconnects; the edge detects it after that time.
     Disconnect(ClientIx, Exit, Micros),
-    /// The client's socket takes nothing for that time.
+    /// The client's socket accepts nothing for that time.
     Stall(ClientIx, Micros),
     Wish(ClientIx, Wish),
-    /// The room store loses everything.
+    /// The room store loses all data.
     StoreEmptied,
     /// A replica of the room store gets no later writes.
     StoreCopied,
     /// That replica takes over.
     StoreSetBack,
-    /// A reliable client says what it has received on a socket.
+    /// A reliable client sends `received` on a socket.
     SayReceived(ClientIx, SocketId),
 }
 

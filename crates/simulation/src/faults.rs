@@ -1,4 +1,4 @@
-//! What goes wrong, whom it hits, and how it ends.
+//! Faults: their targets, effects and ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::plan::FaultKind;
 use crate::trunks::{End, SILENCE};
 use crate::world::{Pause, World};
 
-/// What ends a fault.
+/// The action that ends a fault.
 #[derive(Debug)]
 pub(crate) enum Undo {
     Nothing,
@@ -27,9 +27,9 @@ pub(crate) enum Undo {
 }
 
 const DRAIN_DEADLINE: Micros = 30 * SECOND;
-/// A view reaches each server within this time.
+/// Maximum time until a view reaches a server.
 const SLOWEST_VIEW: Micros = 6 * SECOND;
-/// A node that is killed in a silence is back within this time.
+/// Maximum restart time of a node that is killed during a silence of discovery.
 const RESTART_WITHIN: Micros = 2 * SECOND;
 
 impl World {
@@ -119,7 +119,7 @@ impl World {
         is_named && self.nodes.get(node).is_some_and(|node| node.alive && node.core.has_view())
     }
 
-    /// A node that is up, known and not about to leave.
+    /// Picks a node that is up, in discovery and not draining.
     fn candidate(&mut self) -> Option<usize> {
         let nodes = &self.nodes;
         let sound = |node: usize| nodes.get(node).is_some_and(|node| node.alive && node.pause.is_none());
@@ -128,7 +128,7 @@ impl World {
         self.rng.pick(&candidates)
     }
 
-    /// The same, unless it is the last one.
+    /// Picks such a node, unless it is the last one.
     fn spare(&mut self) -> Option<usize> {
         let known = self.truth.iter().filter(|(node, drains)| !**drains && self.serves(**node)).count();
         if known < 2 { None } else { self.candidate() }
@@ -165,7 +165,7 @@ impl World {
         self.edges[edge].draining
     }
 
-    /// An edge sends its clients away, each at its own moment; others take them.
+    /// Drains an edge's clients at random times. They connect to other edges.
     fn drain_edge(&mut self, lasts: Micros) -> Option<Undo> {
         let serves = |world: &Self, edge: &usize| world.is_alive(Host::Edge(*edge)) && !world.is_draining(*edge);
         let serving: Vec<_> = (0..self.edges.len()).filter(|edge| serves(self, edge)).collect();
@@ -179,7 +179,7 @@ impl World {
         Some(Undo::ReplaceEdge(index))
     }
 
-    /// An edge that has drained ends in good order, and another process takes its place.
+    /// Stops a drained edge and starts another process in its place.
     fn replace_edge(&mut self, index: usize) {
         if !self.is_draining(index) {
             return;
@@ -193,7 +193,7 @@ impl World {
         self.restart_edge(index);
     }
 
-    /// Whether what a fault has hit leaves every two nodes a way to each other, and all edges to all nodes.
+    /// Returns `true` if all pairs of nodes, and all edges and nodes, still have a path.
     fn has_detour(&self, undo: &Undo) -> bool {
         let Undo::Mend(cuts) = undo else { return false };
         let up = self.truth.iter().filter(|(node, drains)| !**drains && self.serves(**node)).count();
@@ -217,8 +217,8 @@ impl World {
         Some(Undo::Resume(host))
     }
 
-    /// A paused server goes on: first what has arrived, then its timers. One that was away past the heartbeat closes
-    /// its trunks unread and refuses the requests that waited.
+    /// Resumes a paused server: first the received inputs, then its timers. After a pause longer
+    /// than the heartbeat it closes its trunks unread and refuses the waiting requests.
     fn resume(&mut self, host: Host) {
         let Some(Pause { since, backlog }) = self.pause_of(host).take() else { return };
         let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ClockJump);
@@ -294,7 +294,7 @@ impl World {
         Some(Undo::Nothing)
     }
 
-    /// A draining node exits once nothing is left to do there, and leaves discovery.
+    /// Stops a draining node once its work is done, and removes it from discovery.
     pub(crate) fn drain_check(&mut self, node: usize, deadline: Micros) {
         let now = self.agenda.now();
         let Some(host) = self.nodes.get(node).filter(|host| host.alive) else { return };
@@ -317,7 +317,7 @@ impl World {
         Some(Undo::Show(node))
     }
 
-    /// Shows every server the nodes that there are, each in its own time.
+    /// Publishes the present nodes to every server, to each at its own time.
     pub(crate) fn publish(&mut self, at_once: bool) {
         if self.silences > 0 {
             return;
@@ -347,7 +347,7 @@ impl World {
         self.trouble.view(now, now + last);
     }
 
-    /// The nodes in a view.
+    /// Returns the nodes in a view.
     pub(crate) fn members_seen_by(&self, version: Option<usize>) -> BTreeSet<usize> {
         let view = version.and_then(|version| self.views.get(version));
         let ids = view.iter().flat_map(|view| view.members()).map(|member| member.id.as_str());

@@ -2,7 +2,7 @@
 
 use signaling_core::ws::encode;
 
-/// What a server says.
+/// A frame from a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     Text(Vec<u8>),
@@ -11,7 +11,7 @@ pub(crate) enum Frame {
     Other,
 }
 
-/// Takes one whole frame from the front of `bytes`, if it has come.
+/// Removes one whole frame from the front of `bytes`. Returns `None` if it is incomplete.
 pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Frame> {
     let length = encode::frame_len(bytes).filter(|length| *length <= bytes.len())?;
     let frame: Vec<u8> = bytes.drain(..length).collect();

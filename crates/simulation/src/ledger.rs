@@ -1,4 +1,4 @@
-//! The reference model: what clients were promised, and whether it was kept.
+//! The reference model. It records messages and answers, and reports broken delivery promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,11 +13,11 @@ use crate::trunks::SILENCE;
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// When, in microseconds since the world began.
+    /// Time of the violation, in microseconds since the world began.
     pub at: u64,
-    /// Which promise: one word or two, the same for all of its kind.
+    /// Short name of the promise, the same for every violation of its kind.
     pub rule: &'static str,
-    /// What happened.
+    /// Description of the event.
     pub what: String,
 }
 
@@ -27,21 +27,21 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a sender was told.
+/// Answer that a sender received for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SenderResult {
     Ack,
     Unavailable,
 }
 
-/// What order and once-only hold for: a plain client's socket, a reliable client's session.
+/// Scope of ordering and deduplication: a plain client's socket, a reliable client's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stream {
     Socket(SocketId),
     Session(ClientIx, u64),
 }
 
-/// Where a message stands among its sender's.
+/// Position of a message in its sender's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) stream: Stream,
@@ -53,48 +53,48 @@ struct Message {
     from: ClientIx,
     to: ClientIx,
     life: Micros,
-    /// The sender's latest socket whose edge took the message, and when.
+    /// The sender's latest socket whose edge accepted the message, and the time.
     taken: Option<(SocketId, Micros)>,
-    /// A slow socket took it: if that was closed meanwhile, half of it as its last words.
+    /// The accepting socket was slow. If it closed meanwhile, the message may be cut off.
     to_slow: bool,
-    /// Its sender has said it on several sockets.
+    /// The sender sent the message on several sockets.
     repeated: bool,
-    /// When an edge took it first: what is over then may be over for good, however often its sender asks.
+    /// Time of the first acceptance by an edge. Retransmissions do not extend the deadline.
     first_taken: Option<Micros>,
     place: Option<Place>,
     written: Vec<(SocketId, Micros)>,
-    /// When a reliable recipient's application got it.
+    /// Time at which a reliable recipient's application got the message.
     got: Option<Micros>,
     told: Option<(SenderResult, Micros)>,
 }
 
-/// After a fault has ended, everything is in place again within this time: reconnects back off up to 5 s, and what a
-/// node was told is held is repeated after 5 s.
+/// Maximum recovery time after a fault ends. Reconnects back off up to 5 s, and a node retransmits
+/// held messages after 5 s.
 const RECOVERY: Micros = 7 * SECOND;
-/// What is said to be held is repeated this seldom, should its fate be lost.
+/// Maximum time until a held message is retransmitted after its outcome was lost.
 const HELD_PATIENCE: Micros = 12 * SECOND;
-/// While two nodes do not reach each other, but others reach both, an `ack` comes in this time.
+/// Maximum time to an `ack` while two nodes are cut off from each other but not from all others.
 const LATEST_BY_DETOUR: Micros = 6 * SECOND;
-/// That is, if nothing else has been wrong for this long.
+/// Time without any other fault after which `LATEST_BY_DETOUR` applies.
 pub(crate) const CALM_BEFORE: Micros = 15 * SECOND;
-/// With nothing wrong, an `ack` comes without any repeat.
+/// Maximum time to an `ack` without faults, thus without retransmission.
 const LATEST_ACK: Micros = SECOND;
-/// From about so many messages to one recipient on, it may be taken for absent because a fault hides it.
+/// Number of messages to one recipient from which a fault can make it appear absent.
 const MANY_FOR_ONE: usize = 60;
-/// A fate comes at the latest so long after the hold time.
+/// Maximum time from the end of the hold time to the outcome.
 const LATEST_FATE: Micros = 5 * SECOND;
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
     messages: Vec<Message>,
-    /// The last message of a sender that was written to a recipient's socket.
+    /// Number of each stream's last message that was written to a recipient's socket.
     last_written: BTreeMap<(Stream, SocketId), u64>,
-    /// The last message of a sender that a reliable recipient's application got.
+    /// Number of each stream's last message that a reliable recipient's application got.
     last_got: BTreeMap<(Stream, ClientIx), u64>,
-    /// By client.
+    /// `true` for each reliable client, by client index.
     reliable: Vec<bool>,
     unfated_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
-    /// Twice what an edge keeps: fates make room before their replies are written.
+    /// Twice an edge's buffer limit, since outcomes free space before their replies are written.
     most_unfated: usize,
     hold: Micros,
     pub(crate) last_taken: Micros,
@@ -118,7 +118,7 @@ impl Ledger {
         }
     }
 
-    /// A message that a client may send, the next in all that the ledger knows.
+    /// Registers the next message that a client may send.
     pub(crate) fn expect(&mut self, from: ClientIx, to: ClientIx, ttl_ms: Option<u64>) {
         let life = ttl_ms.map_or(self.hold, |ttl| self.hold.min(ttl * MS));
         self.messages.push(Message {
@@ -144,14 +144,14 @@ impl Ledger {
         self.violations.first()
     }
 
-    /// Whether one has said anything to another since then.
+    /// Returns `true` if `from` sent `to` a message since then.
     pub(crate) fn has_said(&self, from: ClientIx, to: ClientIx, since: Micros) -> bool {
         let since = since.saturating_sub(SECOND);
         let is_one = |message: &Message| message.from == from && message.to == to;
         self.messages.iter().any(|message| is_one(message) && message.taken.is_some_and(|(_, at)| at >= since))
     }
 
-    /// Whether its sender was told that it was delivered.
+    /// Returns `true` if the sender received an `ack` for the message.
     pub(crate) fn is_acked(&self, message: MessageId) -> bool {
         self.messages.get(message).is_some_and(|message| matches!(message.told, Some((SenderResult::Ack, _))))
     }
@@ -166,13 +166,13 @@ impl Ledger {
         )
     }
 
-    /// An edge has taken the message from its sender, who may have said it before on an earlier socket. A slow sender is
-    /// told its fates late: that bounds nothing.
+    /// Records that an edge accepted a message, possibly sent before on an earlier socket. Slow
+    /// senders receive outcomes late, so their messages have no latest outcome time.
     pub(crate) fn taken(&mut self, now: Micros, message: MessageId, (socket, place): (SocketId, Place), slow: bool) {
         if let Some(entry) = self.messages.get_mut(message) {
             let before = entry.taken;
             entry.repeated |= before.is_some();
-            // What is read last may have been said first.
+            // A socket that is read later may carry an earlier message.
             if before.is_some_and(|(before, _)| before >= socket) {
                 return;
             }
@@ -192,8 +192,8 @@ impl Ledger {
         }
     }
 
-    /// The recipient's socket took the message. A slow one takes what it was sent before the sender was told that it
-    /// is not known to have been delivered.
+    /// Records a write to the recipient's socket. A slow socket may deliver a message after its
+    /// sender received `unavailable`.
     pub(crate) fn written(
         &mut self,
         now: Micros,
@@ -231,8 +231,9 @@ impl Ledger {
             if told == Some(SenderResult::Ack) {
                 self.counters.add("doubled there after an ack", 1);
             }
-            // What a reliable client has not said `received` for, it gets again: it knows it by its name.
-            // And what its sender said again on another socket of its own may be news to the recipient's next one.
+            // A reliable client gets unacknowledged messages again and deduplicates them by name.
+            // A message that its sender sent again on another socket may be new to the recipient's
+            // next socket.
             if plain && !troubled && !half_written && !repeated {
                 self.broken(now, "doubled in calm", format!("{name} came again on socket {socket}"));
             }
@@ -259,7 +260,7 @@ impl Ledger {
         }
     }
 
-    /// A reliable client has given its application a message whose name it had not seen.
+    /// Records that a reliable client gave its application a message with a new name.
     pub(crate) fn application_got(&mut self, now: Micros, message: MessageId, client: ClientIx) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else { return };
@@ -271,16 +272,17 @@ impl Ledger {
         }
         let last = self.last_got.entry((stream, client)).or_insert(number);
         let before = std::mem::replace(last, (*last).max(number));
-        // What was given up, and its sender did not hear of that, it says again on its next socket, however late.
+        // A sender that missed an `unavailable` sends the message again on its next socket, at any
+        // time.
         if before > number && !repeated {
             let what = format!("c{client} got {name}, its {number}th, behind the {before}th");
             self.broken(now, "swapped to an application", what);
         }
     }
 
-    /// The sender's socket took an answer to the message. `trouble` is when something was wrong in the mesh, `away` when
-    /// the recipient had no socket that takes output, `busy` when that was full of what came before, `slow` whether the
-    /// sender takes its answers late.
+    /// Records an answer that the sender's socket received. `trouble` covers faults in the mesh,
+    /// `away` the time without a recipient socket, and `busy` the time in which that socket was
+    /// full. `slow` is `true` if the sender reads answers late.
     pub(crate) fn told(
         &mut self,
         now: Micros,
@@ -341,18 +343,18 @@ impl Ledger {
                 let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
                 let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), over);
                 let untroubled = either.covers_nothing(since, over);
-                // While it takes what came before as slowly as it can, nothing can be brought to it any sooner.
+                // A full recipient socket delays delivery.
                 let free = either.with(busy).longest_gap(at, over);
                 let untaken = untroubled && (busy.covers_nothing(at, over) || free > LATEST_ACK);
                 if now < at + life && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, whose time was not over, to a recipient who was there");
                     return self.broken(now, "given up early", what);
                 }
-                // Until a way is known to be cut, what lives no longer is lost on it.
+                // A message that expires before the cut is detected is lost.
                 let outlives_a_cut = life > 2 * SILENCE;
                 if passable && !untroubled && !crowded && outlives_a_cut {
                     self.broken(now, "unavailable", format!("{name}, though there was a way by other nodes"));
-                // A sender who was away when it was delivered asks again, and its recipient may be gone by then.
+                // An absent sender asks again after the delivery, when the recipient may be gone.
                 } else if (untaken || free >= RECOVERY) && !(repeated && written) {
                     let what = format!("{name}, though all was well for {} ms of its life", free / MS);
                     self.broken(now, "unavailable", what);
@@ -369,7 +371,8 @@ impl Ledger {
         unfated.filter(|message| self.messages.get(**message).is_some_and(|message| message.to == to)).count()
     }
 
-    /// Looks for messages without a fate. `answerable` says whether a sender's socket is still there to be told.
+    /// Reports messages without an outcome. `answerable` returns `true` if a socket can receive
+    /// one.
     pub(crate) fn settle(&mut self, now: Micros, quiet_from: Micros, answerable: impl Fn(SocketId) -> bool) {
         let mut late = Vec::new();
         for (id, message) in self.messages.iter().enumerate() {

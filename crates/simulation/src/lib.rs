@@ -1,25 +1,26 @@
-//! A whole mesh in one thread: the real cores of edges and nodes on a simulated network and clock, from a seed.
+//! A whole mesh in one thread: the real cores of edges and nodes on a simulated network and clock,
+//! from a seed.
 //!
-//! [`run`] builds a world, lets clients talk and things go wrong, and watches with a reference model whether what
-//! clients were promised is kept. The same seed gives the same run, so that a failure can be looked at as often as it
-//! takes: `mesh-sim --seed N` prints an account of it.
+//! [`run`] builds a world with clients and faults. A reference model checks the guarantees that
+//! clients have. The same seed gives the same run, so a failure is reproducible: `mesh-sim --seed
+//! N` prints the events of a run.
 //!
-//! This is no test of the shells: sockets, tasks and HTTP are not here, only what the shells would do with the cores.
+//! The simulation does not test the shells. It replaces sockets, tasks and HTTP by simple models.
 //!
-//! | file | idea |
+//! | file | responsibility |
 //! |---|---|
-//! | `plan` | what one run will be |
-//! | `agenda`, `event` | the clock, the scheduler, and what can happen |
-//! | `world` | the loop, and what must hold at the end |
-//! | `edges`, `nodes` | servers: a real core each, and what its shell does |
+//! | `plan` | plan of one run |
+//! | `agenda`, `event` | clock, scheduler and events |
+//! | `world` | event loop and final checks |
+//! | `edges`, `nodes` | servers: a real core and a simulated shell each |
 //! | `trunks` | connections of edges to nodes |
-//! | `clients`, `frames` | clients, plain and reliable, and their sockets |
-//! | `rooms` | the store of rooms, clients who are in them, and what they are promised |
-//! | `faults` | what goes wrong, and views |
-//! | `mutant` | rules broken on purpose |
-//! | `ledger`, `trouble`, `spans` | the reference model |
-//! | `copies` | what was left behind at other nodes |
-//! | `counters`, `trace` | what happened |
+//! | `clients`, `frames` | plain and reliable clients, and their sockets |
+//! | `rooms` | room store, clients in rooms, and checks of their guarantees |
+//! | `faults` | faults and views |
+//! | `mutant` | deliberately broken rules |
+//! | `ledger`, `trouble`, `spans` | reference model |
+//! | `copies` | messages left behind at other nodes |
+//! | `counters`, `trace` | event counts and log |
 //!
 //! ```
 //! use signaling_simulation::{Size, run};

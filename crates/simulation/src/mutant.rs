@@ -1,6 +1,7 @@
-//! Rules broken on purpose, one at a time: a simulation that does not notice proves nothing about the rule.
+//! Deliberately broken rules, one at a time. They prove that the simulation detects a violation of
+//! each rule.
 //!
-//! Some are broken by a setting, some on the wire (`wire`), a few by what servers are not told.
+//! Some use a setting, some change frames on the wire (`wire`), a few suppress inputs of servers.
 
 mod wire;
 
@@ -12,91 +13,91 @@ use signaling_core::node::Rules;
 
 pub(crate) use self::wire::{Ordered, without_fates};
 
-/// A rule that servers break. Its name in flags is that of the variant, in kebab case.
+/// A broken rule. Its name in flags is the variant in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mutant {
-    /// Messages do not say which one is before them.
+    /// Messages do not carry the number of the pending message before them.
     Prev,
-    /// Edges say of all that they got that it was written.
+    /// Edges confirm every received message as written.
     Written,
-    /// What comes too early is passed over for good.
+    /// Edges report every unwritten message as skipped, so that it is not retransmitted.
     Again,
-    /// Each server that gets a message starts its life anew.
+    /// Each server that gets a message restarts its TTL.
     Life,
-    /// What is over is not asked for.
+    /// Nodes do not ask for the outcome of an expired message.
     Question,
-    /// A message's fate waits for those of all before it.
+    /// A message's outcome waits for the outcomes of all earlier messages.
     OneByOne,
-    /// Fates do not find back through a node that passed the message on.
+    /// Outcomes do not return through a node that relayed the message.
     Path,
-    /// Fates come by themselves, not in answers.
+    /// Outcomes come in separate batches, not in answers.
     Answers,
-    /// A fate that waits does not answer a repeat.
+    /// A stored outcome does not answer a retransmission.
     KeptFates,
-    /// Nobody is told to forget.
+    /// Nodes do not send the order to forget a message.
     Forget,
-    /// Nobody is told where clients are.
+    /// Nodes do not report the location of clients.
     Located,
-    /// Nobody passes a message on.
+    /// Nodes do not relay messages.
     PassingOn,
-    /// Messages do not say where they have been.
+    /// Messages do not carry the nodes of their path.
     Via,
-    /// Nobody says that a message waits.
+    /// Nodes do not report that a message is held.
     Held,
-    /// What went down to a former socket does not wait for that one's last word.
+    /// A takeover does not wait for the final confirm of the old socket.
     Takeover,
-    /// Later sessions do not say that they are later.
+    /// Sessions do not carry their acceptance time.
     Born,
-    /// What is over is given up at once.
+    /// Nodes give up an expired message without a grace time for its outcome.
     LastWord,
-    /// A server that was away for long goes on as if nothing were.
+    /// A server does not react to a long process pause.
     ClockJump,
-    /// A stand-in keeps to itself what it holds.
+    /// A stand-in sends no detour copies of the messages that it holds.
     Detour,
-    /// No node is ever suspect to another.
+    /// Nodes never suspect other nodes.
     Suspects,
-    /// A restart is not seen.
+    /// Nodes do not detect the restart of another.
     Incarnation,
-    /// Batches are not numbered.
+    /// All batches have the same number.
     Number,
-    /// Edges do not send again what has no fate.
+    /// Edges do not retransmit messages without an outcome.
     StoreRepeats,
-    /// Nodes do not send again what has no fate.
+    /// Nodes do not retransmit messages without an outcome.
     Timer,
-    /// Sessions without a socket stay where they are.
+    /// Lingering sessions do not move to their new owner.
     Lingering,
-    /// Edges forget at once what they wrote.
+    /// Edges forget written messages at once.
     Filter,
     /// Edges forget recent senders when they remember many.
     Eviction,
-    /// Any number of messages may wait for one that is absent.
+    /// Any number of messages may be held for one absent client.
     Flood,
     /// Edges keep any number of frames.
     Store,
     /// Edges do not wait for `received`.
     ReceivedTracker,
-    /// Edges take any close frame for a goodbye.
+    /// Edges take any close frame as the end of the session.
     Goodbye,
-    /// Sessions come to their next node without their places in rooms.
+    /// Sessions lose their seats in rooms on the way to another node.
     Seats,
-    /// The same of sessions without a socket.
+    /// Lingering sessions lose their seats in rooms on the way to another node.
     LingeringSeats,
-    /// Nodes keep to themselves what has changed in a room.
+    /// Nodes do not forward changes of a room.
     RoomChanges,
-    /// Nodes take every incarnation of a room for the one that they know.
+    /// Nodes ignore the incarnation of a room.
     RoomIncarnations,
-    /// Nodes do not say again that their clients are still in their rooms.
+    /// Nodes do not refresh the seats of their clients.
     Refresh,
-    /// A store that has lost everything is given nothing back.
+    /// Nodes do not restore data that the store lost.
     Restore,
-    /// A node without a view takes trunks and batches.
+    /// A node without a view accepts trunks and batches.
     View,
 }
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 impl Mutant {
-    /// By what numbers nodes live.
+    /// Returns the node rules of the mutant.
     pub(crate) fn rules(self) -> Rules {
         let mut rules = Rules::default();
         match self {
@@ -113,7 +114,7 @@ impl Mutant {
         rules
     }
 
-    /// By what numbers edges live.
+    /// Changes the edge settings for the mutant.
     pub(crate) fn edge(self, settings: &mut edge::Settings) {
         match self {
             Self::Filter => {

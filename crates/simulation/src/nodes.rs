@@ -1,4 +1,4 @@
-//! A node: the real core, and around it what the node's shell does.
+//! A node: the real core with a simulated shell around it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,11 +15,11 @@ use crate::mutant::{Mutant, without_fates};
 use crate::trunks::{End, front, seconds, short};
 use crate::world::{Pause, World};
 
-/// A batch under way.
+/// A batch in flight.
 #[derive(Debug)]
 struct Request {
     bytes: Rc<[u8]>,
-    /// Names the present try; none while the next one is waited for.
+    /// Id of the present attempt. `None` while the next one is scheduled.
     attempt: Option<u64>,
     tries: u32,
 }
@@ -35,7 +35,7 @@ pub(crate) struct NodeHost {
     peers: BTreeMap<PeerKey, usize>,
     requests: BTreeMap<(PeerKey, usize), Request>,
     flush_at: BTreeMap<(PeerKey, usize), Micros>,
-    /// What the room store has been asked, by urgency.
+    /// Batches in flight to the room store, by urgency.
     pub(crate) asked: [Option<Vec<RoomTask>>; 2],
 }
 
@@ -91,7 +91,7 @@ impl World {
         self.later(Host::Node(index), MS, Input::Sweep);
     }
 
-    /// A new process under the same name.
+    /// Starts a new process under the same name.
     pub(crate) fn restart_node(&mut self, index: usize) {
         let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
         let Some(node) = self.nodes.get_mut(index) else { return };
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// The process is gone, with all it knew.
+    /// Ends the process and drops its state.
     pub(crate) fn kill_node(&mut self, index: usize) {
         let Some(node) = self.nodes.get_mut(index) else { return };
         count(&mut self.counters, &node.core);
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Sends all that the core wants sent.
+    /// Executes all effects of the core.
     pub(crate) fn node_turn(&mut self, index: usize) {
         let Some(node) = self.nodes.get(index) else { return };
         let conns: Vec<_> = node.conns.values().copied().collect();
@@ -178,7 +178,7 @@ impl World {
         flush_at.retain(|(peer, _), _| peers.contains_key(peer));
     }
 
-    /// Returns `true` if the node refuses trunks and batches, as one that is down.
+    /// Returns `true` if the node has no view and thus refuses trunks and batches.
     fn lacks_view(&self, index: usize) -> bool {
         self.mutant != Some(Mutant::View) && self.nodes.get(index).is_some_and(|node| !node.core.has_view())
     }
@@ -331,7 +331,7 @@ impl World {
         }
     }
 
-    /// A try was refused, or nothing came in time.
+    /// Schedules the next attempt after a refusal or a timeout.
     fn try_again(&mut self, index: usize, attempt: u64) {
         let Some(lane) = self.lane_of(index, attempt) else { return };
         let jitter = self.rng.within(50, 100);

@@ -1,4 +1,4 @@
-//! Chance, from a seed alone.
+//! Random numbers from a seed.
 
 use crate::agenda::Micros;
 
@@ -18,7 +18,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// From `low` on, below `high`; `low` if that leaves nothing.
+    /// Returns a number in `low..high`, or `low` if the range is empty.
     pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
         if high <= low { low } else { low + self.next() % (high - low) }
     }
@@ -27,7 +27,7 @@ impl Rng {
         usize::try_from(self.within(0, length as u64)).unwrap_or_default()
     }
 
-    /// True `percent` times in a hundred.
+    /// Returns `true` with a probability of `percent`.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }
@@ -36,12 +36,12 @@ impl Rng {
         std::array::from_fn(|_| self.next().to_le_bytes()[0])
     }
 
-    /// One of `choices`; none if there are none.
+    /// Returns one of `choices`, or `None` if there are none.
     pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> Option<T> {
         if choices.is_empty() { None } else { choices.get(self.index(choices.len())).copied() }
     }
 
-    /// How long a packet takes: mostly a millisecond, now and then a fifth of a second.
+    /// Returns a packet delay: mostly 1 ms, sometimes 200 ms.
     pub(crate) fn delay(&mut self) -> Micros {
         match self.next() % 100 {
             0..=89 => self.within(150, 2_000),

@@ -1,8 +1,8 @@
-//! Stretches of time in which something was not as it should be.
+//! Sets of time spans, used for times of faults.
 
 use crate::agenda::Micros;
 
-/// Spans, each from its start to before its end; they may overlap.
+/// Spans, each from its start (inclusive) to its end (exclusive). They may overlap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spans(Vec<(Micros, Micros)>);
 
@@ -35,7 +35,7 @@ impl Spans {
         self.0.iter().all(|(start, end)| *end <= from || until <= *start)
     }
 
-    /// The longest stretch between `from` and `until` that no span touches.
+    /// Returns the longest time between `from` and `until` that no span touches.
     pub(crate) fn longest_gap(&self, from: Micros, until: Micros) -> Micros {
         let mut spans: Vec<_> = self.0.iter().filter(|(start, end)| *end > from && *start < until).collect();
         spans.sort_unstable();
@@ -47,7 +47,7 @@ impl Spans {
         longest.max(until.saturating_sub(free_from))
     }
 
-    /// When the last of them ends.
+    /// Returns the latest end of all spans.
     pub(crate) fn last_end(&self) -> Micros {
         self.0.iter().map(|(_, end)| *end).max().unwrap_or(0)
     }

@@ -1,8 +1,8 @@
-//! A readable account of one run.
+//! The log of one run.
 
 use crate::agenda::{Micros, SECOND};
 
-/// Lines, if they are wanted at all: a run without them costs nothing here.
+/// Lines of the log. Disabled logs cost nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     lines: Option<Vec<String>>,

@@ -1,30 +1,31 @@
-//! When what was wrong in the mesh, as far as it excuses anything.
+//! Times of faults in the mesh, by the deviations that they excuse.
 
 use crate::agenda::Micros;
 use crate::plan::FaultKind;
 use crate::spans::Spans;
 
-/// Stretches of time, by what they excuse.
+/// Times of faults, by the deviations that they excuse.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
-    /// Something that clients may feel: delays, and what plain clients get twice.
+    /// Clients may see delays, plain clients also duplicates.
     pub(crate) any: Spans,
-    /// Messages may have no way at all: everything but a single cut between two of three nodes or more.
+    /// Messages may have no path: any fault but a single cut in a mesh of at least three nodes.
     pub(crate) impassable: Spans,
-    /// Servers may not know all that they were told: nodes that died or did nothing, ways that were cut.
+    /// Servers may have lost information: nodes died or did nothing, or connections were cut.
     pub(crate) lossy: Spans,
-    /// Servers may see different views.
+    /// Servers may have different views.
     pub(crate) views: Spans,
 }
 
 impl Trouble {
-    /// A fault is on. `detour` says that every two nodes still reach each other by way of others.
+    /// Records a fault. With `detour` every two nodes still reach each other, possibly through
+    /// others.
     pub(crate) fn fault(&mut self, kind: FaultKind, detour: bool, from: Micros, until: Micros) {
         match kind {
-            // Nobody's messages depend on it, but for those of its clients, who are away.
+            // Only messages of the edge's own clients depend on it, and they are away.
             FaultKind::DrainEdge => return,
             FaultKind::Join | FaultKind::Drain | FaultKind::Flap => self.views.add(from, until),
-            // What depends on a node that is out is excused by its crash. Other nodes serve.
+            // The crash of a node excuses the messages that depend on it. Other nodes serve.
             FaultKind::Silence => return self.impassable.add(from, until),
             FaultKind::CrashEdge => {}
             _ => self.lossy.add(from, until),
@@ -35,7 +36,7 @@ impl Trouble {
         }
     }
 
-    /// Servers get to know a new view.
+    /// Records the publication of a new view.
     pub(crate) fn view(&mut self, from: Micros, until: Micros) {
         self.any.add(from, until);
         self.impassable.add(from, until);

@@ -1,4 +1,4 @@
-//! Trunk connections: ordered both ways, slow at times, and never safe from being cut.
+//! Trunk connections: ordered both ways, sometimes slow, cut at any time.
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ impl End {
     }
 }
 
-/// What one end knows, and what flows from it.
+/// State of one end, and its output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Side {
     pub(crate) open: bool,
     generation: u32,
-    /// The last byte sent from here arrives then.
+    /// Arrival time of the last byte sent from here.
     arrives: Micros,
-    /// The wire takes nothing more from here before.
+    /// Time from which the wire accepts more from here.
     busy_until: Micros,
     flush_at: Option<Micros>,
     pub(crate) heard: Micros,
@@ -50,7 +50,7 @@ pub(crate) struct Conn {
     pub(crate) node: usize,
     pub(crate) link: Option<LinkKey>,
     pub(crate) trunk: Option<TrunkKey>,
-    /// Nothing gets through any more, either way.
+    /// `true` once nothing passes either way.
     pub(crate) severed: bool,
     sides: [Side; 2],
 }
@@ -72,13 +72,13 @@ impl Conn {
     }
 }
 
-/// Frames that may wait for company wait so long.
+/// Flush delay of frames that may wait for others.
 const COMPANY: Micros = 2 * MS;
 const PING_AFTER: Micros = 500 * MS;
 pub(crate) const SILENCE: Micros = 2 * SECOND;
 
 impl World {
-    /// An edge begins to connect to a node.
+    /// Starts a connection from an edge to a node.
     pub(crate) fn open_conn(&mut self, edge: usize, node: usize) -> ConnId {
         let id = self.conns.len();
         let mut conn =
@@ -102,7 +102,7 @@ impl World {
         id
     }
 
-    /// A node has taken a trunk: the edge hears of it before anything that the node sends.
+    /// Accepts a trunk at a node. The edge learns of it before any frame of the node.
     pub(crate) fn answer_connect(&mut self, id: ConnId, edge: usize) {
         let delay = self.rng.delay();
         let now = self.agenda.now();
@@ -112,7 +112,7 @@ impl World {
         self.agenda.schedule(now + delay, Event::At(Host::Edge(edge), generation, Input::Connected(id)));
     }
 
-    /// Puts bytes on the wire.
+    /// Sends bytes over the connection.
     pub(crate) fn send(&mut self, id: ConnId, from: End, mut bytes: Vec<u8>) {
         if let Some(mutant) = self.mutant {
             let hold = RemainingTtl::from_duration(self.hold);
@@ -148,7 +148,7 @@ impl World {
         self.agenda.schedule(arrives, Event::At(to, generation, Input::Arrives(id, bytes)));
     }
 
-    /// One end closes, or sees that it is closed: the other gets to know.
+    /// Closes one end, and later the other.
     pub(crate) fn close_conn(&mut self, id: ConnId, end: End) {
         let delay = self.rng.delay();
         let now = self.agenda.now();
@@ -177,7 +177,7 @@ impl World {
         }
     }
 
-    /// Cuts a connection: what is under way is lost, each end learns of it in its own time or by silence.
+    /// Cuts a connection. Bytes in flight are lost; each end detects it later or by keep-alive.
     pub(crate) fn sever(&mut self, id: ConnId) {
         for end in [End::Edge, End::Node] {
             let told = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// A process died: its ends close without a word, and what it had sent may still arrive.
+    /// Closes the ends of a dead process. Its sent bytes may still arrive.
     pub(crate) fn reset_conns(&mut self, host: Host) {
         for id in 0..self.conns.len() {
             let lost = self.rng.percent(50);
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Bytes arrive; the other end is heard even if there are none.
+    /// Delivers bytes. An empty batch also counts for the keep-alive.
     pub(crate) fn arrives(&mut self, id: ConnId, end: End) -> bool {
         let now = self.agenda.now();
         let Some(conn) = self.conns.get_mut(id) else { return false };
@@ -219,7 +219,7 @@ impl World {
         true
     }
 
-    /// Pings a connection that is silent, closes one whose other end is. Called from each end's sweep.
+    /// Pings a silent connection and closes a failed one. Called from each end's sweep.
     pub(crate) fn look_after(&mut self, id: ConnId, end: End) {
         let now = self.agenda.now();
         let Some(conn) = self.conns.get_mut(id) else { return };
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Sends what an end has, at once or in a while.
+    /// Sends an end's output, at once or after the flush delay.
     pub(crate) fn flush(&mut self, id: ConnId, end: End, due: bool) {
         let now = self.agenda.now();
         let Some(conn) = self.conns.get_mut(id) else { return };
@@ -289,7 +289,7 @@ fn describe(from: End, mut bytes: &[u8]) -> String {
     text
 }
 
-/// The front of a payload is enough to know the message.
+/// Returns the front of a payload, which identifies the message.
 pub(crate) fn front(payload: &[u8]) -> String {
     String::from_utf8_lossy(payload).chars().take(48).filter(|character| *character != '"').collect()
 }

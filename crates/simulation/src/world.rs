@@ -1,4 +1,4 @@
-//! The world: servers, wires, clients, and the loop that lets time pass.
+//! The world: servers, wires, clients, and the event loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -25,18 +25,18 @@ use crate::trace::Trace;
 use crate::trouble::Trouble;
 use crate::trunks::Conn;
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The first broken promise, if any.
     pub violation: Option<Violation>,
-    /// How often each thing happened.
+    /// Number of occurrences of each event.
     pub counters: Counters,
-    /// The account of the run, if it was wanted.
+    /// The log of the run, empty unless requested.
     pub trace: Vec<String>,
 }
 
-/// A paused server's inputs, as they came.
+/// Inputs of a paused server, in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Pause {
     pub(crate) since: Micros,
@@ -56,14 +56,14 @@ pub(crate) struct World {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) sendings: Vec<Sending>,
     pub(crate) faults: Vec<Fault>,
-    /// What each fault that is on has hit.
+    /// The targets of each active fault.
     pub(crate) undo: BTreeMap<usize, crate::faults::Undo>,
-    /// Whom no packet reaches from whom.
+    /// Pairs of hosts between which no packet passes.
     pub(crate) cut: BTreeSet<(Host, Host)>,
-    /// The nodes that discovery knows, and whether they drain.
+    /// The nodes in discovery, with `true` for draining ones.
     pub(crate) truth: BTreeMap<usize, bool>,
     pub(crate) views: Vec<Arc<View>>,
-    /// Faults that keep discovery silent now.
+    /// Number of active faults that silence discovery.
     pub(crate) silences: usize,
     pub(crate) trouble: Trouble,
     pub(crate) attempts: u64,
@@ -72,15 +72,15 @@ pub(crate) struct World {
     pub(crate) hold: Duration,
     pub(crate) rules: Arc<node::Rules>,
     pub(crate) mutant: Option<Mutant>,
-    /// For mutants: fates that wait for those before them, and such that no answer may carry.
+    /// For mutants: outcomes held back for order, and outcomes removed from answers.
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,
     pub(crate) withheld: BTreeMap<(usize, usize), Vec<u8>>,
     pub(crate) closing_down: bool,
     pub(crate) rooms: RoomWorld,
 }
 
-/// In some worlds edges have room for so few senders of one recipient, and so little output, that
-/// messages are refused for want of it.
+/// Interval of worlds with small limits for senders per recipient and for output, so that edges
+/// refuse messages.
 const TIGHT_EVERY: u64 = 6;
 const TIGHT_AT: u64 = 4;
 const TIGHT_SENDERS: usize = 2;
@@ -88,7 +88,7 @@ const TIGHT_OUTPUT_BYTES: usize = 48 * 1024;
 
 const TWO_LANES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
-/// A store that fills up with messages to absent clients empties once in a hold time.
+/// Buffers full of messages to absent clients empty once per hold time.
 const MOST_ROUNDS: usize = 40;
 
 /// Runs the world of `seed` until everything has settled, or the first promise is broken.
@@ -112,7 +112,7 @@ impl World {
             mutant.edge(&mut edge_settings);
         }
         let mut rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
-        // What a mesh has, and more often what shows more: with one lane nothing overtakes anything.
+        // Two lanes, as in a real mesh, allow overtaking; a single lane in some worlds forbids it.
         rules.lanes = if seed.is_multiple_of(4) { NonZeroUsize::MIN } else { TWO_LANES };
         let mut world = Self {
             agenda: Agenda::new(),
@@ -175,7 +175,7 @@ impl World {
         let quiet_from = last_send.max(last_fault).max(self.trouble.any.last_end()) + 10 * SECOND;
         let mut settled = quiet_from + hold + 6 * SECOND;
         self.pass_until(settled);
-        // A sender that was not read for a while has its last messages taken late.
+        // A sender that was not read for a while has its last messages accepted late.
         for _ in 0..MOST_ROUNDS {
             let due = self.ledger.last_taken + hold + 6 * SECOND;
             if due < settled && !self.unread() {
@@ -269,7 +269,8 @@ impl World {
         }
     }
 
-    /// Schedules an input for a server as it is now: a later incarnation does not get it.
+    /// Schedules an input for the present process of a server. A later incarnation does not get
+    /// it.
     pub(crate) fn later(&mut self, host: Host, delay: Micros, input: Input) {
         let generation = self.generation(host);
         self.agenda.after(delay, Event::At(host, generation, input));

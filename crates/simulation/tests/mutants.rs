@@ -1,7 +1,8 @@
-//! Each rule of custody, broken on purpose: whoever runs enough seeds sees it.
+//! Each rule of custody, broken on purpose: enough seeds detect it.
 //!
-//! Most break a promise to clients. A few cannot, because other rules stand behind them; they cost repeats, or hide a
-//! fate, and are seen by how often that happens next to a sound mesh over the same seeds.
+//! Most mutants break a promise to clients. A few do not, because other rules back them up. They
+//! cost retransmissions or hide an outcome, so their counts are compared with a sound mesh over
+//! equal seeds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::iter;
@@ -11,24 +12,24 @@ use std::thread;
 use clap::ValueEnum as _;
 use signaling_simulation::{Counters, FaultKind, Mutant, Size, run};
 
-/// A promise that is broken is found within so many seeds.
+/// Maximum number of seeds until a broken promise is found.
 const SEEDS: u64 = 1_000;
-/// Counts are compared over so many.
+/// Number of seeds over which counts are compared.
 const COMPARED: u64 = 60;
 
-/// What shows that a rule is broken.
+/// Evidence of a broken rule.
 enum Shows {
-    /// A promise that a sound mesh keeps; a seed that is known to break it comes first.
+    /// A broken promise. The field is a seed that is known to break it, which runs first.
     Promise(u64),
-    /// Something that happens more often than this many times for a hundred times in a sound mesh.
+    /// An event that happens at least this many times per hundred times in a sound mesh.
     More(&'static str, u64),
-    /// Something that happens less often than this many times for a hundred times in a sound mesh.
+    /// An event that happens at most this many times per hundred times in a sound mesh.
     Less(&'static str, u64),
 }
 
 use Shows::{Less, More, Promise};
 
-/// Where a rule is put to the test, and what shows that it is broken.
+/// Returns the world that tests a rule, and the evidence that it is broken.
 fn trial(mutant: Mutant) -> (Size, Shows) {
     let all = || Size { rooms_percent: 0, ..Size::default() };
     let cuts = || Size { faults: 2, kinds: vec![FaultKind::CutNodes, FaultKind::CutOneWay], ..all() };
@@ -41,7 +42,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     };
     let hurried = || Size { hasty_percent: 100, messages: 1_000, ..Size { kinds: cuts().kinds, ..stormy() } };
     let one_way = || Size { nodes: 2, faults: 4, kinds: vec![FaultKind::CutOneWay], ..all() };
-    // Where the fates of messages that came are what is lost, and nobody else repeats anything.
+    // Only outcomes are lost, and nothing else causes retransmissions.
     let answers_lost = || Size { faults: 6, steady_clients: true, ..one_way() };
     let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
@@ -72,7 +73,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Timer => (all(), Promise(249)),
         Mutant::Lingering => (moves(), Promise(3)),
         Mutant::Born | Mutant::Filter => (all(), Promise(6)),
-        // Where messages are refused for want of room, they are retransmitted anyhow.
+        // Messages that were refused for lack of space are retransmitted anyway.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: resends", 180)),
         Mutant::Goodbye => (calm(), Promise(0)),
         Mutant::Flood => (calm(), Less("messages given up early", 33)),
@@ -89,7 +90,7 @@ fn counted(size: &Size, what: &str) -> u64 {
     all.get(what)
 }
 
-/// What was seen of the broken rule, or none.
+/// Returns the evidence that the rule is broken, or `None`.
 fn shows(mutant: Mutant) -> Option<String> {
     let (sound, shows) = trial(mutant);
     let broken = Size { mutant: Some(mutant), ..sound.clone() };

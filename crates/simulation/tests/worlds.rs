@@ -1,4 +1,4 @@
-//! Whole worlds: a few seeds of each kind here, thousands by `mesh-sim`, as `make simulate` runs it.
+//! Whole worlds: a few seeds of each kind. `make simulate` runs thousands with `mesh-sim`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use clap::ValueEnum as _;

@@ -1,4 +1,4 @@
-//! What clients make of what they are told.
+//! Processing of frames that clients receive.
 
 use serde_json::Value;
 
@@ -13,14 +13,14 @@ use crate::rooms::Refused;
 use crate::spans::Spans;
 use crate::world::World;
 
-/// What an application is given.
+/// Content that an application receives.
 #[derive(Debug, Clone, Copy)]
 enum News {
     Message(MessageId),
     Broadcast,
 }
 
-/// What a client is told of a request.
+/// Answer to a client's request.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Ack,
@@ -28,7 +28,8 @@ enum Answer {
     Refused(Refused),
 }
 
-/// A session waits 30 s for its client; some of them pass before its node knows that it has gone.
+/// Minimum time in which a session can be resumed. It lingers for 30 s, but its node may detect
+/// the lost socket some seconds late.
 const RESUME: Micros = 25 * SECOND;
 
 impl World {
@@ -95,7 +96,7 @@ impl World {
                 let code = if code == "not_in_room" { Refused::NotInRoom } else { Refused::StoreAway };
                 match number("id") {
                     Some(_) => self.told(id, number("id"), Answer::Refused(code)),
-                    // To `members`, which has no id.
+                    // Refusal of a `members` request, which has no id.
                     None => self.refused_by_rooms(index, code),
                 }
             }
@@ -105,8 +106,8 @@ impl World {
         }
     }
 
-    /// Who comes back in time with its latest token goes on with its session, whatever became of its edge, and whoever
-    /// owns it by now.
+    /// Checks that a client with its latest token resumed its session in time, whatever its edge
+    /// and owner.
     fn check_resumed(&mut self, id: SocketId, resumed: bool) {
         let now = self.agenda.now();
         let Some(socket) = self.sockets.get(id) else { return };
@@ -117,7 +118,7 @@ impl World {
         };
         self.counters.add("clients: resumed at another edge", u64::from(resumed && edge != *edge_before));
         self.counters.add("clients: resumed", u64::from(resumed));
-        // For as long as one edge may still avoid a node that others trust again.
+        // One edge may still avoid a node that other servers rely on again.
         let harmless = self.trouble.lossy.covers_nothing(lost.saturating_sub(CALM_BEFORE), now);
         let settled = self.trouble.views.covers_nothing(now.saturating_sub(2 * SECOND), now);
         if !resumed && now - lost < RESUME && harmless && settled {
@@ -129,7 +130,7 @@ impl World {
         }
     }
 
-    /// A message that its socket took is with the client: a reliable one's application gets it once.
+    /// Passes a received message to the application, each only once for a reliable client.
     fn application_gets(&mut self, id: SocketId, news: News, n: Option<u64>, name: Option<&str>) {
         let now = self.agenda.now();
         let Some(index) = self.sockets.get(id).map(|socket| socket.client) else { return };
@@ -158,7 +159,7 @@ impl World {
         let Some(client) = self.clients.get_mut(index) else { return };
         let request = request.unwrap_or_default();
         let wish = match &mut client.reliable {
-            // It will ask again.
+            // The client sends the request again.
             Some(_) if !here => return,
             Some(reliable) => match reliable.answered(request) {
                 Some(wish) => wish,

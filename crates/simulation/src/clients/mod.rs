@@ -1,4 +1,4 @@
-//! Clients: they come and go, say things, and are told things.
+//! Clients: their connections, requests and received messages.
 
 mod listening;
 mod reliable;
@@ -21,30 +21,30 @@ use crate::world::World;
 
 pub(crate) use self::socket::Socket;
 
-/// The `id`s of plain clients from here on are of what they ask of rooms.
+/// First `id` of a plain client's room requests.
 const FIRST_ASK: u64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     socket: Option<SocketId>,
     former: Option<SocketId>,
-    /// Its token, and the socket whose welcome brought it.
+    /// The resume token, and the socket whose welcome brought it.
     resume: Option<(String, SocketId)>,
-    /// What it wanted to say while it had no open socket.
+    /// Requests made without an open socket.
     pending: VecDeque<Wish>,
     takes: Takes,
     reliable: Option<Reliable>,
-    /// When it had no socket that takes output.
+    /// Times without a socket that takes output.
     pub(crate) away: Spans,
-    /// When its socket had output and took no more for the moment.
+    /// Times in which its socket was full.
     pub(crate) busy: Spans,
-    /// When its edge refused messages for want of room.
+    /// Times in which its edge refused messages because its buffers were full.
     pub(crate) full: Spans,
     stalled_until: Micros,
 }
 
 impl Client {
-    /// One whose edge keeps up to `store_frames` of its messages.
+    /// Creates a client whose edge buffers up to `store_frames` of its messages.
     pub(crate) fn new(traits: Traits, store_frames: usize) -> Self {
         let mut away = Spans::default();
         away.begin(0);
@@ -54,14 +54,14 @@ impl Client {
 }
 
 impl World {
-    /// The socket that a client has and was welcomed on, if it takes all that it is sent.
+    /// Returns the client's welcomed socket if it takes all output.
     pub(crate) fn attentive_socket(&self, index: ClientIx) -> Option<SocketId> {
         let client = self.clients.get(index).filter(|client| client.takes == Takes::All)?;
         client.socket.filter(|id| self.sockets.get(*id).is_some_and(|socket| socket.welcomed && socket.can_be_told()))
     }
 
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
-        // Who drains is no longer offered, if anybody else is there.
+        // Draining edges are offered only if all edges drain.
         let offered: Vec<_> = (0..self.edges.len()).filter(|at| !self.edges[*at].draining).collect();
         let edge = self.rng.pick(&offered).unwrap_or_default();
         let delay = self.rng.delay();
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// The edge's process is not there: try again.
+    /// Retries the connection, since the edge's process is down.
     pub(crate) fn nobody_listens(&mut self, id: SocketId) {
         let again = self.rng.within(300 * MS, 1_500 * MS);
         let Some(socket) = self.sockets.get_mut(id) else { return };
@@ -164,7 +164,7 @@ impl World {
             if let Wish::Ask(ask) = wish
                 && !self.rooms.takes_id(ask)
             {
-                // Nobody answers it by an `id`, so it is not said again.
+                // This request has no `id` in its answer, so it is not sent again.
                 if let Some(socket) = client.socket.filter(|_| reliable.is_ready()) {
                     self.say(socket, plainly(socket, wish));
                 }
@@ -189,7 +189,7 @@ impl World {
         self.later(Host::Edge(edge), wait, Input::Text(id, Some(said)));
     }
 
-    /// An edge's process is gone, and all its sockets.
+    /// Ends an edge's process and all its sockets.
     pub(crate) fn kill_edge(&mut self, index: usize) {
         let Some(edge) = self.edges.get_mut(index) else { return };
         edge.alive = false;
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// All clients leave for good.
+    /// Disconnects all clients for good.
     pub(crate) fn hang_up(&mut self) {
         self.closing_down = true;
         for index in 0..self.clients.len() {
@@ -219,7 +219,7 @@ impl World {
     }
 }
 
-/// A plain client names nothing itself: the order of its messages is that in which they are planned.
+/// Numbers a plain client's message by its place in the plan.
 fn plainly(socket: SocketId, wish: Wish) -> Said {
     let number = match wish {
         Wish::Send(message) => message as u64 + 1,
@@ -228,7 +228,7 @@ fn plainly(socket: SocketId, wish: Wish) -> Said {
     Said::Request(wish, Place { stream: Stream::Socket(socket), number })
 }
 
-/// What a plain client wants by the `id` that it has given it.
+/// Returns the request of a plain client's `id`.
 fn wish_of(id: u64) -> Wish {
     match id.checked_sub(FIRST_ASK).and_then(|ask| usize::try_from(ask).ok()) {
         Some(ask) => Wish::Ask(ask),

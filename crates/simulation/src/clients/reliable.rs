@@ -1,5 +1,5 @@
-//! What a reliable client does beyond a plain one: it numbers its requests through all resumes of a session, sends again
-//! what has no answer, says what it has received, and gives its application each message once.
+//! The reliable client. It numbers requests across resumes, retransmits unanswered ones, sends
+//! `received`, and gives its application each message once.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,40 +9,40 @@ use crate::ledger::{Place, Stream};
 use crate::plan::Sending;
 use crate::world::World;
 
-/// It leaves no more bytes unanswered: half of what its edge keeps.
+/// Maximum bytes of unanswered requests: half of the edge's buffer.
 const MOST_UNANSWERED_BYTES: usize = 128 * 1024;
-/// What a request to a room comes to, about.
+/// Approximate size of a room request, in bytes.
 const ASK_BYTES: usize = 100;
-/// When so many messages are unsaid, it says `received` at once.
+/// Number of unacknowledged messages from which the client sends `received` at once.
 const MOST_UNSAID: u64 = 64;
-/// Otherwise within this time.
+/// Maximum delay of `received` otherwise.
 const LAZINESS: u64 = 200 * MS;
 
 #[derive(Debug, Default)]
 pub(crate) struct Reliable {
-    /// How many sessions it has had.
+    /// Number of sessions so far.
     session: u64,
-    /// Its latest request in this one.
+    /// Id of the latest request in this session.
     id: u64,
     unanswered: VecDeque<(u64, Wish)>,
-    /// Most requests that it leaves unanswered: the edge then never has to stop reading it.
+    /// Maximum number of unanswered requests, so that the edge never has to stop reading.
     window: usize,
-    /// What its application has got.
+    /// Names of the messages that the application got.
     names: BTreeSet<String>,
-    /// Its socket has been welcomed.
+    /// `true` once the socket was welcomed.
     ready: bool,
-    /// The latest message on its socket.
+    /// Number of the latest message on the socket.
     n: u64,
     said: u64,
     will_say: bool,
 }
 
-/// What has come, for the application.
+/// Classification of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Got {
     News,
     Repeat,
-    /// One before it is missing.
+    /// An earlier message is missing.
     Gap,
 }
 
@@ -51,18 +51,18 @@ impl Reliable {
         Self { window, ..Self::default() }
     }
 
-    /// It has no socket any more: the next one counts anew.
+    /// Resets the numbering, which starts anew on the next socket.
     pub(super) fn disconnected(&mut self) {
         (self.ready, self.n, self.said, self.will_say) = (false, 0, 0, false);
     }
 
-    /// Its session goes on: what it has to send again.
+    /// Resumes the session. Returns the requests to retransmit.
     fn resumed(&mut self) -> Vec<(u64, Wish)> {
         self.ready = true;
         self.unanswered.iter().copied().collect()
     }
 
-    /// It has a new session: what it has to send anew.
+    /// Starts a new session. Returns the requests to send under new ids.
     fn starts_again(&mut self) -> Vec<Wish> {
         self.ready = true;
         self.session += 1;
@@ -84,7 +84,7 @@ impl Reliable {
         self.id
     }
 
-    /// What an answer is for, if it is the first.
+    /// Returns the request of the id, if this is its first answer.
     pub(super) fn answered(&mut self, id: u64) -> Option<Wish> {
         let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
         self.unanswered.remove(at).map(|(_, wish)| wish)
@@ -119,7 +119,7 @@ impl World {
                 self.say(socket, Said::Request(wish, place(index, session, id)));
             }
         } else {
-            // What may have been delivered under its old name is another message now.
+            // A message that may have been delivered under its old name counts as a new message.
             for wish in reliable.starts_again().into_iter().rev() {
                 let Some(anew) = self.anew(wish) else { continue };
                 self.counters.add("clients: requests sent anew in another session", 1);
@@ -129,7 +129,7 @@ impl World {
         self.reliable_sends(index);
     }
 
-    /// The same once more, as something that nobody has heard of.
+    /// Registers the same request as a new one.
     fn anew(&mut self, wish: Wish) -> Option<Wish> {
         match wish {
             Wish::Send(message) => {
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Sends what may be sent now.
+    /// Sends the requests that fit in the window.
     pub(super) fn reliable_sends(&mut self, index: ClientIx) {
         let unanswered = |world: &Self, reliable: &Reliable| -> usize {
             reliable.unanswered.iter().map(|(_, wish)| world.bytes(*wish)).sum()
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Something came: it says so, a little later or, when that is much, at once.
+    /// Schedules `received`, or sends it at once if much is unacknowledged.
     pub(super) fn reliable_has_received(&mut self, index: ClientIx, socket: SocketId) {
         let delay = self.rng.within(0, LAZINESS);
         let Some(reliable) = self.reliable(index) else { return };

@@ -1,4 +1,4 @@
-//! A client's connection: bytes, and what the edge's shell does with them.
+//! A client's connection: its bytes, and the socket handling of the edge's shell.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,13 @@ use crate::world::World;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// Its upgrade has not been answered.
+    /// The upgrade has not been answered.
     #[default]
     Opening,
-    /// It has been, but the edge has no socket yet.
+    /// The upgrade has been answered, but the edge has no socket yet.
     Accepted,
     Open,
-    /// For the edge too.
+    /// The edge has closed the socket too.
     Closed,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Socket {
     pub(super) edge: usize,
     pub(crate) key: Option<ClientKey>,
     pub(super) state: State,
-    /// The client still has it, whatever the edge believes.
+    /// `true` while the client has the socket, independent of the edge's state.
     pub(crate) here: bool,
-    /// The edge does not read it.
+    /// `true` while the edge does not read the socket.
     pub(super) paused: bool,
     pub(super) unread: VecDeque<Said>,
     pub(super) up_arrives: Micros,
@@ -42,15 +42,15 @@ pub(crate) struct Socket {
     pub(super) rests_until: Micros,
     pub(crate) writable_planned: bool,
     pub(super) slow: bool,
-    /// The socket whose welcome brought the token that it was opened with.
+    /// The socket whose welcome brought the resume token of this one.
     pub(super) token_of: Option<SocketId>,
-    /// The client's socket before this one.
+    /// The client's previous socket.
     pub(super) former: Option<SocketId>,
-    /// When the client lost it, and whether it said goodbye for good.
+    /// Time at which the client lost the socket, and `true` if it left for good.
     pub(super) lost: Option<(Micros, bool)>,
-    /// What the client was told to wait before it comes back.
+    /// Reconnect delay that the server requested.
     pub(super) come_back_after: Option<Micros>,
-    /// What the kernel takes for a client that is not there.
+    /// Bytes that the kernel accepts for an absent client.
     pub(super) swallows: usize,
 }
 
@@ -60,7 +60,7 @@ impl Socket {
         Self { client, edge, here, up_arrives, rests_until, slow, swallows, ..Self::default() }
     }
 
-    /// Whether a fate would reach the client promptly.
+    /// Returns `true` if an outcome would reach the client promptly.
     pub(crate) fn can_be_told(&self) -> bool {
         self.state == State::Open && self.here && !self.slow
     }
@@ -73,7 +73,7 @@ impl World {
         self.sockets.get(socket).filter(|socket| socket.state != State::Closed).and_then(|socket| socket.key)
     }
 
-    /// Whether its edge reads close frames from it.
+    /// Returns `true` if its edge reads close frames from it.
     pub(crate) fn is_open(&self, socket: SocketId) -> bool {
         self.sockets.get(socket).is_some_and(|socket| socket.state == State::Open)
     }
@@ -82,7 +82,7 @@ impl World {
         let now = self.agenda.instant();
         let Some(key) = self.key_of(id) else { return };
         let Some(socket) = self.sockets.get_mut(id) else { return };
-        // What is not read shows no sign of life.
+        // Unread bytes do not count for the keep-alive.
         if !socket.paused {
             self.edges[edge].core.heard(now, key);
         }
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// A node has admitted the client: its upgrade is answered.
+    /// Answers the upgrade of a client that a node has admitted.
     pub(crate) fn accepted(&mut self, edge: usize, key: ClientKey) {
         let delay = self.rng.delay();
         let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
@@ -144,7 +144,7 @@ impl World {
         self.trace.line(now, || format!("socket {id} of c{index} is open"));
         let Some(client) = self.clients.get_mut(index).filter(|_| here) else { return };
         client.away.end(now);
-        // A reliable one waits for the welcome.
+        // A reliable client waits for the welcome.
         if client.reliable.is_some() {
             return;
         }
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// The edge has no socket any more.
+    /// Handles the end of the edge's socket.
     pub(crate) fn socket_ended(&mut self, id: SocketId) {
         self.sockets[id].state = State::Closed;
     }
@@ -184,11 +184,11 @@ impl World {
     pub(crate) fn closed_by_mesh(&mut self, edge: usize, key: ClientKey, code: CloseCode, last_words: &[u8]) {
         let now = self.agenda.now();
         let Some(host) = self.edges.get_mut(edge) else { return };
-        // The answer to a client's own close frame reaches no client.
+        // The reply to a client's own close frame reaches no client.
         let Some(id) = host.socket_by_client.remove(&key) else { return };
         let again = self.rng.within(500 * MS, 1_500 * MS);
         let arrives = self.rng.percent(50);
-        // What takes nothing for a client that has gone does not take the rest of half a message either.
+        // The kernel of an absent client does not accept the rest of a partial message either.
         if arrives && self.sockets.get(id).is_some_and(|socket| socket.here) {
             self.socket_takes(id, last_words);
         }
@@ -204,7 +204,7 @@ impl World {
         self.client_lost_socket(index, id, Some(goodbye.unwrap_or(again)));
     }
 
-    /// Writes what a client's socket takes.
+    /// Writes as many bytes as the client's socket accepts.
     pub(crate) fn write_out(&mut self, edge: usize, key: ClientKey) {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
         while let Some(host) = self.edges.get_mut(edge)
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// Bytes are with the socket: a message whose last byte is among them counts as written.
+    /// Gives bytes to the socket. A message counts as written with its last byte.
     fn socket_takes(&mut self, id: SocketId, bytes: &[u8]) {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         socket.received.extend_from_slice(bytes);
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Whether an open socket has messages that its edge has not read yet.
+    /// Returns `true` if an open socket has messages that its edge has not read.
     pub(crate) fn unread(&self) -> bool {
         self.sockets.iter().any(|socket| socket.can_be_told() && !socket.unread.is_empty())
     }

@@ -1,4 +1,4 @@
-//! What servers would have said, and what they say instead.
+//! Changes to frames between servers that break a rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ impl Mutant {
         if self == Self::Prev { 0 } else { number }
     }
 
-    /// What an edge would have sent.
+    /// Changes frames from an edge to a node.
     pub(crate) fn to_node(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let mut stored: BTreeMap<Slot, u64> = BTreeMap::new();
@@ -52,7 +52,7 @@ impl Mutant {
         out
     }
 
-    /// What a node would have sent to an edge.
+    /// Changes frames from a node to an edge.
     pub(crate) fn to_edge(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(frame) = ToEdge::take(&mut bytes) {
@@ -68,7 +68,7 @@ impl Mutant {
         out
     }
 
-    /// What a node would have sent to another, or answered.
+    /// Changes a batch or an answer between nodes.
     pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let Ok(header) = forward::open(&mut bytes) else { return out };
@@ -113,13 +113,13 @@ impl Mutant {
     }
 }
 
-/// A session's state without its places in rooms.
+/// Returns a session's state without its seats in rooms.
 fn without_seats(state: &[u8]) -> &[u8] {
     let words: [&[u8]; 2] = [b"admitted", b"resumed"];
     words.into_iter().find(|word| state.starts_with(word)).unwrap_or(state)
 }
 
-/// An answer without the fates in it, and those, for a batch that goes the same way.
+/// Splits an answer: one part without the outcomes, and the outcomes for a separate batch.
 pub(crate) fn without_fates(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut rest, mut fates) = (Vec::new(), Vec::new());
     let Ok(header) = forward::open(&mut answer) else { return (rest, fates) };
@@ -130,7 +130,7 @@ pub(crate) fn without_fates(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (rest, fates)
 }
 
-/// The frames of one trunk connection, whose fates are let through in order only.
+/// Outcomes of one trunk connection, released only in the order of their messages.
 #[derive(Debug, Default)]
 pub(crate) struct Ordered {
     unfated: BTreeMap<Slot, BTreeSet<u64>>,
@@ -138,7 +138,7 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    /// Notes what an edge asks.
+    /// Records the messages that an edge sends.
     pub(crate) fn asks(&mut self, mut bytes: &[u8]) {
         while let Ok(frame) = ToNode::take(&mut bytes) {
             if let ToNode::Up { slot, seq, .. } = frame {
@@ -147,7 +147,7 @@ impl Ordered {
         }
     }
 
-    /// What of the node's answers may come by now.
+    /// Returns the frames of the node that may pass now.
     pub(crate) fn answers(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(frame) = ToEdge::take(&mut bytes) {

@@ -1,4 +1,4 @@
-//! Clients who are in rooms: what they ask, and what they make of what they are told.
+//! Clients in rooms: their requests, and checks of the answers and events that they receive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::clients::Socket;
 use crate::event::{Act, AskId, ClientIx, Event, SocketId, Wish};
 use crate::world::World;
 
-/// What can be asked of a room.
+/// Kind of a room request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// And show something new, or what was shown before.
+    /// With `shows`, the join carries new data; otherwise it keeps the earlier data.
     Join {
         shows: bool,
     },
@@ -23,27 +23,27 @@ pub(super) enum What {
     Broadcast,
 }
 
-/// Something that a client asks.
+/// A client's request to a room.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ask {
     pub(super) at: Micros,
     pub(super) from: ClientIx,
     pub(super) room: usize,
     pub(super) what: What,
-    /// On which socket and when it was said last, and how much was said before that.
+    /// Socket and time of the last send.
     pub(super) said: Option<(SocketId, Micros)>,
     pub(super) turn: u64,
     pub(super) answered: bool,
 }
 
-/// Why something was not done.
+/// Error code of a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     StoreAway,
     NotInRoom,
 }
 
-/// Where a client believes that it stands.
+/// A client's own view of its seat.
 #[derive(Debug, Default)]
 pub(super) enum Belief {
     #[default]
@@ -55,12 +55,12 @@ pub(super) enum Belief {
 #[derive(Debug, Default)]
 pub(super) struct Place {
     pub(super) belief: Belief,
-    /// The socket on which it was told last, and when.
+    /// Socket of the latest information.
     pub(super) socket: SocketId,
     pub(super) since: Micros,
-    /// Since when it is in, by this socket.
+    /// Time at which the client became a member, as received on this socket.
     entered: Micros,
-    /// Its session with that place has ended, by then at the latest.
+    /// Latest time at which the session with this seat ended.
     pub(super) ended: Option<Micros>,
     told_again: u32,
 }
@@ -68,12 +68,12 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct RoomClient {
     pub(super) places: BTreeMap<usize, Place>,
-    /// The latest `join` or `leave` that has its answer.
+    /// The latest answered `join` or `leave`.
     last_answered: Option<(SocketId, u64)>,
     broadcasts: BTreeSet<(SocketId, AskId)>,
 }
 
-/// Being told the whole state again and again without need is a fault.
+/// Maximum number of full room states that a client may receive without need.
 const OFTEN: u32 = 5;
 
 impl Ask {
@@ -96,14 +96,14 @@ impl Ask {
         self.what != What::Members
     }
 
-    /// Whether its answer comes behind those of all that was asked before.
+    /// Returns `true` if the answer must follow the answers of all earlier requests.
     fn is_in_order(&self) -> bool {
         matches!(self.what, What::Join { .. } | What::Leave)
     }
 }
 
 impl RoomClient {
-    /// Its session is over. Gives the rooms that it was in or waited for.
+    /// Ends the session. Returns the rooms in which the client had a seat.
     fn is_out_of_all(&mut self, now: Micros) -> Vec<usize> {
         let mut left = Vec::new();
         for (room, place) in &mut self.places {
@@ -117,7 +117,7 @@ impl RoomClient {
 }
 
 impl World {
-    /// A client has said goodbye, and so is in no room any more.
+    /// Removes a client from all rooms after it left for good.
     pub(crate) fn goer_leaves(&mut self, index: ClientIx) {
         let now = self.agenda.now();
         if let Some(goer) = self.rooms.goers.get_mut(index) {
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// A client has a socket again. In a new session it is in no room, and mostly joins those again where it was.
+    /// Handles a new socket. After a new session the client usually joins its former rooms again.
     pub(crate) fn goer_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
         let now = self.agenda.now();
         let Some(goer) = self.rooms.goers.get_mut(index).filter(|_| !resumed) else { return };
@@ -156,7 +156,7 @@ impl World {
         let asks = self.rooms.asks.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
         let place = goer.places.entry(room).or_default();
         if socket < place.socket {
-            // The client has left this socket, and goes on on another one.
+            // The client has moved to another socket.
             return;
         }
         let same_socket = std::mem::replace(&mut place.socket, socket) == socket;
@@ -172,7 +172,7 @@ impl World {
                 };
                 self.counters.add("rooms: told the whole state", 1);
                 let known = matches!(&place.belief, Belief::In(known) if *known == picture);
-                // Behind an outage of the store all clients may have missed something.
+                // After a store outage every client may have missed changes.
                 let is_needed = !self.rooms.unavailable.covers_nothing(now.saturating_sub(10 * SECOND), now);
                 place.told_again = match known && same_socket && !asks {
                     true => place.told_again + u32::from(!is_needed),
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// A client is told that what it asked is done, or why not.
+    /// Handles the answer to a request: success, or the reason of a refusal.
     pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, refused: Option<Refused>) {
         let now = self.agenda.now();
         let here = self.sockets.get(socket).is_some_and(Socket::can_be_told);
@@ -231,7 +231,7 @@ impl World {
         };
         let Some(goer) = self.rooms.goers.get_mut(from) else { return };
         if !here {
-            // It will hear nothing more of a room that it has left, nor of this.
+            // After a leave, other requests for the room get no answer.
             if what == What::Leave
                 && refused.is_none()
                 && let Some(place) = goer.places.get_mut(&room).filter(|place| place.socket <= socket)
@@ -286,8 +286,8 @@ impl World {
         }
     }
 
-    /// Returns a member that has not got a broadcast, though no fault but the store's was in its way,
-    /// and its edge had room.
+    /// Returns a member that missed a broadcast although only the store was at fault and its edge
+    /// had buffer space.
     fn missed_by(&self, ask: AskId, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
         let Ask { at, from, room, .. } = *self.rooms.asks.get(ask)?;
@@ -310,13 +310,13 @@ impl World {
                     .get(member)
                     .is_some_and(|client| client.away.with(&client.full).covers_nothing(since, now));
             let got = goer.broadcasts.iter().any(|(_, got)| *got == ask);
-            // What overtakes a broadcast that waits for the store makes it one that comes too late.
+            // A message that overtakes a broadcast during a store call makes the broadcast late.
             is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
         };
         (0..self.rooms.goers.len()).find(missed)
     }
 
-    /// A client is told that it cannot be told who is in a room.
+    /// Handles the refusal of a `members` request.
     pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, refused: Refused) {
         let now = self.agenda.now();
         let since = now.saturating_sub(40 * SECOND);
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    /// A recipient's socket took a broadcast.
+    /// Records a broadcast that a recipient's socket received.
     pub(crate) fn broadcast_is_written(&mut self, ask: AskId, to: ClientIx, socket: SocketId) {
         let now = self.agenda.now();
         let from = self.rooms.asks.get(ask).filter(|ask| ask.said.is_some()).map(|ask| ask.from);

@@ -1,14 +1,14 @@
-//! Rooms: one store for all nodes, with the real rules on the simulated clock, clients who are in rooms, and what they are
-//! promised.
+//! Rooms: one store for all nodes with the real rules on the simulated clock, clients in rooms,
+//! and checks of their guarantees.
 //!
-//! | what | where |
+//! | responsibility | module |
 //! |---|---|
-//! | who asks what of which room, and what becomes of the store | `plan` |
-//! | the store, and the ways to it | `store` |
-//! | whether the store admits in order, and what has changed in each room | `watch` |
-//! | what one client believes of one room | `picture` |
-//! | clients ask, and are told | `goer` |
-//! | what must hold when it has been quiet | `settle` |
+//! | planned requests and store faults | `plan` |
+//! | the store and its network | `store` |
+//! | admission order of the store, and the changes of each room | `watch` |
+//! | one client's view of one room | `picture` |
+//! | requests, answers and events of clients | `goer` |
+//! | checks after a quiet time | `settle` |
 
 mod goer;
 mod picture;
@@ -33,26 +33,26 @@ use crate::world::World;
 pub(crate) use self::goer::Refused;
 pub(crate) use self::plan::RoomPlan;
 
-/// All that there is of rooms beside what nodes know.
+/// All state of rooms outside the nodes.
 pub(crate) struct RoomWorld {
-    /// Its own chance: what happens without rooms is the same with them, as far as it can be.
+    /// Separate generator, so that rooms change the rest of a run as little as possible.
     rng: Rng,
     settings: Option<RoomSettings>,
     rules: Rules,
     store: Rooms,
     watch: Watch,
     away: Vec<Away>,
-    /// When the store did not answer.
+    /// Times in which the store did not answer.
     unavailable: Spans,
     emptied: Vec<Micros>,
     set_back: Vec<(Micros, Micros)>,
-    /// What a replica has, and how many changes were made by then.
+    /// A replica's state, with the number of changes in it.
     copy: Option<(Rooms, Seats, u64)>,
     changes: u64,
-    /// By room, where it is not that of all rooms.
+    /// Capacity of each room, by index. `None` means the default of all rooms.
     capacities: Vec<Option<u32>>,
     asks: Vec<Ask>,
-    /// How often clients have asked anything.
+    /// Number of requests that clients sent.
     said: u64,
     goers: Vec<RoomClient>,
 }
@@ -83,7 +83,7 @@ impl RoomWorld {
         }
     }
 
-    /// What nodes are told of rooms.
+    /// Returns the room settings of nodes.
     pub(crate) fn settings(&self) -> RoomSettings {
         self.settings.unwrap_or_default()
     }
@@ -92,13 +92,13 @@ impl RoomWorld {
         Micros::try_from(self.settings().presence.as_micros()).unwrap_or(SECOND)
     }
 
-    /// Whether the store has lost anything in this time.
+    /// Returns `true` if the store lost data in this time.
     fn has_lost(&self, from: Micros, until: Micros) -> bool {
         let mut losses = self.emptied.iter().chain(self.set_back.iter().map(|(at, _)| at));
         losses.any(|at| (from..=until).contains(at))
     }
 
-    /// Whether nodes may still give the store back what it has lost.
+    /// Returns `true` if nodes may still restore data that the store lost.
     fn may_fill(&self, from: Micros, until: Micros) -> bool {
         self.has_lost(from.saturating_sub(2 * self.stale()), until)
     }
@@ -107,16 +107,16 @@ impl RoomWorld {
         Micros::try_from(self.rules.stale.as_micros()).unwrap_or(SECOND)
     }
 
-    /// What a client says to ask for something, if that is to be asked for.
+    /// Returns the JSON of a request and records its send. Returns `None` for an unknown request.
     pub(crate) fn says(&mut self, now: Micros, ask: AskId, socket: SocketId, id: u64) -> Option<String> {
         let asked = self.asks.get_mut(ask)?;
-        // What is read last may have been said first.
+        // A socket that is read later may carry an earlier request.
         if asked.said.is_none_or(|(before, _)| before <= socket) {
             asked.said = Some((socket, now));
             self.said += 1;
             asked.turn = self.said;
         }
-        // Nobody says by an `id` that it is done.
+        // A request without an `id` gets no answer by `id`.
         asked.answered |= !asked.takes_id();
         Some(asked.to_json(ask, id))
     }
@@ -125,7 +125,7 @@ impl RoomWorld {
         self.asks.get(ask).is_some_and(Ask::takes_id)
     }
 
-    /// The same once more, as something that nobody has heard of.
+    /// Registers the same request as a new one.
     pub(crate) fn anew(&mut self, ask: AskId) -> Option<AskId> {
         let Ask { from, room, what, .. } = *self.asks.get(ask)?;
         self.asks.push(Ask::new(from, room, what));
@@ -143,7 +143,7 @@ impl RoomWorld {
 }
 
 impl World {
-    /// Schedules what is asked of rooms, and what becomes of the store.
+    /// Schedules the planned room requests and store faults.
     pub(crate) fn plan_rooms(&mut self) {
         for (ask, asked) in self.rooms.asks.iter().enumerate() {
             self.agenda.schedule(asked.at, Event::Act(Act::Wish(asked.from, Wish::Ask(ask))));
@@ -159,7 +159,7 @@ impl World {
     }
 }
 
-/// Rooms and clients have names made of their numbers.
+/// Returns the number in the name of a room or client.
 fn number(name: &str) -> Option<usize> {
     name.get(1..)?.parse().ok()
 }

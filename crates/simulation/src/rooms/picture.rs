@@ -1,4 +1,4 @@
-//! What one client believes of one room, by what it was told.
+//! One client's view of one room, built from the events that it received.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::number;
 use super::watch::Room;
 use crate::event::ClientIx;
 
-/// Of each change its number, which makes it unlike all others.
+/// The number of each change, as unique data.
 pub(super) type Shown = Option<u64>;
 
-/// A room as one that is in it sees it.
+/// A room as one of its members sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Picture {
     pub(super) version: u64,
@@ -20,13 +20,14 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// From a `joined`.
+    /// Parses a `joined`.
     pub(super) fn read(joined: &Value) -> Option<Self> {
         let members = joined.get("members")?.as_array()?.iter().map(member).collect::<Option<_>>()?;
         Some(Self { version: joined.get("version")?.as_u64()?, members })
     }
 
-    /// Takes in a `members_changed`, which must say what has happened in the room since, no more and no less.
+    /// Applies a `members_changed`, which must report exactly the changes of the room since the
+    /// last one.
     pub(super) fn change(&mut self, message: &Value, room: &Room) -> Result<(), String> {
         let changed = Changed::read(message).ok_or("unreadable")?;
         if changed.version <= self.version {
@@ -50,7 +51,7 @@ impl Picture {
     }
 }
 
-/// Who came and who left: of each client the last change, what it shows or none, and whether it has expired.
+/// The last change of each client: its data or `None`, and `true` if it expired.
 #[derive(Debug, PartialEq, Eq)]
 struct Changed {
     version: u64,
@@ -74,7 +75,7 @@ impl Changed {
         Some(Self { version: message.get("version")?.as_u64()?, clients })
     }
 
-    /// What has happened in a room, if that is known.
+    /// Returns the changes of a room between two versions, if known.
     fn between(from: u64, to: u64, room: &Room) -> Option<Self> {
         let mut clients = BTreeMap::new();
         for version in from + 1..=to {

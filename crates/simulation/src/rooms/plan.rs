@@ -1,4 +1,4 @@
-//! Who asks what of which room, and what becomes of the store, drawn before anything happens.
+//! The planned room requests and store faults of a run.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ pub(super) struct Away {
 
 #[derive(Debug)]
 pub(crate) struct RoomPlan {
-    /// None: nobody asks for rooms in this world.
+    /// `None` means a world without rooms.
     pub(super) settings: Option<RoomSettings>,
-    /// Of rooms that have none of their own.
+    /// Default capacity of rooms.
     pub(super) capacity: Option<u32>,
     pub(super) capacities: Vec<Option<u32>>,
     pub(super) asks: Vec<Ask>,
     pub(super) away: Vec<Away>,
     pub(super) emptied: Vec<Micros>,
-    /// When the store loses its last writes, and how long before that it still keeps all.
+    /// Time of each loss of the last writes, and how long before it the kept state ends.
     pub(super) set_back: Vec<(Micros, Micros)>,
 }
 
@@ -105,7 +105,7 @@ impl RoomPlan {
             let from = rng.within(FIRST, LAST - 6 * SECOND);
             let until = from + rng.within(100 * MS, 6 * SECOND);
             self.away.push(Away { from, until });
-            // It may come back with nothing.
+            // The store may lose all data in the outage.
             if rng.percent(25) {
                 self.emptied.push(until - MS);
             }
@@ -115,7 +115,8 @@ impl RoomPlan {
         }
     }
 
-    /// A replica that got the last writes late may take over. Somebody broadcasts while a store that has lost something fills again.
+    /// Plans the takeover of the store by a lagging replica, with broadcasts while nodes restore
+    /// lost data.
     fn losses(&mut self, rng: &mut Rng, size: &Size) {
         if size.faults == 0 {
             return;

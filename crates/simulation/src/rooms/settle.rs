@@ -1,4 +1,4 @@
-//! What must hold once it has been quiet, and who may be shown as gone.
+//! Checks of rooms after a quiet time, and of expired members.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,16 @@ use crate::agenda::{MS, Micros, SECOND};
 use crate::event::ClientIx;
 use crate::world::World;
 
-/// After trouble everything is in place again within this time, and seats are refreshed from then on.
+/// Maximum recovery time after a fault. Seats are refreshed from then on.
 const RECOVERY: Micros = 7 * SECOND;
-/// What has changed is told everywhere within this time, if nothing is wrong.
+/// Maximum time until every member received a change, without faults.
 const TOLD_WITHIN: Micros = 4 * SECOND;
-/// A session waits so long for its client; its node may notice late that it has gone.
+/// Maximum time until a session ends: it lingers for 30 s, and its node may detect the loss late.
 const ENDED_WITHIN: Micros = (30 + 12) * SECOND;
 
 impl World {
-    /// Somebody is shown as gone because nothing was heard: not who has a socket, while servers could say so.
+    /// Checks a member that was shown as expired. Its socket must be gone, unless faults kept
+    /// servers from refreshing its seat.
     pub(super) fn check_expired(&mut self, client: ClientIx, room: usize) {
         let now = self.agenda.now();
         let Some(place) = self.rooms.goers.get(client).and_then(|goer| goer.places.get(&room)) else { return };
@@ -51,7 +52,8 @@ impl World {
         Some((Picture { version: outcome.version, members }, outcome.waiting))
     }
 
-    /// It has been quiet: what clients believe is what the store knows, and nobody is in it whose session is over.
+    /// Checks after a quiet time that clients and store agree, and that seats of ended sessions
+    /// are gone.
     pub(crate) fn settle_rooms(&mut self) {
         let now = self.agenda.now();
         for room in 0..self.rooms.capacities.len() {
@@ -72,7 +74,7 @@ impl World {
         self.settle_asks();
     }
 
-    /// Says whether the client believes that it waits.
+    /// Checks one client's view of a room. Returns `true` if it believes that it waits.
     fn settle_place(&mut self, room: usize, client: ClientIx, store: &Picture) -> bool {
         let now = self.agenda.now();
         let socket = self.attentive_socket(client);
@@ -82,11 +84,12 @@ impl World {
         let away = self.clients.get(client).map(|client| &client.away);
         let settled = away.is_some_and(|away| away.covers_nothing(now.saturating_sub(TOLD_WITHIN), now));
         let is_member = store.members.contains_key(&client);
-        // Who has asked to leave and lost its socket before the answer is told nothing more of the room.
+        // A client that lost its socket before the answer to its leave gets no more events of the
+        // room.
         let asked = self.rooms.asks.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
         let may_be_out = asked.clone().any(|ask| ask.what == What::Leave && !ask.answered);
         let settled = settled && !may_be_out;
-        // A session without a socket may have died with its node, and another that has an older copy knows nothing of the place.
+        // A detached session may be lost with its node. Another node's older copy lacks the seat.
         let may_be_lost = !self.trouble.lossy.covers_nothing(*since, now);
         let wrong = match (belief, socket) {
             (_, Some(socket)) if *told_on != socket && may_be_lost => None,
@@ -122,7 +125,7 @@ impl World {
         waits
     }
 
-    /// Whoever has kept its socket has an answer to all that it asked.
+    /// Checks that clients with an uninterrupted socket got all their answers.
     fn settle_asks(&mut self) {
         let now = self.agenda.now();
         let mut unanswered = Vec::new();
@@ -139,13 +142,14 @@ impl World {
         }
     }
 
-    /// Looks into each room: one that nobody has asked of for long gives its members time to speak from then on.
+    /// Lists each room. Returns the time that members of a long unused room get to refresh their
+    /// seats.
     pub(crate) fn look_into_rooms(&mut self) -> Micros {
         (0..self.rooms.capacities.len()).for_each(|room| drop(self.list(room)));
         self.rooms.stale() / 2 + MS
     }
 
-    /// All have left, and so long ago that nobody may be in any room or line.
+    /// Checks that all rooms and waiting queues are empty long after all clients left.
     pub(crate) fn check_rooms_are_empty(&mut self) {
         let now = self.agenda.now();
         for room in 0..self.rooms.capacities.len() {

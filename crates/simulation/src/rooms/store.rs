@@ -1,4 +1,4 @@
-//! The store: the real rules, which every node asks over a network, and which may be away or lose everything.
+//! The store: the real rules behind a simulated network, with outages and data loss.
 
 use signaling_core::node::Urgency;
 use signaling_protocol::RoomName;
@@ -10,13 +10,13 @@ use crate::event::{Event, Host, Input};
 use crate::mutant::Mutant;
 use crate::world::World;
 
-/// The store's clock began so many milliseconds before the world.
+/// Start of the world on the store's clock, in milliseconds.
 const EPOCH_MS: u64 = 1_700_000_000_000;
-/// A call to a store that does not answer ends within this time.
+/// Maximum time of a call to a store that does not answer.
 const LONGEST_CALL: Micros = 2_000 * MS;
 
 impl World {
-    /// Sends the store what a node wants of it, a batch of each urgency at a time.
+    /// Sends a node's pending tasks to the store, one batch of each urgency at a time.
     pub(crate) fn ask_store(&mut self, index: usize) {
         let Some(node) = self.nodes.get_mut(index) else { return };
         for urgency in Urgency::ALL {
@@ -37,7 +37,7 @@ impl World {
         let away = self.rooms.away.iter().any(|away| (away.from..away.until).contains(&now));
         let mut delay = self.rooms.rng.delay();
         let mut answers = Vec::new();
-        // What fails may have been done.
+        // A failed operation may still have been executed.
         if !away || self.rooms.rng.percent(30) {
             answers = requests.iter().map(|request| self.answer_of(request)).collect();
             if self.mutant == Some(Mutant::RoomIncarnations) {
@@ -119,7 +119,7 @@ impl World {
         self.rooms.watch.is_set_back(now, seats);
     }
 
-    /// Rooms with a capacity of their own get it.
+    /// Sets the capacity of rooms that have their own.
     pub(super) fn give_capacities(&mut self) {
         for (room, capacity) in self.rooms.capacities.clone().into_iter().enumerate() {
             if let (Some(capacity), Ok(room)) = (capacity, RoomName::new(&format!("r{room}"))) {

@@ -1,4 +1,4 @@
-//! Whether the store admits no more than it may and in order, and what has changed in each room.
+//! Checks the admission order and capacity of the store, and records the changes of each room.
 
 use std::collections::BTreeMap;
 
@@ -8,37 +8,37 @@ use signaling_wire::SessionId;
 
 use crate::agenda::{MS, Micros};
 
-/// The store counts milliseconds.
+/// The store's clock has a resolution of 1 ms.
 const ROUNDING: Micros = 2 * MS;
 
-/// A place as the store was last heard to say it has.
+/// A seat, as in the latest observed result of the store.
 #[derive(Debug, Clone)]
 struct Seat {
     session: (u64, SessionId),
     node: NodeId,
-    /// In line, at this place.
+    /// Position in the waiting queue. `None` means a member.
     waits: Option<u64>,
-    /// Without another sign of life it is given up by then.
+    /// Time at which the seat expires without a refresh.
     until: Micros,
 }
 
-/// The seats of all rooms, and how many members each has.
+/// The seats of all rooms, and the number of members of each room.
 #[derive(Debug)]
 pub(super) struct Seats(BTreeMap<RoomName, (BTreeMap<ClientId, Seat>, u64)>);
 
 #[derive(Debug, Default)]
 pub(super) struct Room {
     seats: BTreeMap<ClientId, Seat>,
-    /// By the version that it made.
+    /// Changes, by the version that they made.
     pub(super) changes: BTreeMap<u64, Change>,
     pub(super) newest: u64,
-    /// The store has lost versions up to here: others may have been made under their numbers.
+    /// The store lost versions up to this one. Others may have reused their numbers.
     pub(super) unsure_until: u64,
     pub(super) changed_at: Micros,
     count: u64,
 }
 
-/// What one operation has shown.
+/// Observations of one operation.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) admitted: u64,
@@ -70,12 +70,12 @@ impl Watch {
         }
     }
 
-    /// The seats as they are now.
+    /// Returns the present seats.
     pub(super) fn seats(&self) -> Seats {
         Seats(self.rooms.iter().map(|(name, room)| (name.clone(), (room.seats.clone(), room.count))).collect())
     }
 
-    /// The store has lost what it has written since then.
+    /// Records that the store lost its writes since `seats` were copied.
     pub(super) fn is_set_back(&mut self, now: Micros, mut seats: Seats) {
         self.forgets(now);
         for (name, room) in &mut self.rooms {
@@ -83,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// The store has carried out an operation.
+    /// Records an operation of the store.
     pub(super) fn saw(&mut self, now: Micros, request: &Request, outcome: &Outcome) -> Seen {
         let stale = Micros::try_from(self.rules.stale.as_micros()).unwrap_or(Micros::MAX / 2);
         let ever_emptied = self.ever_emptied;
@@ -100,7 +100,7 @@ impl Watch {
         }
         room.count = outcome.count;
         match &request.op {
-            // One that comes again behind a later command changes nothing.
+            // A leave that arrives again after a later command changes nothing.
             Op::Leave { who } if matches!(outcome.standings[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
                 room.leaves(who);
             }
@@ -128,7 +128,7 @@ impl Watch {
 }
 
 impl Room {
-    /// Notes what has changed. Gives those who came or show something else.
+    /// Records the changes. Returns the clients that joined or changed their data.
     fn note(&mut self, now: Micros, outcome: &Outcome) -> Vec<ClientId> {
         let mut news = Vec::new();
         let start = outcome.version - outcome.changes.len() as u64;
@@ -146,7 +146,8 @@ impl Room {
         news
     }
 
-    /// One that stands in line in front of `place` and is not given up by then.
+    /// Returns a client in front of `place` in the waiting queue whose seat has not expired by
+    /// then.
     fn first_before(&self, place: u64, then: Micros) -> Option<&ClientId> {
         let stands = |seat: &Seat| seat.waits.is_some_and(|at| at < place) && seat.until > then;
         self.seats.iter().find(|(_, seat)| stands(seat)).map(|(client, _)| client)
@@ -171,7 +172,7 @@ impl Room {
         }
     }
 
-    /// Says whether the seat has moved to another node.
+    /// Updates a seat. Returns `true` if it has moved to another node.
     fn stands(&mut self, who: &Who, standing: SeatStatus, until: Micros, op: &Op) -> bool {
         let session = (who.accepted_at_us, who.session);
         let waits = match standing {

@@ -1,4 +1,4 @@
-//! What is kept for whom, and how much.
+//! Limits of the kept state.
 
 use crate::clients::{SECOND, unavailable};
 use crate::mesh::{Mesh, named};

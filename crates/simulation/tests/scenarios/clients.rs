@@ -1,4 +1,4 @@
-//! Clients of a story: what they do, and what they got.
+//! Clients of a scenario: their actions, and the frames that they received.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,12 +19,12 @@ pub(crate) struct Client {
     pub(crate) edge: String,
     pub(crate) key: ClientKey,
     reliable: bool,
-    /// The node that it is attached to next.
+    /// The node of the next attach.
     pub(crate) home: String,
     pub(crate) waits_for_a_place: bool,
     pub(crate) reads: bool,
     pub(crate) answers_pings: bool,
-    /// What it said while its edge did not read.
+    /// Frames that the client sent while its edge did not read.
     pub(crate) unread: Option<VecDeque<String>>,
     pub(crate) got: Vec<String>,
     pub(crate) names: Vec<String>,
@@ -35,24 +35,25 @@ pub(crate) struct Client {
 }
 
 impl Mesh {
-    /// A client opens a socket at `edge`, which attaches it to `node`.
+    /// Opens a client's socket at `edge`, which attaches it to `node`.
     pub(crate) fn connects(&mut self, id: &str, edge: &str, node: &str) -> Who {
         self.opens(id, edge, node, false, None)
     }
 
-    /// The same, taking part in custody.
+    /// Opens a reliable client's socket at `edge`, which attaches it to `node`.
     pub(crate) fn connects_reliably(&mut self, id: &str, edge: &str, node: &str) -> Who {
         self.opens(id, edge, node, true, None)
     }
 
-    /// A client opens a socket with the token that `earlier` was given.
+    /// Opens a client's socket with the resume token of `earlier`.
     pub(crate) fn resumes(&mut self, id: &str, earlier: Who, edge: &str, node: &str) -> Who {
         let Client { token, reliable, .. } = &self.clients[earlier.0];
         let (token, reliable) = (token.clone(), *reliable);
         self.opens(id, edge, node, reliable, token)
     }
 
-    /// The same, and is told that its session goes on.
+    /// Opens a client's socket with the token of `earlier`, and asserts that the session is
+    /// resumed.
     pub(crate) fn goes_on(&mut self, id: &str, earlier: Who, edge: &str, node: &str) -> Who {
         let who = self.resumes(id, earlier, edge, node);
         assert!(self.is_resumed(who));
@@ -91,12 +92,12 @@ impl Mesh {
         Who(self.clients.len() - 1)
     }
 
-    /// Sends message `number` to a client, and asks for an `ack`.
+    /// Sends message `number` to a client and requests an `ack`.
     pub(crate) fn sends(&mut self, who: Who, to: &str, number: u64) {
         self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number}}}"#));
     }
 
-    /// Sends a message of anna's, which arrives and is acked at once.
+    /// Sends a message of anna, which is delivered and acked at once.
     pub(crate) fn delivers(&mut self, anna: Who, to: &str, recipient: Who, number: u64) {
         self.sends(anna, to, number);
         assert_eq!(
@@ -105,7 +106,7 @@ impl Mesh {
         );
     }
 
-    /// The same, with a second to live.
+    /// Sends message `number` with a TTL of 1 s.
     pub(crate) fn sends_for_a_second(&mut self, who: Who, to: &str, number: u64) {
         self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number},"ttl_ms":1000}}"#));
     }
@@ -132,12 +133,13 @@ impl Mesh {
         self.flow();
     }
 
-    /// What its socket got since this was asked last: `from number`, `ack number`, an error's code, `pong`.
+    /// Returns the frames received since the last call: `from number`, `ack number`, an error
+    /// code, `pong`.
     pub(crate) fn got(&mut self, who: Who) -> Vec<String> {
         std::mem::take(&mut self.clients[who.0].got)
     }
 
-    /// The names of the messages that a reliable client got on this socket.
+    /// Returns the names of the messages that a reliable client got on this socket.
     pub(crate) fn names(&self, who: Who) -> &[String] {
         &self.clients[who.0].names
     }
@@ -146,17 +148,17 @@ impl Mesh {
         self.clients[who.0].unread.is_none()
     }
 
-    /// The code that its edge closed it with.
+    /// Returns the close code of its edge.
     pub(crate) fn closed(&self, who: Who) -> Option<u16> {
         self.clients[who.0].closed
     }
 
-    /// The status of its refused upgrade.
+    /// Returns the status of its refused upgrade.
     pub(crate) fn refused(&self, who: Who) -> Option<u16> {
         self.clients[who.0].refused
     }
 
-    /// Whether it was let in, and told that its session goes on.
+    /// Returns `true` if it was admitted and its session resumed.
     pub(crate) fn is_resumed(&self, who: Who) -> bool {
         let client = &self.clients[who.0];
         assert!(client.token.is_some(), "it was never let in");
@@ -177,38 +179,38 @@ impl Mesh {
         self.clients[who.0].answers_pings = false;
     }
 
-    /// A sign of life, whatever it is.
+    /// Sends a frame for the keep-alive.
     pub(crate) fn shows_life(&mut self, who: Who) {
         let client = &self.clients[who.0];
         self.edges.get_mut(&client.edge).unwrap().heard(self.now, client.key);
         self.flow();
     }
 
-    /// Its socket breaks.
+    /// Breaks its socket.
     pub(crate) fn is_lost(&mut self, who: Who) {
         let client = &self.clients[who.0];
         self.edges.get_mut(&client.edge).unwrap().socket_closed(client.key, DetachReason::Lost);
         self.flow();
     }
 
-    /// It closes its socket with 1000.
+    /// Closes its socket with 1000.
     pub(crate) fn says_goodbye(&mut self, who: Who) {
         self.closes(who, Some(CloseCode::NORMAL));
     }
 
-    /// It closes its socket by a close frame with this code, or without one.
+    /// Closes its socket by a close frame with this code, or without one.
     pub(crate) fn closes(&mut self, who: Who, code: Option<CloseCode>) {
         let client = &self.clients[who.0];
         self.edges.get_mut(&client.edge).unwrap().client_left(client.key, code);
         self.flow();
     }
 
-    /// Where it is attached next, if its place is lost.
+    /// Sets the node of its next attach.
     pub(crate) fn goes_next_to(&mut self, who: Who, node: &str) {
         self.clients[who.0].home = node.to_owned();
     }
 
-    /// Its edge begins a handoff to `node`.
+    /// Starts a handoff to `node` at its edge.
     pub(crate) fn is_handed_to(&mut self, who: Who, node: &str) {
         self.goes_next_to(who, node);
         let client = &self.clients[who.0];
@@ -217,7 +219,7 @@ impl Mesh {
     }
 }
 
-/// What a sender is told of a message that was given up.
+/// Returns the sender's `unavailable` error for a message.
 pub(crate) fn unavailable(number: u64) -> String {
     format!("recipient_unavailable {number}")
 }

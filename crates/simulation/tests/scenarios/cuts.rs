@@ -1,4 +1,4 @@
-//! Nodes that reach each other one way only, or by others.
+//! Nodes that reach each other in one direction only, or only through others.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Messages whose time is over: what may be said of them, and by whom.
+//! Expired messages and their outcomes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn expired_message_repeated_after_later_ones_gets_no_ack() {
     let bob = mesh.connects(&bob_id, "f", "a");
     mesh.pass(SECOND / 10);
     assert_eq!(mesh.got(bob), ["anna 2"]);
-    // The fates of both are lost with the node, and the edge repeats both.
+    // Both outcomes are lost with the node, and the edge retransmits both messages.
     mesh.goes_next_to(anna, "b");
     mesh.goes_next_to(bob, "b");
     mesh.is_killed("a");
@@ -32,7 +32,7 @@ fn holder_left_behind_cannot_call_a_message_undeliverable() {
     let anna = mesh.connects("anna", "e", "c");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND);
-    // The sender's node goes over to b. That it does not need a's copy any more is late.
+    // The sender's session moves to b. The order to forget a's copy is late.
     mesh.hold_back("c", "a");
     mesh.sees("b", &["-a", "b", "c"]);
     mesh.sees("c", &["-a", "b", "c"]);
@@ -54,7 +54,7 @@ fn holder_left_behind_cannot_call_a_message_undeliverable() {
 fn written_message_is_asked_after_when_its_fate_was_lost() {
     let (mut mesh, anna, bob) = bobs_edge_has_written_a_message_and_not_said_so();
     mesh.pass(HOLD + SECOND / 10);
-    // What the edge wanted to say is lost with the trunk.
+    // The edge's confirm is lost with the trunk.
     mesh.goes_next_to(bob, "c");
     mesh.trunk_is_lost("f", "b");
     mesh.pass(2 * SECOND);
@@ -74,7 +74,7 @@ fn an_edge_knows_what_it_wrote_for_as_long_as_it_can_be_asked() {
     assert!(mesh.got(bob).is_empty(), "it was only asked");
 }
 
-/// Bob's node is b, and c comes after it. Back come the mesh, anna, and bob.
+/// Bob's node is b, and c is next in the ranking. Returns the mesh, anna and bob.
 fn bobs_edge_has_written_a_message_and_not_said_so() -> (Mesh, Who, Who) {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["b", "c", "a"], "a", "b");
     mesh.hold_back("f", "b");
@@ -94,7 +94,7 @@ fn copy_is_not_written_after_it_was_asked_for_in_vain() {
     mesh.pass(SECOND / 10);
     assert_eq!(mesh.got(anna), [unavailable(1)]);
     mesh.is_handed_to(bob, "b");
-    // By what it says of itself, this copy has a second left.
+    // By its own TTL this copy has 1 s left.
     mesh.let_go("a", "b");
     assert!(mesh.got(bob).is_empty());
     mesh.delivers(anna, &bob_id, bob, 2);

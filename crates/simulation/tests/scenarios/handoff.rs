@@ -1,4 +1,4 @@
-//! Sessions that move behind their sockets, and nodes that empty themselves.
+//! Sessions that move behind their sockets, and draining nodes.
 
 use crate::mesh::Mesh;
 
@@ -8,7 +8,7 @@ fn messages_of_a_handed_off_client_follow_in_order_at_once() {
     mesh.stops_reading(bob);
     mesh.sends(anna, &bob_id, 1);
     mesh.sends(anna, &bob_id, 2);
-    // Nobody else tells the old node where the client is now.
+    // Only this message reports the client's new location to the old node.
     mesh.hold_back("b", "a");
     mesh.is_handed_to(bob, "b");
     mesh.sends(anna, &bob_id, 3);

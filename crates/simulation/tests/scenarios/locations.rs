@@ -1,4 +1,4 @@
-//! Clients that are not where the ranking says.
+//! Clients that are not at their owner.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn location_is_not_followed_to_a_node_that_does_not_answer() {
 #[test]
 fn location_is_forgotten_after_thirty_seconds_without_repeat() {
     let (mut mesh, bob_id, anna, _) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
-    // Restarted, it does not know what it said before.
+    // After the restart it has no memory of its reports.
     mesh.is_killed("b");
     mesh.starts("b");
     mesh.sees("b", &["a", "b", "c"]);

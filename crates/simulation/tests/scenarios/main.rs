@@ -1,8 +1,10 @@
-//! What broke simpler rules of custody, each as the shortest story that shows it: several real cores, moved by hand.
+//! Failures of simpler custody rules, each as the shortest scenario that shows it, on several real
+//! cores.
 //!
-//! Nothing is random and nothing takes time: whatever can happen at once has happened when a step returns, but for what
-//! the story holds back, cuts or pauses, and the clock stands until it says `pass`. Servers are `a`, `b`, `c` (nodes)
-//! and `e`, `f` (edges). `mesh`, `wires`, `sockets` and `clients` are the stage; all other files are stories.
+//! Nothing is random and nothing takes time. A step returns when every possible event has
+//! happened, except for held back, cut or paused parts. The clock stands still until `pass`.
+//! Servers are `a`, `b`, `c` (nodes) and `e`, `f` (edges). `mesh`, `wires`, `sockets` and
+//! `clients` are the test bed; all other files are scenarios.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bounds;

@@ -1,4 +1,4 @@
-//! Servers of a story: real cores that do nothing but what the story says, on a clock that it moves.
+//! Servers of a scenario: real cores on a clock that the scenario advances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -15,26 +15,26 @@ use signaling_wire::Incarnation;
 use crate::clients::{Client, Who};
 use crate::wires::{Call, Trunk};
 
-/// How long messages wait for absent recipients.
+/// Hold time of messages to absent recipients.
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 const TICK: Duration = node::SWEEP_INTERVAL;
 
-/// A mesh in which everything that can happen at once has happened, and nothing else.
+/// A mesh in which every immediately possible event has happened.
 pub(crate) struct Mesh {
     pub(crate) now: Instant,
     epoch: Instant,
     pub(crate) nodes: BTreeMap<String, NodeCore>,
     pub(crate) edges: BTreeMap<String, EdgeCore>,
-    /// By edge and node.
+    /// Trunks by edge and node.
     pub(crate) trunks: BTreeMap<(String, String), Trunk>,
-    /// Trunks that edges have given up, though their nodes do not know yet.
+    /// Trunks that edges have closed, while their nodes have not detected it.
     pub(crate) given_up: Vec<(String, Trunk)>,
-    /// Batches under way by asking node, asked node and lane.
+    /// Batches in flight, by requesting node, answering node and lane.
     pub(crate) calls: BTreeMap<(String, String, usize), Call>,
-    /// What goes from one server to another stays on its way; answers have a way of their own.
+    /// Pairs of servers whose messages stay in flight. Answers have pairs of their own.
     pub(crate) held_back: BTreeSet<(String, String)>,
     pub(crate) answers_held_back: BTreeSet<(String, String)>,
-    /// What goes from one node to another is lost, and tried again.
+    /// Pairs of nodes whose messages are lost and sent again.
     pub(crate) cut: BTreeSet<(String, String)>,
     pub(crate) paused: BTreeSet<String>,
     pub(crate) clients: Vec<Client>,
@@ -44,7 +44,7 @@ pub(crate) struct Mesh {
 }
 
 impl Mesh {
-    /// Nodes that all see each other, edges with a trunk to each of them.
+    /// Creates nodes that all see each other, and edges with a trunk to each node.
     pub(crate) fn new(nodes: &[&str], edges: &[&str]) -> Self {
         let now = Instant::now();
         let mut mesh = Self {
@@ -72,19 +72,19 @@ impl Mesh {
         for edge in edges {
             nodes.iter().for_each(|node| mesh.trunk_is_up(edge, node));
         }
-        // They get to know each other.
+        // The nodes exchange their first pings.
         mesh.pass(Duration::from_secs(1));
         mesh
     }
 
-    /// Candidates for bob in this order, with edges e and f; returns the mesh and bob's id.
+    /// Creates a mesh with edges e and f. Returns it and an id of bob with this ranking of nodes.
     pub(crate) fn with_bob(candidates: &[&str]) -> (Self, String) {
         let mut nodes = candidates.to_vec();
         nodes.sort_unstable();
         (Self::new(&nodes, &["e", "f"]), named("bob", candidates))
     }
 
-    /// The same with anna's socket at e and bob's at f, attached to these nodes.
+    /// Creates such a mesh with anna's socket at e and bob's at f, attached to these nodes.
     pub(crate) fn with_pair(candidates: &[&str], annas: &str, bobs: &str) -> (Self, String, Who, Who) {
         let (mut mesh, bob_id) = Self::with_bob(candidates);
         let anna = mesh.connects("anna", "e", annas);
@@ -92,7 +92,7 @@ impl Mesh {
         (mesh, bob_id, anna, bob)
     }
 
-    /// A node's process starts, with no memory of an earlier one.
+    /// Starts a node's process with empty state.
     pub(crate) fn starts(&mut self, id: &str) {
         self.processes += 1;
         let settings = node::Settings {
@@ -112,7 +112,7 @@ impl Mesh {
         self.nodes.insert(id.to_owned(), NodeCore::new(settings));
     }
 
-    /// A node's process is killed; edges notice.
+    /// Kills a node's process. Edges detect it.
     pub(crate) fn is_killed(&mut self, id: &str) {
         self.nodes.remove(id);
         self.calls.retain(|(from, ..), _| from != id);
@@ -126,7 +126,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// A node gets a view of these nodes, of which those marked with `-` drain.
+    /// Gives a node a view of these nodes. Nodes with the prefix `-` drain.
     pub(crate) fn sees(&mut self, node: &str, members: &[&str]) {
         let member = |marked: &&str| {
             let id = marked.trim_start_matches('-');
@@ -143,35 +143,35 @@ impl Mesh {
         nodes.iter().for_each(|node| self.sees(node, members));
     }
 
-    /// A node begins to drain.
+    /// Starts the drain of a node.
     pub(crate) fn drains(&mut self, node: &str) {
         self.nodes.get_mut(node).unwrap().drain(self.now);
         self.flow();
     }
 
-    /// A server does nothing for a while; what comes to it waits.
+    /// Pauses a server. Its inputs wait.
     pub(crate) fn is_paused(&mut self, server: &str) {
         self.paused.insert(server.to_owned());
     }
 
-    /// A node wakes after a pause that it has noticed.
+    /// Resumes a node after a pause that it has detected.
     pub(crate) fn node_wakes(&mut self, id: &str) {
         self.paused.remove(id);
         self.nodes.get_mut(id).unwrap().on_process_pause(self.now);
     }
 
-    /// The same for an edge.
+    /// Resumes an edge after a pause that it has detected.
     pub(crate) fn edge_wakes(&mut self, id: &str) {
         self.paused.remove(id);
         self.edges.get_mut(id).unwrap().on_process_pause(self.now);
     }
 
-    /// Bytes that wait for absent recipients at a node.
+    /// Returns the bytes held for absent recipients at a node.
     pub(crate) fn held_at(&self, node: &str) -> usize {
         self.nodes[node].held_bytes()
     }
 
-    /// Lets time pass, and everything happen that it brings.
+    /// Advances the clock and runs all resulting events.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -190,7 +190,7 @@ impl Mesh {
         }
     }
 
-    /// Lets everything happen that can happen at once.
+    /// Runs every immediately possible event.
     pub(crate) fn flow(&mut self) {
         loop {
             let served = self.serve_clients();
@@ -203,7 +203,7 @@ impl Mesh {
     }
 }
 
-/// A client id for which the nodes are candidates in this order.
+/// Returns a client id with this ranking of nodes.
 pub(crate) fn named(front: &str, candidates: &[&str]) -> String {
     let ranking = Ranking::new(0, candidates);
     let ranked = |id: &String| {

@@ -1,4 +1,4 @@
-//! Nothing overtakes, though paths change in the middle.
+//! Order of messages when their path changes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn message_sent_astray_is_not_overtaken_and_comes_at_once() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     let bob = mesh.connects(&bob_id, "e", "b");
-    // Its owner thinks that it still is at b when it comes.
+    // The owner still locates the client at b when the message arrives.
     mesh.hold_back("b", "a");
     mesh.hold_back_answers("b", "a");
     mesh.hold_back("e", "a");

@@ -1,4 +1,4 @@
-//! The sender's node: what it remembers, and what it leaves behind elsewhere.
+//! The sender's node: its outbound queues, and the copies at other nodes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn memory_of_a_left_session_means_nothing_once_it_is_back() {
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND);
-    // The edge gives a up, and a does not know: it still holds the message.
+    // The edge has closed its trunk to a, which still holds the message.
     mesh.sees("b", &["b"]);
     mesh.goes_next_to(anna, "b");
     mesh.trunk_is_given_up("e", "a");
@@ -64,7 +64,7 @@ fn repeat_is_not_delivered_when_it_meets_its_fate() {
 
 #[test]
 fn lost_answer_is_given_again_with_its_fates() {
-    // The first fate is under way and keeps the second in the lane, for the next answer.
+    // The first outcome is in flight and keeps the second one in the lane until the next answer.
     let (mut mesh, anna, second) = bob_is_back_and_what_he_got_is_not_known_to_annas_node(2);
     mesh.cut("b", "a");
     mesh.pass(Duration::from_millis(600));
@@ -77,7 +77,7 @@ fn lost_answer_is_given_again_with_its_fates() {
     assert!(mesh.got(second).is_empty());
 }
 
-/// Anna has sent so many messages from a. Back come the mesh, anna, and bob's second socket at b.
+/// Anna has sent this many messages from a. Returns the mesh, anna, and bob's second socket at b.
 fn bob_is_back_and_what_he_got_is_not_known_to_annas_node(messages: u64) -> (Mesh, Who, Who) {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");

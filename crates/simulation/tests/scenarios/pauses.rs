@@ -1,4 +1,4 @@
-//! Servers that were stopped for a while, and wake.
+//! Servers that resume after a pause.
 
 use crate::clients::{SECOND, unavailable};
 use crate::mesh::Mesh;

@@ -1,4 +1,4 @@
-//! Clients that take part in custody.
+//! Reliable clients.
 
 use signaling_protocol::CloseCode;
 

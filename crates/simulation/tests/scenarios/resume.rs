@@ -1,4 +1,4 @@
-//! Sessions that go on on another socket.
+//! Sessions that resume on another socket.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn a_session_whose_client_has_said_goodbye_is_not_resumed() {
     let bob = mesh.connects("bob", "e", "a");
     mesh.says_goodbye(bob);
     let back = mesh.resumes("bob", bob, "e", "a");
-    // Others may have it, and are asked.
+    // Other nodes may have the session and are asked.
     mesh.pass(Duration::from_secs(1));
     assert!(!mesh.is_resumed(back));
 }
@@ -71,7 +71,7 @@ fn resumed_session_numbers_on_above_what_went_unseen() {
 fn waiting_session_is_not_forgotten_for_its_older_socket() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let old = mesh.connects(&bob_id, "e", "a");
-    // That it is over does not reach the old socket's edge.
+    // The end of the session does not reach the old socket's edge.
     mesh.hold_back("a", "e");
     let new = mesh.resumes(&bob_id, old, "f", "a");
     mesh.is_lost(new);

@@ -1,4 +1,4 @@
-//! Between edges and the sockets of their clients: what a shell does with its core.
+//! Connections between edges and their clients: a simulated edge shell.
 
 use serde_json::Value;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect};
@@ -8,7 +8,7 @@ use crate::clients::{Client, Who};
 use crate::mesh::Mesh;
 
 impl Mesh {
-    /// Does what edges want done for their clients. Says whether there was anything.
+    /// Executes the edges' effects for their clients. Returns `true` if there were any.
     pub(crate) fn serve_clients(&mut self) -> bool {
         let mut busy = false;
         let edges: Vec<_> = self.edges.keys().filter(|edge| !self.paused.contains(*edge)).cloned().collect();
@@ -85,7 +85,7 @@ impl Mesh {
         } else if !output.is_empty() {
             edge.wrote(self.now, client.key, output.len());
             let answers = client.hears(&output);
-            // An answer that is not read shows nothing.
+            // An unread answer does not count for the keep-alive.
             if answers && client.unread.is_none() {
                 edge.heard(self.now, client.key);
             }
@@ -94,7 +94,7 @@ impl Mesh {
 }
 
 impl Client {
-    /// Takes whole frames. Says whether it answers one of them.
+    /// Reads whole frames. Returns `true` if the client answered one.
     fn hears(&mut self, mut bytes: &[u8]) -> bool {
         let mut answers = false;
         while let Some(length) = encode::frame_len(bytes) {

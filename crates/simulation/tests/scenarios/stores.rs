@@ -1,4 +1,4 @@
-//! The sender's edge: its store goes by fates alone, one by one.
+//! The sender's edge: its retransmit buffer frees each message with its own outcome.
 
 use crate::clients::{SECOND, unavailable};
 use crate::mesh::{HOLD, Mesh, named};

@@ -137,7 +137,7 @@ fn resumed_session_replaces_its_old_socket_when_handed_there() {
     assert_eq!(mesh.got(new), ["anna 2"]);
 }
 
-/// A session of bob's at a that goes on on another socket.
+/// A session of bob at a that resumed on another socket.
 struct Resumed {
     mesh: Mesh,
     bob_id: String,
@@ -146,7 +146,7 @@ struct Resumed {
     new: Who,
 }
 
-/// That the old socket is over does not reach its edge. Anna is at b.
+/// The old socket's edge does not learn that the socket is superseded. Anna is at b.
 fn resumed_unknown_to_the_edge_of_the_old_socket() -> Resumed {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
     let anna = mesh.connects("anna", "f", "b");
@@ -206,7 +206,7 @@ fn newcomer_let_in_late_does_not_replace_its_open_socket() {
     let anna = mesh.connects("anna", "e", "a");
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
-    // Its session is asked for, and does not come.
+    // Its session is requested and does not arrive.
     mesh.hold_back("b", "a");
     let back = mesh.resumes(&bob_id, bob, "f", "b");
     mesh.goes_next_to(back, "a");

@@ -1,4 +1,4 @@
-//! Nodes that discovery has told of no other.
+//! Nodes without another node in their view.
 
 use crate::clients::SECOND;
 use crate::mesh::Mesh;

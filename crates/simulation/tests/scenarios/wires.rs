@@ -1,4 +1,4 @@
-//! What is under way between servers, until the story lets it arrive.
+//! Messages in flight between servers, until the scenario delivers them.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use signaling_core::node::{PeerKey, TrunkKey};
 
 use crate::mesh::Mesh;
 
-/// A connection of an edge to a node, and what is under way on it.
+/// A connection of an edge to a node, and the bytes in flight on it.
 #[derive(Debug)]
 pub(crate) struct Trunk {
     pub(crate) link: LinkKey,
@@ -16,13 +16,13 @@ pub(crate) struct Trunk {
     down: VecDeque<Vec<u8>>,
 }
 
-/// A batch under way, or its answer.
+/// A batch in flight, or its answer.
 #[derive(Debug)]
 pub(crate) struct Call {
     peer: PeerKey,
     batch: Vec<u8>,
     answer: Option<Vec<u8>>,
-    /// Nothing came of it: the next try is later.
+    /// `true` after a failure, until the next attempt.
     failed: bool,
 }
 
@@ -31,7 +31,7 @@ fn pair(from: &str, to: &str) -> (String, String) {
 }
 
 impl Mesh {
-    /// An edge opens a trunk.
+    /// Opens a trunk of an edge.
     pub(crate) fn trunk_is_up(&mut self, edge: &str, node: &str) {
         let link = self.edges.get_mut(edge).unwrap().link_up();
         let trunk = self.nodes.get_mut(node).unwrap().trunk_up();
@@ -40,7 +40,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// A trunk breaks, with all that is under way on it; both ends notice.
+    /// Breaks a trunk with all bytes in flight. Both ends detect it.
     pub(crate) fn trunk_is_lost(&mut self, edge: &str, node: &str) {
         let trunk = self.trunks.remove(&pair(edge, node)).unwrap();
         self.nodes.get_mut(node).unwrap().trunk_down(self.now, trunk.trunk);
@@ -48,7 +48,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// An edge gives a trunk up. What it has sent may still arrive, for all that the node knows.
+    /// Closes a trunk at the edge. The node has not detected it, so sent bytes may still arrive.
     pub(crate) fn trunk_is_given_up(&mut self, edge: &str, node: &str) {
         let trunk = self.trunks.remove(&pair(edge, node)).unwrap();
         self.edges.get_mut(edge).unwrap().link_down(trunk.link);
@@ -56,7 +56,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// A node reads what came on trunks that have been given up since.
+    /// Delivers to a node the bytes on trunks that have been closed since.
     pub(crate) fn reads_what_came_long_ago(&mut self, node: &str) {
         for (_, trunk) in self.given_up.extract_if(.., |(at, _)| at == node) {
             for frames in trunk.up {
@@ -66,7 +66,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// What `from` sends to `to` stays on its way.
+    /// Holds back messages from `from` to `to`.
     pub(crate) fn hold_back(&mut self, from: &str, to: &str) {
         self.held_back.insert(pair(from, to));
     }
@@ -76,7 +76,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// What `from` answers to the batches of `to` stays on its way.
+    /// Holds back answers of `from` to batches of `to`.
     pub(crate) fn hold_back_answers(&mut self, from: &str, to: &str) {
         self.answers_held_back.insert(pair(from, to));
     }
@@ -86,7 +86,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// What `from` sends or answers to `to` is lost.
+    /// Drops messages and answers from `from` to `to`.
     pub(crate) fn cut(&mut self, from: &str, to: &str) {
         self.cut.insert(pair(from, to));
     }
@@ -95,7 +95,7 @@ impl Mesh {
         self.cut.remove(&pair(from, to));
     }
 
-    /// Tries failed batches again.
+    /// Sends failed batches again.
     pub(crate) fn try_again(&mut self) {
         let Self { now, nodes, calls, cut, .. } = self;
         calls.retain(|(from, to, lane), call| {
@@ -108,7 +108,7 @@ impl Mesh {
         });
     }
 
-    /// Puts on wires what servers want to send. Says whether there was anything.
+    /// Collects the output of all servers. Returns `true` if there was any.
     pub(crate) fn gather(&mut self) -> bool {
         let Self { now, nodes, edges, trunks, calls, paused, .. } = self;
         let mut busy = false;
@@ -135,7 +135,7 @@ impl Mesh {
         busy
     }
 
-    /// Lets arrive what may. Says whether anything did.
+    /// Delivers all messages that are not held back. Returns `true` if there were any.
     pub(crate) fn carry(&mut self) -> bool {
         self.carry_frames() | self.carry_batches() | self.carry_answers()
     }
