@@ -1,16 +1,16 @@
-//! A steady load while something is done to the mesh or to the clients' sockets.
+//! A steady load during actions on the mesh or on the clients' sockets.
 //!
-//! Clients ask for an ack of each message, come back when their socket ends, and send again what has no ack. Meanwhile
-//! the exchange records each arrival, and a sampler reads the servers' metrics ten times a second. What an act brought
-//! about is concluded afterwards from both, by pure code.
+//! Clients request an ack of each message, come back when their socket ends, and retransmit
+//! messages without an ack. The exchange records each arrival, and a sampler reads the servers'
+//! metrics ten times per second. Pure code computes the effects of actions from both afterwards.
 //!
 //! | module | content |
 //! |---|---|
-//! | `script` | acts and their times |
-//! | `load` | the load with the acts beside it |
-//! | `servers` | what the servers count, over restarts |
-//! | `course` | pure: what an act brought about, and when it was over |
-//! | `figures` | the same for tests that act by themselves |
+//! | `script` | actions and their times |
+//! | `load` | the load with concurrent actions |
+//! | `servers` | counters of the servers, across restarts |
+//! | `course` | pure: effects of an action and their duration |
+//! | `figures` | results for tests that act by themselves |
 
 mod course;
 mod figures;

@@ -53,17 +53,17 @@ pub(crate) use pairs::{Pairs, partners, turns};
 pub(crate) use plan::{Arrived, Plan, Workload};
 pub(crate) use recording::{Arrival, Recording};
 
-/// Close code with which a server sends a client to another one.
+/// Close code with which a server drains a client.
 const GOING_AWAY: &str = "1001";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) run: RunOptions,
-    /// Things of the workload begun a second.
+    /// Workload units started per second.
     pub(crate) rate: u64,
     pub(crate) ack_share: f64,
     pub(crate) is_recorded: bool,
-    /// Whether the server gives messages back to their senders.
+    /// `true` if the server returns messages to their senders.
     pub(crate) is_echo: bool,
 }
 
@@ -77,26 +77,26 @@ impl Settings {
     }
 }
 
-/// Clients that come back after their socket ended.
+/// Counts of clients that come back after their socket ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Returns {
     /// Sockets that were closed with 1001.
     pub sent_away: u64,
     /// Clients that came back.
     pub returned: u64,
-    /// Returns that continued the session.
+    /// Returns that resumed the session.
     pub resumed: u64,
-    /// Returns that did not.
+    /// Returns that got a new session.
     pub new_sessions: u64,
-    /// Attempts to connect, the failed ones included.
+    /// Connection attempts, including failed ones.
     pub tries: u64,
-    /// Messages that they sent once more.
+    /// Messages that clients sent again.
     pub sent_again: u64,
     /// Clients whose socket ended within the schedule and that have not come back.
     pub away: u64,
 }
 
-/// The clients of one process with what they plan, send and receive; on one thread.
+/// The clients of one process with their plan, sent and received messages. It runs on one thread.
 pub(crate) struct Exchange<W> {
     pub(crate) clock: Clock,
     settings: Settings,
@@ -108,7 +108,7 @@ pub(crate) struct Exchange<W> {
     clients: RefCell<Vec<Rc<Client>>>,
     /// Clients whose kernel buffer was full.
     stalled: RefCell<BTreeSet<usize>>,
-    /// Of the pair whose receiver has this number.
+    /// Ledger of each pair, by the number of its receiver.
     ledgers: RefCell<Vec<Ledger>>,
     acks: RefCell<Acks>,
     random: RefCell<StdRng>,
@@ -164,7 +164,8 @@ impl<W: Workload> Exchange<W> {
         Ok(fleet)
     }
 
-    /// Sends by the schedule, until it ends or `over` does. Takes the costs of the measured time.
+    /// Sends by the schedule, until it ends or `over` completes. Takes the costs of the measured
+    /// time.
     pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
         let schedule = self.settings.schedule();
         let warmup_us = self.settings.run.warmup * 1_000_000;
@@ -200,7 +201,7 @@ impl<W: Workload> Exchange<W> {
         Ok(())
     }
 
-    /// Waits until all has arrived, was answered and has come back, at most for the time of the options.
+    /// Waits for all arrivals, answers and returns, at most for the time in the options.
     pub(crate) async fn settle(&self) {
         let is_settled = || {
             self.send_due();
@@ -304,7 +305,8 @@ impl<W: Workload> Exchange<W> {
         record.time("lateness", at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
-    /// Counts a text that is no message of this run. Returns the id of the message that it answers.
+    /// Counts a text that is no message of this run. Returns the id of the message that it
+    /// answers.
     fn answered(&self, client: usize, answer: &Heard<'_>) -> Option<u64> {
         let now_us = self.clock.now_us();
         let (mut acks, mut record) = (self.acks.borrow_mut(), self.record.borrow_mut());
@@ -416,7 +418,7 @@ mod tests {
     use crate::message::Body;
     use crate::testing::parse;
 
-    /// Two clients, the first of which has sent a message and asked for an ack.
+    /// Returns two clients, the first of which has sent a message with a requested ack.
     fn exchange() -> Rc<Exchange<Pairs>> {
         let command = parse(&["--clients=2", "--rate=1"]).unwrap();
         let settings = Settings { ack_share: 1.0, ..Settings::new(&command.traffic.run, 1) };

@@ -6,42 +6,42 @@ use super::servers::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
 use crate::latency::p99_us;
 
-/// The grain at which late messages are looked for.
+/// Resolution of the search for late messages.
 const SLICE_US: u64 = 100_000;
-/// A latency up to this is fine, whatever it was before.
+/// Latency up to which a message is never late.
 const FINE_US: u64 = 20_000;
 
-/// The course of a run, as far as it shows what an act has brought about. All lists are in the order of their times.
+/// Records of a run that show the effects of actions. All lists are in the order of time.
 pub(crate) struct Course<'a> {
-    /// Of the servers; empty where they are not known.
+    /// Samples of the servers; empty if unknown.
     pub(crate) samples: &'a [Sample],
     pub(crate) recording: &'a Recording,
-    /// At all nodes together, when nothing is the matter.
+    /// Sessions at all nodes together in normal operation.
     pub(crate) sessions: u64,
     /// Latency above which a message is late.
     pub(crate) late_us: u64,
 }
 
-/// What an act brought about; times from its begin.
+/// Effects of an action. Times count from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Effect {
     #[serde(flatten)]
     pub(crate) counts: Counts,
-    /// Until the last session moved.
+    /// Time until the last session moved.
     pub(crate) last_move_us: Option<u64>,
-    /// Until every session was at one node, and stayed so; `None` when that has not come to be.
+    /// Time until every session was at one node and stayed there. `None` if that did not happen.
     pub(crate) complete_us: Option<u64>,
-    /// Until the last tenth of a second in which more than 1 in 100 messages were late; 0 when there was none, `None`
-    /// when that was the last one.
+    /// End of the last 100 ms in which more than 1 in 100 messages were late. 0 without any,
+    /// `None` if it ended the window.
     pub(crate) quiet_us: Option<u64>,
     pub(crate) sockets_lost: u64,
-    /// Clients that came back, and when the last of them did.
+    /// Number of clients that came back, and the time of the last return.
     pub(crate) returned: u64,
     pub(crate) last_return_us: Option<u64>,
 }
 
 impl Effect {
-    /// Until all of that was over; `None` when it is not.
+    /// Returns the time until all effects were over, or `None` if they are not.
     pub(crate) fn settled_us(&self) -> Option<u64> {
         let last = self.last_move_us.max(self.last_return_us).unwrap_or(0);
         Some(self.complete_us?.max(self.quiet_us?).max(last))
@@ -49,18 +49,18 @@ impl Effect {
 }
 
 impl<'a> Course<'a> {
-    /// The course of a run that was calm until `calm` ended. `calm` is part of the measured time.
+    /// Creates the course of a run that was normal in `calm`, a part of the measured time.
     pub(crate) fn new(samples: &'a [Sample], recording: &'a Recording, sessions: u64, calm: &Range<u64>) -> Self {
         let before = between(&recording.arrivals, calm, |arrival| arrival.at_us);
         let calm_us = p99_us(before.iter().map(|arrival| arrival.latency_us).collect()).unwrap_or(0);
         Self { samples, recording, sessions, late_us: FINE_US.max(2 * calm_us) }
     }
 
-    /// What happened from an act to the next one.
+    /// Returns the effects of an action, up to the next one.
     pub(crate) fn effect(&self, window: Range<u64>) -> Effect {
         let from = self.samples.partition_point(|sample| sample.at_us < window.start);
         let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);
-        // The last sample before the window, and the window's own.
+        // The last sample before the window, and the samples in the window.
         let samples = &self.samples[from.saturating_sub(1)..to];
         let last_move_us = samples
             .windows(2)
@@ -94,12 +94,13 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Until the end of the last slice in which more than 1 in 100 messages arrived late, or became late unarrived.
+    /// Returns the end of the last slice in which more than 1 in 100 messages arrived late or were
+    /// overdue.
     fn quiet_us(&self, window: &Range<u64>) -> Option<u64> {
         let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
         let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
         let (mut arrived, mut overdue) = (vec![Share::default(); slices], vec![Share::default(); slices]);
-        // What arrives after the window may have been missed in it.
+        // A message that arrives after the window may have been overdue in it.
         let first = self.recording.arrivals.partition_point(|arrival| arrival.at_us < window.start);
         for arrival in &self.recording.arrivals[first..] {
             let is_late = self.is_late(arrival);
@@ -112,7 +113,7 @@ impl<'a> Course<'a> {
         }
         let is_loud = |(arrived, overdue): (&Share, &Share)| arrived.is_loud() || overdue.is_loud();
         let quiet_us = arrived.iter().zip(&overdue).rposition(is_loud).map_or(0, |last| (last as u64 + 1) * SLICE_US);
-        // It takes a whole quiet slice to tell.
+        // Only a whole slice without late messages ends the effect.
         (quiet_us == 0 || window.start + quiet_us + SLICE_US <= window.end).then_some(quiet_us)
     }
 
@@ -138,7 +139,7 @@ impl Share {
     }
 }
 
-/// The items of an ordered list within a time.
+/// Returns the items of an ordered list within a time.
 pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
     let from = items.partition_point(|item| at_us(item) < window.start);
     let to = items.partition_point(|item| at_us(item) < window.end).max(from);
@@ -151,14 +152,14 @@ mod tests {
 
     const MS: u64 = 1_000;
 
-    /// Samples, arrivals, the window of an act, and when it is settled, in milliseconds.
+    /// Samples, arrivals, the window of an action, and the time until it settled, in milliseconds.
     type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [(u64, u32)], Range<u64>, Option<u64>);
 
     fn nothing() -> Effect {
         Effect { complete_us: Some(0), quiet_us: Some(0), ..Effect::default() }
     }
 
-    /// A sample each 100 ms, as (sessions moved so far, sessions at the nodes).
+    /// Returns a sample for each 100 ms, from (sessions moved so far, sessions at the nodes).
     fn samples(states: &[(u64, u64)]) -> Vec<Sample> {
         let sample = |(number, (attached, sessions)): (usize, &(u64, u64))| Sample {
             at_us: number as u64 * 100 * MS,
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn effect_is_settled_when_moves_sessions_and_messages_are() {
         let quiet = [(0, 10); 8];
-        // Sent at 150 and 350 ms, and both delivered when all is over.
+        // Sent at 150 and 350 ms, and both delivered after the window.
         let overdue = [(160, 1), (370, 1), (900, 750), (900, 550)];
         let cases: [Case<'_>; 8] = [
             ("nothing happens", &[(5, 10), (5, 10), (5, 10)], &[(150, 3)], 100..300, Some(0)),

@@ -7,45 +7,45 @@ use super::load::{Evidence, Load};
 use crate::exchange::{AckTotals, Arrival, Returns, Totals};
 use crate::latency::p99_us;
 
-/// What became of a load, and of the sessions meanwhile.
+/// Results of a load: its messages, and the sessions meanwhile.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// The load.
     pub load: Load,
-    /// The share of the schedule that was sent; below 1 the machine is too slow for the rate.
+    /// Share of the schedule that was sent. Below 1 the machine is too slow for the rate.
     pub sent_share: f64,
-    /// What became of the messages.
+    /// Deliveries of the messages.
     pub messages: Totals,
-    /// What became of the messages that asked for an `ack`.
+    /// Results of the messages with a requested `ack`.
     pub acks: AckTotals,
     /// Clients that came back.
     pub returns: Returns,
-    /// Messages at the wrong client.
+    /// Messages received by the wrong client.
     pub foreign: u64,
-    /// Messages whose sender was told that they failed.
+    /// Messages whose sender received an error.
     pub errors: u64,
     /// Errors by code, other frames by type.
     pub received: BTreeMap<String, u64>,
-    /// Sockets that ended, by reason; of clients that come back, those closed with 1001 are in `returns`.
+    /// Ended sockets, by reason. Sockets closed with 1001 of returning clients are in `returns`.
     pub closed: BTreeMap<String, u64>,
-    /// Sessions that came to another node, or to the same one again, since the fault began.
+    /// Sessions attached to another node, or to the same one again, since the fault began.
     pub moved: u64,
-    /// Messages that nodes and edges sent again since the fault began.
+    /// Messages that nodes and edges retransmitted since the fault began.
     pub resends: u64,
-    /// Repeats that edges did not write again since the fault began.
+    /// Duplicates that edges dropped since the fault began.
     pub filtered: u64,
-    /// The longest that a message took, from when it was to be sent.
+    /// Maximum latency of a message since its intended time of sending.
     pub longest: Duration,
-    /// Of all messages.
+    /// 99th percentile latency of all messages.
     pub p99: Duration,
-    /// Of the messages before the fault.
+    /// 99th percentile latency of the messages before the fault.
     pub calm_p99: Duration,
-    /// How long the fault took.
+    /// Duration of the fault.
     pub fault: Duration,
-    /// From the begin of the fault until every session was at one node and less than 1 in 100 messages were late;
-    /// `None` when that has not come to be.
+    /// Time from the start of the fault until every session was at one node and less than 1 in 100
+    /// messages were late. `None` if that did not happen.
     pub settled: Option<Duration>,
-    /// Whether at the end every session was at exactly one node.
+    /// `true` if every session was at exactly one node at the end.
     pub is_complete: bool,
 }
 

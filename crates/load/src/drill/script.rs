@@ -9,37 +9,37 @@ use signaling_devmesh::{Act, Control};
 use crate::clock::Clock;
 use crate::fleet::Fleet;
 
-/// Something done to the servers of a mesh, or to the clients' sockets.
+/// An action on the servers of a mesh, or on the clients' sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Adds or drains nodes until there are so many.
+    /// Adds or drains nodes to reach this number.
     Scale(u32),
     /// One of [`SERVER_ACTIONS`] with the id of a server.
     Server(&'static str, String),
-    /// Cuts the connections of so many percent of the clients.
+    /// Cuts the connections of this percentage of the clients.
     Cut(u32),
 }
 
-/// Kill is SIGKILL, pause SIGSTOP, resume SIGCONT, drain SIGTERM. Replace starts another node in one view with the end
-/// of this one. Restart starts a server again, after a drain if it runs.
+/// Kill is SIGKILL, pause SIGSTOP, resume SIGCONT, drain SIGTERM. Replace starts another node in
+/// one view with the end of this one. Restart starts a server again, after a drain if it runs.
 const SERVER_ACTIONS: [&str; 6] = ["kill", "pause", "resume", "drain", "replace", "restart"];
 
-/// One act of a script.
+/// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Seconds from the begin of the measured time.
+    /// Seconds since the start of the measured time.
     pub at: f64,
-    /// What is done.
+    /// The action.
     pub action: Action,
 }
 
-/// What was done. Times are those of the run's clock.
+/// A performed action. Times are those of the run's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) action: Action,
     pub(crate) began_us: u64,
     pub(crate) ended_us: u64,
-    /// Why it could not be done.
+    /// Reason of the failure. `None` means success.
     pub(crate) problem: Option<String>,
 }
 
@@ -105,7 +105,8 @@ impl FromStr for Step {
     }
 }
 
-/// Performs a script whose times count from `begin_us`. An act that fails does not keep the next ones from being done.
+/// Performs a script whose times count from `begin_us`. After a failed step the next ones still
+/// run.
 pub(crate) async fn perform(
     steps: &[Step],
     control: Option<&Control>,

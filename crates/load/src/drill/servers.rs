@@ -14,20 +14,21 @@ use crate::metrics::{fetch, http, sum};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer stands for its server: one that is paused has no sessions.
+/// Maximum age of a server's answer. A server without a newer one, such as a paused one, counts no
+/// sessions.
 const FRESH_US: u64 = 500_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) handoffs: u64,
     pub(crate) attached: u64,
-    /// Messages that nodes and edges sent again.
+    /// Messages that nodes and edges retransmitted.
     pub(crate) resends: u64,
-    /// Repeats that edges did not write.
+    /// Duplicates that edges dropped.
     pub(crate) filtered: u64,
 }
 
-/// What all servers counted up to a moment, and the sessions that they have.
+/// Sums of the counters and sessions of all servers at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) at_us: u64,
@@ -38,26 +39,26 @@ pub(crate) struct Sample {
 /// One process of a server.
 type ServerRun = (String, u32);
 
-/// Adds up what the servers count, each process from its start or from the begin of the tally.
+/// Sums of the servers' counters, each process from its start or from the start of the tally.
 #[derive(Debug, Default)]
 struct Tally {
     last_by_run: BTreeMap<ServerRun, Sample>,
     counts: Counts,
 }
 
-/// Asks all servers of a mesh for their metrics, again and again.
+/// Reads the metrics of all servers of a mesh periodically.
 pub(crate) struct Sampler {
     dir: PathBuf,
     clock: Clock,
     http: reqwest::Client,
     tally: Tally,
     asking: JoinSet<(ServerRun, Result<String, reqwest::Error>)>,
-    /// Servers that have not answered; they are not asked again meanwhile.
+    /// Servers with a pending request; they get no further one.
     asked: BTreeSet<ServerRun>,
 }
 
 impl Counts {
-    /// Sessions that moved, by a handoff or after a crash. A handoff attaches too.
+    /// Returns the sessions that moved, by a handoff or after a crash. A handoff attaches too.
     pub(crate) fn moved(&self) -> u64 {
         self.handoffs.max(self.attached)
     }
@@ -109,7 +110,7 @@ impl Tally {
 }
 
 impl Sampler {
-    /// Returns once every server has answered, and so many sessions are at the nodes.
+    /// Waits until every server has answered and the nodes have this many sessions.
     pub(crate) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
         let (tally, asking, asked) = (Tally::default(), JoinSet::new(), BTreeSet::new());
         let mut sampler = Self { dir: dir.to_owned(), clock, http: http()?, tally, asking, asked };
@@ -147,7 +148,7 @@ impl Sampler {
         }
     }
 
-    /// Asks servers that are not being asked; returns all that run.
+    /// Requests metrics from servers without a pending request. Returns all running servers.
     fn ask_all(&mut self) -> Vec<ServerRun> {
         let Ok(mesh) = MeshFile::read(&self.dir) else { return Vec::new() };
         let mut running = Vec::new();
@@ -165,7 +166,7 @@ impl Sampler {
     fn answered(&mut self, answer: Option<(ServerRun, Result<String, reqwest::Error>)>) {
         let Some((server, text)) = answer else { return };
         self.asked.remove(&server);
-        // A server that does not answer is dead, paused or late, and shows by having no sessions.
+        // A server without an answer is dead, paused or late, and thus counts no sessions.
         if let Ok(text) = text {
             self.tally.answered(server, Sample::read(&text, self.clock.now_us()));
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::latency::Latencies;
 
-/// Messages whose senders asked for an `ack`, by id, with the result.
+/// Messages with a requested `ack`, by id, with their results.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     asked_by_id: HashMap<u64, Asked>,
@@ -26,45 +26,45 @@ pub(crate) struct Question {
 #[derive(Debug)]
 struct Asked {
     question: Question,
-    /// The answer, and microseconds until it came.
+    /// The answer, and the microseconds until it came.
     answer: Option<(AckResult, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckResult {
-    /// `ack`: delivered.
+    /// `ack`: the message was delivered.
     Delivered,
-    /// `error`: not delivered, as far as is known.
+    /// `error`: no delivery is known.
     Failed,
 }
 
-/// How the answers agree with what arrived.
+/// Comparison of answers and arrivals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AckTotals {
-    /// Messages that asked.
+    /// Messages with a requested answer.
     pub asked: u64,
-    /// Answered by an `ack`.
+    /// Messages answered by an `ack`.
     pub acked: u64,
-    /// Answered by an `error`.
+    /// Messages answered by an `error`.
     pub failed: u64,
-    /// Not answered. This field and the next three have to be 0.
+    /// Messages without an answer. This field and the next three must be 0.
     pub unanswered: u64,
-    /// Answered by an `ack` though they never arrived.
+    /// Messages with an `ack` that never arrived.
     pub untrue: u64,
-    /// Further answers to a message that had one.
+    /// Further answers to an answered message.
     pub repeated: u64,
     /// Answers to no message of this client.
     pub stray: u64,
 }
 
 impl Acks {
-    /// An id that no other message has.
+    /// Returns an unused id.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
     }
 
-    /// A message was sent with this id, which no other has.
+    /// Records a message with this unused id.
     pub(crate) fn asked(&mut self, id: u64, question: Question) {
         self.asked_by_id.insert(id, Asked { question, answer: None });
         self.open += 1;
@@ -90,7 +90,7 @@ impl Acks {
         self.open
     }
 
-    /// From the intended time of sending to the answer.
+    /// Returns the times from the intended sending to the answer.
     pub(crate) fn times(&self) -> Latencies {
         let mut times = Latencies::default();
         let answers = self.asked_by_id.values().filter_map(|asked| asked.answer);
@@ -125,13 +125,13 @@ mod tests {
     use super::*;
     use AckResult::{Delivered, Failed};
 
-    /// Of each the sender, the id and the result.
+    /// Sender, id and result of each answer.
     type Answers<'a> = &'a [(usize, u64, AckResult)];
 
     #[test]
     fn answers_are_compared_with_questions_and_arrivals() {
         let all = AckTotals { asked: 2, unanswered: 2, ..AckTotals::default() };
-        // Whether the messages arrived, and what that comes to.
+        // Answers, `true` if the messages arrived, and the totals.
         let cases: [(Answers<'_>, bool, AckTotals); 5] = [
             (&[(0, 1, Delivered), (0, 2, Failed)], true, AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
             (

@@ -3,46 +3,46 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-/// What became of the messages of one ordered pair, which are numbered from 1 in the order sent.
+/// Deliveries of one ordered pair's messages, which are numbered from 1 in the order sent.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     sent: u64,
     highest: u64,
-    /// Not yet arrived though a later one has.
+    /// Numbers that are missing although a later one has arrived.
     missing: BTreeSet<u64>,
-    /// Copies that may still come, since the sender itself has sent them.
+    /// Copies that may still arrive, since the sender itself has sent them.
     copies: BTreeMap<u64, u32>,
-    /// What had arrived when the receiver came back on another socket, and what of it has come again there: once is
-    /// promised for each socket alone.
+    /// Numbers received on earlier sockets of the receiver, and those of them that came again. A
+    /// message may come once on each socket.
     on_earlier_sockets: u64,
     again_on_this: BTreeSet<u64>,
     /// Numbers with an `ack` that have not arrived.
     acked: BTreeSet<u64>,
-    /// Numbers that were under way when a socket of the receiver broke.
+    /// Numbers in flight when a socket of the receiver broke.
     breaks: Vec<RangeInclusive<u64>>,
     copied: u64,
     doubled: u64,
     swapped: u64,
 }
 
-/// The sum over all pairs. Everything but `sent`, `delivered`, `gone` and `copied` ought to be 0.
+/// The sum over all pairs. All fields but `sent`, `delivered`, `gone` and `copied` must be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Written to a socket.
+    /// Messages written to a socket.
     pub sent: u64,
-    /// Arrived, each counted once.
+    /// Messages that arrived, each counted once.
     pub delivered: u64,
-    /// Never arrived.
+    /// Messages that never arrived.
     pub lost: u64,
-    /// Written to a socket that broke before its client had read them: they have an `ack`.
+    /// Messages with an `ack`, written to a socket that broke before its client had read them.
     #[serde(skip_serializing_if = "is_zero")]
     pub gone: u64,
-    /// Arrived again, since the sender did not know that they had arrived and sent them again, or on another socket.
+    /// Expected duplicates: sent again without a known outcome, or received on another socket.
     #[serde(skip_serializing_if = "is_zero")]
     pub copied: u64,
-    /// Arrived again for no such reason.
+    /// Unexpected duplicates.
     pub doubled: u64,
-    /// Arrived after one that was sent later.
+    /// Messages that arrived after a later one.
     pub swapped: u64,
 }
 
@@ -74,12 +74,12 @@ impl Ledger {
         }
     }
 
-    /// Whether a message was written to a socket that broke, and has not arrived.
+    /// Returns `true` if a missing message was written to a socket that broke.
     pub(crate) fn is_gone(&self, number: u64) -> bool {
         self.acked.contains(&number) && self.breaks.iter().any(|under_way| under_way.contains(&number))
     }
 
-    /// A message arrived. `true` when it is this one's first time.
+    /// Records an arrival. Returns `true` for the first one of this message.
     pub(crate) fn arrived(&mut self, number: u64) -> bool {
         self.acked.remove(&number);
         if number == self.highest + 1 {
@@ -114,7 +114,7 @@ impl Ledger {
 }
 
 impl Totals {
-    /// Sums up ledgers. What has not arrived now is lost.
+    /// Sums up ledgers. Missing messages count as lost.
     pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
         let mut totals = Self::default();
         for ledger in ledgers {
@@ -139,7 +139,7 @@ fn is_zero(count: &u64) -> bool {
 mod tests {
     use super::*;
 
-    /// A ledger of this many sent messages, of which these have arrived.
+    /// Returns a ledger of sent messages with these arrivals.
     fn ledger(sent: u64, arrivals: &[u64]) -> Ledger {
         let mut ledger = Ledger::default();
         for number in 1..=sent {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn each_arrival_is_judged_once() {
-        // The arrivals of so many messages; those delivered, lost, doubled and swapped.
+        // Number of messages, their arrivals, and the delivered, lost, doubled and swapped ones.
         let cases: [(u64, &[u64], [u64; 4]); 6] = [
             (3, &[1, 2, 3], [3, 0, 0, 0]),
             (6, &[2, 3, 5], [3, 3, 0, 0]),
@@ -165,7 +165,7 @@ mod tests {
         ];
         for (sent, arrivals, expected) in cases {
             let ledger = ledger(sent, arrivals);
-            // Another pair, with a lost message, adds to all of them.
+            // Another pair with a lost message is added to all of them.
             let Totals { delivered, lost, doubled, swapped, .. } = Totals::of([&ledger, &self::ledger(1, &[])]);
             assert_eq!([delivered, lost - 1, doubled, swapped], expected, "{arrivals:?}");
             assert!((1..=sent).all(|number| ledger.has(number) == arrivals.contains(&number)), "{arrivals:?}");

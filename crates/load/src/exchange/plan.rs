@@ -4,11 +4,11 @@ use std::collections::BinaryHeap;
 use crate::message::Body;
 use crate::record::Record;
 
-/// What the clients of an exchange do.
+/// The load that the clients of an exchange produce.
 pub(crate) trait Workload: 'static {
-    /// Plans the messages of one thing of the schedule, which is due now.
+    /// Plans the messages of one unit of the schedule, which is due now.
     fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, record: &mut Record);
-    /// A message has arrived, for the first time.
+    /// Handles the first arrival of a message.
     fn arrived(&mut self, _arrived: &Arrived, _plan: &mut Plan, _record: &mut Record) {}
     fn open(&self) -> u64 {
         0
@@ -17,12 +17,12 @@ pub(crate) trait Workload: 'static {
 
 pub(crate) struct Arrived {
     pub(crate) receiver: usize,
-    /// What the workload gave it.
+    /// Tag that the workload assigned.
     pub(crate) tag: u64,
     pub(crate) now_us: u64,
 }
 
-/// Messages that are to leave, in the order of their times.
+/// Messages to be sent, in the order of their times.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     planned: u64,

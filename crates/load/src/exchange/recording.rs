@@ -1,9 +1,9 @@
-/// What happened when, for drills. Times are those of the run's clock, in microseconds and in order.
+/// Events of a run for drills. Times are microseconds on the run's clock, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recording {
-    /// Each message once.
+    /// First arrivals of messages.
     pub(crate) arrivals: Vec<Arrival>,
-    /// Sockets of clients that come back, when they ended.
+    /// End times of the sockets of clients that come back.
     pub(crate) closed_us: Vec<u64>,
     pub(crate) returned_us: Vec<u64>,
 }
@@ -11,12 +11,12 @@ pub(crate) struct Recording {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) at_us: u64,
-    /// From the intended time of sending.
+    /// Microseconds since the intended time of sending.
     pub(crate) latency_us: u32,
 }
 
 impl Recording {
-    /// Takes the room for so many messages at once, so that none of them has to wait for it.
+    /// Allocates the space for this many messages at once, so that no message waits for it.
     pub(crate) fn for_messages(messages: u64) -> Self {
         Self { arrivals: Vec::with_capacity(usize::try_from(messages).unwrap_or(0)), ..Self::default() }
     }

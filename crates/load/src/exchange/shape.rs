@@ -8,10 +8,10 @@ use crate::message::Body;
 const DESCRIPTION_BYTES: RangeInclusive<usize> = 2_000..=4_000;
 const CANDIDATE_BYTES: RangeInclusive<usize> = 150..=300;
 const CANDIDATES: RangeInclusive<u32> = 10..=30;
-/// Room for the parts of one side: its description, which is part 0, and its candidates.
+/// Maximum parts of one side: its description, which is part 0, and its candidates.
 const PARTS: u64 = 64;
 
-/// What the two sides of a call have to tell each other.
+/// Number and size of the messages that the two sides of a call exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) caller: Side,
@@ -25,7 +25,7 @@ pub(super) struct Side {
 }
 
 impl Shape {
-    /// Of a call of this number, the same whenever it is asked for.
+    /// Returns the shape of a call, which depends only on the seed and the number.
     pub(super) fn of(seed: u64, call: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed ^ call.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut side = || Side {
@@ -37,12 +37,13 @@ impl Shape {
 }
 
 impl Side {
-    /// How many messages it sends: the description and the candidates.
+    /// Returns the number of messages: the description and the candidates.
     pub(super) fn parts(self) -> u32 {
         1 + self.candidates
     }
 
-    /// When a part leaves, from the begin of this side's gathering: the description at once, the last candidate in the end.
+    /// Returns the sending time of a part since the start of candidate gathering. The description
+    /// is sent at once, the last candidate at the end.
     pub(super) fn leaves_after_us(self, part: u32, gather_us: u64) -> u64 {
         gather_us * u64::from(part) / u64::from(self.candidates.max(1))
     }
@@ -61,7 +62,7 @@ impl Side {
     }
 }
 
-/// The tag of a message: which part of which call it is.
+/// Returns the tag of a message, which encodes its call and part.
 pub(super) fn tag_of(call: u64, part: u32) -> u64 {
     call * PARTS + u64::from(part)
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::seating::Seating;
 use crate::latency::Latencies;
 
-/// Who came and went when, and who has heard of it. Decides only; the times go in.
+/// Joins and leaves, and the clients that received them. Has no I/O or clock; times are arguments.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     seating: Seating,
@@ -15,11 +15,11 @@ pub(super) struct Book {
     next: u64,
     measured_from_us: u64,
     pub(super) counts: Counts,
-    /// From the moment at which a visitor was to join until it heard that it had.
+    /// Times from a visitor's intended join to its answer.
     pub(super) joins: Latencies,
-    /// From the moment at which a visitor was to leave until it heard that it had.
+    /// Times from a visitor's intended leave to its answer.
     pub(super) leaves: Latencies,
-    /// From the moment of either until a resident of the room heard of it.
+    /// Times from the intended join or leave to its receipt by a resident of the room.
     pub(super) events: Latencies,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct Counts {
     pub(super) begun: u64,
     pub(super) answered: u64,
     pub(super) refused: u64,
-    /// Whose turn it was while its last change had no answer.
+    /// Turns of visitors whose last change had no answer.
     pub(super) late: u64,
     pub(super) heard: u64,
-    /// What residents were told by the whole state alone.
+    /// Changes that residents learned only from a whole room state.
     pub(super) heard_by_state: u64,
     pub(super) doubled: u64,
-    /// Whole states that came to somebody who was in the room already.
+    /// Whole room states received by clients that were in the room already.
     pub(super) healed: u64,
-    /// Who was put out of a room without having asked.
+    /// Clients that were removed from a room without a request.
     pub(super) put_out: u64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Counts {
 enum Stand {
     Out,
     In,
-    /// By this change.
+    /// Joining by the change of this number.
     Joining(u64),
     Leaving(u64),
 }
@@ -55,11 +55,11 @@ struct Change {
     act: Act,
     begun_us: u64,
     is_answered: bool,
-    /// Residents that have not heard of it.
+    /// Residents that have not received the change.
     unheard: BTreeSet<usize>,
 }
 
-/// Who is in a room, each with the change by which it joined.
+/// Members of a room, each with the change by which it joined.
 pub(super) type Members = BTreeMap<usize, Option<u64>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,17 +80,18 @@ impl Book {
         }
     }
 
-    /// Times of changes that begin from now on count.
+    /// Counts the times of changes that begin from now on.
     pub(super) fn measure_from(&mut self, now_us: u64) {
         self.measured_from_us = now_us;
     }
 
-    /// Somebody comes in before the run; nobody counts who hears of that.
+    /// Records a join before the run. Its receipt by others is not counted.
     pub(super) fn enters(&mut self, client: usize, at_us: u64) -> u64 {
         self.open(client, Act::Join, at_us, BTreeSet::new())
     }
 
-    /// It is a visitor's turn: it joins if it is out, and leaves if it is in. `None` if its last change has no answer yet.
+    /// Starts a visitor's turn: it joins if it is out, and leaves if it is in. Returns `None` if
+    /// its last change has no answer yet.
     pub(super) fn turn(&mut self, client: usize, at_us: u64) -> Option<(u64, Act)> {
         let act = match self.stand_by_client[client] {
             Stand::Out => Act::Join,
@@ -117,7 +118,7 @@ impl Book {
         number
     }
 
-    /// The state of its room has come to somebody, with its members if they are all there.
+    /// Records the room state that a client received. `members` is `None` for an incomplete state.
     pub(super) fn joined(&mut self, client: usize, members: Option<&Members>, now_us: u64) {
         match self.stand_by_client[client] {
             Stand::Joining(number) => {
@@ -129,7 +130,7 @@ impl Book {
         }
     }
 
-    /// A request was carried out: that of a join says less than the state that comes with it.
+    /// Records a successful request. For a join the room state counts instead.
     pub(super) fn acked(&mut self, number: u64, now_us: u64) {
         let Some(client) = self.open_by_number.get(&number).map(|change| change.client) else { return };
         if self.stand_by_client[client] == Stand::Leaving(number) {
@@ -149,7 +150,7 @@ impl Book {
         self.close_if_done(number);
     }
 
-    /// A request was refused: things are as before.
+    /// Records a refused request, which changes nothing.
     pub(super) fn refused(&mut self, number: u64) {
         let Some(change) = self.open_by_number.remove(&number) else { return };
         let stand = &mut self.stand_by_client[change.client];
@@ -157,7 +158,7 @@ impl Book {
         self.counts.refused += 1;
     }
 
-    /// Somebody is out of its room. Nothing to note if it has asked for that.
+    /// Records a client's exit from its room. An exit on request is not counted.
     pub(super) fn left(&mut self, client: usize) {
         if matches!(self.stand_by_client[client], Stand::In | Stand::Joining(_)) {
             self.stand_by_client[client] = Stand::Out;
@@ -165,7 +166,7 @@ impl Book {
         }
     }
 
-    /// Somebody hears that another has left: by the first change of this kind that it has not heard of.
+    /// Records a received leave: the client's first leave that the listener has not received.
     pub(super) fn heard_leave(&mut self, listener: usize, who: usize, now_us: u64) {
         let is_news =
             |change: &Change| (change.client, change.act) == (who, Act::Leave) && change.unheard.contains(&listener);
@@ -175,12 +176,12 @@ impl Book {
         }
     }
 
-    /// A client hears of a change: that another has joined by it.
+    /// Records a received join of another client.
     pub(super) fn heard(&mut self, listener: usize, number: u64, now_us: u64) {
         let open = self.open_by_number.get_mut(&number);
         let news = open.and_then(|change| change.unheard.remove(&listener).then_some(change.begun_us));
         let Some(begun_us) = news else {
-            // It has heard of it before, or is one who need not, or it is not of this run.
+            // A duplicate, a listener that is no resident, or a change of another run.
             self.counts.doubled += u64::from(number < self.next && self.seating.is_resident(listener));
             return;
         };
@@ -191,7 +192,7 @@ impl Book {
         self.close_if_done(number);
     }
 
-    /// Somebody who is in its room was told the whole state. What it does not show is still to be heard of.
+    /// Records a whole state that a member received. Changes that it does not show are still open.
     fn healed(&mut self, listener: usize, members: Option<&Members>) {
         self.counts.healed += 1;
         let mut told = Vec::new();
@@ -219,7 +220,7 @@ impl Book {
         }
     }
 
-    /// Changes that have no answer, or that somebody has not heard of.
+    /// Returns the number of changes without an answer or not yet received by all residents.
     pub(super) fn open_changes(&self) -> usize {
         self.open_by_number.len()
     }
@@ -228,7 +229,7 @@ impl Book {
         self.open_by_number.values().filter(|change| !change.is_answered).count()
     }
 
-    /// What residents have not heard of.
+    /// Returns the number of changes that residents have not received.
     pub(super) fn unheard(&self) -> u64 {
         self.open_by_number.values().map(|change| change.unheard.len() as u64).sum()
     }
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
     use crate::testing::options;
 
-    /// One room; 0 and 1 are residents, 2 and 3 visitors, all inside.
+    /// Returns a book of one room: 0 and 1 are residents, 2 and 3 visitors, all inside.
     fn book() -> Book {
         let mut book = Book::new(Seating::new(4, &options(&["--rooms=1"]).unwrap()));
         for client in 0..4 {

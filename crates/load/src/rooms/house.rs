@@ -16,10 +16,11 @@ use crate::clock::Clock;
 use crate::fleet::Listener;
 use crate::record::Record;
 
-/// Requests of the line are numbered from here on, apart from the changes of the book.
+/// First request id of the waiting-queue clients, apart from the changes of the book.
 const LINE_IDS: u64 = 1 << 40;
 
-/// All clients of a run and what they have heard, on one thread. Those of the line stand behind the others.
+/// All clients of a run and the events they received, on one thread. Clients of the waiting queue
+/// come last.
 pub(super) struct House {
     pub(super) clock: Clock,
     pub(super) book: RefCell<Book>,
@@ -63,7 +64,7 @@ impl House {
         self.record.borrow_mut().measure(measured_us);
     }
 
-    /// Changes that were answered so far, and seats that were given on.
+    /// Returns the number of answered changes and of seats that were filled again.
     pub(super) fn answered(&self) -> u64 {
         self.book.borrow().counts.answered + self.line.borrow().admitted()
     }
@@ -82,13 +83,13 @@ impl House {
         self.clients.borrow_mut().clear();
     }
 
-    /// Somebody comes into its room before the run.
+    /// Sends the join of a client before the run.
     pub(super) fn enter(&self, client: usize) {
         let number = self.book.borrow_mut().enters(client, self.clock.now_us());
         self.say(client, words::join(self.room_of(client), id_of(number), None));
     }
 
-    /// A visitor joins or leaves, as it was to at a moment.
+    /// Sends a visitor's join or leave that was due at `at_us`.
     pub(super) fn turn(&self, client: usize, at_us: u64) {
         let turn = self.book.borrow_mut().turn(client, at_us);
         let Some((number, act)) = turn else { return };
@@ -105,7 +106,7 @@ impl House {
         self.say(self.first_of_line + number, text);
     }
 
-    /// Somebody leaves the room with the line. `false` if nobody is in it.
+    /// Sends a leave from the room with the waiting queue. Returns `false` if the room is empty.
     pub(super) fn line_moves(&self, at_us: u64) -> bool {
         let leaver = self.line.borrow_mut().leaver(at_us);
         let Some(number) = leaver else { return false };
@@ -126,7 +127,7 @@ impl House {
         match sent {
             Sent::Written => {}
             Sent::Buffered => self.stalled.borrow_mut().push(client),
-            // It stays without an answer, which shows.
+            // The request stays without an answer, which the report shows.
             Sent::Refused => self.count("not taken by the client's own socket"),
         }
     }
@@ -204,7 +205,7 @@ impl Listener for House {
     }
 }
 
-/// Requests are numbered from 1.
+/// Returns the request id of a number. Requests are numbered from 1.
 fn id_of(number: u64) -> u64 {
     number + 1
 }

@@ -4,16 +4,18 @@ use serde::Serialize;
 
 use crate::latency::{Latencies, Percentiles};
 
-/// Somebody let in so much before another who stood in front has overtaken: two sockets may tell the same step apart by less.
+/// Minimum lead, in microseconds, of an admission before an earlier waiting client that counts as
+/// overtaking. Two sockets may report the same step with a smaller difference.
 const OVERTAKEN_US: u64 = 1_000_000;
 
-/// The line in front of a room with few seats. Decides only; clients are numbered as they joined it, the times go in.
+/// The waiting queue of a room with few seats. Has no I/O or clock. Clients are numbered in the
+/// order in which they joined.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     stand_by_client: Vec<Stand>,
-    /// When each who waited was let in, in order of time.
+    /// Admissions of waiting clients, in order of time.
     admissions: Vec<(usize, u64)>,
-    /// Who left when, and has nobody in the seat yet.
+    /// Times of leaves whose seats are still free.
     free_since_us: VecDeque<u64>,
     seated: VecDeque<usize>,
     pushes: u64,
@@ -25,7 +27,7 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     Out,
-    /// When it was last told its place unasked, if it was.
+    /// Waiting, with the time of the latest unrequested queue position, if any.
     Waiting {
         told_us: Option<u64>,
     },
@@ -38,15 +40,15 @@ pub(super) struct LineFindings {
     seats: u32,
     pub(super) left: usize,
     pub(super) admitted: usize,
-    /// Let in before somebody who stood in front.
+    /// Clients admitted before an earlier waiting client.
     pub(super) overtook: usize,
-    /// More were in the room at a time than it has seats.
+    /// `true` if the room had more members than seats at some time.
     pub(super) above_capacity: bool,
-    /// How often somebody was told the place in line without having asked.
+    /// Number of unrequested messages with a queue position.
     pub(super) pushes: u64,
-    /// The shortest time between two such to one client.
+    /// Minimum time between two unrequested positions to one client.
     pub(super) shortest_gap_ms: Option<u64>,
-    /// From the moment at which somebody was to leave until the next one heard of the seat.
+    /// Times from an intended leave to the admission of the next client, in microseconds.
     pub(super) admission_us: Percentiles,
 }
 
@@ -55,7 +57,7 @@ impl Line {
         Self { stand_by_client: vec![Stand::Out; clients], measured_from_us: u64::MAX, ..Self::default() }
     }
 
-    /// Seats that become free from now on count.
+    /// Counts seats that become free from now on.
     pub(super) fn measure_from(&mut self, now_us: u64) {
         self.measured_from_us = now_us;
     }
@@ -66,7 +68,7 @@ impl Line {
 
     pub(super) fn waiting(&mut self, client: usize, now_us: u64) {
         let Stand::Waiting { told_us } = self.stand_by_client[client] else {
-            // The answer to its joining the line.
+            // The answer to its join.
             self.stand_by_client[client] = Stand::Waiting { told_us: None };
             return;
         };
@@ -95,7 +97,7 @@ impl Line {
         self.seated.push_back(client);
     }
 
-    /// Who has been inside the longest leaves now.
+    /// Returns the member that has been in the room for the longest time and leaves now.
     pub(super) fn leaver(&mut self, at_us: u64) -> Option<usize> {
         let client = self.seated.pop_front()?;
         self.stand_by_client[client] = Stand::Out;
@@ -103,7 +105,7 @@ impl Line {
         Some(client)
     }
 
-    /// Whether nobody is on the way to a free seat.
+    /// Returns `true` if no free seat awaits an admission.
     pub(super) fn is_settled(&self) -> bool {
         self.free_since_us.is_empty()
     }
@@ -126,7 +128,7 @@ impl Line {
         }
     }
 
-    /// How many were let in long before somebody in front of them, or though such a one waits still.
+    /// Returns the number of clients admitted long before an earlier one, which may still wait.
     fn overtook(&self) -> usize {
         let earliest_waiting = self.stand_by_client.iter().position(|it| matches!(it, Stand::Waiting { .. }));
         let mut latest_in_front = 0;
@@ -147,10 +149,10 @@ mod tests {
 
     const S: u64 = 1_000_000;
 
-    /// Who is let in when, or `None` where one leaves.
+    /// Admitted clients, or `None` for a leave, with their times.
     type Turns<'a> = &'a [(Option<usize>, u64)];
 
-    /// Five for two seats: 0 and 1 are in, 2, 3 and 4 wait.
+    /// Returns a queue of five clients for two seats: 0 and 1 are in, 2, 3 and 4 wait.
     fn line() -> Line {
         let mut line = Line::new(5);
         (0..2).for_each(|client| line.joined(client, 0));

@@ -6,12 +6,12 @@ use rand::seq::SliceRandom as _;
 
 use super::Options;
 
-/// Who belongs to which room, and who of them comes and goes.
+/// Assignment of clients to rooms, split into residents and visitors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seating {
     room_by_client: Vec<usize>,
     residents_by_room: Vec<Range<usize>>,
-    /// In the order of their turns.
+    /// Visitors, in the order of their turns.
     pub(super) visitors: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Seating {
         self.room_by_client[client]
     }
 
-    /// Whether a client stays in its room, and is to hear of all that happens there.
+    /// Returns `true` if a client stays in its room and must receive all its events.
     pub(super) fn is_resident(&self, client: usize) -> bool {
         self.room_by_client.get(client).is_some_and(|room| self.residents_by_room[*room].contains(&client))
     }
@@ -52,7 +52,7 @@ impl Seating {
     }
 }
 
-/// How many belong to each of some rooms: about equally many.
+/// Returns the number of clients of each room, which are about equal.
 fn sizes(clients: usize, rooms: usize) -> impl Iterator<Item = usize> {
     (0..rooms).map(move |room| clients * (room + 1) / rooms - clients * room / rooms)
 }

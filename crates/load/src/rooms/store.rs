@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What a Redis says of itself at one moment.
+/// Statistics of a Redis at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
-    /// How often each command was called, from within scripts too.
+    /// Number of calls of each command, also from scripts.
     calls_by_command: BTreeMap<String, u64>,
     cpu_seconds: f64,
     memory_bytes: u64,
@@ -13,17 +13,17 @@ pub(super) struct Reading {
     uptime_us: u64,
 }
 
-/// What operations on rooms asked of the store.
+/// Load of the store by room operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct StoreCosts {
     seconds: f64,
     operations: u64,
-    /// Scripts called for each operation, what refreshes call included: each is one step of the store.
+    /// Scripts called per operation, including calls for refreshes. Each is one step of the store.
     scripts_per_operation: f64,
-    /// All commands for each operation, those within scripts included.
+    /// Commands per operation, including commands of scripts.
     commands_per_operation: f64,
     cpu_us_per_operation: f64,
-    /// Of one core.
+    /// CPU time of the store, in percent of one core.
     cpu_percent: f64,
     memory_kib_before: u64,
     memory_kib_after: u64,
@@ -33,7 +33,7 @@ pub(super) struct StoreCosts {
 }
 
 impl Reading {
-    /// From the text that `INFO everything` answers.
+    /// Parses the answer to `INFO everything`.
     pub(super) fn parse(info: &str, keys: u64) -> Self {
         let mut reading = Self { keys, ..Self::default() };
         for (name, value) in info.lines().filter_map(|line| line.trim().split_once(':')) {
@@ -55,11 +55,11 @@ impl Reading {
 }
 
 impl StoreCosts {
-    /// Between two readings, while so many operations were carried out.
+    /// Returns the costs between two readings, with this number of operations between them.
     pub(super) fn between(before: &Reading, after: &Reading, operations: u64) -> Self {
         let earlier = |command: &String| before.calls_by_command.get(command).copied().unwrap_or(0);
         let calls = after.calls_by_command.iter();
-        // What readings themselves ask.
+        // Commands of the readings themselves.
         let calls = calls.filter(|(command, _)| !matches!(command.as_str(), "info" | "dbsize"));
         let calls_by_command: BTreeMap<String, u64> = calls
             .map(|(command, calls)| (command.clone(), calls.saturating_sub(earlier(command))))

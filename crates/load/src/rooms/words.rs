@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// A request to join a room. The others are shown which change of the run it is, if it is one.
+/// Returns a request to join a room, whose data is the number of the change in the run, if any.
 pub(super) fn join(room: &str, id: u64, change: Option<u64>) -> String {
     let data = change.map(|change| format!(r#","data":{{"change":{change}}}"#)).unwrap_or_default();
     format!(r#"{{"type":"join","room":"{room}","id":{id}{data}}}"#)
@@ -12,17 +12,18 @@ pub(super) fn leave(room: &str, id: u64) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
-/// Who has joined, and by which change of the run.
+/// A joined client, and the change by which it joined.
 pub(super) type Joiner<'a> = (Cow<'a, str>, Option<u64>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard<'a> {
-    /// It is in this room, with these, each with the change of the run by which it joined; `None` if there are further pages.
+    /// The client is in this room. The members carry the change by which they joined; `None` if
+    /// there are further pages.
     Joined {
         members: Option<Vec<Joiner<'a>>>,
     },
     Waiting,
-    /// Others came, with the change of the run that it is, or went.
+    /// Other clients joined, with the change of the run, or left.
     Changed {
         joined: Vec<Joiner<'a>>,
         left: Vec<Cow<'a, str>>,
@@ -35,11 +36,11 @@ pub(super) enum Heard<'a> {
         code: Cow<'a, str>,
         id: Option<u64>,
     },
-    /// Anything else, by its type.
+    /// Any other message, by its type.
     Other(Cow<'a, str>),
 }
 
-/// All that is read of any text about rooms.
+/// The fields that are read from a server's message.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(rename = "type", borrow)]
@@ -69,7 +70,7 @@ struct Shown {
     change: Option<u64>,
 }
 
-/// What a text says; `None` if it is nothing that servers say.
+/// Parses a server's message. Returns `None` if it is invalid.
 pub(super) fn read(text: &str) -> Option<Heard<'_>> {
     let Message { kind, code, id, members, more, joined, left } = serde_json::from_str(text).ok()?;
     Some(match (&*kind, id) {
