@@ -1,25 +1,25 @@
-//! A request in the words of RBAC.
+//! Requests in RBAC terms.
 
 use std::collections::BTreeSet;
 
 use http::Method;
 use serde_json::Value;
 
-/// What was asked for, as a Role would have to allow it.
+/// A request, as a Role must allow it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     /// `list`, `watch`, `get` and so on.
     pub verb: String,
     /// The API group.
     pub group: String,
-    /// The resource; for a path that has none, the path.
+    /// The resource, or the path of a request without a resource.
     pub resource: String,
-    /// The namespace; empty: all.
+    /// The namespace; empty means all.
     pub namespace: String,
 }
 
 impl Asked {
-    /// Reads a request's method and path; `watch` is what its query says.
+    /// Parses a request's method and path. `watch` comes from its query.
     pub fn new(method: &Method, path: &str, watch: bool) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let (group, rest) = match parts.as_slice() {
@@ -47,13 +47,14 @@ impl Asked {
         Self { verb: verb.into(), group: group.into(), resource: resource.into(), namespace: namespace.into() }
     }
 
-    /// The right that it takes, as [`rights`] writes it: `list discovery.k8s.io/endpointslices`.
+    /// Returns the required right in the form of [`rights`]: `list
+    /// discovery.k8s.io/endpointslices`.
     pub fn right(&self) -> String {
         right(&self.verb, &self.group, &self.resource)
     }
 }
 
-/// All rights that the Roles among these objects give.
+/// Returns all rights that the Roles among these objects grant.
 pub fn rights(objects: &[Value]) -> BTreeSet<String> {
     let roles: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Role").collect();
     assert!(!roles.is_empty(), "no Role");

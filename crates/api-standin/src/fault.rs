@@ -1,52 +1,53 @@
-//! How lists and watches may fail.
+//! Failures of lists and watches.
 
-/// One way to fail.
+/// One kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// An answer with this status, and a `Status` object.
     Status(u16),
-    /// No answer at all; the connection stays open.
+    /// No answer; the connection stays open.
     Hang,
-    /// A watch that begins, says nothing ever, and does not end. Open watches fall silent too.
+    /// A watch that begins, sends nothing and does not end. Open watches fall silent too.
     Silent,
-    /// A watch that ends in good order as soon as it has begun. Open ones end too.
+    /// A watch that ends in good order as soon as it has begun. Open watches end too.
     EndsAtOnce,
-    /// A watch that ends in good order in the middle of a line. Open ones end so at their next event.
+    /// A watch that ends in good order in the middle of a line. Open watches end so at their next
+    /// event.
     Truncated,
-    /// A watch whose connection breaks in the middle of a line. Open ones break at once.
+    /// A watch whose connection breaks in the middle of a line. Open watches break at once.
     Cut,
 }
 
-/// What fails now.
+/// The present failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// How lists fail.
+    /// Failure of lists; `None` means success.
     pub list: Option<Fault>,
-    /// How watches fail.
+    /// Failure of watches; `None` means success.
     pub watch: Option<Fault>,
 }
 
 impl Faults {
-    /// All is well.
+    /// No failures.
     pub const NONE: Self = Self { list: None, watch: None };
 
-    /// Lists fail.
+    /// Returns a failure of lists only.
     pub fn of_lists(fault: Fault) -> Self {
         Self { list: Some(fault), watch: None }
     }
 
-    /// Watches fail.
+    /// Returns a failure of watches only.
     pub fn of_watches(fault: Fault) -> Self {
         Self { list: None, watch: Some(fault) }
     }
 
-    /// Both fail.
+    /// Returns the same failure for lists and watches.
     pub fn of_both(fault: Fault) -> Self {
         Self { list: Some(fault), watch: Some(fault) }
     }
 }
 
-/// How a watch is told that its version has expired.
+/// How a watch learns that its version has expired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Expiry {
     /// By an `ERROR` event in an answer of 200; open watches get it too.

@@ -1,18 +1,18 @@
-//! For tests: a stand-in of a Kubernetes API server, on a port of its own on loopback.
+//! A stand-in of a Kubernetes API server for tests, on its own loopback port.
 //!
-//! It knows EndpointSlices of any namespace, and of what the real one speaks about them `list` and `watch`: selectors by label,
-//! versions that rise with each change, bookmarks, `timeoutSeconds`, versions that expire. For whoever writes them there are
-//! `patch`, as server-side apply does it, and `delete`. It fails as it is told ([`Fault`]), goes away and comes back, and
-//! remembers what it was asked in the words of RBAC ([`Asked`]). A wrong token is answered 401, anything else 404, as by a
-//! server without the resource.
+//! It serves `list` and `watch` of EndpointSlices in any namespace. It supports label selectors,
+//! versions that rise with each change, bookmarks, `timeoutSeconds`, and expired versions. Writers
+//! use `patch`, a server-side apply, and `delete`. Tests make it fail ([`Fault`]), go away and
+//! come back. It records all requests in RBAC terms ([`Asked`]). A wrong token is answered 401,
+//! any other path 404, as by a server without the resource.
 //!
-//! Not for the world outside of tests: it panics on what a test should not do.
+//! It is for tests only: it panics on invalid use.
 //!
-//! | module | idea |
+//! | module | responsibility |
 //! |---|---|
-//! | [`asked`] | a request in the words of RBAC |
-//! | [`fault`] | how lists and watches may fail |
-//! | [`pods`] | EndpointSlices as the controller would write them |
+//! | [`asked`] | requests in RBAC terms |
+//! | [`fault`] | failures of lists and watches |
+//! | [`pods`] | EndpointSlices in the form of the controller |
 //! | `store` | objects, versions and history; pure |
 //! | `serve` | HTTP |
 //! | `watching` | one watch |
@@ -40,12 +40,12 @@ pub use fault::{Expiry, Fault, Faults};
 pub use pods::{Pod, Slice};
 use store::Store;
 
-/// What the kubeconfig says, and requests must.
+/// The token in the kubeconfig, required in requests.
 pub(crate) const TOKEN: &str = "stand-in-token";
-/// Connections that wait to be accepted.
+/// Maximum connections that wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// A running stand-in; it ends when dropped.
+/// A running stand-in, which ends when dropped.
 pub struct ApiServer {
     shared: Shared,
     address: SocketAddr,
@@ -54,11 +54,11 @@ pub struct ApiServer {
     serving: Option<AbortOnDropHandle<()>>,
 }
 
-/// What the handle and all connections share.
+/// State shared by the handle and all connections.
 #[derive(Clone)]
 pub(crate) struct Shared {
     state: Arc<Mutex<State>>,
-    /// Says that the state has changed.
+    /// Signals a change of the state.
     changed: watch::Sender<()>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) faults: Faults,
     pub(crate) expiry: Expiry,
-    /// Watches begun before this number have to end.
+    /// Watches begun before this number must end.
     pub(crate) era: u64,
     asked: Vec<Asked>,
 }
@@ -93,7 +93,7 @@ impl Shared {
 }
 
 impl ApiServer {
-    /// Starts one without any object.
+    /// Starts a server without objects.
     pub async fn start() -> Self {
         let reserved = socket();
         reserved.bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -109,7 +109,7 @@ impl ApiServer {
         self.serving = None;
     }
 
-    /// Is there again, with whatever objects it has now.
+    /// Accepts connections again, with its present objects.
     pub fn comes_back(&mut self) {
         let listener = self.listener();
         self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serve::serve(listener, self.shared.clone()))));
@@ -121,12 +121,12 @@ impl ApiServer {
         socket.listen(BACKLOG).unwrap()
     }
 
-    /// Writes a kubeconfig that leads here.
+    /// Writes a kubeconfig for this server.
     pub fn write_kubeconfig(&self, path: &Path) {
         std::fs::write(path, self.kubeconfig(TOKEN).to_string()).unwrap();
     }
 
-    /// A kubeconfig that leads here, with this token. JSON is YAML.
+    /// Returns a kubeconfig for this server with this token. JSON is valid YAML.
     pub fn kubeconfig(&self, token: &str) -> Value {
         json!({
             "apiVersion": "v1",
@@ -138,7 +138,7 @@ impl ApiServer {
         })
     }
 
-    /// Adds a slice, or changes the one of its name.
+    /// Adds a slice, or replaces the slice of this name.
     pub fn put(&self, slice: &Slice) {
         self.shared.change(|state| state.store.put(slice.to_json()));
     }
@@ -148,7 +148,7 @@ impl ApiServer {
         self.shared.change(|state| state.store.delete(namespace, name));
     }
 
-    /// Fails like this from now on, until told otherwise.
+    /// Sets the faults of all requests from now on.
     pub fn fails(&self, faults: Faults) {
         self.shared.change(|state| state.faults = faults);
     }
@@ -158,7 +158,7 @@ impl ApiServer {
         self.shared.change(|state| state.era += 1);
     }
 
-    /// Forgets its history: a watch from before cannot go on, and is told so.
+    /// Drops the history: a watch of an earlier version is rejected.
     pub fn expires(&self, expiry: Expiry) {
         self.shared.change(|state| {
             state.expiry = expiry;
@@ -166,18 +166,18 @@ impl ApiServer {
         });
     }
 
-    /// Forgets all objects, versions included, as one restored from an old backup.
+    /// Drops all objects and versions, as a restore from an old backup.
     pub fn forgets_all(&self) {
         self.shared.change(|state| state.store = Store::default());
     }
 
-    /// All that it was asked so far.
+    /// Returns all requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.state().asked.clone()
     }
 }
 
-/// Several sockets may have the port, of which at most one listens.
+/// Several sockets may bind the port, of which at most one listens.
 fn socket() -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseaddr(true).unwrap();

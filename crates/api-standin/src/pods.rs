@@ -1,4 +1,4 @@
-//! EndpointSlices as the controller would write them.
+//! EndpointSlices in the form that the Kubernetes controller writes.
 
 use serde_json::{Value, json};
 
@@ -9,26 +9,26 @@ pub struct Pod {
     pub name: String,
     /// Its address.
     pub ip: String,
-    /// Whether its readiness probe succeeds.
+    /// `true` if its readiness probe succeeds.
     pub serving: bool,
-    /// Whether it has been told to end.
+    /// `true` if its termination has begun.
     pub terminating: bool,
 }
 
 impl Pod {
-    /// A pod in good order.
+    /// Returns a ready pod.
     pub fn serving(name: &str, ip: &str) -> Self {
         Self { name: name.into(), ip: ip.into(), serving: true, terminating: false }
     }
 
-    /// The same, but its readiness probe fails.
+    /// Makes the readiness probe fail.
     #[must_use]
     pub fn unready(mut self) -> Self {
         self.serving = false;
         self
     }
 
-    /// The same, but it has been told to end.
+    /// Begins the termination.
     #[must_use]
     pub fn terminating(mut self) -> Self {
         self.terminating = true;
@@ -71,7 +71,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// A slice of the service `signaling-nodes` in the namespace `calls`, whose port is `internal`.
+    /// Returns a slice of the service `signaling-nodes` in the namespace `calls`, whose port is
+    /// `internal`.
     pub fn new(name: &str, port: u16, pods: impl IntoIterator<Item = Pod>) -> Self {
         Self {
             name: name.into(),
@@ -83,7 +84,7 @@ impl Slice {
         }
     }
 
-    /// The object as the API has it.
+    /// Returns the object in the form of the API.
     pub fn to_json(&self) -> Value {
         let is_ipv6 = self.pods.first().is_some_and(|pod| pod.ip.contains(':'));
         let pods: Vec<Value> = self.pods.iter().map(|pod| pod.to_json(&self.namespace)).collect();
@@ -99,7 +100,7 @@ impl Slice {
                 },
             },
             "addressType": if is_ipv6 { "IPv6" } else { "IPv4" },
-            // What has no elements is null in the real one's answers.
+            // The real server writes null for an empty list.
             "endpoints": if pods.is_empty() { Value::Null } else { pods.into() },
             "ports": [{ "name": self.port_name, "protocol": "TCP", "port": self.port }],
         })

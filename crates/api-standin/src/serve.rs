@@ -1,4 +1,4 @@
-//! HTTP.
+//! The HTTP server.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::store::Selection;
 use crate::watching::{WatchRequest, Watching};
 use crate::{Asked, Expiry, Fault, Shared, TOKEN};
 
-/// Serves until dropped; then all connections are cut.
+/// Serves until dropped, which cuts all connections.
 pub(crate) async fn serve(listener: TcpListener, shared: Shared) {
     let router = Router::new()
         .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", get(slices))
@@ -46,7 +46,7 @@ async fn serve_connection(stream: TcpStream, router: Router) {
         let router = router.clone();
         async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
     });
-    // A broken connection is what some tests want.
+    // Some tests break the connection on purpose.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -100,7 +100,7 @@ async fn watch(shared: Shared, request: WatchRequest) -> Response {
     }
 }
 
-/// Server-side apply by the only one who writes: the object becomes what is sent.
+/// Server-side apply by a single writer: replaces the object.
 async fn apply(
     Extracted(shared): Extracted<Shared>,
     method: Method,
@@ -148,7 +148,7 @@ fn status(code: u16) -> Response {
     json_answer(code, &status_object(code))
 }
 
-/// What the real one says beside a status.
+/// Returns the `Status` object of the real server.
 pub(crate) fn status_object(code: u16) -> Value {
     let reason = match code {
         401 => "Unauthorized",

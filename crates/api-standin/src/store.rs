@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
-/// All objects, and what happened to them.
+/// All objects and their history.
 #[derive(Default)]
 pub(crate) struct Store {
     /// Rises with each change of any object.
     version: u64,
-    /// History is complete from here on.
+    /// First version with complete history.
     oldest: u64,
     object_by_name: BTreeMap<(String, String), Value>,
     history: Vec<Event>,
@@ -23,11 +23,11 @@ pub(crate) struct Event {
     pub(crate) object: Value,
 }
 
-/// The history does not go back so far.
+/// The history does not contain the version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Expired;
 
-/// Whose objects are wanted: a namespace's, with these labels.
+/// Filter for the objects of a namespace with these labels.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
     pub(crate) namespace: String,
@@ -35,7 +35,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// `selector` is `KEY=VALUE,...`.
+    /// Parses `selector`, which is `KEY=VALUE,...`.
     pub(crate) fn new(namespace: String, selector: &str) -> Self {
         let pairs = selector.split(',').filter(|pair| !pair.is_empty());
         let labels = pairs.map(|pair| pair.split_once('=').expect("only KEY=VALUE is known"));
@@ -82,7 +82,7 @@ impl Store {
         object
     }
 
-    /// Forgets what has happened.
+    /// Drops the history.
     pub(crate) fn compact(&mut self) {
         self.version += 1;
         self.oldest = self.version;
@@ -99,7 +99,8 @@ impl Store {
         })
     }
 
-    /// What has happened since a version. One that there has not been yet, as after a restored backup, is expired too.
+    /// Returns the events since a version. A future version, as after a restored backup, counts as
+    /// expired.
     pub(crate) fn since(&self, version: u64, selection: &Selection) -> Result<Vec<Event>, Expired> {
         if version < self.oldest || version > self.version {
             return Err(Expired);

@@ -15,12 +15,12 @@ use crate::serve::status_object;
 use crate::store::{Selection, line};
 use crate::{Expiry, Fault, Shared};
 
-/// Lines on their way; further ones wait.
+/// Maximum lines in flight. Further lines wait.
 const WAITING: usize = 16;
-/// How often a quiet watch is told the version, where it asks for that. The real one takes a minute.
+/// Interval of bookmarks on a quiet watch that requests them. The real server uses 1 minute.
 const BOOKMARK: Duration = Duration::from_secs(1);
 
-/// What a watch was asked for.
+/// Parameters of a watch.
 pub(crate) struct WatchRequest {
     pub(crate) selection: Selection,
     pub(crate) version: u64,
@@ -46,7 +46,7 @@ impl Watching {
     pub(crate) fn start(shared: Shared, request: WatchRequest) -> Self {
         let (sender, lines) = mpsc::channel(WAITING);
         let task = tokio::spawn(async move {
-            // The other side has gone.
+            // An error means that the other side has gone.
             let _ = watch(shared, request, sender).await;
         });
         Self { lines, _task: AbortOnDropHandle::new(task) }
@@ -56,7 +56,7 @@ impl Watching {
 type Lines = mpsc::Sender<io::Result<String>>;
 type Gone = mpsc::error::SendError<io::Result<String>>;
 
-/// Returns when the watch is to end in good order.
+/// Returns when the watch must end in good order.
 async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Result<(), Gone> {
     let end = Instant::now() + Duration::from_secs(request.seconds);
     let mut bookmark = Instant::now() + BOOKMARK;
