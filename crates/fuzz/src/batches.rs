@@ -1,4 +1,4 @@
-//! Batches of other nodes: as the protocol reads them, and as a node takes them.
+//! Batches of other nodes: the parser, and a node that receives them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use signaling_protocol::NodeId;
 use signaling_wire::Incarnation;
 use signaling_wire::forward::{self, Item};
 
-/// Any bytes, as the body of a forward.
+/// Takes any bytes as the body of a forward request.
 pub fn batches(data: &[u8]) {
     let mut bytes = data;
     if forward::open(&mut bytes).is_ok() {
@@ -22,12 +22,12 @@ pub fn batches(data: &[u8]) {
     let (Ok(id), now) = (NodeId::new("node-0"), Instant::now()) else { return };
     let mut node = NodeCore::new(settings(id, now, RoomSettings::default()));
     let answered = node.batch(now, data).is_ok();
-    // The same again is a repeat, of a batch as of nonsense.
+    // A second copy is a duplicate and gets the same result.
     assert_eq!(node.batch(now, data).is_ok(), answered);
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
 }
 
-/// Settings of a node in a mesh of its own.
+/// Returns the settings of a node in a mesh of its own.
 pub(crate) fn settings(id: NodeId, now: Instant, rooms: RoomSettings) -> Settings {
     Settings {
         id,

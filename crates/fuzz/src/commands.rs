@@ -1,4 +1,4 @@
-//! What clients say to each other and of rooms, as a node and the store of its rooms take it.
+//! Messages between clients and room commands, as a node and its room store process them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,10 +21,11 @@ const PER_CLIENT: usize = 3;
 const HOLD: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(250);
 const LAST_STEPS: Duration = Duration::from_secs(1);
-/// By then whatever had no recipient has been given up: the hold time, and what the sender's node waits beyond it.
+/// Time until all undeliverable messages are given up: the hold time and the grace of the sender's
+/// node.
 const ALL_OVER: Duration = Duration::from_secs(26);
 const MAX_LINES: usize = 200;
-/// What servers say to clients.
+/// Types of the servers' messages to clients.
 const SAID: [&str; 11] = [
     "welcome",
     "signal",
@@ -39,13 +40,14 @@ const SAID: [&str; 11] = [
     "pong",
 ];
 
-/// Lines: the first byte says which of three clients says the rest; `~` lets a quarter of a second pass.
+/// Takes lines. The first byte selects one of three clients, which sends the rest; `~` advances
+/// the clock by 250 ms.
 pub fn commands(data: &[u8]) {
     let Some(mut stage) = Stage::new() else { return };
     for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {
         match line.split_first() {
             Some((b'~', _)) => stage.passes(STEP, STEP),
-            // The edge lets nothing else through.
+            // The edge rejects anything else.
             Some((who, text)) if std::str::from_utf8(text).is_ok() => stage.says(usize::from(*who), text),
             _ => {}
         }
@@ -125,7 +127,7 @@ impl Stage {
         }
     }
 
-    /// Until nobody has anything to say: an answer of the store may bring on the next question.
+    /// Runs until no output is left, since an answer of the store may cause another request.
     fn settle(&mut self) {
         for round in 0.. {
             assert!(round < 1_000, "it never ends");
@@ -156,7 +158,7 @@ impl Stage {
         1_700_000_000_000 + (self.now - self.start).as_millis() as u64
     }
 
-    /// Takes what the node says to the edge, which writes everything and says so.
+    /// Reads the node's output as an edge that writes and confirms everything.
     fn listen(&mut self) -> bool {
         let batch = self.node.take_trunk_batch(self.trunk);
         let (mut rest, mut confirms) = (&batch[..], Vec::new());
@@ -186,13 +188,13 @@ impl Stage {
     }
 }
 
-/// What a client is told, if anything, is one of our messages, and one alone.
+/// Checks that a client receives exactly one of our messages.
 fn check(text: &[u8]) {
     if text.is_empty() {
         return;
     }
     let shown = || String::from_utf8_lossy(text).into_owned();
-    // What a client sent is carried as it stands, and may be beyond this library: only the front of such a message is ours.
+    // A client's message is relayed unchanged and may exceed this library. Only its front is ours.
     match serde_json::from_slice::<Map<String, Value>>(text) {
         Ok(message) => {
             let kind = message.get("type").and_then(Value::as_str);

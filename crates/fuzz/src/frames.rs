@@ -4,14 +4,15 @@ use signaling_core::ws::{Decoder, Event, Limits, Violation};
 
 const LIMITS: Limits = Limits { max_message_bytes: 1024, max_fragments: 8, binary: true };
 
-/// The first byte says how the rest is cut. All ways of cutting it must be read as the same events and the same violation.
+/// Takes bytes of which the first one selects how the rest is cut. Any cut must give the same
+/// events and violation.
 pub fn frames(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let whole = read(bytes, bytes.len().max(1));
     assert_eq!(read(bytes, usize::from(cut % 32) + 1), whole, "cut into pieces of {}", cut % 32 + 1);
 }
 
-/// The events, as text, and how it ended.
+/// Returns the events, as text, and the violation.
 fn read(bytes: &[u8], piece: usize) -> (Vec<String>, Option<Violation>) {
     let (mut decoder, mut events) = (Decoder::default(), Vec::new());
     for piece in bytes.chunks(piece) {

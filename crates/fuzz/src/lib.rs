@@ -1,9 +1,10 @@
-//! What is fuzzed: every reader of bytes that strangers or other servers send, as a function of any bytes that panics when
-//! something is wrong.
+//! Fuzz targets for every parser of bytes from clients or other servers. A target is a function of
+//! any bytes that panics on an error.
 //!
-//! The programs in `fuzz/` at the workspace's root have libFuzzer call them (`make fuzz`); an ordinary test calls them with what is
-//! kept in `corpus/`, whole and damaged, so that CI needs no engine. A target asserts more than that nothing panics: that reading
-//! does not depend on how the bytes are cut, that what is read writes back as the same, that limits hold.
+//! The programs in `fuzz/` at the workspace's root run them with libFuzzer (`make fuzz`). An
+//! ordinary test runs them on `corpus/`, whole and damaged, so that CI needs no engine. Targets
+//! also assert that parsing does not depend on how the bytes are cut, that parsed values are
+//! written back equal, and that limits hold.
 
 mod batches;
 mod commands;
@@ -17,9 +18,9 @@ pub use frames::frames;
 pub use messages::messages;
 pub use trunks::trunks;
 
-/// A function that is fuzzed.
+/// A fuzz target.
 pub type Target = fn(&[u8]);
 
-/// All of them, by the names of their folders in `corpus/`.
+/// All targets, by the names of their folders in `corpus/`.
 pub const TARGETS: [(&str, Target); 5] =
     [("batches", batches), ("commands", commands), ("frames", frames), ("messages", messages), ("trunks", trunks)];

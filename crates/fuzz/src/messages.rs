@@ -4,7 +4,7 @@ use serde_json::Value;
 use signaling_protocol::client::{self, ClientMessage, EdgeMessage};
 use signaling_protocol::server::write_signal;
 
-/// Any text.
+/// Takes any text.
 pub fn messages(text: &[u8]) {
     let parsed = client::parse(text);
     let names = client::names(text);
@@ -19,7 +19,7 @@ pub fn messages(text: &[u8]) {
                 matches!(message, ClientMessage::Ping | ClientMessage::Received { .. } | ClientMessage::Token { .. });
             assert!(!is_for_the_edge, "{message:?}");
         }
-        // The edge answers these itself, whatever else is in them.
+        // The edge answers these messages itself, whatever their other content.
         (_, Err(bad)) => assert!(!bad.message.is_empty() && bad.message.len() < 1_000, "{bad:?}"),
     }
     let Ok(message) = parsed else { return };
@@ -30,7 +30,7 @@ pub fn messages(text: &[u8]) {
         assert_eq!(names.to.as_deref(), Some(&**to));
         let mut passed_on = Vec::new();
         write_signal(&mut passed_on, "alice", data, *id);
-        // What is valid but beyond this library (numbers too large, half surrogates, depth) is only carried.
+        // Valid JSON beyond this library (large numbers, half surrogates, depth) is relayed only.
         if let Ok(sent) = serde_json::from_str::<Value>(data.get()) {
             let passed_on: Value = serde_json::from_slice(&passed_on).unwrap_or_default();
             assert_eq!((&passed_on["type"], &passed_on["data"]), (&Value::from("signal"), &sent));

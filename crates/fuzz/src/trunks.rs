@@ -4,7 +4,7 @@ use signaling_wire::DecodeError;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{ToEdge, ToNode};
 
-/// The first byte says which end reads the rest; 2: it is a grant alone.
+/// Takes bytes of which the first one selects the end that reads the rest; 2 selects a grant.
 pub fn trunks(data: &[u8]) {
     match data.split_first() {
         Some((0, bytes)) => run(bytes, ToNode::take, ToNode::append),
@@ -28,7 +28,7 @@ fn run<'a, T: PartialEq + std::fmt::Debug>(
         assert!(bytes.len() < before.len(), "a frame has at least one byte");
         let mut written = Vec::new();
         append(&frame, &mut written);
-        // Numbers may have been written longer than they need.
+        // Numbers in the input may be longer than necessary.
         assert!(written.len() <= before.len() - bytes.len(), "{frame:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What fuzzing has found worth keeping, again.
+//! Replays the kept findings of the fuzzer.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -20,7 +20,7 @@ fn every_kept_input_is_read_as_it_should_be() {
     }
 }
 
-/// Kept inputs, each byte of them changed, and cut short: a poor man's fuzzer, for those who have no other.
+/// Kept inputs with each byte changed, and cut short: fuzzing without an engine.
 #[test]
 fn every_kept_input_damaged_in_every_place_harms_nothing() {
     for (name, target) in TARGETS {
