@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Where the programs are that a mesh runs.
+/// Paths of the programs of a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
     /// `signaling-node`.
@@ -12,11 +12,10 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Looks in `dir`, or else beside the running program. A test binary lies in `deps`, one folder below its
-    /// package's binaries, so there the folder above counts too.
+    /// Searches `dir`, or else the folder of the running program. A test binary lies in `deps`,
+    /// one folder below its package's binaries, so its parent folder is searched too.
     ///
-    /// # Errors
-    /// When one of them is not there.
+    /// # Errors When a program is missing.
     pub fn locate(dir: Option<&Path>) -> Result<Self> {
         if let Some(dir) = dir {
             return Self::in_dir(dir);
@@ -44,7 +43,7 @@ impl Binaries {
     }
 }
 
-/// The first program of this name in `PATH`.
+/// Returns the first program of this name in `PATH`.
 #[must_use]
 pub fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -1,4 +1,5 @@
-//! The control socket `DIR/control.sock`: one JSON line asks, one JSON line answers, then the connection ends.
+//! The control socket `DIR/control.sock`: one JSON line as request, one as answer, then the
+//! connection ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use crate::files::MeshFile;
 use crate::mesh::Mesh;
 use crate::roster::ServerStatus;
 
-/// Longer than any request.
+/// Maximum size of a request line.
 const MAX_REQUEST_BYTES: u64 = 4096;
-/// Longer than any operation: a drain and a start.
+/// Answer timeout, longer than a drain and a start together.
 const ANSWER_WITHIN: Duration = Duration::from_secs(180);
-/// A connection that does not ask is closed.
+/// Maximum time until a connection sends its request.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
-/// Requests that run at the same time; more wait to be accepted.
+/// Maximum number of concurrent requests. Further ones wait to be accepted.
 const MAX_REQUESTS: usize = 64;
 
 /// An operation on a running mesh, as on the command line and on the control socket.
@@ -80,36 +81,33 @@ enum Answer {
     Failed { message: String },
 }
 
-/// Acts on a mesh that runs in another process.
+/// A client of a mesh that runs in another process.
 #[derive(Clone, Debug)]
 pub struct Control {
     dir: PathBuf,
 }
 
 impl Control {
-    /// Finds the mesh that runs in `dir`.
+    /// Connects to the mesh that runs in `dir`.
     ///
-    /// # Errors
-    /// When none runs there.
+    /// # Errors When no mesh runs there.
     pub async fn connect(dir: impl AsRef<Path>) -> Result<Self> {
         let control = Self { dir: dir.as_ref().to_owned() };
         control.open().await?;
         Ok(control)
     }
 
-    /// The servers that run now.
+    /// Returns the running servers.
     ///
-    /// # Errors
-    /// When the mesh has gone.
+    /// # Errors When the mesh has ended.
     pub fn state(&self) -> Result<MeshFile> {
         MeshFile::read(&self.dir)
     }
 
-    /// Does what [`Mesh`]'s method of the same name does, and returns once it is done. Only [`Act::Status`] has servers
-    /// in its answer.
+    /// Executes the [`Mesh`] method of the same name and returns once it is done. Only the answer
+    /// to [`Act::Status`] contains servers.
     ///
-    /// # Errors
-    /// As there, or when the mesh has gone.
+    /// # Errors As that method, or when the mesh has ended.
     pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
         match self.ask(act).await? {
             Answer::Status { servers } => Ok(servers),
@@ -140,10 +138,9 @@ impl Control {
     }
 }
 
-/// Serves the control socket of `mesh` until somebody asks for `down`; the servers are gone then.
+/// Serves the control socket of `mesh` until a `down` request, which stops all servers.
 ///
-/// # Errors
-/// When the socket cannot be opened.
+/// # Errors When the socket cannot be opened.
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
     let path = control_socket(mesh.folder().root());
     mesh.folder().remove(&path)?;
@@ -186,7 +183,7 @@ async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>)
     };
     if let Ok(mut answer) = serde_json::to_vec(&answer) {
         answer.push(b'\n');
-        // Whoever asked may have left; the deed is done all the same.
+        // The client may have disconnected. The operation is done anyway.
         let _ = write.write_all(&answer).await;
     }
     if is_down {
@@ -212,7 +209,7 @@ async fn perform(mesh: &Mesh, act: &Act) -> Answer {
     }
 }
 
-/// Where the control socket of the mesh in this folder is.
+/// Returns the path of the control socket of the mesh in this folder.
 #[must_use]
 pub fn control_socket(dir: &Path) -> PathBuf {
     dir.join("control.sock")

@@ -3,16 +3,16 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// What `DIR/mesh.json` says: the servers that run now.
+/// Content of `DIR/mesh.json`: the running servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeshFile {
     /// Balancers by number.
     pub balancers: Vec<BalancerEntry>,
     /// Nodes by number.
     pub nodes: Vec<NodeEntry>,
-    /// `redis://HOST:PORT/` of a mesh that was started with `--redis`.
+    /// `redis://HOST:PORT/` of a mesh with `--redis`, otherwise `None`.
     pub redis: Option<String>,
-    /// The file with the token that its servers ask operators for. None in a file of an older
+    /// Path of the file with the operator token of its servers. `None` in a file of an older
     /// release.
     #[serde(default)]
     pub admin_token_file: Option<String>,
@@ -23,11 +23,11 @@ pub struct MeshFile {
 pub struct BalancerEntry {
     /// `balancer-N`.
     pub id: String,
-    /// Where clients connect, `ws://HOST:PORT` without a path.
+    /// URL for clients, `ws://HOST:PORT` without a path.
     pub url: String,
     /// The internal listener, `http://HOST:PORT`.
     pub internal: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
 }
 
@@ -38,9 +38,9 @@ pub struct NodeEntry {
     pub id: String,
     /// The internal listener, `http://HOST:PORT`.
     pub internal: String,
-    /// Where direct clients connect, `ws://HOST:PORT` without a path.
+    /// URL for direct clients, `ws://HOST:PORT` without a path.
     pub public: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
 }
 
@@ -51,28 +51,28 @@ pub struct Server<'a> {
     pub id: &'a str,
     /// The internal listener, `http://HOST:PORT`.
     pub internal: &'a str,
-    /// Where clients connect, `ws://HOST:PORT` without a path.
+    /// URL for clients, `ws://HOST:PORT` without a path.
     pub url: &'a str,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
 }
 
-/// One line of `DIR/nodes.json`, the discovery file that all servers watch.
+/// One entry of `DIR/nodes.json`, the discovery file that all servers watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredNode {
     /// `node-N`.
     pub id: String,
     /// `HOST:PORT` of the internal listener.
     pub address: String,
-    /// Told to stop, but still there.
+    /// `true` while it drains.
     pub draining: bool,
 }
 
 impl MeshFile {
     /// Reads `mesh.json` of the mesh in `dir`.
     ///
-    /// # Errors
-    /// When there is no such file, which means that no mesh runs there or that it is not ready yet.
+    /// # Errors When there is no such file, which means that no mesh runs there or that it is not
+    /// ready yet.
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
         let path = dir.as_ref().join("mesh.json");
         let text = std::fs::read_to_string(&path)
@@ -80,7 +80,7 @@ impl MeshFile {
         serde_json::from_str(&text).with_context(|| format!("{} is not a mesh file", path.display()))
     }
 
-    /// All servers, the nodes first.
+    /// Returns all servers, the nodes first.
     pub fn servers(&self) -> impl Iterator<Item = Server<'_>> {
         let nodes = self.nodes.iter().map(|NodeEntry { id, internal, public: url, pid }| Server {
             id,
@@ -97,10 +97,9 @@ impl MeshFile {
         nodes.chain(balancers)
     }
 
-    /// Reads the token that its servers ask operators for; none where they ask for none.
+    /// Reads the operator token of its servers. Returns `None` if they require none.
     ///
-    /// # Errors
-    /// When its file cannot be read.
+    /// # Errors When its file cannot be read.
     pub fn admin_token(&self) -> Result<Option<String>> {
         let Some(path) = &self.admin_token_file else { return Ok(None) };
         let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;

@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::id::ServerId;
 
-/// The folder of one mesh, locked for as long as this value lives.
+/// The folder of one mesh, locked while this value lives.
 pub(crate) struct Folder {
     root: PathBuf,
     _lock: File,
 }
 
 impl Folder {
-    /// Makes the folder where it is missing and takes its lock.
+    /// Creates the folder if necessary and locks it.
     pub(crate) fn open(root: &Path) -> Result<Self> {
         fs::create_dir_all(root.join("logs")).with_context(|| format!("cannot make {}", root.display()))?;
         let root = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
@@ -74,7 +74,7 @@ impl Folder {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Replaces a file whole, so that a reader sees the old content or the new.
+    /// Replaces a whole file, so that a reader sees the old content or the new.
     pub(crate) fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<()> {
         let unfinished = path.with_extension("json.tmp");
         let mut text = serde_json::to_vec(value)?;
@@ -93,7 +93,7 @@ impl Folder {
         }
     }
 
-    /// The end of a server's log, to show beside an error.
+    /// Returns the end of a server's log, to show with an error.
     pub(crate) fn log_tail(&self, id: ServerId) -> String {
         const LINES: usize = 8;
         let text = fs::read(self.log_file(id)).unwrap_or_default();

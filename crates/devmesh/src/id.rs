@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of one server of a local mesh: `balancer-0`, `node-3`, `redis`. Sorted by number, not by letters.
+/// The name of one server of a local mesh: `balancer-0`, `node-3`, `redis`. Sorted by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServerId {
     /// `balancer-N`.
@@ -22,7 +22,7 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// A text that names no server.
+/// Error for a text that is not a server id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no server's name: use node-N, balancer-N or redis")]
 pub struct NotAServerId(String);

@@ -18,12 +18,12 @@ pub(crate) struct CommandLine {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// `redis://HOST:PORT/` of the mesh's Redis.
+/// Returns `redis://HOST:PORT/` of the mesh's Redis.
 pub(crate) fn redis_url(addresses: Addresses) -> String {
     format!("redis://{}/", addresses.public)
 }
 
-/// The command line of a node or balancer.
+/// Returns the command line of a node or balancer.
 pub(crate) fn server(
     id: ServerId,
     addresses: Addresses,
@@ -59,7 +59,7 @@ pub(crate) fn server(
     CommandLine { program: program.clone(), arguments }
 }
 
-/// The command line of a Redis that keeps nothing on disk.
+/// Returns the command line of a Redis without persistence.
 pub(crate) fn redis(addresses: Addresses, folder: &Folder) -> Result<CommandLine> {
     let program = find_in_path("redis-server")
         .context("there is no redis-server in PATH: install it (`apt install redis-server`), or leave out --redis")?;

@@ -9,8 +9,8 @@ use tracing::warn;
 use crate::files::MeshFile;
 use crate::folder::Folder;
 
-/// Ends the servers that an earlier `mesh-dev` in this folder left behind: it was killed, and had no `setpriv` to take
-/// them with it. The folder's lock is ours, so nobody looks after them.
+/// Ends servers that a killed `mesh-dev` without `setpriv` left behind in this folder. This
+/// process holds the folder's lock, so no other process manages them.
 pub(crate) async fn end_leftovers(folder: &Folder) {
     let Ok(earlier) = MeshFile::read(folder.root()) else { return };
     let balancers = earlier.balancers.into_iter().map(|entry| (entry.id, entry.pid));
@@ -25,16 +25,16 @@ pub(crate) async fn end_leftovers(folder: &Folder) {
     }
 }
 
-/// Empty when there is no such process.
+/// Returns the command line; empty if there is no such process.
 fn command_line(pid: u32) -> Vec<u8> {
     std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
-/// Its ports are free once it is gone, which takes moments.
+/// Waits until the process is gone and its ports are free.
 async fn until_gone(pid: u32) {
     const TRIES: u32 = 100;
     for _ in 0..TRIES {
-        // One that has ended and waits for its parent to ask has no command line any more.
+        // A zombie has an empty command line.
         if command_line(pid).is_empty() {
             return;
         }
@@ -42,7 +42,8 @@ async fn until_gone(pid: u32) {
     }
 }
 
-/// Whether a process is the server `id` of this folder's mesh: process ids are used again, so the id alone is no proof.
+/// Returns `true` if a process is the server `id` of this folder's mesh. The kernel reuses process
+/// ids, so the id alone is no proof.
 fn is_ours(command_line: &[u8], id: &str, discovery_file: &Path) -> bool {
     let arguments: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
     let has = |flag: &str, value: &str| {

@@ -1,24 +1,25 @@
-//! A local mesh of the real binaries as child processes, for trying things out and for tests.
+//! A local mesh of the real binaries as child processes, for experiments and tests.
 //!
-//! [`Mesh`] starts `signaling-node` and `signaling-balancer`, tells them about each other through a discovery
-//! file as an orchestrator would, and can scale, drain, kill, restart, replace and pause them; where it is asked to it starts a
-//! `redis-server` too, which keeps nothing on disk, and tells the nodes to keep rooms in it. The binary `mesh-dev up` is a
-//! [`Mesh`] with a control socket; [`Control`] acts on one that runs in another process.
+//! [`Mesh`] starts `signaling-node` and `signaling-balancer` and connects them through a discovery
+//! file, as an orchestrator does. It can scale, drain, kill, restart, replace and pause them. On
+//! request it also starts a `redis-server` without persistence, in which the nodes keep rooms. The
+//! binary `mesh-dev up` is a [`Mesh`] with a control socket. [`Control`] acts on a mesh in another
+//! process.
 //!
-//! It is for one machine only. It restarts nothing by itself: a server that dies stays down and is reported.
+//! It runs on one machine and restarts nothing by itself: a dead server stays down and is reported.
 //!
-//! | module | what it does |
+//! | module | responsibility |
 //! |---|---|
-//! | `roster` | pure: which servers there are, what may happen to each, what the files say of them |
-//! | `mesh` | what can be done to a mesh |
-//! | `supervisor` | how: roster, ports, processes and files brought together |
-//! | `process`, `spawner` | child processes that end with us |
-//! | `ports` | ports that belong to a server's id for as long as the mesh runs |
+//! | `roster` | pure: servers, their allowed operations, and the content of the files |
+//! | `mesh` | operations on a mesh |
+//! | `supervisor` | implementation with roster, ports, processes and files |
+//! | `process`, `spawner` | child processes that end with this process |
+//! | `ports` | ports of a server, fixed while the mesh runs |
 //! | `launch` | pure: the command line of each server |
 //! | `ready` | waits for a started server to answer |
-//! | `folder`, `files` | what stands in the mesh's folder |
+//! | `folder`, `files` | content of the mesh's folder |
 //! | `control` | the control socket: requests, answers, both ends |
-//! | `leftovers` | ends what a killed `mesh-dev` left behind |
+//! | `leftovers` | ends servers that a killed `mesh-dev` left behind |
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {

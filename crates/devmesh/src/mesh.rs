@@ -14,23 +14,24 @@ use crate::options::MeshOptions;
 use crate::roster::{Phase, ServerStatus};
 use crate::supervisor::{Supervisor, all_of};
 
-/// How long `down` lets the servers go by themselves.
+/// Maximum time in which servers stop by themselves in `down`.
 const DOWN_GRACE: Duration = Duration::from_secs(3);
-/// How long the kernel may take to end a killed process.
+/// Maximum time until the kernel has ended a killed process.
 const KILL_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running local mesh. Dropping it kills its servers.
 ///
-/// Operations on different servers may run at the same time; one that does not fit the state of its server is refused.
+/// Operations on different servers may run at the same time. An operation that does not fit the
+/// state of its server is refused.
 pub struct Mesh {
     inner: Arc<Supervisor>,
 }
 
 impl Mesh {
-    /// Starts a mesh; returns once every server can take work.
+    /// Starts a mesh. Returns once every server is ready.
     ///
-    /// # Errors
-    /// When another mesh runs in the folder, a port is taken, or a server does not come up; nothing is left running then.
+    /// # Errors When another mesh runs in the folder, a port is taken, or a server does not come
+    /// up. No server is left running then.
     pub async fn start(options: MeshOptions) -> Result<Self> {
         let mesh = Self { inner: Arc::new(Supervisor::new(options).await?) };
         let options = &mesh.inner.options;
@@ -43,20 +44,21 @@ impl Mesh {
         Ok(mesh)
     }
 
-    /// The servers that run now, as `mesh.json` has them.
+    /// Returns the running servers, as in `mesh.json`.
     pub fn state(&self) -> MeshFile {
         self.inner.lock().mesh_file(&self.inner.folder)
     }
 
-    /// All servers that this mesh has had, with how they are or ended.
+    /// Returns all servers that this mesh has had, with their states.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.inner.lock().roster.status()
     }
 
-    /// Starts or drains nodes until there are `nodes` of them: the lowest free numbers, the highest used ones.
+    /// Starts or drains nodes until there are `nodes` of them: the lowest free numbers, the
+    /// highest used ones.
     ///
-    /// # Errors
-    /// When one of them does not come up or does not drain; the others have been seen to.
+    /// # Errors When a node does not come up or does not drain. The other nodes are scaled
+    /// nevertheless.
     pub async fn scale(&self, nodes: u32) -> Result<()> {
         let plan = self.inner.lock().roster.plan_scale(nodes);
         self.inner.start_all(plan.start).await?;
@@ -68,11 +70,10 @@ impl Mesh {
         all_of(drains).await
     }
 
-    /// Kills a server (SIGKILL). Returns once the discovery file has forgotten it, which is
+    /// Kills a server (SIGKILL). Returns once it has left the discovery file, which is
     /// [`MeshOptions::notice`] later.
     ///
-    /// # Errors
-    /// When there is no such server, or it does not run.
+    /// # Errors When there is no such server, or it does not run.
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         let run = self.inner.change(|state| state.roster.begin_kill(id))?;
@@ -81,18 +82,19 @@ impl Mesh {
         Ok(())
     }
 
-    /// Tells a server to stop (SIGTERM) and waits until it has. The discovery file calls a node draining at once.
+    /// Stops a server (SIGTERM) and waits for its end. The discovery file marks a node as draining
+    /// at once.
     ///
-    /// # Errors
-    /// When there is no such server, it is not ready, does not stop in time, or ends with an error.
+    /// # Errors When there is no such server, it is not ready, does not stop in time, or ends with
+    /// an error.
     pub async fn drain(&self, id: &str) -> Result<()> {
         self.inner.drain(id.parse()?).await
     }
 
-    /// Drains a server and starts it again under the same name and ports; one that is down is only started.
+    /// Drains a server and starts it again under the same name and ports. A server that is down is
+    /// only started.
     ///
-    /// # Errors
-    /// As [`Mesh::drain`], and when it does not come up again.
+    /// # Errors As [`Mesh::drain`], and when it does not come up again.
     pub async fn restart(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         let is_down = matches!(self.inner.lock().roster.phase(id)?, Phase::Down(_));
@@ -102,19 +104,18 @@ impl Mesh {
         self.inner.start_server(id).await
     }
 
-    /// Starts a node in the place of another: the discovery file names the new one and calls the old one draining at once.
-    /// Returns once the old one has stopped.
+    /// Starts a node in the place of another. The discovery file adds the new one and marks the
+    /// old one as draining in one write. Returns once the old one has stopped.
     ///
-    /// # Errors
-    /// When there is no such node, it is not ready, the new one does not come up, or the old one does not drain.
+    /// # Errors When there is no such node, it is not ready, the new one does not come up, or the
+    /// old one does not drain.
     pub async fn replace(&self, id: &str) -> Result<()> {
         self.inner.replace(id.parse()?).await
     }
 
-    /// Stops a server where it stands (SIGSTOP). The files do not say so.
+    /// Pauses a server (SIGSTOP). The files do not show the pause.
     ///
-    /// # Errors
-    /// When there is no such server, or it is not ready.
+    /// # Errors When there is no such server, or it is not ready.
     pub async fn pause(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.inner.change(|state| state.roster.pause(id))?;
@@ -122,21 +123,19 @@ impl Mesh {
         self.inner.stopped(id).await
     }
 
-    /// Lets a paused server go on (SIGCONT).
+    /// Resumes a paused server (SIGCONT).
     ///
-    /// # Errors
-    /// When there is no such server, or it is not paused.
+    /// # Errors When there is no such server, or it is not paused.
     pub async fn resume(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.inner.change(|state| state.roster.resume(id))?;
         self.inner.signal(id, Signal::SIGCONT)
     }
 
-    /// Stops all servers, kills those that take longer than 3 s, and removes the mesh's files but
-    /// for logs and secrets.
+    /// Stops all servers and kills servers that take longer than 3 s. Removes the mesh's files
+    /// except logs and secrets.
     ///
-    /// # Errors
-    /// When a file cannot be removed.
+    /// # Errors When a file cannot be removed.
     pub async fn down(&self) -> Result<()> {
         let mut endings = self.inner.begin_stop();
         let deadline = Instant::now() + DOWN_GRACE;
@@ -152,7 +151,7 @@ impl Mesh {
         self.inner.remove_files()
     }
 
-    /// The folder, without symbolic links.
+    /// Returns the folder, without symbolic links.
     pub(crate) fn folder(&self) -> &Folder {
         &self.inner.folder
     }

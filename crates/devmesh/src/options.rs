@@ -4,35 +4,35 @@ use std::time::Duration;
 
 use crate::binaries::Binaries;
 
-/// What a mesh is to be when it starts.
+/// Settings of a mesh at its start.
 #[derive(Clone, Debug)]
 pub struct MeshOptions {
-    /// The mesh's folder; made where it is missing. One mesh at a time.
+    /// The mesh's folder, created if missing. It holds one mesh at a time.
     pub dir: PathBuf,
     /// The programs to run.
     pub binaries: Binaries,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// How many balancers.
+    /// Number of balancers.
     pub balancers: u32,
-    /// Start a Redis and let the nodes keep rooms in it.
+    /// `true` starts a Redis, in which the nodes keep rooms.
     pub redis: bool,
-    /// Where the first balancer listens for clients; port 0 takes any free one, as the other balancers do.
+    /// Client address of the first balancer. Port 0 takes any free one, as the other balancers do.
     pub listen: SocketAddr,
-    /// How long after a server's sudden death the discovery file still names it.
+    /// Time from a server's sudden death to its removal from the discovery file.
     pub notice: Duration,
     /// Further flags for each node.
     pub node_args: Vec<String>,
     /// Further flags for each balancer.
     pub balancer_args: Vec<String>,
-    /// How long a server may take from its start until it answers `/readyz`.
+    /// Maximum time from a server's start until `/readyz` succeeds.
     pub ready_within: Duration,
-    /// How long a server may take to drain.
+    /// Maximum time of a drain.
     pub drain_within: Duration,
 }
 
 impl MeshOptions {
-    /// Three nodes and a balancer on a free port, without Redis.
+    /// Returns options for three nodes and a balancer on a free port, without Redis.
     pub fn new(dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         Self {
             dir: dir.into(),

@@ -7,16 +7,16 @@ use tokio::net::TcpSocket;
 
 use crate::id::ServerId;
 
-/// Where one server listens.
+/// Addresses of one server's listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub(crate) internal: SocketAddr,
     pub(crate) public: SocketAddr,
 }
 
-/// The ports of each server, its own from the first start until the mesh ends.
+/// The ports of each server, fixed from its first start to the end of the mesh.
 ///
-/// While a server is down a connection is refused, yet nobody else is given its port: [`hold_port`].
+/// While a server is down, connections are refused, but the port stays reserved: [`hold_port`].
 #[derive(Default)]
 pub(crate) struct Ports {
     held_by_id: BTreeMap<ServerId, Held>,
@@ -28,7 +28,8 @@ struct Held {
 }
 
 impl Ports {
-    /// The ports of `id`; at the first call they are chosen, `public` where it is given.
+    /// Returns the addresses of `id`. The first call chooses them, with `public` if its port is
+    /// not 0.
     pub(crate) fn of(&mut self, id: ServerId, public: SocketAddr) -> Result<Addresses> {
         if let Some(held) = self.held_by_id.get(&id) {
             return Ok(held.addresses);
@@ -41,11 +42,10 @@ impl Ports {
     }
 }
 
-/// Holds a port by a socket that is bound and never listens; port 0 takes any free one. A server can listen beside it if
-/// it sets `SO_REUSEADDR` too, as all usual ones do.
+/// Holds a port by a socket that is bound and never listens. Port 0 takes any free one. A server
+/// can listen on the port if it sets `SO_REUSEADDR` too, as all usual servers do.
 ///
-/// # Errors
-/// When somebody listens there, or the address is not ours.
+/// # Errors When another process listens there, or the address is not local.
 pub fn hold_port(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;

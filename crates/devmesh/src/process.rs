@@ -13,14 +13,16 @@ use crate::launch::CommandLine;
 use crate::roster::Ending;
 use crate::spawner::Spawner;
 
-/// A child process that is killed when this value is dropped, and (where `setpriv` is there) when we are.
+/// A child process. Dropping the value kills it; with `setpriv` the death of this process does
+/// too.
 pub(crate) struct Process {
     pid: u32,
     ending: watch::Receiver<Option<Ending>>,
 }
 
 impl Process {
-    /// Starts it in a process group of its own (a Ctrl-C on the terminal is for us alone), output to `log`.
+    /// Starts it with output to `log`, in its own process group, so that a Ctrl-C reaches only
+    /// this process.
     pub(crate) async fn start(
         line: &CommandLine,
         log: &Path,
@@ -33,7 +35,7 @@ impl Process {
             .open(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = match setpriv {
-            // It becomes the program, so the process id stays.
+            // `setpriv` becomes the program, so the process id stays.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "KILL", "--"]).arg(&line.program);
@@ -59,7 +61,7 @@ impl Process {
         self.pid
     }
 
-    /// Follows the process; holds its ending once it has ended.
+    /// Returns a receiver that holds the ending once the process has ended.
     pub(crate) fn ending(&self) -> watch::Receiver<Option<Ending>> {
         self.ending.clone()
     }
@@ -74,7 +76,7 @@ impl Process {
     }
 }
 
-/// Whether every thread of a process stands still: SIGSTOP reaches each at its own moment.
+/// Returns `true` if every thread of a process has stopped. SIGSTOP reaches each at its own time.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.flatten().all(|thread| {
@@ -85,7 +87,7 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to tell of a failure, and the usual one is that it has just ended.
+        // No caller could handle a failure, which usually means that the process has just ended.
         let _ = self.signal(Signal::SIGKILL);
     }
 }
@@ -167,7 +169,7 @@ mod tests {
         }
         let (process, _dir, spawner) = start("exec sleep 1000").await;
 
-        // setpriv asks for the signal itself: before it has, the end of the thread would go unnoticed.
+        // `setpriv` requests the death signal itself. An earlier end of the thread has no effect.
         let cmdline = format!("/proc/{}/cmdline", process.pid());
         while !std::fs::read_to_string(&cmdline).unwrap().starts_with("sleep") {
             tokio::task::yield_now().await;

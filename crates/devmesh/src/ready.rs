@@ -11,7 +11,7 @@ use crate::ports::Addresses;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 const ONE_TRY: Duration = Duration::from_secs(1);
 
-/// Returns once the server answers that it can take work. Asks for as long as it is let.
+/// Returns once the server reports readiness. Polls without a limit.
 pub(crate) async fn until_ready(id: ServerId, addresses: Addresses, http: &reqwest::Client) {
     loop {
         let answer = async {

@@ -1,5 +1,6 @@
-//! Which servers there are and what may happen to each. Pure: the supervisor tells what it did and saw, and the
-//! roster says whether that is allowed and what the mesh's files have to say now (`account`).
+//! The servers of a mesh and their states. Pure: the supervisor reports actions and observations.
+//! The roster decides if an operation is allowed, and computes the content of the mesh's files
+//! (`account`).
 
 mod account;
 
@@ -25,11 +26,11 @@ struct Server {
     listing: Listing,
     run: Run,
     pid: Option<u32>,
-    /// Which node drains from the moment this one is ready.
+    /// The node that drains once this one is ready.
     replaces: Option<ServerId>,
 }
 
-/// Counts the starts of one server, so that what is said of an earlier one is seen to be old.
+/// Number of a server's start. It identifies outdated reports of an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run(u64);
 
@@ -50,7 +51,7 @@ pub(crate) struct Ending {
     pub(crate) text: String,
 }
 
-/// What the discovery file says of a server.
+/// State of a server in the discovery file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listing {
     Absent,
@@ -58,7 +59,7 @@ enum Listing {
     Draining,
 }
 
-/// Whether somebody here wanted a process to end.
+/// Expected or unexpected end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Drained,
@@ -66,14 +67,14 @@ pub(crate) enum Exit {
     Unexpected,
 }
 
-/// What has to be done to have a given number of nodes.
+/// Starts and drains that lead to a given number of nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScalePlan {
     pub(crate) start: Vec<ServerId>,
     pub(crate) drain: Vec<ServerId>,
 }
 
-/// Why something cannot be done to a server now.
+/// Reason for refusing an operation on a server.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum Refusal {
     #[error("there is no {id}; there are: {known}")]
@@ -98,7 +99,7 @@ impl fmt::Display for Phase {
 }
 
 impl Roster {
-    /// A server is about to be started, for the first time or again.
+    /// Begins the first or another start of a server.
     pub(crate) fn begin_start(&mut self, id: ServerId, addresses: Addresses) -> Result<Run, Refusal> {
         let Some(server) = self.server_by_id.get_mut(&id) else {
             let (phase, listing, run) = (Phase::Starting, Listing::Absent, Run(1));
@@ -114,14 +115,14 @@ impl Roster {
         Ok(server.run)
     }
 
-    /// Its process exists.
+    /// Records the process of a started server.
     pub(crate) fn started(&mut self, id: ServerId, run: Run, pid: u32) {
         if let Some(server) = self.current(id, run) {
             server.pid = Some(pid);
         }
     }
 
-    /// It answers that it can take work. `false` when it has ended meanwhile, or somebody wants it to.
+    /// Records that a server is ready. Returns `false` if it has ended meanwhile or must end.
     pub(crate) fn ready(&mut self, id: ServerId, run: Run) -> bool {
         let Some(server) = self.current(id, run).filter(|server| server.phase == Phase::Starting) else {
             return false;
@@ -131,13 +132,14 @@ impl Roster {
             server.listing = Listing::Candidate;
         }
         if let Some(former) = server.replaces.take() {
-            // One that has ended meanwhile leaves by itself.
+            // A server that has ended meanwhile leaves by itself.
             let _ = self.begin_drain(former);
         }
         true
     }
 
-    /// The node that takes the place of another: the lowest free number. It is still to be started.
+    /// Returns the node that takes the place of another: the lowest free number. It is not started
+    /// yet.
     pub(crate) fn plan_replacement(&mut self, former: ServerId) -> Result<ServerId, Refusal> {
         self.expect("replace", former, |phase| *phase == Phase::Ready)?;
         match former {
@@ -146,14 +148,14 @@ impl Roster {
         }
     }
 
-    /// Once `newcomer` is ready, `former` drains; the discovery file says both at once.
+    /// Makes `former` drain once `newcomer` is ready, in the same write of the discovery file.
     pub(crate) fn replaces(&mut self, newcomer: ServerId, run: Run, former: ServerId) {
         if let Some(server) = self.current(newcomer, run) {
             server.replaces = Some(former);
         }
     }
 
-    /// The run of a server that drains.
+    /// Returns the run of a draining server.
     pub(crate) fn draining(&mut self, id: ServerId) -> Result<Run, Refusal> {
         self.expect("replace", id, |phase| *phase == Phase::Draining).map(|server| server.run)
     }
@@ -183,14 +185,15 @@ impl Roster {
         Ok(())
     }
 
-    /// The mesh ends: from now on no exit is unexpected.
+    /// Begins the end of the mesh. From now on no exit is unexpected.
     pub(crate) fn begin_stop(&mut self) {
         for server in self.server_by_id.values_mut().filter(|server| server.pid.is_some()) {
             server.phase = Phase::Draining;
         }
     }
 
-    /// Its process has ended. A drained server leaves the discovery file at once, any other when it is `noticed`.
+    /// Records an exit. A drained server leaves the discovery file at once, any other when it is
+    /// `noticed`.
     pub(crate) fn exited(&mut self, id: ServerId, run: Run, ending: Ending) -> Exit {
         let Some(server) = self.current(id, run) else { return Exit::Drained };
         let exit = match server.phase {
@@ -206,14 +209,14 @@ impl Roster {
         exit
     }
 
-    /// The world has had the time to notice that this run has ended.
+    /// Removes an ended run from the discovery file after the notice time.
     pub(crate) fn noticed(&mut self, id: ServerId, run: Run) {
         if let Some(server) = self.current(id, run).filter(|server| matches!(server.phase, Phase::Down(_))) {
             server.listing = Listing::Absent;
         }
     }
 
-    /// How this run ended, once it has ended and the discovery file has forgotten it.
+    /// Returns how this run ended, once it has left the discovery file.
     pub(crate) fn ending(&self, id: ServerId, run: Run) -> Option<&Ending> {
         let server = self.server_by_id.get(&id)?;
         match &server.phase {
@@ -222,12 +225,12 @@ impl Roster {
         }
     }
 
-    /// The phase of a server, if there is such a server.
+    /// Returns the phase of a server.
     pub(crate) fn phase(&self, id: ServerId) -> Result<&Phase, Refusal> {
         self.server_by_id.get(&id).map(|server| &server.phase).ok_or_else(|| self.unknown(id))
     }
 
-    /// Starts the lowest free numbers, drains the highest used ones.
+    /// Plans to start the lowest free numbers, or to drain the highest used ones.
     pub(crate) fn plan_scale(&self, nodes: u32) -> ScalePlan {
         let serving: Vec<ServerId> = self
             .server_by_id

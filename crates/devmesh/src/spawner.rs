@@ -5,9 +5,10 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-/// Starts all child processes from one thread that lives as long as this value.
+/// A thread that starts all child processes and lives as long as this value.
 ///
-/// The kernel's parent-death signal follows the *thread* that started a child, and a runtime's threads may end early.
+/// The kernel's parent-death signal follows the *thread* that started a child, and a runtime's
+/// threads may end early.
 pub(crate) struct Spawner {
     jobs: mpsc::Sender<Job>,
 }
@@ -17,7 +18,7 @@ struct Job {
     answer: oneshot::Sender<io::Result<Child>>,
 }
 
-/// Starts that may wait for the thread; more wait in the callers.
+/// Maximum queued starts. Further starts wait in their callers.
 const WAITING_STARTS: usize = 16;
 
 impl Spawner {

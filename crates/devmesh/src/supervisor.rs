@@ -1,6 +1,6 @@
-//! What a [`Mesh`](crate::Mesh) is made of. An operation asks the roster, acts on processes, and waits until the roster
-//! has seen the end of it; one watcher task per process tells the roster of its exit. Every change of the roster
-//! rewrites the files that it shows in.
+//! Implementation of [`Mesh`](crate::Mesh). An operation checks the roster, acts on processes, and
+//! waits until the roster shows its end. One watcher task per process reports its exit to the
+//! roster. Every change of the roster rewrites the affected files.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,10 +28,10 @@ use crate::ready::until_ready;
 use crate::roster::{Ending, Exit, Roster, Run};
 use crate::spawner::Spawner;
 
-/// How long SIGSTOP may take to reach all threads.
+/// Maximum time until SIGSTOP reaches all threads.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
-/// Owns the servers of one mesh and everything they stand in.
+/// Owner of one mesh's servers, ports and files.
 pub(crate) struct Supervisor {
     pub(crate) options: MeshOptions,
     pub(crate) folder: Folder,
@@ -52,7 +52,7 @@ pub(crate) struct State {
     written_discovery: Option<Vec<DiscoveredNode>>,
 }
 
-/// Which files are kept true.
+/// Set of files that are kept up to date.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Publishing {
     #[default]
@@ -62,7 +62,8 @@ enum Publishing {
 }
 
 impl Supervisor {
-    /// Takes the folder, clears what an earlier run left in it, and shows a mesh without servers.
+    /// Locks the folder, cleans up after an earlier run, and writes the files of a mesh without
+    /// servers.
     pub(crate) async fn new(options: MeshOptions) -> Result<Self> {
         let folder = Folder::open(&options.dir)?;
         end_leftovers(&folder).await;
@@ -85,12 +86,12 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// From now on the mesh file is kept true as well.
+    /// Keeps the mesh file up to date from now on.
     pub(crate) fn announce(&self) {
         self.change(|state| state.publishing = Publishing::All);
     }
 
-    /// The end without grace: no process is left, and nothing is started any more.
+    /// Kills all processes and prevents further starts.
     pub(crate) fn kill_all(&self) {
         let mut state = self.lock();
         state.publishing = Publishing::Ended;
@@ -102,7 +103,8 @@ impl Supervisor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, then rewrites what has become untrue; under the lock, so that files never go back in time.
+    /// Changes the state and rewrites the affected files under the lock, so that files never go
+    /// back in time.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let result = change(&mut state);
@@ -127,7 +129,7 @@ impl Supervisor {
         self.start(id, None).await
     }
 
-    /// Starts a node in the place of another, which drains from the moment the new one is ready.
+    /// Starts a node in the place of another, which drains once the new one is ready.
     pub(crate) async fn replace(self: &Arc<Self>, former: ServerId) -> Result<()> {
         let newcomer = self.lock().roster.plan_replacement(former)?;
         self.start(newcomer, Some(former)).await?;
@@ -227,7 +229,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until a server that was sent SIGSTOP stands still.
+    /// Waits until all threads of a server have stopped after SIGSTOP.
     pub(crate) async fn stopped(&self, id: ServerId) -> Result<()> {
         let pid =
             self.lock().process_by_id.get(&id).map(Process::pid).with_context(|| format!("{id} has no process"))?;
@@ -246,7 +248,7 @@ impl Supervisor {
                 if let Some(ending) = self.lock().roster.ending(id, run) {
                     return ending.clone();
                 }
-                // The sender is ours and lives as long as we do.
+                // The sender belongs to `self` and lives as long.
                 let _ = changed.changed().await;
             }
         };
@@ -258,7 +260,7 @@ impl Supervisor {
         state.publishing = Publishing::Ended;
         state.roster.begin_stop();
         for process in state.process_by_id.values() {
-            // A paused one must go on to see that it is to stop. One that has ended needs no signal.
+            // A paused process must continue to receive the signal. An ended one needs no signal.
             let _ = process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
         }
         state.process_by_id.iter().map(|(id, process)| (*id, process.ending())).collect()
@@ -271,7 +273,7 @@ impl Supervisor {
 }
 
 impl State {
-    /// What `mesh.json` has to say.
+    /// Returns the content of `mesh.json`.
     pub(crate) fn mesh_file(&self, folder: &Folder) -> MeshFile {
         let token = folder.admin_token_file().display().to_string();
         MeshFile { admin_token_file: Some(token), ..self.roster.mesh_file() }
@@ -316,7 +318,7 @@ async fn watch_exit(mesh: Weak<Supervisor>, id: ServerId, run: Run, mut ending: 
     }
 }
 
-/// Sees all to their end, then tells the first error.
+/// Waits for all tasks, then returns the first error.
 pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>) -> Result<()> {
     let mut outcome = Ok(());
     while let Some(ended) = tasks.join_next().await {

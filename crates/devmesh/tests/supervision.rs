@@ -1,5 +1,5 @@
-//! The supervisor over stand-ins for the servers: this test program itself, started again through a script, answers
-//! `/readyz` and stops on SIGTERM. The real servers are tested in `integration-tests`.
+//! The supervisor with stand-ins for the servers: scripts start this test program again, which
+//! answers `/readyz` and stops on SIGTERM. `integration-tests` tests the real servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -226,7 +226,7 @@ async fn start_with(nodes: u32, balancers: u32, node_args: &[&str]) -> (Mesh, Te
     (mesh, dir)
 }
 
-/// `None` where no Redis is installed, which CI does not let pass.
+/// Returns `None` without an installed Redis, which CI does not accept.
 async fn start_with_redis() -> Option<(Mesh, TempDir)> {
     if find_in_path("redis-server").is_none() {
         assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no redis-server: with CI=true it must be there");
@@ -238,7 +238,7 @@ async fn start_with_redis() -> Option<(Mesh, TempDir)> {
     Some((Mesh::start(options).await.unwrap(), dir))
 }
 
-/// The first line of a Redis's answer to one command; `None` where nobody listens.
+/// Returns the first line of a Redis's answer to one command, or `None` if no process listens.
 async fn redis_says(address: &str, command: &str) -> Option<String> {
     let mut socket = TcpStream::connect(address).await.ok()?;
     socket.write_all(format!("{command}\r\n").as_bytes()).await.ok()?;
@@ -270,7 +270,7 @@ fn options(dir: &Path, nodes: u32, balancers: u32, node_args: &[&str]) -> MeshOp
     }
 }
 
-/// Not a test: what the scripts run. Without `STAND_IN` it does nothing.
+/// Not a test: the program of the scripts. Without `STAND_IN` it does nothing.
 #[tokio::test]
 async fn stand_in_for_a_server() {
     let Ok(flags) = std::env::var("STAND_IN") else { return };
@@ -306,7 +306,7 @@ fn discovery(dir: &Path) -> Vec<String> {
     nodes.into_iter().map(|node| if node.draining { format!("{} draining", node.id) } else { node.id }).collect()
 }
 
-/// A zombie that nobody has waited for yet counts as gone.
+/// Returns `true` if the process runs. A zombie counts as gone.
 fn is_running(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

@@ -1,4 +1,4 @@
-//! What the mesh's files, and `mesh-dev status`, say of the servers.
+//! Content of the mesh's files and of `mesh-dev status`.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ pub struct ServerStatus {
     pub id: String,
     /// `ready`, `paused`, `draining`, ... or how the process ended.
     pub phase: String,
-    /// The process, while there is one.
+    /// The process id; `None` without a process.
     pub pid: Option<u32>,
     /// `HOST:PORT` of the internal listener.
     pub internal: String,
-    /// `HOST:PORT` where clients connect.
+    /// `HOST:PORT` of the client listener.
     pub public: String,
 }
 
