@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use rand::{Rng, RngExt as _};
 
-/// How long a client waits before it tries to connect again: any time up to a bound, so that clients that lost their
-/// sockets together do not come back together. The bound doubles with each try, but is not above twice the time that the
-/// client has been away: who draws short waits would else be away for long after a short outage.
+/// Random reconnect delays, so that clients that lost their sockets together do not return
+/// together. The bound of the delay doubles with each attempt. It is at most twice the time that
+/// the client has been away: otherwise some clients would be away for long after a short outage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackOff {
     first: Duration,
@@ -13,13 +13,13 @@ pub(crate) struct BackOff {
 }
 
 impl BackOff {
-    /// The first wait is drawn too. No bound is above `last`.
+    /// Creates a back-off whose first delay is random too. No bound exceeds `last`.
     pub(crate) fn new(first: Duration, last: Duration) -> Self {
         Self { first, bound: first, last }
     }
 
-    /// Before the next try of a client that has been `away` so long. What the server asked for wins, and leaves the bound as
-    /// it is.
+    /// Returns the delay before the next attempt of a client that has been `away` for this time. A
+    /// delay that the server requested takes precedence and leaves the bound unchanged.
     pub(crate) fn wait(&mut self, away: Duration, asked_for: Option<Duration>, random: &mut impl Rng) -> Duration {
         if let Some(asked_for) = asked_for {
             return asked_for;
@@ -41,7 +41,8 @@ mod tests {
         BackOff::new(Duration::from_secs(1), Duration::from_secs(30))
     }
 
-    /// The longest of many waits at each try, of clients that have been away so long.
+    /// Returns the maximum of many delays at each attempt, for clients that have been away for
+    /// this time.
     fn longest_waits(away: Duration, tries: usize) -> Vec<f64> {
         let mut random = StdRng::seed_from_u64(1);
         let mut longest = vec![Duration::ZERO; tries];

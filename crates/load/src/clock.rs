@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-/// The one clock of a run: microseconds since it was made.
+/// The clock of a run: microseconds since its creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
@@ -15,7 +15,8 @@ impl Clock {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Waits for a moment; one that has passed is now, and takes no tick of the runtime's clock.
+    /// Waits for a time. A time in the past returns at once, without a tick of the runtime's
+    /// clock.
     pub(crate) async fn until_us(self, moment_us: u64) {
         let now_us = self.now_us();
         if moment_us > now_us {

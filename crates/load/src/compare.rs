@@ -83,7 +83,8 @@ async fn compare(options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-/// A rate that is too high for a contestant is a finding, unless it holds no rate. Other measurements have to succeed.
+/// Returns the failures. A rate that is too high for a contestant is a result, unless it holds no
+/// rate. Other measurements must succeed.
 fn failures(contestants: &[Contestant], runs: &[Run]) -> Vec<String> {
     let counts = |contestant: &Contestant| {
         runs.iter().any(|run| run.is_load && run.contestant == *contestant && run.complaints.is_empty())

@@ -7,12 +7,13 @@ use crate::procfs::{CoreTicks, Usage, core_ticks, family, usage};
 
 const BALANCERS: &str = "balancers";
 const NODES: &str = "nodes";
-/// Processes that were named with `--also`, a proxy under comparison for one.
+/// Group of the processes named with `--also`, such as a proxy under comparison.
 const OTHERS: &str = "others";
-/// The name of the sum of all groups.
+/// Name of the sum of all groups.
 const ALL: &str = "all";
 
-/// A process whose usage is read. Its number may change when it is restarted; then its first reading is lost.
+/// A process whose usage is read. After a restart it has another id, and its first reading is
+/// lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     name: String,
@@ -26,13 +27,13 @@ pub(crate) struct Reading {
     usages: Vec<(Watched, Usage)>,
 }
 
-/// What the servers used between two readings.
+/// Usage of the servers between two readings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Costs {
     pub(crate) seconds: f64,
-    /// Delivered between the readings.
+    /// Messages delivered between the readings.
     pub(crate) messages: u64,
-    /// The share of the machine's time that its host gave to others while we had work for it.
+    /// Share of time, in percent, that the host gave to other machines while this one had work.
     pub(crate) stolen_percent: f64,
     pub(crate) processes: Vec<Cost>,
     /// Sums by group, and `all`.
@@ -43,18 +44,18 @@ pub(crate) struct Costs {
 pub(crate) struct Cost {
     /// `node-0`, or `nodes`.
     pub(crate) name: String,
-    /// What it is for; absent for the sum of all.
+    /// Group of the process; `None` for the sum of all.
     pub(crate) group: Option<String>,
     pub(crate) cpu_seconds: f64,
-    /// CPU time in microseconds for each delivered message; absent without messages.
+    /// CPU time in microseconds per delivered message; `None` without messages.
     pub(crate) cpu_us_per_message: Option<f64>,
-    /// Memory in RAM at the second reading, KiB.
+    /// Resident memory at the second reading, in KiB.
     pub(crate) rss_kib: u64,
-    /// How much that is more than at the first reading, KiB.
+    /// Growth of the resident memory since the first reading, in KiB.
     pub(crate) rss_growth_kib: i64,
 }
 
-/// All processes of a mesh, and the families of those named besides.
+/// Returns all processes of a mesh, and the process families in `also`.
 pub(crate) fn watched(mesh: Option<&MeshFile>, also: &[(String, u32)]) -> Vec<Watched> {
     let mut watched = Vec::new();
     let mut watch = |name: &str, group, pid| watched.push(Watched { name: name.to_owned(), group, pid });
@@ -68,14 +69,14 @@ pub(crate) fn watched(mesh: Option<&MeshFile>, also: &[(String, u32)]) -> Vec<Wa
     watched
 }
 
-/// Reads what each has used so far; one that is not there any more is left out.
+/// Reads the usage of each process. Ended processes are left out.
 pub(crate) fn read(watched: &[Watched]) -> Reading {
     let usages = watched.iter().filter_map(|process| Some((process.clone(), usage(process.pid)?))).collect();
     Reading { at: Instant::now(), cores: core_ticks(), usages }
 }
 
 impl Reading {
-    /// One of name, group, number, CPU seconds and KiB.
+    /// Creates a reading from name, group, process id, CPU seconds and KiB.
     #[cfg(test)]
     pub(crate) fn of_test(at: Instant, usages: &[(&str, &'static str, u32, f64, u64)]) -> Self {
         let usages = usages.iter().map(|(name, group, pid, cpu_seconds, rss_kib)| {
@@ -87,7 +88,8 @@ impl Reading {
 }
 
 impl Costs {
-    /// The same for another number of messages, that of several load processes for one.
+    /// Recomputes the costs for another number of messages, such as the sum over several load
+    /// processes.
     pub(crate) fn for_messages(mut self, messages: u64) -> Self {
         self.messages = messages;
         for cost in self.processes.iter_mut().chain(&mut self.groups) {
@@ -96,7 +98,7 @@ impl Costs {
         self
     }
 
-    /// What was used from `before` to `after`; a process must be in both.
+    /// Returns the usage from `before` to `after` of processes in both.
     pub(crate) fn between(before: &Reading, after: &Reading, messages: u64) -> Self {
         let cost_of = |(process, after): &(Watched, Usage)| {
             let (_, before) = before.usages.iter().find(|(earlier, _)| earlier.pid == process.pid)?;

@@ -12,19 +12,19 @@ use crate::progress::progress;
 use crate::schedule::{Schedule, TICK_US};
 use crate::ticker::Ticker;
 
-/// Things begun before the readers have their turn, when many are overdue.
+/// Maximum overdue units that start before the readers get their turn.
 const MAX_BATCH: u64 = 100;
-/// After the last message, how long a duplicate of one may take to show.
+/// Wait for late duplicates after the last message.
 const QUIET: Duration = Duration::from_millis(300);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Begins each thing of a schedule at its time, whether or not earlier ones are done.
+/// Starts each unit of a schedule at its time, independent of earlier ones.
 pub(crate) struct Driver {
     schedule: Schedule,
     clock: Clock,
     pub(crate) start_us: u64,
     ticker: Ticker,
-    /// How many things have begun.
+    /// Number of started units.
     pub(crate) begun: u64,
     bar: ProgressBar,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn start(schedule: Schedule, clock: Clock, what: &'static str) -> Result<Self> {
         let bar = progress(schedule.duration_us / 1_000_000, what);
-        // Before the ticker starts, so that at a tick what is due at that tick is due.
+        // Read before the ticker starts, so that units of a tick are due at that tick.
         let start_us = clock.now_us();
         let ticker = Ticker::every(Duration::from_micros(TICK_US))?;
         Ok(Self { schedule, clock, start_us, ticker, begun: 0, bar })
     }
 
-    /// Runs until a moment of the schedule. Calls `begin` with the number and time of each due thing, and `turn` at
-    /// each tick.
+    /// Runs until a time of the schedule. Calls `begin` with the number and time of each due unit,
+    /// and `turn` at each tick.
     pub(crate) async fn until(
         &mut self,
         end_us: u64,
@@ -72,7 +72,7 @@ impl Drop for Driver {
     }
 }
 
-/// Waits until all is settled, at most so long, and a little more for duplicates.
+/// Waits until all is settled, at most for this time, and a little more for duplicates.
 pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bool) {
     let give_up = Instant::now() + at_most;
     while !is_settled() && Instant::now() < give_up {
@@ -81,7 +81,8 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
     sleep(QUIET).await;
 }
 
-/// Returns a mark that tells a run's messages from those of an earlier run, held for clients of the same names.
+/// Returns a mark that distinguishes a run's messages from held messages of an earlier run with
+/// equal names.
 pub(crate) fn run_mark() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
 }

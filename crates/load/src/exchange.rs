@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `options` | command line |
 //! | `ledger`, `acks` | pure: delivery of one pair's messages; answers to messages that asked for one |
-//! | `plan` | pure: messages to come, and what a workload does with them |
+//! | `plan` | pure: messages to come, and the interface of workloads |
 //! | `pairs`, `calls`, `shape` | pure: the workloads; size of a call |
 //! | `recording` | each arrival with its time, for drills |
 

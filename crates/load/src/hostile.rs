@@ -1,11 +1,12 @@
-//! A crowd that means harm, and what good clients notice of it.
+//! A crowd of hostile clients, and its effect on good clients.
 //!
-//! | module | what it does |
+//! | module | responsibility |
 //! |---|---|
-//! | `options` | the command line |
-//! | `stranger` | what each of the crowd does |
-//! | `crowd` | all of them, on a thread of their own: the good clients' clock is not to wait for them |
-//! | `edges` | what the edges say of themselves meanwhile, and how much memory they have |
+//! | `options` | command line |
+//! | `stranger` | behavior of one hostile client |
+//! | `crowd` | all hostile clients, on their own thread so that they do not delay the good clients
+//! |
+//! | `edges` | metrics and memory of the edges during the run |
 
 mod crowd;
 mod edges;

@@ -3,11 +3,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The longest time that is told apart; longer ones count as this.
+/// Maximum recorded time. Longer times count as this.
 const LONGEST_US: u64 = 120_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Times, kept in microseconds to three digits. Written down as pairs of a time and how often there was such a one.
+/// Times in microseconds, with three digits. Serialized as pairs of a time and its count.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies(Option<Histogram<u64>>);
 
@@ -24,7 +24,7 @@ pub(crate) struct Percentiles {
 
 impl Default for Latencies {
     fn default() -> Self {
-        // The bounds are valid ones, so there always is a histogram.
+        // The bounds are valid, so the histogram always exists.
         Self(Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS).ok())
     }
 }
@@ -86,7 +86,7 @@ impl Percentiles {
     }
 }
 
-/// The 99th percentile of times that are all at hand, exactly; `None` of none.
+/// Returns the exact 99th percentile, or `None` without times.
 pub(crate) fn p99_us(mut times_us: Vec<u32>) -> Option<u64> {
     let rank = (times_us.len() * 99).div_ceil(100);
     let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);

@@ -1,4 +1,4 @@
-//! The load generator: many clients of the public protocol, and a count of the fate of every message.
+//! The load generator: many clients of the public protocol, and a count of the outcome of every message.
 //!
 //! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time even if
 //! the sender was late. A process runs on one thread, since it shares the machine with the servers it measures.
@@ -12,7 +12,7 @@
 //! | `record`, `report` | findings of one process; their text and JSON |
 //! | `workers` | one load of several processes |
 //! | `driver`, `schedule`, `ticker`, `clock` | the loop that sends by a schedule |
-//! | `client`, `fleet`, `backoff`, `message` | one socket; many; waits before a reconnect; texts |
+//! | `client`, `fleet`, `backoff`, `message` | one socket; many; reconnect delays; texts |
 //! | `latency`, `costs`, `procfs`, `metrics` | percentiles; CPU and memory of servers; metrics pages |
 //! | `progress` | the progress bar |
 

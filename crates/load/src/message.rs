@@ -1,4 +1,4 @@
-//! Texts of the harness: messages with their numbers, and what servers answer.
+//! Texts of the harness: numbered messages, and parsed answers of servers.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -6,20 +6,20 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// How much `data` a message carries, all of its JSON counted.
+/// Size of a message's `data`, as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// As an ICE candidate: 200 bytes.
+    /// Size of an ICE candidate: 200 bytes.
     Ice,
-    /// As a session description: 3,000 bytes.
+    /// Size of a session description: 3,000 bytes.
     Sdp,
     /// Ten candidates of 200 to 300 bytes to one description of 2,000 to 4,000.
     Varied,
-    /// So many bytes.
+    /// A fixed number of bytes.
     Bytes(usize),
 }
 
-/// The length of one message's data, and what its text looks like.
+/// Length and style of one message's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Body {
     bytes: usize,
@@ -31,7 +31,7 @@ const SDP_BYTES: usize = 3_000;
 const VARIED_ICE_BYTES: RangeInclusive<usize> = 200..=300;
 const VARIED_SDP_BYTES: RangeInclusive<usize> = 2_000..=4_000;
 const MIXED_RUN: u64 = 11;
-/// The largest `data` the harness writes: what servers take with their envelope, by default.
+/// Maximum `data` of the harness: the servers' default limit for a message with its envelope.
 const MAX_BYTES: usize = 60_000;
 
 const ICE_TEXT: &str = "candidate:842163049 1 udp 1677729535 198.51.100.7 46154 typ srflx raddr 192.0.2.10 \
@@ -77,28 +77,30 @@ impl Body {
     }
 }
 
-/// Writes and recognises the messages of one run, which a mark tells from those of an earlier run.
+/// Writer and parser for the messages of one run. A mark distinguishes them from messages of an
+/// earlier run.
 #[derive(Debug)]
 pub(crate) struct Format {
     run: u32,
-    /// The server gives messages back to their senders, so the recipient is the sender.
+    /// `true` if the server returns messages to their senders, so that the recipient is the
+    /// sender.
     is_echoed: bool,
     ice: String,
     sdp: String,
 }
 
-/// What a server wrote to a client.
+/// A message that a client received from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard<'a> {
     Message(Arrival<'a>),
     /// The message of this `id` was delivered.
     Ack(u64),
-    /// A request failed; its `id` if it had one.
+    /// A failed request, with its `id` if it had one.
     Error {
         code: Cow<'a, str>,
         id: Option<u64>,
     },
-    /// Anything else, by its type.
+    /// Any other message, by its type.
     Other(Cow<'a, str>),
 }
 
@@ -140,12 +142,12 @@ impl Format {
         Self { run, is_echoed: false, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
     }
 
-    /// Recognises messages that a server gave back to their senders.
+    /// Makes the parser accept messages that a server returned to their senders.
     pub(crate) fn echoed(self) -> Self {
         Self { is_echoed: true, ..self }
     }
 
-    /// Writes message `number` of its pair, due at `time_us`. With an `id` it asks for an `ack`.
+    /// Writes message `number` of its pair, due at `time_us`. An `id` requests an `ack`.
     pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
         let Body { bytes, is_description } = body;
         let text = if is_description { &self.sdp } else { &self.ice };
@@ -172,13 +174,14 @@ impl Format {
     }
 }
 
-/// A length within the bounds, another for each message.
+/// Returns a length within the bounds that varies by message.
 fn varied(bounds: &RangeInclusive<usize>, number: u64) -> usize {
     let drawn = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
     bounds.start() + drawn as usize % (bounds.end() - bounds.start() + 1)
 }
 
-/// The first `length` bytes of a repeated text, moved by one where that would cut an escape in two.
+/// Returns the first `length` bytes of a repeated text. A start moved by one avoids a cut inside
+/// an escape.
 fn pad(text: &str, length: usize) -> &str {
     let cut = &text[..length];
     if cut.ends_with('\\') { &text[1..=length] } else { cut }
@@ -191,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// As a server passes it on.
+    /// Returns the message as a server relays it.
     fn passed_on(message: &str) -> String {
         message.replacen("\"to\":\"bob\"", "\"from\":\"alice\"", 1)
     }

@@ -1,4 +1,4 @@
-//! What servers say of themselves on their metrics pages.
+//! Reader for the metrics pages of servers.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ pub(crate) fn http() -> Result<reqwest::Client> {
     http.context("cannot make an HTTP client")
 }
 
-/// The metrics page of a server, by the URL of its internal listener.
+/// Returns the metrics page of a server, by the URL of its internal listener.
 pub(crate) async fn fetch(http: &reqwest::Client, internal: &str) -> Result<String, reqwest::Error> {
     http.get(format!("{internal}/metrics")).send().await?.error_for_status()?.text().await
 }
 
-/// What a page says under a name, all labels together; 0 where it says nothing.
+/// Returns the sum of a metric over all labels, or 0 if the page does not have it.
 pub(crate) fn sum(page: &str, name: &str) -> u64 {
     let lines = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).map(|value| value as u64).sum()

@@ -8,7 +8,7 @@ pub(crate) struct Usage {
     pub(crate) rss_kib: u64,
 }
 
-/// Reads what a process has used so far; `None` if there is no such process.
+/// Reads the total usage of a process. Returns `None` if there is no such process.
 pub(crate) fn usage(pid: u32) -> Option<Usage> {
     let process = Process::new(i32::try_from(pid).ok()?).ok()?;
     let stat = process.stat().ok()?;
@@ -24,11 +24,11 @@ pub(crate) fn own_cpu_seconds() -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CoreTicks {
     all: u64,
-    /// A core had work, and the host gave its time to other machines.
+    /// Time in which a core had work, but the host gave it to other machines.
     stolen: u64,
 }
 
-/// Reads the time of all cores; zeros if the kernel does not tell.
+/// Reads the time of all cores. Returns zeros if the kernel does not provide it.
 pub(crate) fn core_ticks() -> CoreTicks {
     KernelStats::current().map(|stats| CoreTicks::of(&stats.total)).unwrap_or_default()
 }

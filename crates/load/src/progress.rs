@@ -3,7 +3,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::sleep;
 
-/// A bar on the terminal, and nothing where there is none.
+/// Returns a progress bar, which is hidden without a terminal.
 pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(total);
     if let Ok(style) = ProgressStyle::with_template("{msg:<12} [{bar:40}] {pos}/{len} {elapsed}") {
@@ -12,7 +12,7 @@ pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
     bar.with_message(what)
 }
 
-/// Waits so many seconds, and shows how many have passed.
+/// Waits this many seconds and shows the progress.
 pub(crate) async fn wait(seconds: u64, what: &'static str) {
     let bar = progress(seconds, what);
     for _ in 0..seconds {

@@ -1,4 +1,5 @@
-//! Counts and times of the clients of one process, in any scenario. The first process adds up those of all.
+//! Counts and times of the clients of one process, in any scenario. The first process adds up all
+//! records.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,9 +10,9 @@ use crate::costs::Costs;
 use crate::latency::{Latencies, Percentiles};
 use crate::report::Report;
 
-/// The smallest share of the schedule that a valid measurement has sent.
+/// Minimum share of the schedule that a valid measurement has sent.
 const MIN_SENT: f64 = 0.99;
-/// Group, name and failure text of counts that have to be 0.
+/// Group, name and failure text of counts that must be 0.
 const FAULTS: [(&str, &str, &str); 9] = [
     ("messages", "lost", "messages lost"),
     ("messages", "doubled", "messages doubled"),
@@ -31,13 +32,13 @@ pub(crate) struct Record {
     times: BTreeMap<String, Latencies>,
     /// Costs of the servers; `None` in a process that does not read them.
     pub(crate) costs: Option<Costs>,
-    /// Begin times that are measured.
+    /// Start times whose durations are measured.
     #[serde(skip)]
     measured_us: Range<u64>,
 }
 
 impl Record {
-    /// Measures only the times of what begins within `measured_us`.
+    /// Restricts measured durations to events that begin within `measured_us`.
     pub(crate) fn measure(&mut self, measured_us: Range<u64>) {
         self.measured_us = measured_us;
     }

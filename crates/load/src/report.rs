@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::latency::Percentiles;
 
-/// What a scenario found.
+/// The results of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     values: Vec<(String, Value)>,
@@ -51,15 +51,14 @@ impl Report {
         }
     }
 
-    /// The report for programs.
+    /// Returns the report as JSON.
     ///
-    /// # Errors
-    /// When a value cannot be written as JSON.
+    /// # Errors When a value cannot be written as JSON.
     pub fn json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// The report for people: one line for each value.
+    /// Returns the report as text, with one line for each value.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(table) = &self.table {

@@ -1,16 +1,16 @@
-//! Rooms that visitors join and leave while residents listen, one more room with a long line in front of it, and what that asks of
-//! the store.
+//! Load on rooms: visitors join and leave while residents listen. One more room has a long waiting
+//! queue. The load on the store is measured.
 //!
-//! | module | what it does |
+//! | module | responsibility |
 //! |---|---|
-//! | `options` | the command line |
-//! | `seating` | pure: who belongs to which room, who stays there, and who comes and goes |
-//! | `words` | pure: what clients of rooms say, and what is read of what they hear |
-//! | `book` | pure: each change, when it was answered, and which residents have heard of it |
-//! | `line` | pure: who waits for the room with the line, and in which order they are let in |
-//! | `house` | the clients: what they say by the schedule, and where what they hear is written down |
-//! | `play` | the course of a run, and the report on it |
-//! | `gauge`, `store` | takes readings of processes and store; pure: what the store was asked between two |
+//! | `options` | command line |
+//! | `seating` | pure: assignment of clients to rooms, as residents or visitors |
+//! | `words` | pure: texts of room clients, and parsed events |
+//! | `book` | pure: each change, its answer, and the residents that received it |
+//! | `line` | pure: the waiting queue and its order of admission |
+//! | `house` | the clients: scheduled requests, and records of events |
+//! | `play` | the course of a run, and its report |
+//! | `gauge`, `store` | readings of processes and store; pure: load of the store between two |
 
 mod book;
 mod gauge;

@@ -1,12 +1,13 @@
-/// When each message is to be sent: evenly at `rate` a second, each moved to the next tick of the sender's clock, so
-/// that the clock's grain is not mistaken for latency. All times are microseconds from the start.
+/// Send times of messages: evenly at `rate` per second, each moved to the next tick of the
+/// sender's clock, so that the clock's resolution does not count as latency. All times are
+/// microseconds from the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) rate: u64,
     pub(crate) duration_us: u64,
 }
 
-/// The grain of a schedule: what is due within it leaves together.
+/// Resolution of a schedule. Messages due within one tick leave together.
 pub(crate) const TICK_US: u64 = 1_000;
 const SECOND_US: u64 = 1_000_000;
 
@@ -15,7 +16,7 @@ impl Schedule {
         (self.rate * self.duration_us).div_ceil(SECOND_US)
     }
 
-    /// When message `number` (from 0) is to be sent.
+    /// Returns the send time of message `number` (from 0).
     pub(crate) fn time_us(&self, number: u64) -> u64 {
         (number * SECOND_US).div_ceil(self.rate).next_multiple_of(TICK_US)
     }

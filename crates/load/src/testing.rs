@@ -1,11 +1,11 @@
-//! What several tests of this crate share.
+//! Helpers for several tests of this crate.
 #![allow(clippy::unwrap_used)]
 
 use clap::Args;
 
 use crate::compare::Common;
 
-/// Reads options as a command line has them.
+/// Parses options from command-line arguments.
 pub(crate) fn options<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {
     let command = T::augment_args(clap::Command::new("mesh-load").no_binary_name(true));
     T::from_arg_matches(&command.try_get_matches_from(arguments)?)

@@ -8,7 +8,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::unix::AsyncFd;
 
-/// A clock that ticks to some microseconds; the runtime's own timers round up to a millisecond.
+/// A clock with a resolution of some microseconds. The runtime's own timers round up to 1 ms.
 pub(crate) struct Ticker {
     timer: AsyncFd<File>,
 }
@@ -26,7 +26,7 @@ impl Ticker {
         Ok(Self { timer })
     }
 
-    /// Waits for the next tick. Ticks that passed unseen count as one.
+    /// Waits for the next tick. Missed ticks count as one.
     pub(crate) async fn tick(&mut self) -> Result<()> {
         loop {
             let mut guard = self.timer.readable_mut().await.context("the timer is broken")?;

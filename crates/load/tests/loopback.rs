@@ -1,4 +1,4 @@
-//! The harness against a relay that keeps the protocol, and against relays that do wrong on purpose.
+//! The harness against a correct relay, and against relays with deliberate faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::cell::RefCell;
@@ -40,7 +40,8 @@ fn what_a_relay_loses_doubles_or_swaps_is_counted() {
     let arguments = ["--clients=2", "--rate=500", "--settle-ms=100", "--warmup=0"];
     let failures = |relay| steady(relay, &arguments).unwrap().failures;
 
-    // Each of two directions has 250 messages, and each tenth goes wrong; a lost tenth shows as lost alone.
+    // Each of two directions has 250 messages, and each tenth fails; a lost tenth counts as lost
+    // only.
     assert_eq!(failures(Relay::LosesTenths), ["50 messages lost"]);
     assert_eq!(failures(Relay::DoublesTenths), ["50 messages doubled"]);
     assert_eq!(failures(Relay::DelaysTenths), ["2 messages lost", "48 messages swapped"]);
@@ -114,7 +115,7 @@ fn cut_clients_come_back_and_failed_acts_are_failures() {
         run(Relay::Faithful, &[&arguments[..], &["--act=1 cut 50%", "--act=2 kill node-1"]].concat()).unwrap();
 
     let report = json(&outcome);
-    // The relay also closes clients that write to a client that has gone.
+    // The relay also closes clients that send to a client that is gone.
     assert!(report["acts"][0]["sockets_lost"].as_u64() >= Some(10), "{report}");
     assert!(report["returns"]["returned"].as_u64() >= Some(10), "{report}");
     assert_eq!(report["returns"]["away"], 0);
@@ -162,7 +163,7 @@ struct Signal<'a> {
 type Peers = Rc<RefCell<HashMap<String, mpsc::Sender<String>>>>;
 
 impl Relay {
-    /// Serves as long as the test runs; returns its URL.
+    /// Serves for the duration of the test. Returns its URL.
     async fn start(self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());

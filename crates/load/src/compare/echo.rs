@@ -1,7 +1,8 @@
-//! The floor: a server that writes each message back to its sender, by one read and one write for what comes together.
+//! The minimum cost: a server that returns each message to its sender, with one read and one write
+//! per batch.
 //!
-//! It has the edge's own frame codec, one thread and one buffer for all clients, and does nothing else. What a proxy costs
-//! beyond it is what it does with a message.
+//! It has the edge's own frame codec, one thread and one buffer for all clients. Any cost of a
+//! proxy beyond it is its work on messages.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -20,15 +21,15 @@ use tokio_tungstenite::accept_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 const SCRATCH_BYTES: usize = 64 * 1024;
-/// What an upgrade may take of memory and time.
+/// Limits for the memory and time of an upgrade.
 const UPGRADE_BYTES: usize = 4 * 1024;
 const UPGRADE_WITHIN: Duration = Duration::from_secs(10);
-/// How long nobody is let in after the system has let nobody in.
+/// Pause of accepting connections after the system has failed to accept one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What clients of a mesh wait for before they send.
+/// Message that clients of a mesh await before they send.
 const WELCOME: &[u8] = br#"{"type":"welcome"}"#;
 
-/// Serves whoever connects, within a [`tokio::task::LocalSet`], for as long as it is polled.
+/// Serves all connections, within a [`tokio::task::LocalSet`], for as long as it is polled.
 pub async fn serve(listener: TcpListener) {
     let buffers = Rc::new(RefCell::new(Buffers { scratch: vec![0; SCRATCH_BYTES], out: Vec::new() }));
     let mut clients = JoinSet::new();
@@ -50,7 +51,7 @@ struct Buffers {
     out: Vec<u8>,
 }
 
-/// Whether a client goes on, and what of the answer the kernel did not take at once.
+/// State of a client after a turn: open or closed, and unwritten bytes of the answer.
 struct Turn {
     is_last: bool,
     unwritten: Vec<u8>,
@@ -68,7 +69,8 @@ async fn client(stream: TcpStream, buffers: Rc<RefCell<Buffers>>) -> Result<()> 
     }
 }
 
-/// A client does not send before it has its answer, so nothing is lost with the buffer of who upgraded it.
+/// Upgrades a connection. A client does not send before the answer, so dropping the read buffer
+/// loses nothing.
 async fn upgrade(stream: TcpStream) -> Result<TcpStream> {
     stream.set_nodelay(true)?;
     let config = WebSocketConfig::default().read_buffer_size(UPGRADE_BYTES);

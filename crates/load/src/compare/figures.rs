@@ -1,4 +1,5 @@
-//! Named figures of all contestants and rounds, and what they come to: medians, and the balancer's ratio to each other.
+//! Named figures of all contestants and rounds, their medians, and the balancer's ratios to other
+//! contestants.
 
 use std::collections::BTreeMap;
 
@@ -30,20 +31,21 @@ pub(super) struct Run {
     pub(super) what: String,
     pub(super) is_load: bool,
     pub(super) figures: Vec<Figure>,
-    /// Of a load: what became of its messages.
+    /// Message counts of a load.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) messages: BTreeMap<String, u64>,
-    /// Why it does not count; empty when it does.
+    /// Reasons for which the run does not count; empty if it does.
     pub(super) complaints: Vec<String>,
 }
 
-/// A line of the table. A contestant without a round that counts is not there.
+/// A row of the table. It omits contestants without a valid round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) unit: Unit,
     pub(super) medians: BTreeMap<Contestant, f64>,
-    /// The balancer's by each other's: the median of the rounds' own ratios.
+    /// The balancer's value divided by that of each other contestant: the median of all rounds'
+    /// ratios.
     pub(super) ratios: BTreeMap<Contestant, f64>,
 }
 
@@ -55,7 +57,7 @@ impl Figure {
     }
 }
 
-/// All lines, in the order in which their figures were measured first.
+/// Returns all rows, in the order in which their figures were measured first.
 pub(super) fn rows(runs: &[Run]) -> Vec<Row> {
     let mut series: Vec<(&Figure, BTreeMap<Contestant, Rounds>)> = Vec::new();
     for run in runs.iter().filter(|run| run.complaints.is_empty()) {
@@ -93,7 +95,7 @@ impl Row {
     }
 }
 
-/// The middle value, or the mean of the two in the middle; nothing of nothing.
+/// Returns the middle value, or the mean of the two in the middle. Returns `None` without values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;

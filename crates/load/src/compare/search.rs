@@ -1,17 +1,17 @@
-/// Looks for the highest rate that is held, in steps of a quarter: up from the first rate until one is not held, or,
-/// where the first is not, down until one is.
+/// Search for the highest rate that is held. Steps of a quarter lead up from the first rate until
+/// one is not held, or down until one is.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
-    /// The rate to try; `None` when the search is over.
+    /// The next rate to try; `None` at the end of the search.
     pub(super) next: Option<u64>,
     /// The highest rate that was held.
     pub(super) held: Option<u64>,
     is_going_down: bool,
 }
 
-/// Rates are multiples of this, and none is lower.
+/// All rates are multiples of this, which is also the minimum.
 const GRAIN: u64 = 100;
-/// More than the harness can send.
+/// Maximum rate, above the limit of the harness.
 const HIGHEST: u64 = 1_000_000;
 
 impl Search {
@@ -40,7 +40,7 @@ fn round(rate: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The rates that are tried of a server with this capacity, and the highest that it holds.
+    /// Returns the tried rates for a server of this capacity, and the highest that it holds.
     fn search(first: u64, capacity: u64) -> (Vec<u64>, Option<u64>) {
         let (mut search, mut tried) = (Search::from(first), Vec::new());
         while let Some(rate) = search.next {

@@ -13,16 +13,17 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-/// How long a server may take from its start until it accepts connections.
+/// Maximum time from a server's start until it accepts connections.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
-/// What is shown of the log of a server that did not start.
+/// Number of log lines shown of a server that did not start.
 const LOG_LINES: usize = 5;
 
-/// A server with all its processes, which are killed when this value is dropped and told to stop when we are killed.
+/// A server with all its processes. They are killed when this value is dropped, and stopped when
+/// this process dies.
 pub(super) struct Server {
     child: Child,
-    /// It leads a group of its own, which its children stay in.
+    /// Leader of a process group, which its children stay in.
     pid: u32,
 }
 
@@ -31,7 +32,7 @@ impl Server {
     pub(super) async fn start(program: &Path, arguments: &[&OsStr], log: &Path, address: SocketAddr) -> Result<Self> {
         let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = match find_in_path("setpriv") {
-            // A master that is told to stop takes its workers along; one that is killed leaves them behind.
+            // A stopped master also stops its workers; a killed one leaves them behind.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "TERM", "--"]).arg(program);
@@ -69,7 +70,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nobody is left to tell of a failure, and the usual one is that all of them have ended.
+        // No caller could handle a failure, which usually means that all of them have ended.
         if let Ok(group) = i32::try_from(self.pid) {
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
@@ -92,7 +93,8 @@ mod tests {
     use super::*;
     use crate::procfs::{family, usage};
 
-    /// A shell stands for a server and its worker; where it is to be found ready, we listen in its place.
+    /// Starts a shell in place of a server and its worker. With `is_ready` the test listens at its
+    /// address.
     async fn start(script: &str, is_ready: bool) -> (Result<Server>, TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -75,7 +75,7 @@ impl Stage {
             return Ok(Target { contestant, watched: watched(Some(&mesh), &[]), base, owners: None });
         }
         let front = self.front_by_contestant.get(&contestant).context("it was not started")?;
-        // Without the idle balancer, whose work is not the contestant's.
+        // Excludes the idle balancer, whose work does not belong to the contestant.
         let nodes = mesh.filter(|_| contestant.has_nodes()).map(|mesh| MeshFile { balancers: Vec::new(), ..mesh });
         Ok(Target {
             contestant,

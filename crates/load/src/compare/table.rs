@@ -1,4 +1,4 @@
-//! How the rows are written: a Markdown table whose columns are aligned, so that it is readable as it stands.
+//! Writes the rows as a Markdown table with aligned columns, which is also readable as plain text.
 
 use indicatif::HumanCount;
 
@@ -36,7 +36,7 @@ impl Unit {
     }
 }
 
-/// Three digits.
+/// Formats a value with three digits.
 fn short(value: f64) -> String {
     match value {
         ..9.995 => format!("{value:.2}"),
@@ -45,7 +45,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Lines of equally many cells, the first of which is the head.
+/// Formats lines of equally many cells, of which the first is the head.
 fn markdown(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0).max(3);

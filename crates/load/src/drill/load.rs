@@ -17,37 +17,37 @@ use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
 use crate::record::Record;
 
-/// Before the fault, so that there is something to compare with.
+/// Minimum time before the fault, for comparison.
 const BEFORE: Duration = Duration::from_secs(2);
-/// The fault comes within so much of the time that there is.
+/// Share of the available time in which the fault begins.
 const DRAWN_FROM: f64 = 0.4;
 const AFTER: Duration = Duration::from_secs(3);
-/// A fault that lasts longer is not one that ends.
+/// Maximum duration of a fault.
 const MAX_SECONDS: u64 = 180;
-/// After the end, for late messages: hold time and 5 s.
+/// Wait for late messages at the end: hold time and 5 s.
 const SETTLE_MS: u64 = 25_000;
-/// The share of messages that ask for an ack, where clients do not come back.
+/// Share of messages with a requested ack if clients do not come back.
 const ACK_SHARE: f64 = 0.2;
 
-/// Clients that write to each other at a fixed rate while something is done to their mesh.
+/// Load of clients that send at a fixed rate during a fault of their mesh.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// How many; they come in pairs.
+    /// Number of clients, which form pairs.
     pub clients: u32,
     /// Messages per second of all clients together.
     pub rate: u64,
-    /// How long they write at least. They go on until the fault has been over for 3 s.
+    /// Minimum duration in seconds. The load continues until the fault has been over for 3 s.
     pub seconds: u64,
-    /// Draws the pairs, the turns, and the moment of the fault.
+    /// Seed for the pairs, the turns, and the time of the fault.
     pub seed: u64,
-    /// Clients whose socket ends come back with their resume token, ask for an ack of each message, and send again what
-    /// has none.
+    /// `true` if clients resume their session when their socket ends. They request an ack of each
+    /// message, and retransmit messages without one.
     pub come_back: bool,
 }
 
-/// All that a run has brought to light. Times are those of the run's clock.
+/// All records of a run. Times are those of the run's clock.
 pub(crate) struct Evidence {
-    /// From the begin of the measured time to the end of the sending.
+    /// Time from the start of the measurement to the end of the sending.
     pub(crate) measured_us: Range<u64>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) recording: Recording,
@@ -58,7 +58,7 @@ pub(crate) struct Evidence {
 }
 
 impl Load {
-    /// When the fault begins, from the begin of the sending.
+    /// Returns the time of the fault since the start of the sending.
     #[must_use]
     pub fn fault_at(&self) -> Duration {
         let latest = BEFORE.max(Duration::from_secs(self.seconds).mul_f64(DRAWN_FROM));
@@ -85,11 +85,11 @@ impl Load {
     }
 }
 
-/// Puts the load on the mesh that runs in `dir`, does `fault` to it at the moment that the seed draws, and returns what
-/// became of the messages, and what `fault` returned.
+/// Puts the load on the mesh that runs in `dir` and runs `fault` at the time that the seed draws.
+/// Returns the results of the load and of `fault`.
 ///
-/// # Errors
-/// When the clients cannot connect, the metrics of the mesh cannot be read, or the harness itself fails.
+/// # Errors When the clients cannot connect, the metrics of the mesh cannot be read, or the
+/// harness itself fails.
 pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
     LocalSet::new().run_until(load_and_fault(dir, load, fault)).await
 }
@@ -112,8 +112,8 @@ async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
     Ok((Figures::new(load, evidence, fault_us), returned))
 }
 
-/// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the clock, the begin of the
-/// measured time and the clients.
+/// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
+/// clock, the start of the measured time and the clients.
 pub(crate) async fn put<T>(
     fleet: &FleetOptions,
     traffic: &TrafficOptions,

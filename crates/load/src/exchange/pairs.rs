@@ -6,7 +6,7 @@ use super::{Plan, TrafficOptions, Workload};
 use crate::message::Size;
 use crate::record::Record;
 
-/// Clients that take turns to write to their partners.
+/// Workload of clients that take turns to send to their partners.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     turns: Vec<usize>,
@@ -26,7 +26,7 @@ impl Workload for Pairs {
     }
 }
 
-/// The partner of each client. The number of clients is even.
+/// Returns the partner of each client. The number of clients is even.
 pub(crate) fn partners(clients: usize, seed: u64) -> Vec<usize> {
     let order = shuffled(clients, seed);
     let mut partner_of = vec![0; clients];
@@ -37,7 +37,7 @@ pub(crate) fn partners(clients: usize, seed: u64) -> Vec<usize> {
     partner_of
 }
 
-/// The order in which clients take turns to send.
+/// Returns the order in which clients send.
 pub(crate) fn turns(clients: usize, seed: u64) -> Vec<usize> {
     shuffled(clients, seed.wrapping_add(1))
 }

@@ -13,16 +13,16 @@ use tokio::time::{Instant, sleep};
 use super::HostileOptions;
 use super::stranger::{deaf, drip};
 
-/// How many begin each second: fewer than the servers let in, so that the crowd does not turn itself away.
+/// Connections per second: fewer than the servers accept, so that the crowd does not block itself.
 const COME_PER_SECOND: f64 = 1_500.0;
-/// How much longer than that all may take to come.
+/// Maximum additional time until all have connected.
 const GATHER_WITHIN: Duration = Duration::from_secs(20);
-/// This share of them counts as all: some have just been closed, and are on their way back.
+/// Share of the crowd that counts as complete, since some clients are always reconnecting.
 const ALL: f64 = 0.9;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The crowd. It is there from when it is called until it is dispersed or dropped.
+/// The crowd, connected from `gather` until it is dispersed or dropped.
 pub(crate) struct Crowd {
     options: HostileOptions,
     present: Arc<Presence>,
@@ -30,7 +30,7 @@ pub(crate) struct Crowd {
     thread: JoinHandle<Result<()>>,
 }
 
-/// Strangers of one kind that are there now: each holds a clone.
+/// Counter of the connected strangers of one kind: each holds a clone.
 pub(super) type Headcount = Arc<()>;
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Crowd {
         (count(&self.present.handshakes), count(&self.present.deaf))
     }
 
-    /// Calls them all, and waits until they are there.
+    /// Connects all strangers and waits for them.
     pub(crate) async fn gather(&self) -> Result<()> {
         self.present.begin.notify_one();
         let HostileOptions { handshakes, deaf, .. } = self.options;
@@ -92,7 +92,7 @@ fn live(
     runtime.block_on(async {
         tokio::select! {
             () = bother(options, present, edges) => {}
-            // Fires when the other end is dropped, which is an error to it.
+            // Completes when the other end is dropped, with an error.
             _ = ended => {}
         }
     });
@@ -116,10 +116,10 @@ async fn bother(options: &HostileOptions, present: &Arc<Presence>, edges: &[Sock
     pending::<()>().await;
 }
 
-/// Less of the crowd than this share, on average, is another crowd.
+/// Minimum average share of the crowd in a valid measurement.
 const ENOUGH: f64 = 0.8;
 
-/// Who was there, on average, while the good clients were measured.
+/// Average number of connected strangers during the measurement of the good clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Present {
     handshakes: f64,

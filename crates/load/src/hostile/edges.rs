@@ -1,4 +1,4 @@
-//! The edges of the mesh while the crowd is there.
+//! Memory and metrics of the mesh's edges while the crowd is connected.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -14,7 +14,7 @@ use crate::procfs::usage;
 
 const EVERY: Duration = Duration::from_millis(250);
 const MIB: f64 = 1024.0 * 1024.0;
-/// What an edge says its clients can cost at most.
+/// Metric with the maximum memory for an edge's clients.
 const BOUND: &str = "signaling_client_memory_bound_bytes";
 const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "signaling_client_buffered_bytes"];
 const COUNTERS: [&str; 3] =
@@ -29,20 +29,20 @@ pub(crate) struct Edges {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Seen {
     edge: String,
-    /// The most memory in RAM that it had.
+    /// Maximum resident memory, in bytes.
     resident_bytes: u64,
-    /// The most that it says its clients can make it have.
+    /// Maximum memory by the edge's own bound, in bytes.
     bound_bytes: u64,
-    /// The highest that its gauges showed.
+    /// Maximum values of its gauges.
     highest: BTreeMap<&'static str, u64>,
-    /// What its counters rose by.
+    /// Increases of its counters.
     counted: BTreeMap<&'static str, u64>,
     #[serde(skip)]
     first: BTreeMap<&'static str, u64>,
 }
 
 impl Edges {
-    /// The balancers of a mesh; nothing is seen of one that is known by its address alone.
+    /// Returns the balancers of a mesh. Without a mesh file it observes no server.
     pub(crate) fn of(mesh: Option<&MeshFile>) -> Result<Self> {
         let Some(mesh) = mesh else { return Ok(Self::default()) };
         let seen = |edge: &BalancerEntry| (edge.clone(), Seen { edge: edge.id.clone(), ..Seen::default() });
@@ -50,7 +50,7 @@ impl Edges {
         Ok(Self { http: Some(http()?), edges: edges.collect() })
     }
 
-    /// Looks at them again and again, for as long as it is polled. `also` is called at each look.
+    /// Reads the edges periodically while it is polled, and calls `also` each time.
     pub(crate) async fn look(&mut self, mut also: impl FnMut()) -> Infallible {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -89,7 +89,7 @@ impl Seen {
         }
     }
 
-    /// What its memory says against it.
+    /// Returns the failure that its memory usage shows, if any.
     pub(crate) fn failure(&self) -> Option<String> {
         let Self { edge, resident_bytes, bound_bytes, .. } = self;
         if *bound_bytes == 0 {

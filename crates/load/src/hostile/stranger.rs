@@ -1,4 +1,4 @@
-//! What each of the crowd does, until it is stopped.
+//! The behavior of each hostile client.
 
 use std::io::Result;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ const DEAF_BUFFER: u32 = 4 * 1024;
 /// Wait after a refusal or a close.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A handshake, byte by byte, again and again.
+/// Sends handshakes byte by byte, repeatedly.
 pub(super) async fn drip(from: IpAddr, to: SocketAddr, present: &Headcount) {
     let head = head("nobody");
     loop {
@@ -32,7 +32,7 @@ pub(super) async fn drip(from: IpAddr, to: SocketAddr, present: &Headcount) {
             for byte in head.bytes() {
                 tokio::select! {
                     _ = ticks.tick() => if stream.write_all(&[byte]).await.is_err() { break },
-                    // Nobody has asked yet, so this is the end of it.
+                    // The request is incomplete, so readability means a close.
                     _ = stream.readable() => break,
                 }
             }
@@ -42,7 +42,7 @@ pub(super) async fn drip(from: IpAddr, to: SocketAddr, present: &Headcount) {
     }
 }
 
-/// A client that writes to itself, and reads nothing at all: neither the answer to its request nor that its socket was closed.
+/// Runs a client that sends to itself and reads nothing, neither the upgrade's answer nor a close.
 pub(super) async fn deaf(name: &str, from: IpAddr, to: SocketAddr, present: &Headcount) {
     let text = format!(r#"{{"type":"signal","to":"{name}","data":"{}"}}"#, "x".repeat(SAID_BYTES));
     let mut frame = Frame::message(text, OpCode::Data(Data::Text), true);

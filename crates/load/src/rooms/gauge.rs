@@ -13,14 +13,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) struct Gauge {
     watched: Vec<Watched>,
-    /// `None` if the mesh has no Redis, or is not known.
+    /// `None` if the mesh has no Redis or is unknown.
     redis: Option<MultiplexedConnection>,
 }
 
 pub(super) struct Mark {
     processes: costs::Reading,
     store: Option<store::Reading>,
-    /// Changes that were answered so far.
+    /// Number of answered changes.
     answered: u64,
 }
 
@@ -37,7 +37,8 @@ impl Gauge {
         Ok(Mark { processes: costs::read(&self.watched), store: self.read_store().await?, answered })
     }
 
-    /// Returns growth above `limit`, in percent, that is still there after `timeout`: garbage is collected in time.
+    /// Returns growth above `limit`, in percent, that remains after `timeout`: garbage is
+    /// collected in time.
     pub(super) async fn growth(&mut self, before: &Mark, timeout: Duration, limit: f64) -> Result<Vec<String>> {
         let give_up = Instant::now() + timeout;
         loop {

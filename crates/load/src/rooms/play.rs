@@ -15,21 +15,22 @@ use crate::metrics::http;
 use crate::progress::progress;
 use crate::report::Report;
 
-/// Joins under way at the same time before the run.
+/// Maximum concurrent joins before the run.
 const AT_ONCE: usize = 64;
-/// Before the run an answer takes no longer.
+/// Maximum time to an answer before the run.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_FOR_ANSWERS_EVERY: Duration = Duration::from_millis(1);
 
-/// Marks around the measured time, and leaves of the queue's room in all.
+/// Marks around the measured time, and the number of leaves of the queue's room.
 struct Course {
     begin: Mark,
     end: Mark,
     left: usize,
 }
 
-/// Connects all clients, lets everybody join, runs the schedule, waits for all changes, and judges.
-/// All clients are in one process, since a room is judged by what all its members receive.
+/// Connects all clients, joins their rooms, runs the schedule, waits for all changes, and judges.
+/// All clients are in one process, since a room is judged by the events that all its members
+/// receive.
 pub(crate) async fn play(options: &Options) -> Result<Report> {
     let fleet = &options.fleet;
     let seating = Seating::new(usize::try_from(fleet.clients)?, options);
@@ -117,7 +118,7 @@ async fn enter(house: &House, clients: usize) -> Result<()> {
     Ok(())
 }
 
-/// Brings the clients of the line there one after the other, so that the order of the line is known.
+/// Joins the waiting queue with one client after the other, so that its order is known.
 async fn line_up(house: &House, clients: usize) -> Result<()> {
     let bar = progress(clients as u64, "lining up");
     for number in 0..clients {
@@ -154,7 +155,7 @@ async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result
     Ok(())
 }
 
-/// Has visitors come and go, and the line move, each at its time.
+/// Runs the scheduled joins and leaves of visitors and of the waiting queue.
 async fn run(house: &House, options: &Options, visitors: &[usize], gauge: &mut Gauge) -> Result<Course> {
     let (changes, leavers) = (options.run.schedule(options.rate), options.run.schedule(options.line_rate));
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);

@@ -90,7 +90,7 @@ impl Worker {
     }
 }
 
-/// Reads all, so that a worker never waits for a reader, and keeps the first of it.
+/// Reads everything, so that a worker never blocks, and keeps the start.
 async fn read_errors(mut stderr: ChildStderr) -> String {
     let mut text = Vec::new();
     // A read error leaves the text as it is; the exit status shows the failure.

@@ -10,7 +10,7 @@ pub(super) const READY: &str = "ready";
 /// Line that a worker receives once all are ready.
 pub(super) const GO: &str = "go\n";
 
-/// Holds a worker until all are ready. `None` where there is no other process.
+/// Holds a worker until all are ready. `None` without other processes.
 pub(crate) struct Gate(Option<oneshot::Receiver<()>>);
 
 impl Gate {
@@ -18,7 +18,8 @@ impl Gate {
         Self(None)
     }
 
-    /// A gate that the first process opens. This process ends with the first one from now on.
+    /// Returns a gate that the first process opens. From now on this process ends with the first
+    /// one.
     pub(super) fn of_worker() -> Result<Self> {
         let (open, opened) = oneshot::channel();
         let thread = thread::Builder::new().name("first-process".to_owned());

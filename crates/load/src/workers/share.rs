@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, ensure};
 
-/// Which part of the load a process has, written as `NUMBER/OF`, from 0 on.
+/// A process's part of the load, written as `NUMBER/OF`, from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     number: u32,
@@ -18,32 +18,32 @@ impl Share {
         (0..processes).map(move |number| Self { number, of: processes })
     }
 
-    /// Whether it is the first of all, which does what only one may do.
+    /// Returns `true` for the first process, which does the work of only one.
     pub(crate) fn is_first(self) -> bool {
         self.number == 0
     }
 
-    /// Its part of so many things, which no other share has.
+    /// Returns its part of `total` items, disjoint from all other shares.
     pub(crate) fn of(self, total: u64) -> Range<u64> {
         let bound = |number: u32| total * u64::from(number) / u64::from(self.of);
         bound(self.number)..bound(self.number + 1)
     }
 
-    /// Its part of so many things a second; an error when they are too few for all.
+    /// Returns its part of a rate per second. Fails if the rate is too low for all shares.
     pub(crate) fn of_rate(self, rate: u64) -> Result<u64> {
         let Range { start, end } = self.of(rate);
         ensure!(start < end, "--rate {rate} is too low for {} processes", self.of);
         Ok(end - start)
     }
 
-    /// Its part of so many clients; two that are a pair, an even one and the next, stay together.
+    /// Returns its part of the clients. A pair of an even client and the next one stays together.
     pub(crate) fn of_clients(self, clients: u32) -> Range<u32> {
         let Range { start, end } = self.of(u64::from(clients / 2));
         let bound = |pairs: u64| u32::try_from(2 * pairs).unwrap_or(clients);
         bound(start)..if self.number + 1 == self.of { clients } else { bound(end) }
     }
 
-    /// A seed of its own, drawn from that of the run.
+    /// Returns its own seed, derived from that of the run.
     pub(crate) fn seed(self, seed: u64) -> u64 {
         seed.wrapping_add(u64::from(self.number).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
