@@ -1,9 +1,10 @@
-//! The balancer beside other proxies: the same clients against each in turn, in front of the same nodes.
+//! The balancer beside other proxies: the same clients against each in turn, in front of the same
+//! nodes.
 //!
-//! A machine's speed drifts by more than the proxies differ. So all run at the same time, each measurement goes once
-//! round the contestants before the next begins, each round begins with another contestant, and a ratio is the median
-//! of the ratios of rounds. A run that lost a message or did not deliver the whole rate does not count, and the next
-//! one begins with new servers.
+//! A machine's speed drifts by more than the proxies differ. So all run at the same time, and each
+//! measurement visits all contestants before the next begins. Each round begins with another
+//! contestant, and a ratio is the median of the rounds' ratios. A run that lost a message or did
+//! not deliver the whole rate does not count. The next one begins with new servers.
 //!
 //! | module | content |
 //! |---|---|
@@ -12,7 +13,7 @@
 //! | `config` | pure: configurations of nginx and HAProxy |
 //! | `programs`, `server` | their programs; a child process |
 //! | `stage` | the nodes with contestants in front of them |
-//! | `echo` | the least that a server costs: one read and one write per message |
+//! | `echo` | the minimum cost of a server: one read and one write per message |
 //! | `steady`, `idle` | one measurement of one contestant: under a load, and with idle clients |
 //! | `search` | pure: the next rate to try, to find the highest |
 //! | `rounds` | all measurements, in alternation |

@@ -1,13 +1,13 @@
 //! Pairs of clients that exchange numbered messages by a schedule.
 //!
-//! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the ledger of its pair, finds
-//! the numbers in what arrives and judges the delivery. `steady`, `hostile`, `compare` and `drill` use [`Pairs`],
-//! `calls` uses [`Calls`].
+//! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the
+//! ledger of its pair, reads the numbers of arrivals, and judges the delivery. `steady`,
+//! `hostile`, `compare` and `drill` use [`Pairs`], `calls` uses [`Calls`].
 //!
 //! | module | content |
 //! |---|---|
 //! | `options` | command line |
-//! | `ledger`, `acks` | pure: delivery of one pair's messages; answers to messages that asked for one |
+//! | `ledger`, `acks` | pure: delivery of one pair's messages; answers to requested acks |
 //! | `plan` | pure: messages to come, and the interface of workloads |
 //! | `pairs`, `calls`, `shape` | pure: the workloads; size of a call |
 //! | `recording` | each arrival with its time, for drills |

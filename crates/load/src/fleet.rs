@@ -117,7 +117,7 @@ impl Fleet {
     }
 }
 
-/// Reads a client's socket. Reconnects to these URLs in turn, where there are any, as long as the fleet lives.
+/// Reads a client's socket. Reconnects to these URLs in turn, if any, as long as the fleet lives.
 async fn listen<L: Listener>(number: usize, client: Rc<Client>, listener: Rc<L>, urls: Vec<String>) {
     let mut urls = urls.iter().cycle().skip(1);
     loop {

@@ -1,7 +1,8 @@
-//! The load generator: many clients of the public protocol, and a count of the outcome of every message.
+//! The load generator: many clients of the public protocol, and the outcome of every message.
 //!
-//! It sends open-loop: each message has a time on a fixed schedule, and its latency counts from that time even if
-//! the sender was late. A process runs on one thread, since it shares the machine with the servers it measures.
+//! It sends open-loop: each message has a time on a fixed schedule. Its latency counts from that
+//! time even if the sender was late. A process runs on one thread, since it shares the machine with
+//! the servers it measures.
 //!
 //! | module | content |
 //! |---|---|

@@ -180,8 +180,7 @@ fn varied(bounds: &RangeInclusive<usize>, number: u64) -> usize {
     bounds.start() + drawn as usize % (bounds.end() - bounds.start() + 1)
 }
 
-/// Returns the first `length` bytes of a repeated text. A start moved by one avoids a cut inside
-/// an escape.
+/// Returns `length` bytes of a repeated text, shifted by one byte if the end would cut an escape.
 fn pad(text: &str, length: usize) -> &str {
     let cut = &text[..length];
     if cut.ends_with('\\') { &text[1..=length] } else { cut }

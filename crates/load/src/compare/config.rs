@@ -1,5 +1,5 @@
-//! Configurations of nginx and HAProxy, which route a client to the node that the `node` parameter names. Nothing
-//! else is switched on. The templates are `nginx.conf` and `haproxy.cfg`.
+//! Configurations of nginx and HAProxy, which route a client to the node in the `node` parameter.
+//! No other feature is enabled. The templates are `nginx.conf` and `haproxy.cfg`.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -96,7 +96,8 @@ impl Tally {
         self.counts = self.counts.with(page.counts.since(earlier.unwrap_or_default()), |sum, more| sum + more);
     }
 
-    /// Returns `true` once all servers have answered and together report at least this number of sessions.
+    /// Returns `true` once all servers have answered and report at least this number of sessions
+    /// in total.
     fn is_complete(&self, servers: &[ServerRun], sessions: u64) -> bool {
         let pages = servers.iter().map(|server| self.last_by_run.get(server));
         pages.map(|page| Some(page?.sessions)).sum::<Option<u64>>() >= Some(sessions)
