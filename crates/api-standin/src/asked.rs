@@ -47,8 +47,8 @@ impl Asked {
         Self { verb: verb.into(), group: group.into(), resource: resource.into(), namespace: namespace.into() }
     }
 
-    /// Returns the required right in the form of [`rights`]: `list
-    /// discovery.k8s.io/endpointslices`.
+    /// Returns the required right in the form of [`rights`]:
+    /// `list discovery.k8s.io/endpointslices`.
     pub fn right(&self) -> String {
         right(&self.verb, &self.group, &self.resource)
     }

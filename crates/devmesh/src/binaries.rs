@@ -15,7 +15,8 @@ impl Binaries {
     /// Searches `dir`, or else the folder of the running program. A test binary lies in `deps`,
     /// one folder below its package's binaries, so its parent folder is searched too.
     ///
-    /// # Errors When a program is missing.
+    /// # Errors
+    /// When a program is missing.
     pub fn locate(dir: Option<&Path>) -> Result<Self> {
         if let Some(dir) = dir {
             return Self::in_dir(dir);

@@ -90,7 +90,8 @@ pub struct Control {
 impl Control {
     /// Connects to the mesh that runs in `dir`.
     ///
-    /// # Errors When no mesh runs there.
+    /// # Errors
+    /// When no mesh runs there.
     pub async fn connect(dir: impl AsRef<Path>) -> Result<Self> {
         let control = Self { dir: dir.as_ref().to_owned() };
         control.open().await?;
@@ -99,7 +100,8 @@ impl Control {
 
     /// Returns the running servers.
     ///
-    /// # Errors When the mesh has ended.
+    /// # Errors
+    /// When the mesh has ended.
     pub fn state(&self) -> Result<MeshFile> {
         MeshFile::read(&self.dir)
     }
@@ -107,7 +109,8 @@ impl Control {
     /// Executes the [`Mesh`] method of the same name and returns once it is done. Only the answer
     /// to [`Act::Status`] contains servers.
     ///
-    /// # Errors As that method, or when the mesh has ended.
+    /// # Errors
+    /// As that method, or when the mesh has ended.
     pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
         match self.ask(act).await? {
             Answer::Status { servers } => Ok(servers),
@@ -140,7 +143,8 @@ impl Control {
 
 /// Serves the control socket of `mesh` until a `down` request, which stops all servers.
 ///
-/// # Errors When the socket cannot be opened.
+/// # Errors
+/// When the socket cannot be opened.
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
     let path = control_socket(mesh.folder().root());
     mesh.folder().remove(&path)?;

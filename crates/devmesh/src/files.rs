@@ -71,8 +71,9 @@ pub struct DiscoveredNode {
 impl MeshFile {
     /// Reads `mesh.json` of the mesh in `dir`.
     ///
-    /// # Errors When there is no such file, which means that no mesh runs there or that it is not
-    /// ready yet.
+    /// # Errors
+    /// When there is no such file, which means that no mesh runs there or that it is not ready
+    /// yet.
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
         let path = dir.as_ref().join("mesh.json");
         let text = std::fs::read_to_string(&path)
@@ -99,7 +100,8 @@ impl MeshFile {
 
     /// Reads the operator token of its servers. Returns `None` if they require none.
     ///
-    /// # Errors When its file cannot be read.
+    /// # Errors
+    /// When its file cannot be read.
     pub fn admin_token(&self) -> Result<Option<String>> {
         let Some(path) = &self.admin_token_file else { return Ok(None) };
         let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;

@@ -30,8 +30,9 @@ pub struct Mesh {
 impl Mesh {
     /// Starts a mesh. Returns once every server is ready.
     ///
-    /// # Errors When another mesh runs in the folder, a port is taken, or a server does not come
-    /// up. No server is left running then.
+    /// # Errors
+    /// When another mesh runs in the folder, a port is taken, or a server does not come up. No
+    /// server is left running then.
     pub async fn start(options: MeshOptions) -> Result<Self> {
         let mesh = Self { inner: Arc::new(Supervisor::new(options).await?) };
         let options = &mesh.inner.options;
@@ -57,8 +58,8 @@ impl Mesh {
     /// Starts or drains nodes until there are `nodes` of them: the lowest free numbers, the
     /// highest used ones.
     ///
-    /// # Errors When a node does not come up or does not drain. The other nodes are scaled
-    /// nevertheless.
+    /// # Errors
+    /// When a node does not come up or does not drain. The other nodes are scaled nevertheless.
     pub async fn scale(&self, nodes: u32) -> Result<()> {
         let plan = self.inner.lock().roster.plan_scale(nodes);
         self.inner.start_all(plan.start).await?;
@@ -73,7 +74,8 @@ impl Mesh {
     /// Kills a server (SIGKILL). Returns once it has left the discovery file, which is
     /// [`MeshOptions::notice`] later.
     ///
-    /// # Errors When there is no such server, or it does not run.
+    /// # Errors
+    /// When there is no such server, or it does not run.
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         let run = self.inner.change(|state| state.roster.begin_kill(id))?;
@@ -85,8 +87,9 @@ impl Mesh {
     /// Stops a server (SIGTERM) and waits for its end. The discovery file marks a node as draining
     /// at once.
     ///
-    /// # Errors When there is no such server, it is not ready, does not stop in time, or ends with
-    /// an error.
+    /// # Errors
+    /// When there is no such server, it is not ready, does not stop in time, or ends with an
+    /// error.
     pub async fn drain(&self, id: &str) -> Result<()> {
         self.inner.drain(id.parse()?).await
     }
@@ -94,7 +97,8 @@ impl Mesh {
     /// Drains a server and starts it again under the same name and ports. A server that is down is
     /// only started.
     ///
-    /// # Errors As [`Mesh::drain`], and when it does not come up again.
+    /// # Errors
+    /// As [`Mesh::drain`], and when it does not come up again.
     pub async fn restart(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         let is_down = matches!(self.inner.lock().roster.phase(id)?, Phase::Down(_));
@@ -107,15 +111,17 @@ impl Mesh {
     /// Starts a node in the place of another. The discovery file adds the new one and marks the
     /// old one as draining in one write. Returns once the old one has stopped.
     ///
-    /// # Errors When there is no such node, it is not ready, the new one does not come up, or the
-    /// old one does not drain.
+    /// # Errors
+    /// When there is no such node, it is not ready, the new one does not come up, or the old one
+    /// does not drain.
     pub async fn replace(&self, id: &str) -> Result<()> {
         self.inner.replace(id.parse()?).await
     }
 
     /// Pauses a server (SIGSTOP). The files do not show the pause.
     ///
-    /// # Errors When there is no such server, or it is not ready.
+    /// # Errors
+    /// When there is no such server, or it is not ready.
     pub async fn pause(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.inner.change(|state| state.roster.pause(id))?;
@@ -125,7 +131,8 @@ impl Mesh {
 
     /// Resumes a paused server (SIGCONT).
     ///
-    /// # Errors When there is no such server, or it is not paused.
+    /// # Errors
+    /// When there is no such server, or it is not paused.
     pub async fn resume(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.inner.change(|state| state.roster.resume(id))?;
@@ -135,7 +142,8 @@ impl Mesh {
     /// Stops all servers and kills servers that take longer than 3 s. Removes the mesh's files
     /// except logs and secrets.
     ///
-    /// # Errors When a file cannot be removed.
+    /// # Errors
+    /// When a file cannot be removed.
     pub async fn down(&self) -> Result<()> {
         let mut endings = self.inner.begin_stop();
         let deadline = Instant::now() + DOWN_GRACE;

@@ -45,7 +45,8 @@ impl Ports {
 /// Holds a port by a socket that is bound and never listens. Port 0 takes any free one. A server
 /// can listen on the port if it sets `SO_REUSEADDR` too, as all usual servers do.
 ///
-/// # Errors When another process listens there, or the address is not local.
+/// # Errors
+/// When another process listens there, or the address is not local.
 pub fn hold_port(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;

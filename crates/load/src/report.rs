@@ -53,7 +53,8 @@ impl Report {
 
     /// Returns the report as JSON.
     ///
-    /// # Errors When a value cannot be written as JSON.
+    /// # Errors
+    /// When a value cannot be written as JSON.
     pub fn json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }

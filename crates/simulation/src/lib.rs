@@ -2,8 +2,8 @@
 //! from a seed.
 //!
 //! [`run`] builds a world with clients and faults. A reference model checks the guarantees that
-//! clients have. The same seed gives the same run, so a failure is reproducible: `mesh-sim --seed
-//! N` prints the events of a run.
+//! clients have. The same seed gives the same run, so a failure is reproducible:
+//! `mesh-sim --seed N` prints the events of a run.
 //!
 //! The simulation does not test the shells. It replaces sockets, tasks and HTTP by simple models.
 //!

@@ -88,8 +88,9 @@ impl Load {
 /// Puts the load on the mesh that runs in `dir` and runs `fault` at the time that the seed draws.
 /// Returns the results of the load and of `fault`.
 ///
-/// # Errors When the clients cannot connect, the metrics of the mesh cannot be read, or the
-/// harness itself fails.
+/// # Errors
+/// When the clients cannot connect, the metrics of the mesh cannot be read, or the harness itself
+/// fails.
 pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
     LocalSet::new().run_until(load_and_fault(dir, load, fault)).await
 }
