@@ -126,7 +126,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// Gives a node a view of these nodes. Nodes with the prefix `-` drain.
+    /// Gives a node a view with `members`. Members with the prefix `-` drain.
     pub(crate) fn sees(&mut self, node: &str, members: &[&str]) {
         let member = |marked: &&str| {
             let id = marked.trim_start_matches('-');
