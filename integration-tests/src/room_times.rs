@@ -21,7 +21,7 @@ impl RoomTimes {
 
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--{name}-ms={}", time.as_millis());
-        vec![flag("presence", self.presence), flag("grace", self.grace), flag("resume", self.resume)]
+        vec![flag("presence-refresh", self.presence), flag("seat-grace", self.grace), flag("resume", self.resume)]
     }
 
     /// Returns the maximum lifetime of an entry without refreshes. The entry may miss one refresh

@@ -21,7 +21,7 @@ async fn newcomers_come_in_while_a_balancer_is_busy() {
     })
     .await;
 
-    let load = mesh_load(&mesh, &["steady", "--rate=8000", "--clients=100", "--warmup=1", "--seconds=3"]);
+    let load = mesh_load(&mesh, &["steady", "--rate=12000", "--clients=100", "--warmup=1", "--seconds=3"]);
     let newcomers = async {
         for n in 0.. {
             let id = format!("late-{n}");

@@ -27,9 +27,9 @@ async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
     let balancer = &up["balancer-0"];
     tells(balancer, &["the view has changed", "nodes=5", "left=nobody"]);
     assert_eq!(joined(balancer), ["node-3", "node-4"]);
-    tells(balancer, &["node=node-3", "connected"]);
-    tells(balancer, &["clients begin to move", "clients=", "of=60"]);
-    tells(balancer, &["clients were handed off", "clients=", "ms="]);
+    tells(balancer, &["node=node-3", "trunk connected"]);
+    tells(balancer, &["handoffs planned", "clients=", "of=60"]);
+    tells(balancer, &["handoffs done", "clients=", "ms="]);
     assert_eq!(joined(&up["node-0"]), ["node-3", "node-4"]);
     tells(&up["node-3"], &["starts", "id=node-3"]);
     tells(&up["node-3"], &["an edge has connected", "edge=balancer-0"]);
@@ -40,8 +40,8 @@ async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
     })
     .await;
     let balancer = &down["balancer-0"];
-    tells(balancer, &["the node drains: its clients move", "node=node-4"]);
-    tells(balancer, &["clients were handed off", "clients="]);
+    tells(balancer, &["node drains, its clients move", "node=node-4"]);
+    tells(balancer, &["handoffs done", "clients="]);
     tells(balancer, &["the view has changed", "nodes=3"]);
     tells(&down["node-4"], &["drains", "sessions="]);
     tells(&down["node-4"], &["stops: everything is handed over"]);
