@@ -41,8 +41,7 @@ mod tests {
         BackOff::new(Duration::from_secs(1), Duration::from_secs(30))
     }
 
-    /// Returns the maximum of many delays at each attempt, for clients that have been away for
-    /// this time.
+    /// Returns the maximum of many delays at each attempt.
     fn longest_waits(away: Duration, tries: usize) -> Vec<f64> {
         let mut random = StdRng::seed_from_u64(1);
         let mut longest = vec![Duration::ZERO; tries];

@@ -28,8 +28,7 @@ const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// One client's socket. One task reads it and the sender writes it, on one thread, so each borrows
-/// it for one poll.
+/// One client's socket, which one thread reads and writes.
 pub(crate) struct Client {
     socket: RefCell<Socket>,
     is_open: Cell<bool>,

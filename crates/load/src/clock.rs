@@ -15,8 +15,7 @@ impl Clock {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Waits for a time. A time in the past returns at once, without a tick of the runtime's
-    /// clock.
+    /// Waits for a time. Returns at once if it is in the past.
     pub(crate) async fn until_us(self, moment_us: u64) {
         let now_us = self.now_us();
         if moment_us > now_us {

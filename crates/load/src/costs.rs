@@ -12,8 +12,7 @@ const OTHERS: &str = "others";
 /// Name of the sum of all groups.
 const ALL: &str = "all";
 
-/// A process whose usage is read. After a restart it has another id, and its first reading is
-/// lost.
+/// A process whose usage is read. A restart changes its id.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     name: String,
@@ -88,8 +87,7 @@ impl Reading {
 }
 
 impl Costs {
-    /// Recomputes the costs for another number of messages, such as the sum over several load
-    /// processes.
+    /// Recomputes the costs for another number of messages.
     pub(crate) fn for_messages(mut self, messages: u64) -> Self {
         self.messages = messages;
         for cost in self.processes.iter_mut().chain(&mut self.groups) {

@@ -38,8 +38,7 @@ impl Driver {
         Ok(Self { schedule, clock, start_us, ticker, begun: 0, bar })
     }
 
-    /// Runs until a time of the schedule. Calls `begin` with the number and time of each due unit,
-    /// and `turn` at each tick.
+    /// Runs until a time of the schedule. Calls `begin` per due unit and `turn` at each tick.
     pub(crate) async fn until(
         &mut self,
         end_us: u64,
@@ -81,8 +80,7 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
     sleep(QUIET).await;
 }
 
-/// Returns a mark that distinguishes a run's messages from held messages of an earlier run with
-/// equal names.
+/// Returns a mark that distinguishes messages of runs with equal names.
 pub(crate) fn run_mark() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
 }

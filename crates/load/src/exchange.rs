@@ -164,8 +164,7 @@ impl<W: Workload> Exchange<W> {
         Ok(fleet)
     }
 
-    /// Sends by the schedule, until it ends or `over` completes. Takes the costs of the measured
-    /// time.
+    /// Sends by the schedule until it ends or `over` completes, and measures costs.
     pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
         let schedule = self.settings.schedule();
         let warmup_us = self.settings.run.warmup * 1_000_000;
@@ -305,8 +304,7 @@ impl<W: Workload> Exchange<W> {
         record.time("lateness", at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
-    /// Counts a text that is no message of this run. Returns the id of the message that it
-    /// answers.
+    /// Counts a text that is no message of the run. Returns the id that it answers.
     fn answered(&self, client: usize, answer: &Heard<'_>) -> Option<u64> {
         let now_us = self.clock.now_us();
         let (mut acks, mut record) = (self.acks.borrow_mut(), self.record.borrow_mut());

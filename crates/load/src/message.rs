@@ -77,13 +77,11 @@ impl Body {
     }
 }
 
-/// Writer and parser for the messages of one run. A mark distinguishes them from messages of an
-/// earlier run.
+/// Writer and parser for the messages of one run, which have a mark.
 #[derive(Debug)]
 pub(crate) struct Format {
     run: u32,
-    /// `true` if the server returns messages to their senders, so that the recipient is the
-    /// sender.
+    /// `true` if the server returns messages to their senders.
     is_echoed: bool,
     ice: String,
     sdp: String,

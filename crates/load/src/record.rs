@@ -123,8 +123,7 @@ impl Record {
         report.set("costs", costs.map(|costs| if in_time > 0 { costs.for_messages(in_time) } else { costs }));
     }
 
-    /// Adds the failures of the servers and of the measurement. With `may_break`, sockets may
-    /// break or close with 1001.
+    /// Adds all failures. With `may_break`, sockets may break or close with 1001.
     pub(crate) fn judge(&self, report: &mut Report, may_break: bool) {
         for (group, name, what) in FAULTS {
             report.fail_if(self.count(group, name), what);

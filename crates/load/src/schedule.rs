@@ -1,6 +1,4 @@
-/// Send times of messages: evenly at `rate` per second, each moved to the next tick of the
-/// sender's clock, so that the clock's resolution does not count as latency. All times are
-/// microseconds from the start.
+/// Send times in microseconds: evenly at `rate` per second, each moved to the next clock tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) rate: u64,

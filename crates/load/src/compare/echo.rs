@@ -69,8 +69,7 @@ async fn client(stream: TcpStream, buffers: Rc<RefCell<Buffers>>) -> Result<()> 
     }
 }
 
-/// Upgrades a connection. A client does not send before the answer, so dropping the read buffer
-/// loses nothing.
+/// Upgrades a connection. The read buffer is empty then.
 async fn upgrade(stream: TcpStream) -> Result<TcpStream> {
     stream.set_nodelay(true)?;
     let config = WebSocketConfig::default().read_buffer_size(UPGRADE_BYTES);

@@ -44,8 +44,7 @@ pub(super) struct Row {
     pub(super) what: String,
     pub(super) unit: Unit,
     pub(super) medians: BTreeMap<Contestant, f64>,
-    /// The balancer's value divided by that of each other contestant: the median of all rounds'
-    /// ratios.
+    /// Median over rounds of the balancer's value divided by each contestant's.
     pub(super) ratios: BTreeMap<Contestant, f64>,
 }
 

@@ -18,8 +18,7 @@ pub(super) struct Programs {
 const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 impl Programs {
-    /// Finds the project's programs in `bin_dir` or beside this program, and the other programs in
-    /// the system.
+    /// Finds the project's programs in `bin_dir` or beside this program, others in the system.
     pub(super) fn find(contestants: &[Contestant], bin_dir: Option<&Path>) -> Result<Self> {
         let has_nodes = contestants.iter().any(|contestant| contestant.has_nodes());
         let mut by_contestant = BTreeMap::new();

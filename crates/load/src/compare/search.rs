@@ -1,5 +1,4 @@
-/// Search for the highest rate that is held. Steps of a quarter lead up from the first rate until
-/// one is not held, or down until one is.
+/// Search for the highest rate that is held, in steps of a quarter.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     /// The next rate to try; `None` at the end of the search.

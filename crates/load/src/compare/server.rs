@@ -19,8 +19,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// Number of log lines shown of a server that did not start.
 const LOG_LINES: usize = 5;
 
-/// A server with all its processes. They are killed when this value is dropped, and stopped when
-/// this process dies.
+/// A server with all its processes, which are killed when this value is dropped.
 pub(super) struct Server {
     child: Child,
     /// Leader of a process group, which its children stay in.
@@ -93,8 +92,7 @@ mod tests {
     use super::*;
     use crate::procfs::{family, usage};
 
-    /// Starts a shell in place of a server and its worker. With `is_ready` the test listens at its
-    /// address.
+    /// Starts a shell as a server. With `is_ready` the test listens at its address.
     async fn start(script: &str, is_ready: bool) -> (Result<Server>, TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

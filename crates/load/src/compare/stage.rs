@@ -26,8 +26,7 @@ const ACCEPT_RATE: &str = "--accept-rate=1000000";
 const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Nodes with contestants in front of them, in their own directory. All end when this value is
-/// dropped.
+/// Nodes behind contestants, in their own directory. All end when this value is dropped.
 pub(super) struct Stage {
     front_by_contestant: BTreeMap<Contestant, Front>,
     mesh: Option<Mesh>,

@@ -94,8 +94,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Returns the end of the last slice in which more than 1 in 100 messages arrived late or were
-    /// overdue.
+    /// Returns the end of the last slice with over 1% late or overdue messages.
     fn quiet_us(&self, window: &Range<u64>) -> Option<u64> {
         let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
         let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;

@@ -105,8 +105,7 @@ impl FromStr for Step {
     }
 }
 
-/// Performs a script whose times count from `begin_us`. After a failed step the next ones still
-/// run.
+/// Performs a script whose times count from `begin_us`. Continues after a failed step.
 pub(crate) async fn perform(
     steps: &[Step],
     control: Option<&Control>,

@@ -14,8 +14,7 @@ use crate::metrics::{fetch, http, sum};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum age of a server's answer. A server without a newer one, such as a paused one, counts no
-/// sessions.
+/// Maximum age of a server's answer. An older one counts no sessions.
 const FRESH_US: u64 = 500_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -96,8 +95,7 @@ impl Tally {
         self.counts = self.counts.with(page.counts.since(earlier.unwrap_or_default()), |sum, more| sum + more);
     }
 
-    /// Returns `true` once all servers have answered and report at least this number of sessions
-    /// in total.
+    /// Returns `true` once all servers have answered, with at least this number of sessions.
     fn is_complete(&self, servers: &[ServerRun], sessions: u64) -> bool {
         let pages = servers.iter().map(|server| self.last_by_run.get(server));
         pages.map(|page| Some(page?.sessions)).sum::<Option<u64>>() >= Some(sessions)

@@ -12,8 +12,7 @@ pub(crate) struct Ledger {
     missing: BTreeSet<u64>,
     /// Copies that may still arrive, since the sender itself has sent them.
     copies: BTreeMap<u64, u32>,
-    /// Numbers received on earlier sockets of the receiver, and those of them that came again. A
-    /// message may come once on each socket.
+    /// Numbers received on earlier sockets, and the retransmitted ones of them.
     on_earlier_sockets: u64,
     again_on_this: BTreeSet<u64>,
     /// Numbers with an `ack` that have not arrived.

@@ -42,8 +42,7 @@ impl Side {
         1 + self.candidates
     }
 
-    /// Returns the sending time of a part since the start of candidate gathering. The description
-    /// is sent at once, the last candidate at the end.
+    /// Returns the sending time of a part since the start of candidate gathering.
     pub(super) fn leaves_after_us(self, part: u32, gather_us: u64) -> u64 {
         gather_us * u64::from(part) / u64::from(self.candidates.max(1))
     }

@@ -90,8 +90,7 @@ impl Book {
         self.open(client, Act::Join, at_us, BTreeSet::new())
     }
 
-    /// Starts a visitor's turn: it joins if it is out, and leaves if it is in. Returns `None` if
-    /// its last change has no answer yet.
+    /// Lets a visitor join or leave. Returns `None` if its last change has no answer yet.
     pub(super) fn turn(&mut self, client: usize, at_us: u64) -> Option<(u64, Act)> {
         let act = match self.stand_by_client[client] {
             Stand::Out => Act::Join,

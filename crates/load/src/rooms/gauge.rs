@@ -37,8 +37,7 @@ impl Gauge {
         Ok(Mark { processes: costs::read(&self.watched), store: self.read_store().await?, answered })
     }
 
-    /// Returns growth above `limit`, in percent, that remains after `timeout`: garbage is
-    /// collected in time.
+    /// Returns growth above `limit`, in percent, that remains after `timeout`.
     pub(super) async fn growth(&mut self, before: &Mark, timeout: Duration, limit: f64) -> Result<Vec<String>> {
         let give_up = Instant::now() + timeout;
         loop {

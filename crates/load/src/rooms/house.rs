@@ -19,8 +19,7 @@ use crate::record::Record;
 /// First request id of the waiting-queue clients, apart from the changes of the book.
 const LINE_IDS: u64 = 1 << 40;
 
-/// All clients of a run and the events they received, on one thread. Clients of the waiting queue
-/// come last.
+/// All clients of a run and their events. Clients of the waiting queue come last.
 pub(super) struct House {
     pub(super) clock: Clock,
     pub(super) book: RefCell<Book>,

@@ -4,12 +4,10 @@ use serde::Serialize;
 
 use crate::latency::{Latencies, Percentiles};
 
-/// Minimum lead, in microseconds, of an admission before an earlier waiting client that counts as
-/// overtaking. Two sockets may report the same step with a smaller difference.
+/// Minimum lead that counts as overtaking, in microseconds.
 const OVERTAKEN_US: u64 = 1_000_000;
 
-/// The waiting queue of a room with few seats. Has no I/O or clock. Clients are numbered in the
-/// order in which they joined.
+/// The waiting queue of a room with few seats. Clients are numbered as they joined.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     stand_by_client: Vec<Stand>,

@@ -29,8 +29,6 @@ struct Course {
 }
 
 /// Connects all clients, joins their rooms, runs the schedule, waits for all changes, and judges.
-/// All clients are in one process, since a room is judged by the events that all its members
-/// receive.
 pub(crate) async fn play(options: &Options) -> Result<Report> {
     let fleet = &options.fleet;
     let seating = Seating::new(usize::try_from(fleet.clients)?, options);

@@ -17,8 +17,7 @@ pub(super) type Joiner<'a> = (Cow<'a, str>, Option<u64>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard<'a> {
-    /// The client is in this room. The members carry the change by which they joined; `None` if
-    /// there are further pages.
+    /// The client is in the room; the members carry its change, `None` if pages follow.
     Joined {
         members: Option<Vec<Joiner<'a>>>,
     },

@@ -24,8 +24,7 @@ struct Worker {
     errors: JoinHandle<String>,
 }
 
-/// Starts workers with this process's own arguments and `more`, opens their gate and adds up their
-/// records.
+/// Starts workers with `more` arguments, opens their gate and adds up their records.
 pub(super) async fn work(processes: u32, more: &[String]) -> Result<Record> {
     let mut workers = Share::all(processes).map(|share| Worker::start(share, more)).collect::<Result<Vec<_>>>()?;
     let bar = progress(workers.len() as u64, "connecting");

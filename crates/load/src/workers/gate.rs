@@ -18,8 +18,7 @@ impl Gate {
         Self(None)
     }
 
-    /// Returns a gate that the first process opens. From now on this process ends with the first
-    /// one.
+    /// Returns a gate that the first process opens. This process ends with the first one.
     pub(super) fn of_worker() -> Result<Self> {
         let (open, opened) = oneshot::channel();
         let thread = thread::Builder::new().name("first-process".to_owned());
