@@ -108,7 +108,7 @@ async fn settled(mesh: &TestMesh, nodes: usize) {
     let said = async || {
         let lines = all(mesh).remove("balancer-0").unwrap();
         let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
-        (last("were handed off") > last("begin to move")).then_some(())
+        (last("handoffs done") > last("handoffs planned")).then_some(())
     };
     eventually("the end of the story", PATIENCE, said).await;
 }
