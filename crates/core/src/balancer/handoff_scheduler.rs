@@ -225,7 +225,7 @@ mod tests {
         mesh.sees(&["a"]);
         mesh.placement.link_down(&id("b"), mesh.b);
         let told = (0..3).find_map(|_| mesh.tick().0);
-        assert_eq!(told, Some(RebalanceSummary { clients: 4, took: 3 * TICK }), "even before anybody plans anew");
+        assert_eq!(told, Some(RebalanceSummary { clients: 4, took: 3 * TICK }), "before the next plan");
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         mesh.tick();
         assert_eq!(mesh.plan(), None, "it has begun already");
         mesh.tick();
-        assert_eq!(mesh.tick().0, Some(RebalanceSummary { clients: 10, took: 3 * TICK }), "nobody is released twice");
+        assert_eq!(mesh.tick().0, Some(RebalanceSummary { clients: 10, took: 3 * TICK }), "no client is released twice");
     }
 
     #[test]
