@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
-use http::{HeaderValue, Request, StatusCode};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use signaling_core::ws::{self, Decoder, Limits};
 use signaling_edge::handshake;
 use signaling_server::Listener;
-use signaling_server::http::{HttpLimits, refusal, serve_connection, upgraded_tcp};
+use signaling_server::http::{HttpLimits, serve_connection, upgraded_tcp};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::{LocalSet, spawn_local};
 
@@ -49,13 +48,7 @@ fn flag(name: &str) -> Option<String> {
 fn answer(mut request: Request<Incoming>, limits: Limits) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
-        Err(refused) => {
-            let mut response = refusal(refused.status, refused.code, refused.message, None);
-            for (name, value) in refused.headers {
-                response.headers_mut().insert(*name, HeaderValue::from_static(value));
-            }
-            return response;
-        }
+        Err(refused) => return refused.response(),
     };
     let upgrade = hyper::upgrade::on(&mut request);
     spawn_local(async move {
@@ -63,18 +56,7 @@ fn answer(mut request: Request<Incoming>, limits: Limits) -> Response<Body> {
             eprintln!("websocket: {error}");
         }
     });
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    if let Ok(value) = accept.key_accept.try_into() {
-        headers.insert(SEC_WEBSOCKET_ACCEPT, value);
-    }
-    if accept.signaling_v1 {
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(handshake::SUBPROTOCOL));
-    }
-    response
+    accept.for_client()
 }
 
 async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {

@@ -1,15 +1,17 @@
-//! Checks if an HTTP request may become a WebSocket, and reads its offers.
+//! Checks if an HTTP request may become a WebSocket, reads its offers and creates its answer.
 //!
-//! Pure: the caller parses the request and answers it. Only RFC 6455 section 4.2.1 and signs of
-//! request smuggling are checked here, not identity or origin.
+//! No I/O. Only RFC 6455 section 4.2.1 and signs of request smuggling are checked here, not
+//! identity or origin.
 
 use std::fmt;
 
+use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderName};
-use http::{HeaderMap, Method, StatusCode, Version};
-use sha1::{Digest as _, Sha1};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
+use signaling_server::http::refusal;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// The subprotocol that is echoed to clients that offer it.
 pub const SUBPROTOCOL: &str = "signaling.v1";
@@ -17,13 +19,11 @@ pub const SUBPROTOCOL: &str = "signaling.v1";
 const BEARER: &str = "bearer.";
 const RESUME: &str = "resume.";
 const KEY_BYTES: usize = 16;
-/// Suffix of the key (RFC 6455 section 1.3).
-const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// A request that may be upgraded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Accept {
-    /// Value of `Sec-WebSocket-Accept` in the answer.
+    /// Value of `Sec-WebSocket-Accept` in the answer (RFC 6455 section 4.2.2).
     pub key_accept: String,
     /// `true` if the client offered [`SUBPROTOCOL`]. Only then the answer has
     /// `Sec-WebSocket-Protocol`.
@@ -32,6 +32,31 @@ pub struct Accept {
     pub bearer: Option<String>,
     /// The token of a `resume.<token>` offer. Never echoed.
     pub resume: Option<String>,
+}
+
+impl Accept {
+    /// Returns the answer to a client: it selects [`SUBPROTOCOL`] if the client offered it.
+    #[must_use]
+    pub fn for_client(&self) -> Response<Body> {
+        self.switching_to(self.signaling_v1.then_some(SUBPROTOCOL))
+    }
+
+    /// Returns the answer 101 that selects this subprotocol, if any.
+    #[must_use]
+    pub fn switching_to(&self, subprotocol: Option<&'static str>) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        if let Ok(value) = HeaderValue::from_str(&self.key_accept) {
+            headers.insert(header::SEC_WEBSOCKET_ACCEPT, value);
+        }
+        if let Some(subprotocol) = subprotocol {
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
+        }
+        response
+    }
 }
 
 impl fmt::Debug for Accept {
@@ -61,6 +86,16 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// Returns the answer to the request.
+    #[must_use]
+    pub fn response(&self) -> Response<Body> {
+        let mut response = refusal(self.status, self.code, self.message, None);
+        for (name, value) in self.headers {
+            response.headers_mut().insert(*name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
     const fn bad_request(message: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, code: "bad_request", message, headers: &[] }
     }
@@ -69,7 +104,7 @@ impl Refused {
         Self {
             status: StatusCode::METHOD_NOT_ALLOWED,
             code: "method_not_allowed",
-            message: "a WebSocket is opened with GET",
+            message: "open a WebSocket with GET",
             headers: &[("allow", "GET")],
         }
     }
@@ -86,7 +121,7 @@ impl Refused {
     const fn websocket_version() -> Self {
         Self {
             headers: &[("upgrade", "websocket"), ("sec-websocket-version", "13")],
-            ..Self::upgrade_required("this server speaks WebSocket version 13 alone")
+            ..Self::upgrade_required("this server supports only WebSocket version 13")
         }
     }
 }
@@ -101,10 +136,10 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
         return Err(Refused::method());
     }
     if version != Version::HTTP_11 {
-        return Err(Refused::upgrade_required("a WebSocket is opened over HTTP/1.1"));
+        return Err(Refused::upgrade_required("open a WebSocket over HTTP/1.1"));
     }
     if single(headers, header::HOST).is_none_or(str::is_empty) {
-        return Err(Refused::bad_request("there must be exactly one Host header"));
+        return Err(Refused::bad_request("send exactly one Host header"));
     }
     if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
         return Err(Refused::bad_request(
@@ -122,7 +157,8 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
     let key = single(headers, header::SEC_WEBSOCKET_KEY)
         .filter(|key| STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == KEY_BYTES))
         .ok_or(Refused::bad_request("Sec-WebSocket-Key must be 16 bytes in base64, once"))?;
-    let mut accept = Accept { key_accept: key_accept(key), signaling_v1: false, bearer: None, resume: None };
+    let mut accept =
+        Accept { key_accept: derive_accept_key(key.as_bytes()), signaling_v1: false, bearer: None, resume: None };
     read_offers(headers, &mut accept)?;
     Ok(accept)
 }
@@ -148,12 +184,6 @@ fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> 
         }
     }
     Ok(())
-}
-
-/// Computes the proof that a WebSocket server has read the key (RFC 6455 section 4.2.2).
-fn key_accept(key: &str) -> String {
-    let digest = Sha1::new().chain_update(key).chain_update(KEY_SUFFIX).finalize();
-    STANDARD.encode(digest)
 }
 
 /// Returns the header's value if it occurs exactly once and is visible ASCII.

@@ -1,4 +1,4 @@
-//! Settings of client admission. Flatten them into a server's own.
+//! Settings of client admission, for the arguments of a server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,15 +6,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
+use jsonwebtoken::Algorithm;
 use signaling_server::{ConfigError, ReloadableFile};
 use tracing::warn;
 
-use super::{Origins, TokenAlgorithm, TokenRules, Tokens};
+use super::{Origins, TokenRules, Tokens};
 
 const KEY_FILE: &str = "--token-key-file";
+/// Supported signature algorithms. With HS256 each server that verifies tokens can also sign them.
+const ALGORITHMS: [&str; 4] = ["HS256", "EdDSA", "ES256", "RS256"];
 
-/// Which clients are admitted.
+/// Settings of client admission.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Tokens and secrets")]
 pub struct IdentityArgs {
@@ -31,8 +34,9 @@ pub struct IdentityArgs {
     pub token_key_file: Option<PathBuf>,
 
     /// Signature algorithm of client tokens
-    #[arg(long, env = "SIGNALING_TOKEN_ALGORITHM", value_name = "ALGORITHM", value_enum, requires = "token_key_file")]
-    pub token_algorithm: Option<TokenAlgorithm>,
+    #[arg(long, env = "SIGNALING_TOKEN_ALGORITHM", value_name = "ALGORITHM", requires = "token_key_file",
+          value_parser = PossibleValuesParser::new(ALGORITHMS).try_map(|name| name.parse::<Algorithm>()))]
+    pub token_algorithm: Option<Algorithm>,
 
     /// Required `aud` claim of client tokens
     #[arg(long, env = "SIGNALING_TOKEN_AUDIENCE", value_name = "AUDIENCE", requires = "token_key_file")]
@@ -42,26 +46,28 @@ pub struct IdentityArgs {
     #[arg(long, env = "SIGNALING_TOKEN_ISSUER", value_name = "ISSUER", requires = "token_key_file")]
     pub token_issuer: Option<String>,
 
-    /// Seconds by which clocks may differ. Hidden: tests set 0, so that they need not wait for it.
+    /// Clock tolerance for `exp` and `nbf` in seconds (0 to 30). Hidden: tests set 0.
     #[arg(long, env = "SIGNALING_TOKEN_LEEWAY_S", value_name = "SECONDS", default_value_t = 10, hide = true,
           value_parser = clap::value_parser!(u64).range(..=30))]
     pub token_leeway_s: u64,
 
-    /// Admit clients without tokens beyond loopback: each can take any free client_id and signal every client
+    /// Admit clients without tokens beyond loopback: each can take any free client_id and signal
+    /// every client
     #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     pub allow_anonymous: bool,
 
-    /// Origins of web pages that browsers may connect from, https://HOST or https://HOST:PORT, separated by commas [default: all]
+    /// Origins of web pages that browsers may connect from, https://HOST or https://HOST:PORT,
+    /// separated by commas [default: all]
     #[arg(long, env = "SIGNALING_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
 }
 
-/// Who is let in, checked.
+/// Checked settings of client admission.
 #[derive(Clone, Default)]
 pub struct IdentityConfig {
-    /// Verifies tokens, where they are asked for.
+    /// Verifier of tokens; `None` if clients need none.
     pub tokens: Option<Rc<Tokens>>,
-    /// From which pages browsers may come.
+    /// Origins of pages that browsers may connect from.
     pub origins: Origins,
     key_file: Option<ReloadableFile>,
 }
@@ -74,10 +80,11 @@ impl std::fmt::Debug for IdentityConfig {
 }
 
 impl IdentityArgs {
-    /// Reads the keys, and checks that nobody is let in unseen. `listen` is where clients come, if they do, by `flag`.
+    /// Reads the keys. Refuses to admit clients without tokens beyond loopback unless the operator
+    /// allows it. `listen` is the address for clients, if there is one, from `flag`.
     ///
     /// # Errors
-    /// Names the flag that does not serve.
+    /// Names the flag whose value cannot be used.
     pub fn check(self, flag: &'static str, listen: Option<SocketAddr>) -> Result<IdentityConfig, ConfigError> {
         let origins = Origins::new(&self.allowed_origins)
             .map_err(|error| ConfigError::Invalid { flag: "--allowed-origins", why: error.to_string() })?;
@@ -87,8 +94,9 @@ impl IdentityArgs {
             return match listen {
                 Some(listen) if !listen.ip().is_loopback() && !self.allow_anonymous => {
                     let why = format!(
-                        "others can reach {listen}, and without tokens whoever does may take any free client_id and signal anybody: \
-                         give {KEY_FILE}, --token-algorithm, --token-audience and --token-issuer, or say --allow-anonymous"
+                        "other hosts can reach {listen}, and without tokens each can take any free client_id and signal \
+                         every client: give {KEY_FILE}, --token-algorithm, --token-audience and --token-issuer, or \
+                         --allow-anonymous"
                     );
                     Err(ConfigError::Invalid { flag, why })
                 }
@@ -103,18 +111,18 @@ impl IdentityArgs {
 }
 
 impl IdentityConfig {
-    /// Says in the log, at a start, if whoever comes is let in.
+    /// Logs a warning if clients need no tokens.
     pub fn warn_if_open(&self, listen: SocketAddr) {
         if self.tokens.is_none() {
             warn!(
                 %listen,
-                "ANONYMOUS: no tokens are configured; whoever reaches this address may take any free client_id and signal anybody \
-                 (--token-key-file asks for tokens)"
+                "ANONYMOUS: clients need no tokens, each can take any free client_id and signal every client \
+                 (--token-key-file requires tokens)"
             );
         }
     }
 
-    /// Goes by the keys that the file comes to hold. Never ends; drop it.
+    /// Reloads the keys when their file changes. Ends when dropped.
     pub async fn follow(self) {
         match (self.key_file, self.tokens) {
             (Some(file), Some(tokens)) => file.follow(|content| tokens.change_keys(content), |()| {}).await,
@@ -142,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_need_all_of_their_flags_and_a_key_that_serves() {
+    fn tokens_need_all_their_flags_and_a_usable_key() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         let path = path.to_str().unwrap();

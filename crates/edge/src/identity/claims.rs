@@ -28,7 +28,7 @@ enum RoomClaim {
 }
 
 const ROOMS: TokenRefusal = TokenRefusal::Claim(
-    "`rooms` must be a list of at most 256 names, or {\"room\",\"capacity\"}, with * for any characters",
+    "`rooms` must be a list of at most 256 names or {\"room\",\"capacity\"}, with * for any characters",
 );
 const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"room\"");
 const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_scope_and_class_are_read() {
+    fn rooms_signal_and_rate_class_are_read() {
         let claims = claims(json!({ "rooms": ["team-*", { "room": "big", "capacity": 50 }, { "room": "hall" }],
                                     "signal": "room", "rate_class": "bots" }));
         let pattern = |pattern: &str, capacity| RoomPattern { pattern: pattern.into(), capacity };
@@ -88,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_claimed_is_not_restricted() {
+    fn missing_claims_restrict_nothing() {
         let claims = claims(json!({ "rooms": null }));
         assert_eq!((claims.grant().unwrap(), claims.rate_class().unwrap()), (Grant::default(), None));
     }
 
     #[test]
-    fn a_claim_that_makes_no_sense_is_refused_rather_than_passed_over() {
+    fn invalid_claim_is_refused() {
         for claim in [
             json!({ "rooms": "team-*" }),
             json!({ "rooms": [7] }),

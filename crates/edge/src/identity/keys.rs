@@ -2,11 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use clap::ValueEnum;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject as _;
+use x509_cert::der::Decode as _;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::spki::SubjectPublicKeyInfoRef;
 
 /// Minimum length of an HS256 secret in bytes: the length of the hash (RFC 7518 section 3.2).
 const MIN_SECRET: usize = 32;
@@ -15,50 +17,17 @@ const MIN_MODULUS: usize = 256;
 /// Maximum keys of one set. A token without a key id is tried with all.
 const MAX_KEYS: usize = 16;
 
-/// Signature algorithm of tokens. The operator sets it; the header of a token cannot choose it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TokenAlgorithm {
-    /// HMAC with SHA-256: whoever can verify can also sign.
-    #[value(name = "HS256")]
-    Hs256,
-    /// Ed25519.
-    #[value(name = "EdDSA")]
-    EdDsa,
-    /// ECDSA on P-256 with SHA-256.
-    #[value(name = "ES256")]
-    Es256,
-    /// RSA (PKCS #1 v1.5) with SHA-256, of 2,048 bits or more.
-    #[value(name = "RS256")]
-    Rs256,
-}
-
-impl TokenAlgorithm {
-    /// Returns the name that tokens use.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hs256 => "HS256",
-            Self::EdDsa => "EdDSA",
-            Self::Es256 => "ES256",
-            Self::Rs256 => "RS256",
-        }
-    }
-
-    pub(super) const fn of_library(self) -> Algorithm {
-        match self {
-            Self::Hs256 => Algorithm::HS256,
-            Self::EdDsa => Algorithm::EdDSA,
-            Self::Es256 => Algorithm::ES256,
-            Self::Rs256 => Algorithm::RS256,
-        }
-    }
-}
+// RFC 8410, RFC 5480 and RFC 3279.
+const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+const EC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 
 /// Reason why a file has no usable keys. It never quotes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The file looks like JSON and is no JWK set.
-    #[error("looks like JSON and is no JWK set: the fault is in line {line}, column {column}")]
+    #[error("is JSON but not a JWK set: error in line {line}, column {column}")]
     Json {
         /// Line of the error.
         line: usize,
@@ -66,8 +35,8 @@ pub enum KeyError {
         column: usize,
     },
     /// The set has no key for the algorithm.
-    #[error("has no key for {0} among its keys")]
-    NoneFits(&'static str),
+    #[error("has no key for {0:?}")]
+    NoneFits(Algorithm),
     /// The set has more keys than the limit.
     #[error("has more than {MAX_KEYS} keys for the algorithm")]
     TooMany,
@@ -75,10 +44,10 @@ pub enum KeyError {
     #[error("must hold a public key as PEM (BEGIN PUBLIC KEY) or a JWK set")]
     NoPem,
     /// The key is of another kind.
-    #[error("holds a public key that is not one for {0}")]
-    OtherKind(&'static str),
+    #[error("has a public key of another kind than {0:?}")]
+    OtherKind(Algorithm),
     /// The secret is too short.
-    #[error("must hold at least {MIN_SECRET} bytes of secret, holds {0}")]
+    #[error("must hold a secret of at least {MIN_SECRET} bytes, has {0}")]
     ShortSecret(usize),
 }
 
@@ -86,23 +55,23 @@ pub enum KeyError {
 pub(super) struct Keys(Vec<(Option<String>, DecodingKey)>);
 
 impl Keys {
-    pub(super) fn parse(algorithm: TokenAlgorithm, content: &[u8]) -> Result<Self, KeyError> {
+    pub(super) fn parse(algorithm: Algorithm, content: &[u8]) -> Result<Self, KeyError> {
         let text = content.trim_ascii();
         if text.starts_with(b"{") {
             return Self::of_set(algorithm, text);
         }
-        let key = if algorithm == TokenAlgorithm::Hs256 { secret(text)? } else { public_key(algorithm, text)? };
+        let key = if algorithm == Algorithm::HS256 { secret(text)? } else { public_key(algorithm, text)? };
         Ok(Self(vec![(None, key)]))
     }
 
-    fn of_set(algorithm: TokenAlgorithm, text: &[u8]) -> Result<Self, KeyError> {
+    fn of_set(algorithm: Algorithm, text: &[u8]) -> Result<Self, KeyError> {
         // serde's own message may quote a secret.
         let set: JwkSet = serde_json::from_slice(text)
             .map_err(|error| KeyError::Json { line: error.line(), column: error.column() })?;
         let keys = set.keys.iter().filter_map(|jwk| Some((jwk.common.key_id.clone(), key_of_set(algorithm, jwk)?)));
         let keys: Vec<_> = keys.collect();
         match keys.len() {
-            0 => Err(KeyError::NoneFits(algorithm.as_str())),
+            0 => Err(KeyError::NoneFits(algorithm)),
             1..=MAX_KEYS => Ok(Self(keys)),
             _ => Err(KeyError::TooMany),
         }
@@ -127,68 +96,43 @@ fn secret(text: &[u8]) -> Result<DecodingKey, KeyError> {
 }
 
 /// Returns a key of a set, if it fits the algorithm and is for signatures.
-fn key_of_set(algorithm: TokenAlgorithm, jwk: &Jwk) -> Option<DecodingKey> {
+fn key_of_set(algorithm: Algorithm, jwk: &Jwk) -> Option<DecodingKey> {
     let common = &jwk.common;
-    if common.key_algorithm.is_some_and(|named| named != KeyAlgorithm::from(algorithm.of_library()))
+    if common.key_algorithm.is_some_and(|named| named != KeyAlgorithm::from(algorithm))
         || common.public_key_use.as_ref().is_some_and(|named| *named != PublicKeyUse::Signature)
     {
         return None;
     }
     let length = |text: &str| URL_SAFE_NO_PAD.decode(text).map_or(0, |bytes| bytes.len());
     let fits = match (algorithm, &jwk.algorithm) {
-        (TokenAlgorithm::Hs256, AlgorithmParameters::OctetKey(key)) => length(&key.value) >= MIN_SECRET,
-        (TokenAlgorithm::EdDsa, AlgorithmParameters::OctetKeyPair(key)) => {
+        (Algorithm::HS256, AlgorithmParameters::OctetKey(key)) => length(&key.value) >= MIN_SECRET,
+        (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(key)) => {
             key.curve == EllipticCurve::Ed25519 && length(&key.x) == 32
         }
-        (TokenAlgorithm::Es256, AlgorithmParameters::EllipticCurve(key)) => {
+        (Algorithm::ES256, AlgorithmParameters::EllipticCurve(key)) => {
             key.curve == EllipticCurve::P256 && length(&key.x) == 32 && length(&key.y) == 32
         }
-        (TokenAlgorithm::Rs256, AlgorithmParameters::RSA(key)) => length(&key.n) >= MIN_MODULUS,
+        (Algorithm::RS256, AlgorithmParameters::RSA(key)) => length(&key.n) >= MIN_MODULUS,
         _ => false,
     };
     if fits { DecodingKey::from_jwk(jwk).ok() } else { None }
 }
 
 /// Reads a public key as OpenSSL writes it: SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7).
-///
-/// The bytes before the key are constant for Ed25519 (RFC 8410) and P-256 (RFC 5480). For RSA (RFC
-/// 3279) only the lengths vary.
-fn public_key(algorithm: TokenAlgorithm, text: &[u8]) -> Result<DecodingKey, KeyError> {
-    const ED25519: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
-    const P256: &[u8] =
-        b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
+fn public_key(algorithm: Algorithm, text: &[u8]) -> Result<DecodingKey, KeyError> {
     let der = SubjectPublicKeyInfoDer::from_pem_slice(text).map_err(|_| KeyError::NoPem)?;
-    let der: &[u8] = der.as_ref();
-    let key = match algorithm {
-        TokenAlgorithm::EdDsa => der.strip_prefix(ED25519).filter(|key| key.len() == 32).map(DecodingKey::from_ed_der),
-        TokenAlgorithm::Es256 => {
-            der.strip_prefix(P256).filter(|key| key.len() == 65 && key[0] == 4).map(DecodingKey::from_ec_der)
+    let other_kind = KeyError::OtherKind(algorithm);
+    let info = SubjectPublicKeyInfoRef::from_der(&der).map_err(|_| other_kind)?;
+    let key = info.subject_public_key.as_bytes().unwrap_or_default();
+    match (algorithm, info.algorithm.oids()) {
+        (Algorithm::EdDSA, Ok((ED25519, None))) if key.len() == 32 => Ok(DecodingKey::from_ed_der(key)),
+        // An uncompressed point.
+        (Algorithm::ES256, Ok((EC_KEY, Some(P256)))) if key.len() == 65 && key.starts_with(&[4]) => {
+            Ok(DecodingKey::from_ec_der(key))
         }
-        TokenAlgorithm::Rs256 => rsa_key(der).filter(|key| key.len() > MIN_MODULUS).map(DecodingKey::from_rsa_der),
-        TokenAlgorithm::Hs256 => None,
-    };
-    key.ok_or(KeyError::OtherKind(algorithm.as_str()))
-}
-
-/// Returns the RSAPublicKey (RFC 8017 appendix A.1.1) of a SubjectPublicKeyInfo.
-fn rsa_key(der: &[u8]) -> Option<&[u8]> {
-    const RSA: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
-    let (info, rest) = element(der, 0x30)?;
-    let (key, end) = element(info.strip_prefix(RSA)?, 0x03)?;
-    // The last byte has no unused bits.
-    key.strip_prefix(b"\0").filter(|_| rest.is_empty() && end.is_empty())
-}
-
-/// Returns the content of the leading DER element if it has this kind, and the bytes behind it.
-fn element(der: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
-    let (&[found, first], rest) = der.split_first_chunk()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81 => rest.split_first().map(|(length, rest)| (usize::from(*length), rest))?,
-        0x82 => rest.split_first_chunk().map(|(length, rest)| (usize::from(u16::from_be_bytes(*length)), rest))?,
-        _ => return None,
-    };
-    (found == kind).then(|| rest.split_at_checked(length))?
+        (Algorithm::RS256, Ok((RSA, None))) if key.len() > MIN_MODULUS => Ok(DecodingKey::from_rsa_der(key)),
+        _ => Err(other_kind),
+    }
 }
 
 #[cfg(test)]
@@ -196,9 +140,10 @@ fn element(der: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    const ED25519: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
+    const ED25519_KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
+        MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
 
-    fn error(algorithm: TokenAlgorithm, content: &str) -> String {
+    fn error(algorithm: Algorithm, content: &str) -> String {
         Keys::parse(algorithm, content.as_bytes()).err().unwrap().to_string()
     }
 
@@ -207,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_lacks_is_said_and_never_quoted() {
-        use TokenAlgorithm::{EdDsa, Es256, Hs256, Rs256};
+    fn error_names_the_defect_and_never_quotes_the_file() {
+        use Algorithm::{ES256, EdDSA, HS256, RS256};
         for (algorithm, content, part) in [
-            (Hs256, "too short a secret", "at least 32 bytes of secret, holds 18"),
-            (EdDsa, "0123456789abcdef0123456789abcdef", "BEGIN PUBLIC KEY"),
-            (Es256, ED25519, "not one for ES256"),
-            (Rs256, ED25519, "not one for RS256"),
-            (Hs256, r#"{"keys":"a secret that stands in the wrong place"}"#, "no JWK set: the fault is in line 1"),
-            (Hs256, r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#, "no key for HS256"),
-            (EdDsa, r#"{"keys":[]}"#, "no key for EdDSA"),
+            (HS256, "too short a secret", "at least 32 bytes, has 18"),
+            (EdDSA, "0123456789abcdef0123456789abcdef", "BEGIN PUBLIC KEY"),
+            (ES256, ED25519_KEY, "another kind than ES256"),
+            (RS256, ED25519_KEY, "another kind than RS256"),
+            (HS256, r#"{"keys":"a secret that stands in the wrong place"}"#, "not a JWK set: error in line 1"),
+            (HS256, r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#, "no key for HS256"),
+            (EdDSA, r#"{"keys":[]}"#, "no key for EdDSA"),
         ] {
             let message = error(algorithm, content);
             assert!(message.contains(part) && !message.contains("a secret that"), "{content}: {message}");
@@ -224,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_a_set_must_be_of_the_algorithm_and_for_signatures() {
+    fn key_of_a_set_counts_only_for_its_algorithm_and_use() {
         let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
         let key = |more: &str| format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{x}"{more}}}"#);
         let set = |keys: &[String]| format!(r#"{{"keys":[{}]}}"#, keys.join(","));
@@ -234,26 +179,27 @@ mod tests {
             key(r#","kid":"c","alg":"ES256""#),
             key(r#","kid":"d""#),
         ]);
-        let keys = Keys::parse(TokenAlgorithm::EdDsa, keys.as_bytes()).unwrap();
+        let keys = Keys::parse(Algorithm::EdDSA, keys.as_bytes()).unwrap();
         assert_eq!(count(&keys, None), 2);
         assert_eq!([Some("a"), Some("b"), Some("d"), Some("e")].map(|id| count(&keys, id)), [1, 0, 1, 0]);
-        let unnamed = Keys::parse(TokenAlgorithm::EdDsa, set(&[key("")]).as_bytes()).unwrap();
+        let unnamed = Keys::parse(Algorithm::EdDSA, set(&[key("")]).as_bytes()).unwrap();
         assert_eq!(count(&unnamed, Some("whatever")), 1);
-        assert_eq!(error(TokenAlgorithm::EdDsa, &set(&vec![key(""); 17])), KeyError::TooMany.to_string());
+        assert_eq!(error(Algorithm::EdDSA, &set(&vec![key(""); 17])), KeyError::TooMany.to_string());
     }
 
     #[test]
-    fn no_part_of_a_key_is_taken_for_one() {
-        assert!(Keys::parse(TokenAlgorithm::EdDsa, ED25519.as_bytes()).is_ok());
-        let rsa = [
-            &b"\x30\x82\x01\x22\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00\x03\x82\x01\x0f\x00"[..],
-            &[7; 270],
-        ]
-        .concat();
-        assert_eq!(rsa_key(&rsa), Some(&[7; 270][..]));
-        for length in 0..rsa.len() {
-            assert_eq!(rsa_key(&rsa[..length]), None, "{length}");
+    fn truncated_key_is_refused() {
+        let pem = |der: &[u8]| {
+            let der = base64::engine::general_purpose::STANDARD.encode(der);
+            format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n")
+        };
+        let der = SubjectPublicKeyInfoDer::from_pem_slice(ED25519_KEY.as_bytes()).unwrap();
+        let whole = der.as_ref();
+        assert!(Keys::parse(Algorithm::EdDSA, pem(whole).as_bytes()).is_ok());
+        for length in 0..whole.len() {
+            let parsed = Keys::parse(Algorithm::EdDSA, pem(&whole[..length]).as_bytes());
+            assert!(parsed.is_err(), "{length}");
         }
-        assert_eq!(rsa_key(&[&rsa[..], b"x"].concat()), None);
+        assert!(Keys::parse(Algorithm::EdDSA, pem(&[whole, b"x"].concat()).as_bytes()).is_err());
     }
 }

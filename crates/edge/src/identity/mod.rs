@@ -15,7 +15,8 @@ mod refusal;
 mod tokens;
 
 pub use self::args::{IdentityArgs, IdentityConfig};
-pub use self::keys::{KeyError, TokenAlgorithm};
+pub use self::keys::KeyError;
 pub use self::origins::{BadOrigin, Origins};
 pub use self::refusal::TokenRefusal;
 pub use self::tokens::{TokenRules, Tokens};
+pub use jsonwebtoken::Algorithm;

@@ -8,42 +8,40 @@ use crate::shell::metrics::AuthFailure;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRefusal {
     /// There is no token.
-    #[error(
-        "this mesh asks for a token: send it as the subprotocol bearer.<token>, or as Authorization: Bearer <token>"
-    )]
+    #[error("a token is required: send the subprotocol bearer.<token>, or Authorization: Bearer <token>")]
     Missing,
     /// It is no JWT, or lacks a required claim.
     #[error("the token is not a JWT with `sub`, `exp`, `aud` and `iss`")]
     Malformed,
     /// Its header has another algorithm.
-    #[error("the token is not signed by the algorithm that this mesh asks for")]
+    #[error("the token is not signed with the algorithm of this mesh")]
     Algorithm,
     /// It has an unknown key id.
-    #[error("the token is signed by a key that this mesh does not know")]
+    #[error("the token names a key that this mesh does not have")]
     Key,
     /// No key matches its signature.
-    #[error("the token's signature is wrong")]
+    #[error("the signature of the token is wrong")]
     Signature,
     /// It has expired.
-    #[error("the token has expired; come back with a new one")]
+    #[error("the token has expired; connect with a new one")]
     Expired,
     /// It is not valid yet.
-    #[error("the token is not good yet (`nbf`); are the clocks right?")]
+    #[error("the token is not valid yet (`nbf`); check the clocks")]
     NotYet,
     /// It has another audience.
-    #[error("the token is for another audience (`aud`)")]
+    #[error("the token has another audience (`aud`)")]
     Audience,
     /// It has another issuer.
-    #[error("the token is of another issuer (`iss`)")]
+    #[error("the token has another issuer (`iss`)")]
     Issuer,
     /// It was issued before its client was kicked.
-    #[error("an operator has put this client out since the token was made; come back with a new one")]
+    #[error("the client was kicked after the token was issued; connect with a new one")]
     Kicked,
     /// It belongs to another client.
     #[error("the token is for another client: its `sub` is not the client_id")]
     Subject,
     /// A claim has an invalid value.
-    #[error("the token's claim {0}")]
+    #[error("the claim {0}")]
     Claim(&'static str),
 }
 

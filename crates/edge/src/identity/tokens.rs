@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{Validation, decode};
+use jsonwebtoken::{Algorithm, Validation, decode};
 use serde::Deserialize;
 use signaling_protocol::{ClientId, limits};
 use signaling_server::unix_time;
 
 use super::claims::Claims;
-use super::keys::{KeyError, Keys, TokenAlgorithm};
+use super::keys::{KeyError, Keys};
 use super::provider;
 use super::refusal::TokenRefusal;
 use signaling_core::edge::VerifiedToken;
@@ -21,8 +21,8 @@ use signaling_core::edge::VerifiedToken;
 /// Requirements on every token.
 #[derive(Debug, Clone)]
 pub struct TokenRules {
-    /// The signature algorithm.
-    pub algorithm: TokenAlgorithm,
+    /// The signature algorithm. The header of a token cannot choose another one.
+    pub algorithm: Algorithm,
     /// The required `aud`, or one of its values.
     pub audience: String,
     /// The required `iss`.
@@ -33,7 +33,7 @@ pub struct TokenRules {
 
 /// Verifies tokens with the current keys.
 pub struct Tokens {
-    algorithm: TokenAlgorithm,
+    algorithm: Algorithm,
     leeway: Duration,
     validation: Validation,
     keys: RefCell<Keys>,
@@ -75,7 +75,7 @@ impl Tokens {
     pub fn new(rules: &TokenRules, key_file: &[u8]) -> Result<Self, KeyError> {
         provider::install();
         let TokenRules { algorithm, ref audience, ref issuer, leeway } = *rules;
-        let mut validation = Validation::new(algorithm.of_library());
+        let mut validation = Validation::new(algorithm);
         validation.leeway = leeway.as_secs();
         validation.validate_nbf = true;
         validation.set_audience(&[audience]);
@@ -102,14 +102,14 @@ impl Tokens {
         let token = token.ok_or(TokenRefusal::Missing)?;
         let header = Some(token).filter(|token| token.len() <= limits::MAX_TOKEN_BYTES).and_then(Header::read);
         let header = header.filter(|header| header.crit.is_none()).ok_or(TokenRefusal::Malformed)?;
-        if header.alg != self.algorithm.as_str() {
+        if header.alg.parse().ok() != Some(self.algorithm) {
             return Err(TokenRefusal::Algorithm);
         }
         let mut refused = TokenRefusal::Key;
         for key in self.keys.borrow().candidates(header.kid.as_deref()) {
             match decode::<Claims>(token, key, &self.validation) {
                 Ok(_) if part(token, 1).is_none() => return Err(TokenRefusal::Malformed),
-                Ok(token) => return self.proven(client, &token.claims),
+                Ok(token) => return self.verified(client, &token.claims),
                 Err(error) => match refusal_of(error.kind()) {
                     TokenRefusal::Signature => refused = TokenRefusal::Signature,
                     other => return Err(other),
@@ -119,7 +119,7 @@ impl Tokens {
         Err(refused)
     }
 
-    fn proven(&self, client: &ClientId, claims: &Claims) -> Result<VerifiedToken, TokenRefusal> {
+    fn verified(&self, client: &ClientId, claims: &Claims) -> Result<VerifiedToken, TokenRefusal> {
         if claims.sub.as_deref() != Some(client.as_str()) {
             return Err(TokenRefusal::Subject);
         }
@@ -128,7 +128,7 @@ impl Tokens {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "what is below 0 is old, and above 2^64 new"
+            reason = "a time below 0 counts as 0, and one above 2^64 as 2^64"
         )]
         let issued = claims.iat.map_or(0, |iat| iat as u64);
         Ok(VerifiedToken {

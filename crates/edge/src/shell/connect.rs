@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use signaling_protocol::CloseCode;
@@ -20,7 +20,7 @@ use super::admission::{Place, TooMany};
 use super::metrics::{AuthFailure, METRICS};
 use super::query::Query;
 use super::{Edge, Handshake, cors, metrics, wire};
-use crate::handshake::{self, Accept, Refused};
+use crate::handshake::{self, Accept};
 use crate::identity::Origins;
 use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use signaling_core::ws::encode;
@@ -58,7 +58,7 @@ async fn decide(
         Ok(accept) => accept,
         Err(refused) => {
             metrics::refused_status(refused.status.as_u16());
-            return refuse_upgrade(&refused);
+            return refused.response();
         }
     };
     if !origins.admit(request.headers()) {
@@ -75,23 +75,13 @@ async fn decide(
             METRICS.connect.observe(asked.elapsed());
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(open(edge.clone(), client.into_key(), upgrade));
-            switching(&accept)
+            accept.for_client()
         }
         Err(refused) => {
             metrics::refused_status(refused.status);
             refuse(handshake, request, &accept, &refused)
         }
     }
-}
-
-/// Returns the answer to a request that cannot be upgraded.
-#[must_use]
-pub fn refuse_upgrade(refused: &Refused) -> Response<Body> {
-    let mut response = refusal(refused.status, refused.code, refused.message, None);
-    for (name, value) in refused.headers {
-        response.headers_mut().insert(*name, HeaderValue::from_static(value));
-    }
-    response
 }
 
 /// A client without a socket. It is removed if its request ends early.
@@ -202,21 +192,6 @@ fn refused(status: StatusCode, code: &str, message: &str, retry_after: Option<Du
     }
 }
 
-fn switching(accept: &Accept) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    if let Ok(value) = HeaderValue::from_str(&accept.key_accept) {
-        headers.insert(header::SEC_WEBSOCKET_ACCEPT, value);
-    }
-    if accept.signaling_v1 {
-        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(handshake::SUBPROTOCOL));
-    }
-    response
-}
-
 async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     let waiting = Waiting { edge: edge.clone(), key: client };
     let failed = |error: &dyn std::error::Error| edge.with_quietly(|state| state.upgrade_failed(client, error));
@@ -245,7 +220,7 @@ fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept
             }
             encode::close(&mut last_words, code.0, &refused.message);
             handshake.last_words.replace(Some((hyper::upgrade::on(&mut request), last_words)));
-            switching(accept)
+            accept.for_client()
         }
         _ => {
             let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -16,9 +16,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
 
 use super::metrics::{self, CertificateLoad, METRICS};
-use super::not_after::not_after;
 
 /// The ALPN protocol: browsers use WebSocket over HTTP/1.1.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -35,27 +36,16 @@ pub struct TlsFiles {
 /// Reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The certificate file cannot be read or parsed.
-    #[error("cannot read certificates from {}: {error}", path.display())]
-    Certificate {
+    /// A file cannot be read, or has no certificate or no private key in PEM.
+    #[error("cannot read {}: {error}", path.display())]
+    Unreadable {
         /// The file.
         path: PathBuf,
         /// The cause.
-        error: rustls::pki_types::pem::Error,
-    },
-    /// The file contains no certificate.
-    #[error("there is no certificate in {}", .0.display())]
-    Empty(PathBuf),
-    /// The key file cannot be read or parsed.
-    #[error("cannot read a private key from {}: {error}", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: rustls::pki_types::pem::Error,
+        error: pem::Error,
     },
     /// Certificate or key is unusable, or they do not match.
-    #[error("certificate and key do not serve: {0}")]
+    #[error("certificate and key are unusable: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
@@ -106,7 +96,11 @@ impl Tls {
 
     /// Returns the earliest expiry of the certificate and its intermediates.
     pub(super) fn expires(&self) -> Option<SystemTime> {
-        self.shown.get().cert.iter().filter_map(|certificate| not_after(certificate)).min()
+        let expiry = |der: &CertificateDer<'_>| {
+            let certificate = Certificate::from_der(der).ok()?;
+            Some(certificate.tbs_certificate().validity().not_after.to_system_time())
+        };
+        self.shown.get().cert.iter().filter_map(expiry).min()
     }
 
     fn show(&self, key: CertifiedKey) {
@@ -132,11 +126,11 @@ impl Tls {
                 Ok(key) => {
                     self.show(key);
                     METRICS.certificate_loads.of(CertificateLoad::Shown).inc();
-                    info!("shows a new certificate");
+                    info!("certificate replaced");
                 }
                 Err(error) => {
                     METRICS.certificate_loads.of(CertificateLoad::Unusable).inc();
-                    warn!(%error, "cannot show the new certificate yet; the old one stays");
+                    warn!(%error, "cannot use the new certificate yet, the old one stays");
                 }
             }
         }
@@ -151,14 +145,13 @@ impl fmt::Debug for Tls {
 
 impl TlsFiles {
     fn read(&self) -> Result<CertifiedKey, TlsError> {
-        let unreadable = |error| TlsError::Certificate { path: self.certificate.clone(), error };
-        let chain = CertificateDer::pem_file_iter(&self.certificate).map_err(unreadable)?;
-        let chain = chain.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+        let unreadable = |path: &PathBuf, error| TlsError::Unreadable { path: path.clone(), error };
+        let chain = CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let chain = chain.map_err(|error| unreadable(&self.certificate, error))?;
         if chain.is_empty() {
-            return Err(TlsError::Empty(self.certificate.clone()));
+            return Err(unreadable(&self.certificate, pem::Error::NoItemsFound));
         }
-        let key =
-            PrivateKeyDer::from_pem_file(&self.key).map_err(|error| TlsError::Key { path: self.key.clone(), error })?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unreadable(&self.key, error))?;
         Ok(CertifiedKey::from_der(chain, key, &ring::default_provider())?)
     }
 }

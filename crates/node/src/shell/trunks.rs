@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use axum::body::Body;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
-use signaling_edge::shell::refuse_upgrade;
 use signaling_server::http::{refusal, upgraded_tcp};
 use signaling_server::trunk::{TrunkHandler, serve};
 use signaling_wire::trunk::{EDGE_HEADER, SUBPROTOCOL};
@@ -21,18 +20,14 @@ use signaling_core::node::TrunkKey;
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
-        Err(refused) => return refuse_upgrade(&refused),
+        Err(refused) => return refused.response(),
     };
     let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
     if !offered.iter().any(|offer| offer == SUBPROTOCOL) {
-        let message = format!(
-            "a trunk needs the subprotocol {SUBPROTOCOL}: the balancer and this node are of different versions"
-        );
+        let message =
+            format!("a trunk needs the subprotocol {SUBPROTOCOL}: use the same release for the balancer and this node");
         return refusal(StatusCode::BAD_REQUEST, "unknown_trunk_version", &message, None);
     }
-    let Ok(key) = HeaderValue::from_str(&accept.key_accept) else {
-        return refusal(StatusCode::BAD_REQUEST, "bad_request", "no usable Sec-WebSocket-Key", None);
-    };
     let edge = request.headers().get(EDGE_HEADER).and_then(|id| id.to_str().ok()).unwrap_or("unnamed").to_owned();
     let name = EdgeName::read(request.headers(), peer.ip());
     let upgrade = hyper::upgrade::on(&mut request);
@@ -43,24 +38,17 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
         match upgrade.await.map(upgraded_tcp) {
             Ok(Ok((stream, early))) => {
                 let (key, signal) = node.edge_up(name);
-                info!(parent: &span, "an edge has connected");
+                info!(parent: &span, "trunk of an edge connected");
                 let end = serve(stream, &early, &signal, &NodeEnd { node: &node, trunk: key }).await;
                 node.trunk_down(key);
-                info!(parent: &span, %end, "an edge's trunk has ended");
+                info!(parent: &span, %end, "trunk of an edge ended");
             }
-            Ok(Err(error)) => warn!(parent: &span, %error, "a trunk's upgrade failed"),
-            Err(error) => warn!(parent: &span, %error, "a trunk's upgrade failed"),
+            Ok(Err(error)) => warn!(parent: &span, %error, "upgrade of a trunk failed"),
+            Err(error) => warn!(parent: &span, %error, "upgrade of a trunk failed"),
         }
     };
     tokio::task::spawn_local(trunk);
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
-    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
-    response
+    accept.switching_to(Some(SUBPROTOCOL))
 }
 
 struct NodeEnd<'a> {
