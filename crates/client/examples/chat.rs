@@ -12,7 +12,7 @@ const URL: &str = "ws://127.0.0.1:8080";
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(me), Some(peer)) = (arguments.next(), arguments.next()) else {
-        return Err("say who you are, whom you talk to, and where if not at ws://127.0.0.1:8080".into());
+        return Err("usage: chat OWN_ID PEER_ID [URL]".into());
     };
     let url = arguments.next().unwrap_or_else(|| URL.to_owned());
     let (client, mut events) = Client::connect(Options::new(&me, [url])?);

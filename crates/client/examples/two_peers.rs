@@ -5,10 +5,10 @@ use signaling_client::{Client, Event, Options};
 pub(crate) async fn greet(url: &str) -> Result<String, Box<dyn std::error::Error>> {
     let (alice, _events) = Client::connect(Options::new("alice", [url])?);
     let (_bob, mut events) = Client::connect(Options::new("bob", [url])?);
-    let receipt = alice.signal("bob", "hello")?; // waits for Bob, and for a connection, if need be
+    let receipt = alice.signal("bob", "hello")?; // queued until there is a connection
     while let Some(event) = events.next().await {
         let Event::Signal(signal) = event else { continue };
-        receipt.await?; // Bob has it
+        receipt.await?; // delivered to Bob
         return Ok(format!("{} says {}", signal.from, signal.parse::<String>()?));
     }
     Err("closed".into())

@@ -1,7 +1,7 @@
 //! The task of a client: executes the effects of the core, and passes events to it.
 //!
 //! Input passes from the socket through [`Core::text`](crate::core::Core::text) and an
-//! [`Effect::Tell`] into the events' channel. While the channel is full, nothing is read.
+//! [`Effect::Emit`] into the events' channel. While the channel is full, nothing is read.
 //!
 //! A handle puts a request into the core and signals the task. An [`Effect::Write`] moves it to the
 //! socket's outbox, which is written whenever the socket is writable.
@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
-use tokio_tungstenite::Connector;
 use tracing::{debug, warn};
 
 use crate::client::{Guarded, Inner};
@@ -25,7 +24,7 @@ use crate::options::{Options, Token, TokenError};
 use crate::socket::{Address, Incoming, NoSocket, Socket, open};
 
 /// Maximum time to send the last messages and the close frame.
-const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Opening<S> = Pin<Box<dyn Future<Output = Result<Box<Socket<S>>, NoSocket>> + Send>>;
 type Fetching = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
@@ -38,7 +37,7 @@ pub(crate) struct Driver<D: Dial> {
     fetching: Option<Fetching>,
     events: mpsc::Sender<Event>,
     /// Events beyond the channel's capacity.
-    untold: VecDeque<Event>,
+    unsent_events: VecDeque<Event>,
     /// `true` while the channel is full. The application was warned.
     is_full: bool,
 }
@@ -50,12 +49,12 @@ enum Connection<S> {
 }
 
 /// Input of the task.
-enum Happened<S> {
+enum Input<S> {
     Changed,
     Time,
     Token(Result<Token, TokenError>),
     Opened(Result<Box<Socket<S>>, NoSocket>),
-    Came(Incoming),
+    Received(Incoming),
     /// The channel has room for an event, or its receiver was dropped.
     Room,
 }
@@ -69,7 +68,7 @@ impl<D: Dial> Driver<D> {
             connection: Connection::None,
             fetching: None,
             events,
-            untold: VecDeque::new(),
+            unsent_events: VecDeque::new(),
             is_full: false,
         }
     }
@@ -81,65 +80,65 @@ impl<D: Dial> Driver<D> {
                 if guarded.is_abandoned {
                     guarded.core.close();
                 }
-                if !self.untold.is_empty() {
-                    guarded.core.not_reading();
+                if !self.unsent_events.is_empty() {
+                    guarded.core.reading_stopped();
                 }
                 let effects = settle(&mut guarded);
                 (effects, guarded.core.deadline(), guarded.core.is_closed())
             };
             for effect in effects {
-                self.act(effect).await;
+                self.execute(effect).await;
             }
-            self.tell();
+            self.send_events();
             if is_closed {
                 break;
             }
-            let happened = self.next(deadline.map(|at| self.state.instant(at))).await;
-            self.take(happened);
+            let input = self.next(deadline.map(|at| self.state.instant(at))).await;
+            self.handle(input);
         }
-        for event in self.untold {
+        for event in self.unsent_events {
             if self.events.send(event).await.is_err() {
                 break;
             }
         }
     }
 
-    async fn next(&mut self, deadline: Option<tokio::time::Instant>) -> Happened<D::Stream> {
-        let reads = self.untold.is_empty();
+    async fn next(&mut self, deadline: Option<tokio::time::Instant>) -> Input<D::Stream> {
+        let reads = self.unsent_events.is_empty();
         let events = self.events.clone();
         let connection = &mut self.connection;
         let fetching = &mut self.fetching;
         tokio::select! {
             biased;
-            () = self.state.changed.notified() => Happened::Changed,
-            came = progress(connection, reads) => came,
+            () = self.state.changed.notified() => Input::Changed,
+            input = progress(connection, reads) => input,
             token = async { match fetching { Some(fetching) => fetching.await, None => pending().await } } => {
-                Happened::Token(token)
+                Input::Token(token)
             }
-            () = async { match deadline { Some(at) => sleep_until(at).await, None => pending().await } } => Happened::Time,
-            _ = events.reserve(), if !reads => Happened::Room,
+            () = async { match deadline { Some(at) => sleep_until(at).await, None => pending().await } } => Input::Time,
+            _ = events.reserve(), if !reads => Input::Room,
         }
     }
 
-    fn take(&mut self, happened: Happened<D::Stream>) {
+    fn handle(&mut self, input: Input<D::Stream>) {
         let at = self.state.moment();
         let mut guarded = self.state.lock();
         let core = &mut guarded.core;
-        match happened {
-            Happened::Changed | Happened::Room => {}
-            Happened::Time => core.tick(at),
-            Happened::Token(token) => {
+        match input {
+            Input::Changed | Input::Room => {}
+            Input::Time => core.tick(at),
+            Input::Token(token) => {
                 self.fetching = None;
                 match token {
                     Ok(token) => core.token(at.now, token),
                     Err(error) => {
-                        debug!(%error, "no token");
+                        debug!(%error, "token source failed");
                         core.token_failed(at);
                     }
                 }
             }
-            Happened::Opened(Ok(socket)) => self.connection = Connection::Open(socket),
-            Happened::Opened(Err(error)) => {
+            Input::Opened(Ok(socket)) => self.connection = Connection::Open(socket),
+            Input::Opened(Err(error)) => {
                 self.connection = Connection::None;
                 match error {
                     NoSocket::Refused { status, reason, retry_after_ms } => {
@@ -148,20 +147,20 @@ impl<D: Dial> Driver<D> {
                     NoSocket::Failed(ending) => core.lost(at, ending),
                 }
             }
-            Happened::Came(Incoming::Text(text)) => core.text(at, &text),
-            Happened::Came(Incoming::Nonsense) => core.nonsense(at),
-            Happened::Came(Incoming::End(ending)) => {
+            Input::Received(Incoming::Text(text)) => core.text(at, &text),
+            Input::Received(Incoming::ProtocolError) => core.protocol_error(at),
+            Input::Received(Incoming::End(ending)) => {
                 self.connection = Connection::None;
                 core.lost(at, ending);
             }
         }
     }
 
-    async fn act(&mut self, effect: Effect) {
+    async fn execute(&mut self, effect: Effect) {
         match effect {
             Effect::Open { url, resume, token } => {
                 let Some(url) = self.options.urls.get(url).cloned() else { return };
-                let address = Address { url, resume, token, connector: connector(&self.options) };
+                let address = Address { url, resume, token, connector: self.options.connector.clone() };
                 let dialer = Arc::clone(&self.dialer);
                 self.connection = Connection::Opening(Box::pin(async move { open(&*dialer, address).await }));
             }
@@ -169,7 +168,7 @@ impl<D: Dial> Driver<D> {
             Effect::Close => {
                 if let Connection::Open(mut socket) = std::mem::replace(&mut self.connection, Connection::None) {
                     socket.close();
-                    let _ = timeout(CLOSE_WITHIN, poll_fn(|context| socket.poll_flush(context))).await;
+                    let _ = timeout(CLOSE_TIMEOUT, poll_fn(|context| socket.poll_flush(context))).await;
                 }
             }
             Effect::Write(text) => {
@@ -177,9 +176,9 @@ impl<D: Dial> Driver<D> {
                     socket.write(text);
                 }
             }
-            Effect::AskToken => self.fetching = self.options.tokens.as_ref().map(|source| source()),
-            Effect::Tell(event) => self.queue(event),
-            // Done under the lock.
+            Effect::FetchToken => self.fetching = self.options.tokens.as_ref().map(|source| source()),
+            Effect::Emit(event) => self.queue(event),
+            // Handled under the lock.
             Effect::Settle(..) => {}
         }
     }
@@ -187,28 +186,24 @@ impl<D: Dial> Driver<D> {
     /// Queues an event. While the channel is full, consecutive states replace each other. Other
     /// events come from reading, which has stopped.
     fn queue(&mut self, event: Event) {
-        if self.is_full && matches!((self.untold.back(), &event), (Some(Event::State(_)), Event::State(_))) {
-            self.untold.pop_back();
+        if self.is_full && matches!((self.unsent_events.back(), &event), (Some(Event::State(_)), Event::State(_))) {
+            self.unsent_events.pop_back();
         }
-        self.untold.push_back(event);
+        self.unsent_events.push_back(event);
     }
 
     /// Sends queued events as the channel permits. Events without a receiver are dropped.
-    fn tell(&mut self) {
-        let was_full = self.is_full;
-        self.hand_on();
-        self.is_full = !self.untold.is_empty();
-        if self.is_full && !was_full {
-            warn!(client_id = %self.options.client_id, "the application takes no events: nothing is read from the server");
-        }
-    }
-
-    fn hand_on(&mut self) {
-        while let Some(event) = self.untold.pop_front() {
+    fn send_events(&mut self) {
+        let was_full = std::mem::take(&mut self.is_full);
+        while let Some(event) = self.unsent_events.pop_front() {
             if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
-                self.untold.push_front(event);
-                return;
+                self.unsent_events.push_front(event);
+                self.is_full = true;
+                break;
             }
+        }
+        if self.is_full && !was_full {
+            warn!(client_id = %self.options.client_id, "event queue full, reading from the server stopped");
         }
     }
 }
@@ -227,23 +222,13 @@ fn settle(guarded: &mut Guarded) -> Vec<Effect> {
     others
 }
 
-async fn progress<S>(connection: &mut Connection<S>, reads: bool) -> Happened<S>
+async fn progress<S>(connection: &mut Connection<S>, reads: bool) -> Input<S>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     match connection {
         Connection::None => pending().await,
-        Connection::Opening(opening) => Happened::Opened(opening.await),
-        Connection::Open(socket) => Happened::Came(poll_fn(|context| socket.poll(context, reads)).await),
+        Connection::Opening(opening) => Input::Opened(opening.await),
+        Connection::Open(socket) => Input::Received(poll_fn(|context| socket.poll(context, reads)).await),
     }
-}
-
-#[cfg(feature = "rustls")]
-fn connector(options: &Options) -> Option<Connector> {
-    options.tls.clone().map(Connector::Rustls)
-}
-
-#[cfg(not(feature = "rustls"))]
-fn connector(_: &Options) -> Option<Connector> {
-    None
 }

@@ -4,12 +4,12 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::close::Advice;
 
 use crate::core::Ms;
-use crate::rules::{AFTER_POLICY, MAX_HINT};
+use crate::rules::{MAX_HINT, MIN_POLICY_WAIT};
 
 const UNAUTHORIZED: u16 = 401;
 const TOO_MANY: u16 = 429;
 
-/// Why there is no connection.
+/// Reason for the end of a connection, or for a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// The socket was closed with this code; 1006 if it ended without a close frame.
@@ -30,7 +30,7 @@ pub enum Ending {
     Fault(Fault),
 }
 
-/// Why a client gave a connection up or could not open one.
+/// Reason for which the client itself gave up a connection or an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No server answered at the address.
@@ -40,7 +40,7 @@ pub enum Fault {
     /// Nothing came within 5 s of a `ping`.
     Silent,
     /// The server broke the protocol.
-    Nonsense,
+    ProtocolError,
     /// The callback for tokens failed, or took more than 30 s.
     NoToken,
 }
@@ -53,18 +53,18 @@ impl std::fmt::Display for Ending {
             Self::Refused { status, reason } if reason.is_empty() => write!(f, "refused with HTTP {status}"),
             Self::Refused { status, reason } => write!(f, "refused with HTTP {status}: {reason}"),
             Self::Fault(fault) => f.write_str(match fault {
-                Fault::Unreachable => "nobody answers at the address",
-                Fault::NoWelcome => "the server said no welcome within 10 s",
-                Fault::Silent => "the server no longer answers",
-                Fault::Nonsense => "the server said what makes no sense",
-                Fault::NoToken => "there is no token to show",
+                Fault::Unreachable => "no server answers at the address",
+                Fault::NoWelcome => "no welcome came within 10 s",
+                Fault::Silent => "the server does not answer pings",
+                Fault::ProtocolError => "the server broke the protocol",
+                Fault::NoToken => "the token source failed",
             }),
         }
     }
 }
 
 impl Ending {
-    pub(crate) fn says_the_token_is_bad(&self) -> bool {
+    pub(crate) fn rejects_token(&self) -> bool {
         match self {
             Self::Closed { code, .. } => [CloseCode::UNAUTHORIZED.0, CloseCode::TOKEN_EXPIRED.0].contains(code),
             Self::Refused { status, .. } => *status == UNAUTHORIZED,
@@ -86,5 +86,5 @@ impl Ending {
 pub(crate) fn delay(window: Ms, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
     // The window is 30,000 at most, and `random` below 1.
     let delay = hint.map_or((window as f64 * random) as Ms, |hint| hint.min(MAX_HINT));
-    if advice == Advice::ComeBackLater { delay.max(AFTER_POLICY) } else { delay }
+    if advice == Advice::ComeBackLater { delay.max(MIN_POLICY_WAIT) } else { delay }
 }

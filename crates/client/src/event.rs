@@ -55,7 +55,7 @@ pub enum Event {
         /// Id of that node.
         node: String,
     },
-    /// The server refused a message that was no request, for example a renewed token.
+    /// The server rejected a message without an `id`, for example a renewed token.
     Problem(Refusal),
 }
 
@@ -100,7 +100,7 @@ pub struct Welcome {
 }
 
 /// A message from another client.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct Signal {
     /// Id of the sender.
     pub from: String,
@@ -111,7 +111,7 @@ pub struct Signal {
 }
 
 /// A message from another client to a room.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct Broadcast {
     /// The room.
     pub room: String,
@@ -144,7 +144,7 @@ impl Broadcast {
 }
 
 /// The state of a room.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct Joined {
     /// The room.
     pub room: String,

@@ -1,6 +1,6 @@
 //! A client of the signaling mesh. It keeps one connection open, reconnects after losses, resumes
-//! its session and repeats requests without an answer. It delivers each message to the application
-//! once.
+//! its session and retransmits requests without an answer. It delivers each message to the
+//! application once.
 //!
 //! Both sides keep messages in custody, so they pass from application to application exactly once
 //! and in order. That holds across broken sockets, crashed balancers and a change of the process.
@@ -27,7 +27,7 @@
 //! | part | location |
 //! |---|---|
 //! | decisions, without clock or network | `src/core` |
-//! | the same as test vectors, for other languages too | `vectors` |
+//! | test vectors of the decisions, shared with other languages | `vectors` |
 //! | times and limits, with reasons | `src/rules.rs` |
 //! | I/O around the decisions | `src/driver.rs`, `src/socket.rs` |
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::Uri;
 use signaling_protocol::{ClientId, NameError};
+use tokio_tungstenite::Connector;
 
 use crate::core::Ms;
 use crate::saved::SavedSession;
@@ -44,7 +45,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why there is no token.
+/// Error of a token source.
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 type TokenFuture = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
 pub(crate) type TokenSource = Arc<dyn Fn() -> TokenFuture + Send + Sync>;
@@ -72,11 +73,11 @@ pub struct Options {
     pub(crate) tokens: Option<TokenSource>,
     pub(crate) session: Option<SavedSession>,
     pub(crate) seed: Option<u64>,
-    #[cfg(feature = "rustls")]
-    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    /// TLS of `wss` URLs; `None` for the default.
+    pub(crate) connector: Option<Connector>,
 }
 
-/// Why options are invalid.
+/// Error of invalid options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// Not a valid client id.
@@ -86,7 +87,7 @@ pub enum OptionsError {
     #[error("no URL is given")]
     NoUrl,
     /// Not the URL of a WebSocket.
-    #[error("{url:?} is not a URL like ws://HOST:PORT or wss://HOST: {why}")]
+    #[error("{url:?} is no URL like ws://HOST:PORT or wss://HOST: {why}")]
     Url {
         /// The text.
         url: String,
@@ -116,8 +117,7 @@ impl Options {
             tokens: None,
             session: None,
             seed: None,
-            #[cfg(feature = "rustls")]
-            tls: None,
+            connector: None,
         })
     }
 
@@ -170,7 +170,7 @@ impl Options {
     #[cfg(feature = "rustls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
-        self.tls = Some(config);
+        self.connector = Some(Connector::Rustls(config));
         self
     }
 }
@@ -191,9 +191,9 @@ fn endpoint(url: &str, client_id: &ClientId) -> Result<Uri, OptionsError> {
     let bad = |why: String| OptionsError::Url { url: url.to_owned(), why };
     let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(error.to_string()))?;
     let scheme = uri.scheme_str().filter(|scheme| ["ws", "wss"].contains(scheme));
-    let scheme = scheme.ok_or_else(|| bad("it does not start with ws:// or wss://".to_owned()))?;
+    let scheme = scheme.ok_or_else(|| bad("use ws:// or wss://".to_owned()))?;
     if scheme == "wss" && !cfg!(feature = "rustls") {
-        return Err(bad("this program was built without the feature `rustls`".to_owned()));
+        return Err(bad("wss:// needs the feature `rustls`".to_owned()));
     }
     let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?;
     let path = if uri.path() == "/" { PATH } else { uri.path() };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_may_name_a_server_alone_or_a_path_on_it() {
+    fn url_without_a_path_gets_the_default_path() {
         let named = urls(&["ws://a:1", "ws://b:2/", "ws://[::1]:3/mesh/connect?zone=eu"]).unwrap();
         let expected = [
             "ws://a:1/v1/connect?client_id=ann&reliable=1",
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_named_in_the_error() {
+    fn invalid_url_is_named_in_the_error() {
         for (url, why) in [("http://a", "ws://"), ("a:1", "ws://"), ("", "empty"), ("ws://a b", "invalid")] {
             let error = urls(&[url]).unwrap_err();
             assert!(error.contains(&format!("{url:?}")) && error.contains(why), "{error}");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_prints_a_token() {
+    fn debug_output_hides_the_token() {
         let token = format!("{:?}", Token::new("secret").valid_for(Duration::from_secs(1)));
         assert!(!token.contains("secret") && token.contains("1s"), "{token}");
     }

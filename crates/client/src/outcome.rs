@@ -30,7 +30,7 @@ impl Refusal {
     }
 }
 
-/// An accepted request was not carried out, as far as is known.
+/// An accepted request was not carried out, or its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// The mesh refused it, usually with `recipient_unavailable`.
@@ -51,10 +51,10 @@ pub enum RequestError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The queue is full: wait for the outcome of earlier requests.
-    #[error("the queue is full")]
+    #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
     /// The message is too large: the server would close the socket.
-    #[error("the message has {bytes} bytes, and the server takes {max}")]
+    #[error("the message has {bytes} bytes, the server accepts at most {max}")]
     TooLarge {
         /// Size of the message, in bytes.
         bytes: usize,
@@ -70,14 +70,14 @@ pub enum SendError {
         why: signaling_protocol::NameError,
     },
     /// The data cannot be written as JSON.
-    #[error("not JSON: {0}")]
+    #[error("the data cannot be written as JSON: {0}")]
     NotJson(String),
-    /// There is no connection. Only `members` and `ice_servers` fail so, since they make no sense
-    /// later.
+    /// There is no connection. Only [`Client::members`](crate::Client::members) and
+    /// [`Client::ice_servers`](crate::Client::ice_servers) fail so: other requests are queued.
     #[error("not connected")]
     NotConnected,
     /// The client is in the maximum number of rooms.
-    #[error("in as many rooms as a client may be")]
+    #[error("the client is in the maximum number of rooms")]
     TooManyRooms,
     /// The client is closed.
     #[error("the client is closed")]

@@ -9,10 +9,14 @@ use tokio::sync::oneshot;
 use crate::core::Outcome;
 use crate::outcome::RequestError;
 
-/// Future of a request's outcome; `Ok` means that the recipient has it. Dropping it does not cancel
-/// the request.
+/// Future of a request's outcome; `Ok` means that the request was carried out, and a signal
+/// delivered. Dropping it does not cancel the request.
+///
+/// # Errors
+/// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the
+/// client was closed.
 #[derive(Debug)]
-#[must_use = "without it nobody learns what became of the request; say `drop` or `let _ =` if nobody needs to"]
+#[must_use = "the receipt has the outcome of the request; use `let _ =` to ignore it"]
 pub struct Receipt {
     pub(crate) outcome: oneshot::Receiver<Outcome>,
 }

@@ -4,37 +4,37 @@ use crate::core::Ms;
 
 /// Maximum wait before the first attempt after a loss. Each further maximum is twice the last one,
 /// or twice the time since the loss if that is less.
-pub(crate) const BACKOFF_BASE: Ms = 1_000;
+pub(crate) const FIRST_BACKOFF: Ms = 1_000;
 /// Maximum wait that a client chooses itself.
-pub(crate) const BACKOFF_CAP: Ms = 30_000;
+pub(crate) const MAX_BACKOFF: Ms = 30_000;
 /// Maximum wait that a server can ask for: an operator's mistake must not lose clients for good.
 pub(crate) const MAX_HINT: Ms = 3_600_000;
 /// Minimum wait after a policy violation (close code 1008).
-pub(crate) const AFTER_POLICY: Ms = 30_000;
+pub(crate) const MIN_POLICY_WAIT: Ms = 30_000;
 /// Lifetime of a connection that resets the backoff.
-pub(crate) const SETTLED: Ms = 10_000;
+pub(crate) const STABLE_AFTER: Ms = 10_000;
 
 /// Time limit from the start of an attempt to `welcome`.
-pub(crate) const WELCOME_WITHIN: Ms = 10_000;
+pub(crate) const WELCOME_TIMEOUT: Ms = 10_000;
 /// Time limit of the token callback, which may call a server of its own.
-pub(crate) const TOKEN_WITHIN: Ms = 30_000;
+pub(crate) const TOKEN_TIMEOUT: Ms = 30_000;
 /// Time between renewal and expiry of a token; a tenth of its validity if that is less.
 pub(crate) const RENEW_BEFORE: Ms = 30_000;
 
 /// Interval of pings on an open socket.
-pub(crate) const PING_EVERY: Ms = 10_000;
+pub(crate) const PING_INTERVAL: Ms = 10_000;
 /// Time limit of the answer to a ping.
-pub(crate) const ANSWER_WITHIN: Ms = 5_000;
+pub(crate) const PONG_TIMEOUT: Ms = 5_000;
 /// A timer this late means that this process was paused, not that the server is silent.
-pub(crate) const OVERSLEPT: Ms = 5_000;
+pub(crate) const PAUSE_TOLERANCE: Ms = 5_000;
 
 /// Delay of `received` after the first message that it acknowledges.
-pub(crate) const SAY_WITHIN: Ms = 200;
+pub(crate) const RECEIVED_DELAY: Ms = 200;
 /// Number of unacknowledged messages at which `received` is sent at once.
-pub(crate) const MOST_UNSAID: u64 = 64;
+pub(crate) const MAX_UNACKNOWLEDGED: u64 = 64;
 /// Time that a message's name is kept. With the longest times an operator can set, no duplicate
 /// comes later.
-pub(crate) const NAME_KNOWN: Ms = 17 * 60 * 1_000;
+pub(crate) const NAME_LIFETIME: Ms = 17 * 60 * 1_000;
 /// Maximum names kept. At 500 messages/s they last about 2 minutes, enough for the default times.
 pub(crate) const MAX_NAMES: usize = 65_536;
 /// Maximum names in a saved session. No sender can have more messages without a `received`.

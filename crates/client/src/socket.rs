@@ -38,7 +38,7 @@ pub(crate) struct Address {
     pub(crate) connector: Option<Connector>,
 }
 
-/// Why there is no socket, and the wait that the server asked for.
+/// Reason for a failed handshake.
 #[derive(Debug)]
 pub(crate) enum NoSocket {
     Refused { status: u16, reason: String, retry_after_ms: Option<Ms> },
@@ -49,7 +49,7 @@ pub(crate) enum NoSocket {
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Text(String),
-    Nonsense,
+    ProtocolError,
     End(Ending),
 }
 
@@ -139,7 +139,7 @@ where
             };
             return Poll::Ready(match message {
                 Message::Text(text) => Incoming::Text(text.to_string()),
-                Message::Binary(_) => Incoming::Nonsense,
+                Message::Binary(_) => Incoming::ProtocolError,
                 Message::Close(Some(frame)) => {
                     Incoming::End(Ending::Closed { code: frame.code.into(), reason: frame.reason.to_string() })
                 }
@@ -175,7 +175,7 @@ fn abnormal() -> Ending {
 fn incoming_end(error: &Error) -> Incoming {
     match error {
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Incoming::End(abnormal()),
-        Error::Protocol(_) | Error::Utf8(_) | Error::Capacity(_) => Incoming::Nonsense,
+        Error::Protocol(_) | Error::Utf8(_) | Error::Capacity(_) => Incoming::ProtocolError,
         _ => Incoming::End(abnormal()),
     }
 }

@@ -42,7 +42,7 @@ async fn upgrade(server: &mut mpsc::Receiver<DuplexStream>) -> WebSocketStream<D
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_the_upgrade_has_ten_seconds() {
+async fn attempt_fails_after_10_s_without_an_upgrade() {
     let (_client, mut events, mut server) = client();
     let start = Instant::now();
     let _silent = server.recv().await.unwrap();
@@ -51,7 +51,7 @@ async fn a_server_that_never_answers_the_upgrade_has_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_with_a_hint_is_followed_to_the_second() {
+async fn client_waits_for_the_retry_after_of_a_refusal() {
     let (_client, mut events, mut server) = client();
     let mut stream = server.recv().await.unwrap();
     let _ = stream.read(&mut [0; 4096]).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_refusal_with_a_hint_is_followed_to_the_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_code_that_says_do_not_come_back_is_the_end() {
+async fn client_closes_after_a_final_close_code() {
     for code in [1002, 1009, 4400, 4401, 4403, 4409, 4410, 4411] {
         let (client, mut events, mut server) = client();
         let receipt = client.signal("bob", &1).unwrap();
@@ -84,7 +84,7 @@ async fn a_close_code_that_says_do_not_come_back_is_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_goes_silent_is_given_up_after_fifteen_seconds() {
+async fn silent_server_is_given_up_after_15_s() {
     let (_client, mut events, mut server) = client();
     let mut socket = upgrade(&mut server).await;
     welcome(&mut socket).await;
@@ -95,7 +95,7 @@ async fn a_server_that_goes_silent_is_given_up_after_fifteen_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cut_in_the_middle_of_a_frame_or_is_garbage_brings_the_client_back() {
+async fn client_reconnects_after_a_cut_or_invalid_frame() {
     for (bytes, cut) in [(&b"\x81\x7e\x01"[..], true), (&[0xff; 32], false), (b"\x81\x03{]{", false)] {
         let (_client, mut events, mut server) = client();
         let mut socket = upgrade(&mut server).await;
@@ -105,7 +105,7 @@ async fn what_is_cut_in_the_middle_of_a_frame_or_is_garbage_brings_the_client_ba
             drop(socket);
             Ending::Closed { code: 1006, reason: String::new() }
         } else {
-            Ending::Fault(Fault::Nonsense)
+            Ending::Fault(Fault::ProtocolError)
         };
         assert_eq!(loss(&mut events).await.1, why, "{bytes:?}");
         upgrade(&mut server).await;
@@ -113,7 +113,7 @@ async fn what_is_cut_in_the_middle_of_a_frame_or_is_garbage_brings_the_client_ba
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_had_no_answer_is_sent_again_under_its_number_however_often_the_server_dies() {
+async fn unanswered_request_is_retransmitted_with_its_number() {
     let (client, _events, mut server) = client();
     let receipt = client.signal("bob", "hello").unwrap();
     for _ in 0..5 {
@@ -129,24 +129,24 @@ async fn what_had_no_answer_is_sent_again_under_its_number_however_often_the_ser
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_application_that_takes_no_events_loses_none_and_hears_why_its_socket_was_closed() {
+async fn application_that_reads_late_loses_no_events() {
     const MESSAGES: u64 = 3_000;
     let (_client, mut events, mut server) = client();
     let mut socket = upgrade(&mut server).await;
     welcome(&mut socket).await;
     events.connected().await.unwrap();
-    let (mut say, mut hear) = socket.split();
+    let (mut sink, mut stream) = socket.split();
     let serving = tokio::spawn(async move {
         for n in 1..=MESSAGES {
             let text = format!(r#"{{"type":"signal","from":"bob","data":{n},"n":{n},"m":"b-{n}"}}"#);
-            say.send(Message::text(text)).await.unwrap();
+            sink.send(Message::text(text)).await.unwrap();
         }
         let too_slow = CloseFrame { code: CloseCode::from(4002), reason: "too slow".into() };
-        say.send(Message::Close(Some(too_slow))).await.unwrap();
+        sink.send(Message::Close(Some(too_slow))).await.unwrap();
     });
-    let until_it_ends = async { while let Some(Ok(_)) = hear.next().await {} };
-    tokio::time::timeout(Duration::from_secs(60), until_it_ends).await.expect_err("the client has given up");
-    assert!(!serving.is_finished(), "the client reads no more than it has room for");
+    let until_it_ends = async { while let Some(Ok(_)) = stream.next().await {} };
+    tokio::time::timeout(Duration::from_secs(60), until_it_ends).await.expect_err("the client gave up");
+    assert!(!serving.is_finished(), "the client read more than its queue takes");
 
     for n in 1..=MESSAGES {
         let event = events.next().await.unwrap();
@@ -160,7 +160,7 @@ async fn an_application_that_takes_no_events_loses_none_and_hears_why_its_socket
 /// Kolmogorov-Smirnov test: for 1,000 uniform draws the maximum distance is below 0.0515 in 99% of
 /// all runs.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_clients_cut_at_once_come_back_evenly_over_the_first_second() {
+async fn clients_reconnect_evenly_over_the_first_second() {
     let mut waits = Vec::new();
     for _ in 0..1_000 {
         let (_client, mut events, mut server) = client();

@@ -22,7 +22,7 @@ const CERTIFICATE: &[u8] = include_bytes!("data/localhost.cert.der");
 const KEY: &[u8] = include_bytes!("data/localhost.key.der");
 
 #[tokio::test]
-async fn a_client_that_trusts_the_servers_certificate_talks_over_tls() {
+async fn client_sends_over_tls_with_a_trusted_certificate() {
     let server = Server::start().await;
     let (client, mut events) = Client::connect(server.options().tls(trusting([CERTIFICATE])));
     let mut socket = server.upgrade().await.unwrap();
@@ -36,7 +36,7 @@ async fn a_client_that_trusts_the_servers_certificate_talks_over_tls() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_not_talked_to() {
+async fn untrusted_certificate_ends_the_attempt() {
     let server = Server::start().await;
     for options in [server.options(), server.options().tls(trusting([]))] {
         let (_client, mut events) = Client::connect(options);

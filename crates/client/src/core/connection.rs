@@ -1,7 +1,7 @@
 //! State of one welcomed socket: keep-alive, and message numbers.
 
 use super::Ms;
-use crate::rules::{ANSWER_WITHIN, MOST_UNSAID, OVERSLEPT, PING_EVERY, SAY_WITHIN, SETTLED};
+use crate::rules::{MAX_UNACKNOWLEDGED, PAUSE_TOLERANCE, PING_INTERVAL, PONG_TIMEOUT, RECEIVED_DELAY, STABLE_AFTER};
 
 /// An action that is due.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,80 +9,88 @@ pub(super) enum Due {
     /// Send a ping.
     Ping,
     /// Send `received` with this number.
-    Say(u64),
+    Acknowledge(u64),
     /// Give the socket up.
-    Dead,
+    Silent,
 }
 
 #[derive(Debug)]
 pub(super) struct Connection {
     welcomed: Ms,
     ping_at: Ms,
+    /// Time limit of the answer to a ping.
     answer_by: Option<Ms>,
     /// Latest message number received, and latest number acknowledged.
-    n: u64,
-    said: u64,
-    say_by: Option<Ms>,
+    received: u64,
+    acknowledged: u64,
+    acknowledge_by: Option<Ms>,
 }
 
 impl Connection {
     pub(super) fn new(now: Ms) -> Self {
-        Self { welcomed: now, ping_at: now + PING_EVERY, answer_by: None, n: 0, said: 0, say_by: None }
+        Self {
+            welcomed: now,
+            ping_at: now + PING_INTERVAL,
+            answer_by: None,
+            received: 0,
+            acknowledged: 0,
+            acknowledge_by: None,
+        }
     }
 
-    pub(super) fn has_settled(&self, now: Ms) -> bool {
-        now.saturating_sub(self.welcomed) >= SETTLED
+    pub(super) fn is_stable(&self, now: Ms) -> bool {
+        now.saturating_sub(self.welcomed) >= STABLE_AFTER
     }
 
     /// Clears a pending ping: input arrived, or reading has stopped.
-    pub(super) fn lives(&mut self) {
+    pub(super) fn on_input(&mut self) {
         self.answer_by = None;
     }
 
     /// Counts a message. Returns the number to acknowledge at once, if any, or an error after a
     /// gap.
     pub(super) fn receive(&mut self, now: Ms, n: u64) -> Result<Option<u64>, Gap> {
-        if n != self.n + 1 {
+        if n != self.received + 1 {
             return Err(Gap);
         }
-        self.n = n;
-        if self.n - self.said >= MOST_UNSAID {
-            return Ok(Some(self.say()));
+        self.received = n;
+        if self.received - self.acknowledged >= MAX_UNACKNOWLEDGED {
+            return Ok(Some(self.acknowledge()));
         }
-        self.say_by.get_or_insert(now + SAY_WITHIN);
+        self.acknowledge_by.get_or_insert(now + RECEIVED_DELAY);
         Ok(None)
     }
 
-    fn say(&mut self) -> u64 {
-        self.said = self.n;
-        self.say_by = None;
-        self.n
+    fn acknowledge(&mut self) -> u64 {
+        self.acknowledged = self.received;
+        self.acknowledge_by = None;
+        self.received
     }
 
     /// Sends an early ping, unless an answer is pending.
-    pub(super) fn ask(&mut self, now: Ms) -> Option<Due> {
+    pub(super) fn ping_early(&mut self, now: Ms) -> Option<Due> {
         self.answer_by.is_none().then(|| self.ping(now))
     }
 
     fn ping(&mut self, now: Ms) -> Due {
-        self.ping_at = now + PING_EVERY;
-        self.answer_by = Some(now + ANSWER_WITHIN);
+        self.ping_at = now + PING_INTERVAL;
+        self.answer_by = Some(now + PONG_TIMEOUT);
         Due::Ping
     }
 
     pub(super) fn deadline(&self) -> Ms {
-        let sign = self.answer_by.unwrap_or(self.ping_at);
-        self.say_by.map_or(sign, |say_by| say_by.min(sign))
+        let keep_alive = self.answer_by.unwrap_or(self.ping_at);
+        self.acknowledge_by.map_or(keep_alive, |at| at.min(keep_alive))
     }
 
     /// Returns the next due action. Call it until `None`.
     pub(super) fn due(&mut self, now: Ms) -> Option<Due> {
-        if self.say_by.is_some_and(|say_by| say_by <= now) {
-            return Some(Due::Say(self.say()));
+        if self.acknowledge_by.is_some_and(|acknowledge_by| acknowledge_by <= now) {
+            return Some(Due::Acknowledge(self.acknowledge()));
         }
         match self.answer_by {
-            Some(by) if now >= by + OVERSLEPT => Some(self.ping(now)),
-            Some(by) if now >= by => Some(Due::Dead),
+            Some(by) if now >= by + PAUSE_TOLERANCE => Some(self.ping(now)),
+            Some(by) if now >= by => Some(Due::Silent),
             None if now >= self.ping_at => Some(self.ping(now)),
             _ => None,
         }

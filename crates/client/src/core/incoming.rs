@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::Ms;
+use super::request::present;
 use crate::event::{Broadcast, DepartedMember, Event, IceServer, Joined, Member, Signal, Welcome};
 use crate::outcome::Refusal;
 
@@ -30,7 +32,7 @@ pub(crate) enum Incoming {
     /// Passed to the application unchanged.
     Event(Event),
     /// A pong, or a type of a later release.
-    Nothing,
+    Ignored,
 }
 
 #[derive(Deserialize)]
@@ -39,129 +41,113 @@ struct Kind<'a> {
     kind: Cow<'a, str>,
 }
 
+/// Fields of all messages of known types.
 #[derive(Deserialize)]
-struct Receipt {
+struct Fields {
+    client_id: Option<String>,
+    resume: Option<String>,
+    resumed: Option<bool>,
+    max_message_bytes: Option<usize>,
+    ice_servers: Option<Vec<IceServer>>,
+    node: Option<String>,
+    from: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    data: Option<Box<RawValue>>,
+    id: Option<u64>,
     n: Option<u64>,
     m: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Greeting {
-    client_id: String,
-    resume: String,
-    resumed: bool,
-    max_message_bytes: usize,
-    #[serde(default)]
-    ice_servers: Vec<IceServer>,
-    node: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Ack {
-    id: u64,
     delivered: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Failure {
-    id: Option<u64>,
-    code: String,
-    #[serde(default)]
-    message: String,
+    code: Option<String>,
+    message: Option<String>,
     retry_after_ms: Option<Ms>,
+    room: Option<String>,
+    version: Option<u64>,
+    capacity: Option<u64>,
+    count: Option<u64>,
+    members: Option<Vec<Member>>,
+    more: Option<bool>,
+    ahead: Option<u64>,
+    queue_length: Option<u64>,
+    joined: Option<Vec<Member>>,
+    left: Option<Vec<DepartedMember>>,
+    reason: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Goodbye {
-    retry_after_ms: Option<Ms>,
+/// Parses one message. Returns `None` if it is malformed.
+pub(crate) fn read(text: &str) -> Option<Incoming> {
+    const KINDS: [&str; 12] = [
+        "welcome",
+        "ack",
+        "error",
+        "signal",
+        "broadcast",
+        "goodbye",
+        "joined",
+        "waiting",
+        "members_changed",
+        "left",
+        "ice_servers",
+        "moved",
+    ];
+    let Kind { kind } = serde_json::from_str(text).ok()?;
+    // Fields of later types may have other forms.
+    if !KINDS.contains(&&*kind) {
+        return Some(Incoming::Ignored);
+    }
+    serde_json::from_str::<Fields>(text).ok()?.into_message(&kind)
 }
 
-#[derive(Deserialize)]
-struct Line {
-    room: String,
-    ahead: u64,
-    queue_length: u64,
-}
-
-#[derive(Deserialize)]
-struct Changes {
-    room: String,
-    version: u64,
-    #[serde(default)]
-    joined: Vec<Member>,
-    #[serde(default)]
-    left: Vec<DepartedMember>,
-}
-
-#[derive(Deserialize)]
-struct Out {
-    room: String,
-    reason: String,
-}
-
-#[derive(Deserialize)]
-struct Servers {
-    ice_servers: Vec<IceServer>,
-}
-
-#[derive(Deserialize)]
-struct Moved {
-    node: String,
-}
-
-/// Parses one message. Unknown types become [`Incoming::Nothing`].
-pub(crate) fn read(text: &str) -> serde_json::Result<Incoming> {
-    let Kind { kind } = serde_json::from_str(text)?;
-    Ok(match &*kind {
-        "welcome" => welcome(serde_json::from_str(text)?),
-        "ack" => {
-            let Ack { id, delivered } = serde_json::from_str(text)?;
-            Incoming::Ack { id, members: delivered }
-        }
-        "error" => error(serde_json::from_str(text)?),
-        "signal" => Incoming::Message(Event::Signal(serde_json::from_str::<Signal>(text)?), receipt(text)?),
-        "broadcast" => Incoming::Message(Event::Broadcast(serde_json::from_str::<Broadcast>(text)?), receipt(text)?),
-        "goodbye" => {
-            let Goodbye { retry_after_ms } = serde_json::from_str(text)?;
-            Incoming::Goodbye { retry_after_ms }
-        }
-        "joined" => Incoming::Event(Event::Joined(serde_json::from_str::<Joined>(text)?)),
-        "waiting" => {
-            let Line { room, ahead, queue_length } = serde_json::from_str(text)?;
-            Incoming::Event(Event::Waiting { room, ahead, queue_length })
-        }
-        "members_changed" => {
-            let Changes { room, version, joined, left } = serde_json::from_str(text)?;
-            Incoming::Event(Event::MembersChanged { room, version, joined, left })
-        }
-        "left" => {
-            let Out { room, reason } = serde_json::from_str(text)?;
-            Incoming::Event(Event::Left { room, reason })
-        }
-        "ice_servers" => {
-            let Servers { ice_servers } = serde_json::from_str(text)?;
-            Incoming::Event(Event::IceServers(ice_servers))
-        }
-        "moved" => {
-            let Moved { node } = serde_json::from_str(text)?;
-            Incoming::Event(Event::Moved { node })
-        }
-        _ => Incoming::Nothing,
-    })
-}
-
-fn welcome(greeting: Greeting) -> Incoming {
-    let Greeting { client_id, resume, resumed, max_message_bytes, ice_servers, node } = greeting;
-    Incoming::Welcome(Welcome { client_id, resumed, max_message_bytes, ice_servers, node }, resume)
-}
-
-fn error(failure: Failure) -> Incoming {
-    let Failure { id, code, message, retry_after_ms } = failure;
-    let refusal = Refusal { code, message, retry_after: retry_after_ms.map(Duration::from_millis) };
-    Incoming::Error { id, refusal }
-}
-
-fn receipt(text: &str) -> serde_json::Result<Option<(u64, String)>> {
-    let Receipt { n, m } = serde_json::from_str(text)?;
-    Ok(n.zip(m))
+impl Fields {
+    fn into_message(self, kind: &str) -> Option<Incoming> {
+        let event = match kind {
+            "welcome" => {
+                let welcome = Welcome {
+                    client_id: self.client_id?,
+                    resumed: self.resumed?,
+                    max_message_bytes: self.max_message_bytes?,
+                    ice_servers: self.ice_servers.unwrap_or_default(),
+                    node: self.node,
+                };
+                return Some(Incoming::Welcome(welcome, self.resume?));
+            }
+            "ack" => return Some(Incoming::Ack { id: self.id?, members: self.delivered }),
+            "error" => {
+                let message = self.message.unwrap_or_default();
+                let retry_after = self.retry_after_ms.map(Duration::from_millis);
+                return Some(Incoming::Error {
+                    id: self.id,
+                    refusal: Refusal { code: self.code?, message, retry_after },
+                });
+            }
+            "goodbye" => return Some(Incoming::Goodbye { retry_after_ms: self.retry_after_ms }),
+            "signal" => {
+                let signal = Signal { from: self.from?, data: self.data?, id: self.id };
+                return Some(Incoming::Message(Event::Signal(signal), self.n.zip(self.m)));
+            }
+            "broadcast" => {
+                let broadcast = Broadcast { room: self.room?, from: self.from?, data: self.data?, id: self.id };
+                return Some(Incoming::Message(Event::Broadcast(broadcast), self.n.zip(self.m)));
+            }
+            "joined" => Event::Joined(Joined {
+                room: self.room?,
+                version: self.version?,
+                capacity: self.capacity,
+                count: self.count?,
+                members: self.members?,
+                more: self.more?,
+            }),
+            "waiting" => Event::Waiting { room: self.room?, ahead: self.ahead?, queue_length: self.queue_length? },
+            "members_changed" => Event::MembersChanged {
+                room: self.room?,
+                version: self.version?,
+                joined: self.joined.unwrap_or_default(),
+                left: self.left.unwrap_or_default(),
+            },
+            "left" => Event::Left { room: self.room?, reason: self.reason? },
+            "ice_servers" => Event::IceServers(self.ice_servers?),
+            "moved" => Event::Moved { node: self.node? },
+            _ => return Some(Incoming::Ignored),
+        };
+        Some(Incoming::Event(event))
+    }
 }

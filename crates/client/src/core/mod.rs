@@ -4,15 +4,15 @@
 //!
 //! | module | responsibility |
 //! |---|---|
-//! | [`asking`], [`requests`] | requests of the application |
+//! | [`outgoing`], [`requests`] | requests of the application |
 //! | [`connection`] | an open socket |
 //! | [`retry_state`] | waits between attempts |
-//! | [`hearing`], [`incoming`] | messages of the server |
+//! | [`incoming`], [`received`] | messages of the server |
 
-mod asking;
 mod connection;
-mod hearing;
 mod incoming;
+mod outgoing;
+mod received;
 mod request;
 mod requests;
 mod retry_state;
@@ -27,8 +27,8 @@ use std::time::Duration;
 use signaling_protocol::close::Advice;
 use signaling_protocol::limits::DEFAULT_MESSAGE_BYTES;
 
-pub(crate) use self::asking::to_json;
 use self::connection::{Connection, Due};
+pub(crate) use self::outgoing::to_json;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
 use self::retry_state::RetryState;
@@ -39,7 +39,7 @@ use crate::ending::{Ending, Fault, delay};
 use crate::event::{Event, State};
 use crate::options::{Limits, Token};
 use crate::outcome::{Delivered, RequestError};
-use crate::rules::{BACKOFF_BASE, OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN};
+use crate::rules::{FIRST_BACKOFF, PAUSE_TOLERANCE, TOKEN_TIMEOUT, WELCOME_TIMEOUT};
 use crate::saved::SavedSession;
 
 /// Milliseconds since the client was created.
@@ -68,11 +68,11 @@ pub(crate) enum Effect {
     /// Send this text.
     Write(String),
     /// Call the application's token callback.
-    AskToken,
+    FetchToken,
     /// Report the outcome of a request.
     Settle(Ticket, Outcome),
     /// Report an event to the application.
-    Tell(Event),
+    Emit(Event),
 }
 
 #[derive(Debug)]
@@ -86,10 +86,10 @@ enum Phase {
         by: Ms,
     },
     Connected(Connection),
-    /// `may_hurry` is `false` if the server asked for this wait.
+    /// `can_be_shortened` is `false` if the server asked for this wait.
     Waiting {
         until: Ms,
-        may_hurry: bool,
+        can_be_shortened: bool,
         why: Ending,
     },
 }
@@ -173,10 +173,10 @@ impl Core {
         if !matches!(self.phase, Phase::Closed | Phase::Waiting { .. }) {
             return;
         }
-        self.tell(Event::State(State::Connecting { url: self.url }));
+        self.emit(Event::State(State::Connecting { url: self.url }));
         if self.tokens.is_missing(now) {
-            self.phase = Phase::Fetching { by: now + TOKEN_WITHIN };
-            self.effects.push(Effect::AskToken);
+            self.phase = Phase::Fetching { by: now + TOKEN_TIMEOUT };
+            self.effects.push(Effect::FetchToken);
         } else {
             self.open(now);
         }
@@ -184,7 +184,7 @@ impl Core {
 
     fn open(&mut self, now: Ms) {
         self.hint = None;
-        self.phase = Phase::Connecting { by: now + WELCOME_WITHIN };
+        self.phase = Phase::Connecting { by: now + WELCOME_TIMEOUT };
         self.effects.push(Effect::Open { url: self.url, resume: self.resume.clone(), token: self.tokens.show() });
     }
 
@@ -217,17 +217,17 @@ impl Core {
         }
         match &mut self.phase {
             Phase::Fetching { by } if at.now >= *by => self.lost(at, Ending::Fault(Fault::NoToken)),
-            Phase::Connecting { by } if at.now >= *by + OVERSLEPT => *by = at.now + WELCOME_WITHIN,
+            Phase::Connecting { by } if at.now >= *by + PAUSE_TOLERANCE => *by = at.now + WELCOME_TIMEOUT,
             Phase::Connecting { by } if at.now >= *by => self.give_up(at, Fault::NoWelcome),
             Phase::Waiting { until, .. } if at.now >= *until => self.start(at.now),
-            Phase::Connected(_) => self.tend(at),
+            Phase::Connected(_) => self.maintain(at),
             _ => {}
         }
     }
 
-    fn tend(&mut self, at: Moment) {
+    fn maintain(&mut self, at: Moment) {
         if self.tokens.renew(at.now) {
-            self.effects.push(Effect::AskToken);
+            self.effects.push(Effect::FetchToken);
         }
         while let Phase::Connected(connection) = &mut self.phase
             && let Some(due) = connection.due(at.now)
@@ -239,8 +239,8 @@ impl Core {
     fn act(&mut self, at: Moment, due: &Due) {
         match due {
             Due::Ping => self.effects.push(Effect::Write(r#"{"type":"ping"}"#.to_owned())),
-            Due::Say(n) => self.effects.push(Effect::Write(format!(r#"{{"type":"received","n":{n}}}"#))),
-            Due::Dead => self.give_up(at, Fault::Silent),
+            Due::Acknowledge(n) => self.effects.push(Effect::Write(format!(r#"{{"type":"received","n":{n}}}"#))),
+            Due::Silent => self.give_up(at, Fault::Silent),
         }
     }
 
@@ -248,16 +248,16 @@ impl Core {
     /// socket.
     pub(crate) fn network_changed(&mut self, at: Moment) {
         match &mut self.phase {
-            Phase::Waiting { until, may_hurry: true, why } => {
-                let sooner = delay(BACKOFF_BASE, at.random, None, Advice::ComeBack);
+            Phase::Waiting { until, can_be_shortened: true, why } => {
+                let sooner = delay(FIRST_BACKOFF, at.random, None, Advice::ComeBack);
                 if at.now + sooner < *until {
                     *until = at.now + sooner;
                     let why = why.clone();
-                    self.tell(Event::State(State::Waiting { retry_in: Duration::from_millis(sooner), why }));
+                    self.emit(Event::State(State::Waiting { retry_in: Duration::from_millis(sooner), why }));
                 }
             }
             Phase::Connected(connection) => {
-                if let Some(due) = connection.ask(at.now) {
+                if let Some(due) = connection.ping_early(at.now) {
                     self.act(at, &due);
                 }
             }
@@ -266,9 +266,9 @@ impl Core {
     }
 
     /// Cancels the ping timeout while the driver does not read from the socket.
-    pub(crate) fn not_reading(&mut self) {
+    pub(crate) fn reading_stopped(&mut self) {
         if let Phase::Connected(connection) = &mut self.phase {
-            connection.lives();
+            connection.on_input();
         }
     }
 
@@ -283,7 +283,7 @@ impl Core {
         let was_welcome = match &self.phase {
             Phase::Closed | Phase::Waiting { .. } => return,
             Phase::Connected(connection) => {
-                if connection.has_settled(at.now) {
+                if connection.is_stable(at.now) {
                     self.retries = RetryState::default();
                 }
                 true
@@ -291,7 +291,7 @@ impl Core {
             Phase::Fetching { .. } | Phase::Connecting { .. } => false,
         };
         let advice = match why.advice() {
-            _ if !why.says_the_token_is_bad() => why.advice(),
+            _ if !why.rejects_token() => why.advice(),
             _ if self.tokens.replace(was_welcome) => Advice::ComeBack,
             _ => Advice::StayAway,
         };
@@ -302,9 +302,9 @@ impl Core {
         let hint = self.hint.take();
         let wait = delay(self.retries.window(at.now), at.random, hint, advice);
         self.url = (self.url + 1) % self.urls;
-        let may_hurry = hint.is_none() && advice == Advice::ComeBack;
-        self.phase = Phase::Waiting { until: at.now + wait, may_hurry, why: why.clone() };
-        self.tell(Event::State(State::Waiting { retry_in: Duration::from_millis(wait), why }));
+        let can_be_shortened = hint.is_none() && advice == Advice::ComeBack;
+        self.phase = Phase::Waiting { until: at.now + wait, can_be_shortened, why: why.clone() };
+        self.emit(Event::State(State::Waiting { retry_in: Duration::from_millis(wait), why }));
     }
 
     /// Handles an HTTP answer to the upgrade request.
@@ -347,7 +347,7 @@ impl Core {
 
     fn end(&mut self, why: Option<Ending>) {
         self.phase = Phase::Closed;
-        self.tell(Event::State(State::Closed { why }));
+        self.emit(Event::State(State::Closed { why }));
         for ticket in self.requests.abandon() {
             self.effects.push(Effect::Settle(ticket, Err(RequestError::Closed)));
         }
@@ -365,7 +365,7 @@ impl Core {
         }
     }
 
-    fn tell(&mut self, event: Event) {
-        self.effects.push(Effect::Tell(event));
+    fn emit(&mut self, event: Event) {
+        self.effects.push(Effect::Emit(event));
     }
 }

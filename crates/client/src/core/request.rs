@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// Maximum length of `{"type":"broadcast","id":9007199254740991`.
-const MOST_HEAD: usize = 48;
+const MAX_HEAD: usize = 48;
 
 /// A request that gets an answer, without its number.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl Request {
 
     /// Returns its approximate size in memory and on the wire, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        MOST_HEAD
+        MAX_HEAD
             + match self {
                 Self::Signal { to, data, .. } => to.len() + data.get().len(),
                 Self::Join { room, data } => room.len() + data.as_ref().map_or(0, |data| data.get().len()),
@@ -96,7 +96,7 @@ struct Stored {
     ttl_ms: Option<u64>,
 }
 
-/// Keeps `null` as data, which serde would take for an absent field.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+/// Accepts `null` as data. serde would treat it as an absent field.
+pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::deserialize(deserializer).map(Some)
 }

@@ -33,7 +33,7 @@ struct Entry {
     bytes: usize,
     expires: Option<Ms>,
     /// `true` if it was sent in a session that is over.
-    has_left: bool,
+    was_sent: bool,
 }
 
 /// Requests of one client.
@@ -122,17 +122,17 @@ impl Requests {
     }
 
     /// Returns the requests that a resumed session sends again.
-    pub(crate) fn repeats(&self) -> Vec<String> {
+    pub(crate) fn retransmissions(&self) -> Vec<String> {
         self.sent.iter().map(|entry| entry.request.text(entry.id)).collect()
     }
 
     /// Prepares a new session, whose numbers start at 1. Rejoins come first, then requests without
     /// an answer, except expired ones.
-    pub(crate) fn start_again(&mut self, rooms: &Rooms) {
+    pub(crate) fn restart(&mut self, rooms: &Rooms) {
         self.next_id = 1;
         self.sent_bytes = 0;
         for mut entry in self.sent.drain(..).rev() {
-            entry.has_left = true;
+            entry.was_sent = true;
             self.queued_bytes += entry.bytes;
             self.queued.push_front(entry);
         }
@@ -172,7 +172,7 @@ impl Requests {
             let stays = entry.expires.is_none_or(|expires| expires > now);
             if !stays {
                 *queued_bytes -= entry.bytes;
-                expired.extend(entry.ticket.map(|ticket| (ticket, entry.has_left)));
+                expired.extend(entry.ticket.map(|ticket| (ticket, entry.was_sent)));
             }
             stays
         });
@@ -201,6 +201,6 @@ impl Requests {
 impl Entry {
     fn new(request: Request) -> Self {
         let bytes = request.bytes();
-        Self { id: 0, ticket: None, request, rejoins: false, bytes, expires: None, has_left: false }
+        Self { id: 0, ticket: None, request, rejoins: false, bytes, expires: None, was_sent: false }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use signaling_protocol::Backoff;
 
 use super::Ms;
-use crate::rules::{BACKOFF_BASE, BACKOFF_CAP};
+use crate::rules::{FIRST_BACKOFF, MAX_BACKOFF};
 
 #[derive(Debug)]
 pub(super) struct RetryState {
@@ -16,7 +16,7 @@ pub(super) struct RetryState {
 
 impl Default for RetryState {
     fn default() -> Self {
-        let [first, longest] = [BACKOFF_BASE, BACKOFF_CAP].map(Duration::from_millis);
+        let [first, longest] = [FIRST_BACKOFF, MAX_BACKOFF].map(Duration::from_millis);
         Self { backoff: Backoff::new(first, longest), since: 0 }
     }
 }
@@ -31,7 +31,7 @@ impl RetryState {
         }
         let away = now.saturating_sub(self.since);
         let limit = self.backoff.next_limit().as_millis() as Ms;
-        limit.min(away.saturating_mul(2).max(BACKOFF_BASE))
+        limit.min(away.saturating_mul(2).max(FIRST_BACKOFF))
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn window_never_exceeds_the_cap() {
         let hours = windows((0..200).map(|number| number * 3_600_000));
-        assert!(hours[5..].iter().all(|window| *window == BACKOFF_CAP));
-        assert_eq!(windows([0, 0, 0, 0, 0, Ms::MAX]).last(), Some(&BACKOFF_CAP));
+        assert!(hours[5..].iter().all(|window| *window == MAX_BACKOFF));
+        assert_eq!(windows([0, 0, 0, 0, 0, Ms::MAX]).last(), Some(&MAX_BACKOFF));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::Ms;
-use crate::rules::{MAX_NAMES, MAX_SAVED_NAMES, NAME_KNOWN};
+use crate::rules::{MAX_NAMES, MAX_SAVED_NAMES, NAME_LIFETIME};
 
 /// Names (`m`) of received messages, kept for a time after their latest arrival.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl SeenMessages {
 
     fn forget(&mut self, now: Ms) {
         while let Some((seen, _)) = self.order.front()
-            && (self.order.len() >= MAX_NAMES || now.saturating_sub(*seen) >= NAME_KNOWN)
+            && (self.order.len() >= MAX_NAMES || now.saturating_sub(*seen) >= NAME_LIFETIME)
             && let Some((seen, name)) = self.order.pop_front()
         {
             if self.seen_at_by_name.get(&name) == Some(&seen) {
@@ -44,14 +44,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeat_makes_a_name_known_for_longer() {
+    fn duplicate_extends_the_lifetime_of_a_name() {
         let mut names = SeenMessages::default();
-        let seen = [0, NAME_KNOWN - 1, 2 * NAME_KNOWN - 2, 3 * NAME_KNOWN - 2].map(|now| names.insert(now, "a"));
+        let seen =
+            [0, NAME_LIFETIME - 1, 2 * NAME_LIFETIME - 2, 3 * NAME_LIFETIME - 2].map(|now| names.insert(now, "a"));
         assert_eq!(seen, [true, false, false, true]);
     }
 
     #[test]
-    fn the_oldest_names_make_room() {
+    fn oldest_names_are_dropped_at_the_limit() {
         let mut names = SeenMessages::default();
         for number in 0..=MAX_NAMES {
             assert!(names.insert(0, &number.to_string()));

@@ -2,7 +2,7 @@
 
 use super::Ms;
 use crate::options::Token;
-use crate::rules::{RENEW_BEFORE, TOKEN_WITHIN};
+use crate::rules::{RENEW_BEFORE, TOKEN_TIMEOUT};
 
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
@@ -72,7 +72,7 @@ impl Tokens {
     pub(super) fn renew(&mut self, now: Ms) -> bool {
         let is_due = self.has_source && self.deadline().is_some_and(|at| at <= now);
         if is_due {
-            self.renewing_until = Some(now + TOKEN_WITHIN);
+            self.renewing_until = Some(now + TOKEN_TIMEOUT);
         }
         is_due
     }

@@ -159,10 +159,10 @@ fn effect(effect: &Effect) -> Value {
         Effect::Drop => json!("drop"),
         Effect::Close => json!({ "close": 1000 }),
         Effect::Write(text) => json!({ "write": serde_json::from_str::<Value>(text).unwrap() }),
-        Effect::AskToken => json!("ask_token"),
+        Effect::FetchToken => json!("ask_token"),
         Effect::Settle(ticket, outcome) => settled(*ticket, outcome),
-        Effect::Tell(Event::State(state)) => self::state(state),
-        Effect::Tell(event) => json!({ "tell": told(event) }),
+        Effect::Emit(Event::State(state)) => self::state(state),
+        Effect::Emit(event) => json!({ "tell": told(event) }),
     }
 }
 
@@ -207,7 +207,7 @@ fn because(state: &mut Value, why: Option<&Ending>) {
                 Fault::Unreachable => "unreachable",
                 Fault::NoWelcome => "no_welcome",
                 Fault::Silent => "silent",
-                Fault::Nonsense => "nonsense",
+                Fault::ProtocolError => "nonsense",
                 Fault::NoToken => "no_token",
             });
         }

@@ -10,39 +10,39 @@ use crate::event::{Event, State, Welcome};
 use crate::outcome::{Delivered, Refusal, RequestError};
 
 /// A protocol error on this socket.
-struct Nonsense;
+struct ProtocolError;
 
 impl Core {
     /// Handles a text message from the socket.
     pub(crate) fn text(&mut self, at: Moment, text: &str) {
-        let heard = match (incoming::read(text), &mut self.phase) {
+        let handled = match (incoming::read(text), &mut self.phase) {
             (_, Phase::Closed | Phase::Fetching { .. } | Phase::Waiting { .. }) => return,
-            (Ok(message), Phase::Connecting { .. }) => self.greeted(at.now, message),
-            (Ok(message), Phase::Connected(connection)) => {
-                connection.lives();
-                self.heard(at, message)
+            (Some(message), Phase::Connecting { .. }) => self.on_greeting(at.now, message),
+            (Some(message), Phase::Connected(connection)) => {
+                connection.on_input();
+                self.on_message(at, message)
             }
-            (Err(_), _) => Err(Nonsense),
+            (None, _) => Err(ProtocolError),
         };
-        if let Err(Nonsense) = heard {
-            self.nonsense(at);
+        if let Err(ProtocolError) = handled {
+            self.protocol_error(at);
         }
     }
 
     /// Gives the socket up after a protocol error. Other messages may be lost too, so the mesh has
     /// to send them again.
-    pub(crate) fn nonsense(&mut self, at: Moment) {
+    pub(crate) fn protocol_error(&mut self, at: Moment) {
         if let Phase::Connecting { .. } | Phase::Connected(_) = self.phase {
-            self.give_up(at, Fault::Nonsense);
+            self.give_up(at, Fault::ProtocolError);
         }
     }
 
-    fn greeted(&mut self, now: Ms, message: Incoming) -> Result<(), Nonsense> {
+    fn on_greeting(&mut self, now: Ms, message: Incoming) -> Result<(), ProtocolError> {
         match message {
             Incoming::Welcome(welcome, resume) => self.welcome(now, welcome, resume),
             Incoming::Goodbye { retry_after_ms } => self.hint = retry_after_ms,
-            Incoming::Nothing => {}
-            _ => return Err(Nonsense),
+            Incoming::Ignored => {}
+            _ => return Err(ProtocolError),
         }
         Ok(())
     }
@@ -52,47 +52,47 @@ impl Core {
         self.resume = Some(resume);
         self.max_message_bytes = welcome.max_message_bytes;
         let resumed = welcome.resumed;
-        self.tell(Event::State(State::Connected(welcome)));
+        self.emit(Event::State(State::Connected(welcome)));
         if resumed {
-            self.effects.extend(self.requests.repeats().into_iter().map(Effect::Write));
+            self.effects.extend(self.requests.retransmissions().into_iter().map(Effect::Write));
         } else {
-            self.requests.start_again(&self.rooms);
+            self.requests.restart(&self.rooms);
         }
         self.flush();
     }
 
-    fn heard(&mut self, at: Moment, message: Incoming) -> Result<(), Nonsense> {
+    fn on_message(&mut self, at: Moment, message: Incoming) -> Result<(), ProtocolError> {
         match message {
-            Incoming::Welcome(..) => return Err(Nonsense),
-            Incoming::Ack { id, members } => self.acknowledged(id, members),
+            Incoming::Welcome(..) => return Err(ProtocolError),
+            Incoming::Ack { id, members } => self.on_ack(id, members),
             Incoming::Error { id, refusal } => self.failed(id, refusal),
             Incoming::Goodbye { retry_after_ms } => self.hint = retry_after_ms,
-            Incoming::Message(event, None) => self.tell(event),
+            Incoming::Message(event, None) => self.emit(event),
             Incoming::Message(event, Some((n, name))) => return self.receive(at, event, n, &name),
             Incoming::Event(event) => {
                 if let Event::Left { room, .. } = &event {
                     self.rooms.leave(room);
                 }
-                self.tell(event);
+                self.emit(event);
             }
-            Incoming::Nothing => {}
+            Incoming::Ignored => {}
         }
         Ok(())
     }
 
-    fn receive(&mut self, at: Moment, event: Event, n: u64, name: &str) -> Result<(), Nonsense> {
+    fn receive(&mut self, at: Moment, event: Event, n: u64, name: &str) -> Result<(), ProtocolError> {
         let Phase::Connected(connection) = &mut self.phase else { return Ok(()) };
-        let said = connection.receive(at.now, n).map_err(|_| Nonsense)?;
+        let said = connection.receive(at.now, n).map_err(|_| ProtocolError)?;
         if self.names.insert(at.now, name) {
-            self.tell(event);
+            self.emit(event);
         }
         if let Some(n) = said {
-            self.act(at, &Due::Say(n));
+            self.act(at, &Due::Acknowledge(n));
         }
         Ok(())
     }
 
-    fn acknowledged(&mut self, id: u64, members: Option<u64>) {
+    fn on_ack(&mut self, id: u64, members: Option<u64>) {
         let Some(Answered { ticket, request, .. }) = self.requests.answered(id) else { return };
         match request {
             Request::Join { room, data } => self.rooms.enter(&room, data),
@@ -107,7 +107,7 @@ impl Core {
 
     fn failed(&mut self, id: Option<u64>, refusal: Refusal) {
         let Some(id) = id else {
-            self.tell(Event::Problem(refusal));
+            self.emit(Event::Problem(refusal));
             return;
         };
         let Some(Answered { ticket, request, rejoins }) = self.requests.answered(id) else { return };
@@ -115,7 +115,7 @@ impl Core {
             && rejoins
         {
             self.rooms.leave(&room);
-            self.tell(Event::Left { room, reason: refusal.code.clone() });
+            self.emit(Event::Left { room, reason: refusal.code.clone() });
         }
         if let Some(ticket) = ticket {
             self.effects.push(Effect::Settle(ticket, Err(RequestError::Refused(refusal))));
