@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_page_is_served() {
+    fn each_file_of_the_page_is_served() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
         for entry in std::fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_sdk_is_served_with_and_without_the_page_and_to_pages_of_any_origin() {
+    async fn sdk_is_served_to_pages_of_any_origin() {
         for demo in [false, true] {
             for path in ["/client.js", "/peer.js", "/room.js"] {
                 let response = ask(demo, path, None).await;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_a_file_already_is_told_so() {
+    async fn known_file_is_answered_304() {
         let first = ask(false, "/client.js", None).await;
         assert_eq!(first.headers()[CACHE_CONTROL], "no-cache");
         let tag = first.headers()[ETAG].clone();

@@ -54,7 +54,7 @@ fn set(keys: &[Value]) -> Vec<u8> {
 }
 
 #[test]
-fn a_good_token_of_each_algorithm_proves_its_client_and_says_what_it_may_do() {
+fn valid_token_proves_its_client_and_rights() {
     for signer in signers() {
         let claims = claims_with(
             "alice",
@@ -73,7 +73,7 @@ fn a_good_token_of_each_algorithm_proves_its_client_and_says_what_it_may_do() {
 }
 
 #[test]
-fn what_is_wrong_with_a_token_is_found_whatever_signs_it() {
+fn defect_of_a_token_is_found_for_each_algorithm() {
     for signer in signers() {
         let tokens = tokens(&signer);
         let refused = |token: &str| tokens.verify(&id("alice"), Some(token)).expect_err(token);
@@ -117,7 +117,7 @@ fn what_is_wrong_with_a_token_is_found_whatever_signs_it() {
 }
 
 #[test]
-fn what_a_token_says_of_its_own_algorithm_decides_nothing() {
+fn algorithm_in_the_token_decides_nothing() {
     for signer in signers() {
         let tokens = tokens(&signer);
         let refused = |token: &str| tokens.verify(&id("alice"), Some(token)).expect_err(token);
@@ -147,7 +147,7 @@ fn what_a_token_says_of_its_own_algorithm_decides_nothing() {
 }
 
 #[test]
-fn however_a_key_is_written_down_it_takes_what_it_has_signed_and_nothing_else() {
+fn key_in_each_file_form_verifies_only_its_tokens() {
     for signer in signers() {
         let (algorithm, stranger) = (signer.algorithm(), signer.stranger());
         // Whether tokens may say that they are signed by "one", and by "two".
@@ -169,7 +169,7 @@ fn however_a_key_is_written_down_it_takes_what_it_has_signed_and_nothing_else() 
 }
 
 #[test]
-fn of_a_set_with_keys_of_all_kinds_those_of_the_algorithm_count() {
+fn keys_of_other_algorithms_in_a_set_are_ignored() {
     let all = set(&signers().map(|signer| signer.jwk()));
     for signer in signers() {
         let tokens = Tokens::new(&rules(signer.algorithm()), &all).unwrap();
@@ -180,7 +180,7 @@ fn of_a_set_with_keys_of_all_kinds_those_of_the_algorithm_count() {
 }
 
 #[test]
-fn a_key_of_a_set_that_lacks_a_part_is_none() {
+fn incomplete_key_of_a_set_is_ignored() {
     for (signer, parts) in signers().into_iter().zip([&["k"][..], &["x"], &["x", "y"], &["n", "e"]]) {
         let algorithm = signer.algorithm();
         for part in parts {
@@ -203,7 +203,7 @@ fn a_key_of_a_set_that_lacks_a_part_is_none() {
 }
 
 #[test]
-fn keys_are_found_by_name_and_two_can_be_in_use_at_once() {
+fn key_is_selected_by_its_id() {
     for first in signers() {
         let (algorithm, second) = (first.algorithm(), first.stranger());
         let tokens = Tokens::new(&rules(algorithm), &set(&[named("one", &first), named("two", &second)])).unwrap();
@@ -224,7 +224,7 @@ fn keys_are_found_by_name_and_two_can_be_in_use_at_once() {
 }
 
 #[test]
-fn a_token_counts_as_old_as_it_says_or_as_very_old() {
+fn token_without_an_issue_time_is_very_old() {
     let signer = Signer::hs256();
     let tokens = tokens(&signer);
     for (iat, issued) in [

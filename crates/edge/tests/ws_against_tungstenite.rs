@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
 #[test]
-fn what_its_client_sends_we_read() {
+fn decoder_reads_the_frames_of_tungstenite() {
     let mut client = client();
     for length in LENGTHS {
         client.write(Message::text("é".repeat(length))).unwrap();
@@ -30,7 +30,7 @@ fn what_its_client_sends_we_read() {
 }
 
 #[test]
-fn what_we_send_its_client_reads() {
+fn tungstenite_reads_the_encoded_frames() {
     let mut out = Vec::new();
     for length in LENGTHS {
         encode::text(&mut out, "é".repeat(length).as_bytes());

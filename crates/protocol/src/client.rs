@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_borrowed_unless_they_are_written_with_escapes() {
+    fn name_is_borrowed_unless_it_has_escapes() {
         for (text, borrowed) in [
             (r#"{"type":"signal","to":"bob","data":1}"#, true),
             (r#"{"type":"signal","to":"\u0062ob","data":1}"#, false),
@@ -294,21 +294,21 @@ mod tests {
     }
 
     #[test]
-    fn null_is_data_like_any_other() {
+    fn null_is_valid_data() {
         let text = br#"{"type":"signal","to":"bob","data":null}"#;
         let ClientMessage::Signal { data, .. } = parse(text).unwrap() else { panic!() };
         assert_eq!(data.get(), "null");
     }
 
     #[test]
-    fn an_array_of_fields_is_no_message() {
+    fn array_of_fields_is_rejected() {
         let text = br#"["ping",null,null,null,null,null,null,null,null]"#;
         assert_eq!(parse(text).unwrap_err().message, "not a message: no JSON object");
         assert_eq!(peek(br#"["ping",null]"#), EdgeMessage::Other);
     }
 
     #[test]
-    fn an_answer_names_what_can_be_read() {
+    fn names_are_the_valid_fields_of_an_invalid_message() {
         let all = names(br#"{"type":"signal","to":"bob","room":"r","id":7,"data":[1]}"#);
         assert_eq!(all, Names { id: Some(7), to: Some("bob".into()), room: Some("r".into()) });
         assert_eq!(names(br#"{"type":"nonsense","to":"not a name","id":0}"#), Names::default());
@@ -316,13 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_quotes_little_of_a_message_that_is_wrong() {
+    fn error_quotes_little_of_an_invalid_message() {
         let text = format!(r#"{{"type":"ping","id":"{}"}}"#, r#"\""#.repeat(10_000));
         assert!(parse(text.as_bytes()).unwrap_err().message.len() < 1_000);
     }
 
     #[test]
-    fn the_data_of_a_join_has_a_limit() {
+    fn data_of_a_join_has_a_limit() {
         let join = |bytes: usize| format!(r#"{{"type":"join","room":"r","data":"{}"}}"#, "x".repeat(bytes - 2));
         assert!(parse(join(MAX_MEMBER_DATA_BYTES).as_bytes()).is_ok());
         assert_eq!(parse(join(MAX_MEMBER_DATA_BYTES + 1).as_bytes()).unwrap_err().code, ErrorCode::TooLarge);

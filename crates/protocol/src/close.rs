@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ranges_advise_as_documented() {
+    fn advice_follows_the_code_ranges() {
         assert_eq!(CloseCode::TOO_SLOW.advice(), Advice::ComeBack);
         assert_eq!(CloseCode(4399).advice(), Advice::ComeBack);
         assert_eq!(CloseCode(4400).advice(), Advice::StayAway);

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_takes_the_whole_alphabet_and_nothing_else() {
+    fn name_takes_the_whole_alphabet_only() {
         assert!(ClientId::new("AZaz09._~:@-").is_ok());
         for bad in ["a b", "a/b", "ä", "a\n", "a%20"] {
             assert!(matches!(ClientId::new(bad), Err(NameError::Alphabet { .. })), "{bad:?}");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_bounds() {
+    fn name_has_length_limits() {
         assert_eq!(ClientId::new(""), Err(NameError::Empty));
         assert!(ClientId::new(&"a".repeat(128)).is_ok());
         assert_eq!(ClientId::new(&"a".repeat(129)), Err(NameError::TooLong { len: 129, max: 128 }));

@@ -35,7 +35,7 @@ const SERVER_TYPES: [&str; 13] = [
 ];
 
 #[test]
-fn every_client_example_is_read_as_what_it_says() {
+fn client_examples_parse_as_their_type() {
     let mut seen = BTreeSet::new();
     for line in lines("json client") {
         let message = client::parse(line.as_bytes()).unwrap_or_else(|bad| panic!("{}: {line}", bad.message));
@@ -54,7 +54,7 @@ fn every_client_example_is_read_as_what_it_says() {
 }
 
 #[test]
-fn every_server_example_is_what_the_encoder_writes() {
+fn server_examples_equal_the_encoder_output() {
     let mut seen = BTreeSet::new();
     for line in lines("json server") {
         let example = Example::read(line);
@@ -68,7 +68,7 @@ fn every_server_example_is_what_the_encoder_writes() {
 }
 
 #[test]
-fn every_message_has_its_section_and_no_other_has_one() {
+fn each_message_type_has_its_section() {
     for (section, types) in [("What a client sends", &CLIENT_TYPES[..]), ("What a server sends", &SERVER_TYPES)] {
         let headings = section_of(section).lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
         assert_eq!(headings.collect::<Vec<_>>(), types);
@@ -76,13 +76,13 @@ fn every_message_has_its_section_and_no_other_has_one() {
 }
 
 #[test]
-fn the_error_codes_are_those_of_the_crate() {
+fn error_code_table_equals_the_crate() {
     let documented: BTreeSet<_> = rows("Error codes").map(|cells| cells[0].trim_matches('`')).collect();
     assert_eq!(documented, ErrorCode::ALL.map(ErrorCode::as_str).into());
 }
 
 #[test]
-fn the_close_codes_and_their_advice_are_those_of_the_crate() {
+fn close_code_table_equals_the_crate() {
     let advice_in_words = |code: u16| match CloseCode(code).advice() {
         Advice::ComeBack => "come back",
         Advice::ComeBackLater => "come back later",
@@ -101,7 +101,7 @@ fn the_close_codes_and_their_advice_are_those_of_the_crate() {
 }
 
 #[test]
-fn refusals_become_the_close_codes_of_the_table() {
+fn status_table_equals_the_crate() {
     let refusals: BTreeMap<u16, _> = rows_from(section_of("Connecting"), "| status |")
         .map(|cells| (cells[0].parse().unwrap(), cells[2].parse().ok().map(CloseCode)))
         .collect();
@@ -112,7 +112,7 @@ fn refusals_become_the_close_codes_of_the_table() {
 }
 
 #[test]
-fn the_numbers_are_those_of_the_crate() {
+fn documented_limits_equal_the_crate() {
     let thousands = |number: usize| format!("{},{:03}", number / 1_000, number % 1_000);
     for number in [
         format!("({} unless the operator", thousands(DEFAULT_MESSAGE_BYTES)),

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_ranking_has_no_owner_and_no_candidates() {
+    fn empty_ranking_has_no_owner_and_no_candidates() {
         let nobody = Ranking::new(0, [""; 0]);
 
         assert!(nobody.is_empty());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_sorted_bytewise_and_repeated_ones_count_once() {
+    fn ids_are_sorted_bytewise_and_deduplicated() {
         let nodes = Ranking::new(0, ["node-10", "node-2", "Node-3", "node-10", "é"]);
 
         assert_eq!(nodes.ids().iter().map(|id| &**id).collect::<Vec<_>>(), ["Node-3", "node-10", "node-2", "é"]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn another_hash_seed_gives_another_distribution() {
+    fn hash_seed_changes_the_distribution() {
         let ids = ["node-a", "node-b", "node-c"];
         let (open, seeded) = (Ranking::new(0, ids), Ranking::new(42, ids));
         let keys = (0..300).map(|i| KeyHash::of(&format!("client-{i}")));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_names_the_nodes_and_nothing_else() {
+    fn debug_output_has_only_the_node_ids() {
         assert_eq!(format!("{:?}", Ranking::new(42, ["b", "a"])), r#"Ranking(["a", "b"])"#);
     }
 }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closed_form_equals_xxh3_at_the_edges_of_key_and_seed() {
+    fn closed_form_equals_xxh3_at_edge_values() {
         let edges = [0, 1, 0x8000_0000, 0xffff_ffff, 0x1_0000_0000, 1 << 63, u64::MAX - 1, u64::MAX, SECRET, PRIME];
         for key in edges {
             for seed in edges {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closed_form_equals_xxh3_when_one_bit_of_key_or_seed_is_set() {
+    fn closed_form_equals_xxh3_for_single_bits() {
         for bit in 0..64 {
             assert_eq!(score(KeyHash(1 << bit), NodeSeed::from_seed(0)), reference(1 << bit, 0));
             assert_eq!(score(KeyHash(0), NodeSeed::from_seed(1 << bit)), reference(0, 1 << bit));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_seed_does_not_show_its_bits() {
+    fn debug_output_hides_the_node_seed() {
         assert_eq!(format!("{:?}", NodeSeed::of("node-a", 42)), "NodeSeed(..)");
     }
 
@@ -132,7 +132,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
         #[test]
-        fn the_closed_form_equals_xxh3_for_any_key_and_seed(key: u64, seed: u64) {
+        fn closed_form_equals_xxh3_for_any_key_and_seed(key: u64, seed: u64) {
             prop_assert_eq!(score(KeyHash(key), NodeSeed::from_seed(seed)), reference(key, seed));
         }
     }

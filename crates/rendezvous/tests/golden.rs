@@ -30,7 +30,7 @@ struct Rescale {
 }
 
 #[test]
-fn all_80_cases_have_the_same_key_hashes_scores_and_rankings() {
+fn golden_cases_have_equal_hashes_scores_and_rankings() {
     let cases = golden().cases;
     assert_eq!(cases.len(), 80);
 
@@ -52,7 +52,7 @@ fn all_80_cases_have_the_same_key_hashes_scores_and_rankings() {
 }
 
 #[test]
-fn of_100_000_keys_the_same_ones_move_when_a_fourth_node_joins_three() {
+fn golden_keys_move_when_a_fourth_node_joins() {
     let expected = golden().rescale_3_to_4;
     let three = Ranking::new(0, (0..3).map(|i| format!("signaling-node-{i}")));
     let four = Ranking::new(0, (0..4).map(|i| format!("signaling-node-{i}")));

@@ -10,7 +10,7 @@ const KEYS: usize = 32;
 
 proptest! {
     #[test]
-    fn when_a_node_leaves_only_its_own_keys_move(
+    fn only_keys_of_a_leaving_node_move(
         hash_seed: u64, nodes in node_ids(2..20), leaver: Index, keys in keys()
     ) {
         let leaver = (*leaver.get(&Vec::from_iter(&nodes))).clone();
@@ -25,7 +25,7 @@ proptest! {
     }
 
     #[test]
-    fn a_node_that_joins_only_takes(hash_seed: u64, nodes in node_ids(1..20), joiner in node_id(), keys in keys()) {
+    fn joining_node_only_takes_keys(hash_seed: u64, nodes in node_ids(1..20), joiner in node_id(), keys in keys()) {
         prop_assume!(!nodes.contains(&joiner));
         let before = Ranking::new(hash_seed, &nodes);
         let after = Ranking::new(hash_seed, nodes.iter().chain([&joiner]));
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_nodes_are_given_does_not_matter(
+    fn ranking_is_independent_of_node_order(
         hash_seed: u64,
         (sorted, shuffled) in node_ids(1..20).prop_flat_map(|ids| {
             let ids = Vec::from_iter(ids);
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn candidates_are_all_nodes_by_falling_score(hash_seed: u64, nodes in node_ids(1..20), keys in keys()) {
+    fn candidates_are_all_nodes_by_descending_score(hash_seed: u64, nodes in node_ids(1..20), keys in keys()) {
         let nodes = Ranking::new(hash_seed, nodes);
         for key in keys {
             let candidates = nodes.candidates(key);
@@ -86,7 +86,7 @@ proptest! {
 /// Six standard deviations of a binomial distribution. A fair hash exceeds them about once in 500
 /// million tries, and the inputs are fixed.
 #[test]
-fn every_node_owns_its_share_within_binomial_bounds() {
+fn node_owns_its_share_within_binomial_bounds() {
     const SAMPLE: u32 = 50_000;
     for (node_count, hash_seed) in [(2_u32, 0), (3, 0), (3, 1), (10, 0), (50, u64::MAX)] {
         let nodes = Ranking::new(hash_seed, (0..node_count).map(|i| format!("signaling-node-{i}")));

@@ -63,21 +63,21 @@ async fn ask_of(control: Option<PathBuf>, request: Request<Body>) -> (u16, Value
 }
 
 #[tokio::test]
-async fn what_a_button_asks_reaches_mesh_dev_and_its_answer_the_page() {
+async fn button_request_reaches_mesh_dev() {
     let mesh = MeshDev::that_answers("{\"result\":\"done\"}\n");
     assert_eq!(mesh.ask(page(KILL)).await, (200, json!({ "result": "done" })));
     assert_eq!(mesh.asked.await.unwrap(), format!("{KILL}\n"));
 }
 
 #[tokio::test]
-async fn what_mesh_dev_refuses_is_told() {
+async fn refusal_of_mesh_dev_reaches_the_page() {
     let mesh = MeshDev::that_answers(r#"{"result":"failed","message":"cannot kill node-1: it is down"}"#);
     let (status, body) = mesh.ask(page(KILL)).await;
     assert_eq!((status, &body["error"]["message"]), (409, &json!("cannot kill node-1: it is down")));
 }
 
 #[tokio::test]
-async fn nobody_but_the_page_on_this_machine_reaches_mesh_dev() {
+async fn request_of_another_page_or_machine_is_refused() {
     let mesh = MeshDev::that_answers("{}");
     let elsewhere = "192.0.2.1:5000".parse::<SocketAddr>().unwrap();
     let foreign = [
@@ -107,7 +107,7 @@ async fn nobody_but_the_page_on_this_machine_reaches_mesh_dev() {
 }
 
 #[tokio::test]
-async fn there_are_no_other_buttons() {
+async fn unknown_button_is_refused() {
     let mesh = MeshDev::that_answers("{}");
     for body in [
         r#"{"command":"down"}"#,
@@ -124,7 +124,7 @@ async fn there_are_no_other_buttons() {
 }
 
 #[tokio::test]
-async fn without_a_mesh_dev_the_page_learns_that_there_are_no_buttons() {
+async fn status_without_mesh_dev_has_no_servers() {
     let gone = std::env::temp_dir().join("no-such-socket");
     for (control, refusal) in [(None, 403), (Some(gone), 502)] {
         let status = ask_of(control.clone(), page(r#"{"command":"status"}"#)).await;

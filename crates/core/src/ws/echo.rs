@@ -43,12 +43,12 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_pings_come_back_and_a_pong_does_not() {
+    fn messages_and_pings_are_echoed() {
         assert_eq!(echoed(&[(1, b"hi"), (9, b"p"), (10, b"q")]), (b"\x81\x02hi\x8a\x01p".to_vec(), false));
     }
 
     #[test]
-    fn a_close_is_answered_in_kind_and_what_follows_it_is_not() {
+    fn close_is_echoed_and_ends_the_input() {
         assert_eq!(echoed(&[(8, b"\x0f\xa0"), (1, b"hi")]), (b"\x88\x02\x0f\xa0".to_vec(), true));
     }
 
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_is_answered_with_its_code() {
+    fn violation_is_answered_with_its_code() {
         let (out, is_last) = echoed(&[(3, b"")]);
 
         assert_eq!((out[0], &out[2..4], is_last), (0x88, &1002_u16.to_be_bytes()[..], true));

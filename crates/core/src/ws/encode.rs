@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_takes_the_shortest_of_its_three_forms() {
+    fn length_has_its_shortest_form() {
         for (length, expected) in [
             (0, vec![0x81, 0]),
             (125, vec![0x81, 125]),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_appended_and_each_has_its_opcode() {
+    fn frames_are_appended_with_their_opcodes() {
         let mut out = Vec::new();
         text(&mut out, b"t");
         binary(&mut out, b"b");
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_make_the_same_frame_as_their_concatenation() {
+    fn parts_make_one_frame() {
         let parts: [&[u8]; 4] = [b"{\"from\":\"", b"anna", b"\"", b"}"];
         assert_eq!(encoded(|out| text_parts(out, &parts)), encoded(|out| text(out, &parts.concat())));
     }
 
     #[test]
-    fn a_long_close_reason_is_cut_between_two_characters() {
+    fn long_close_reason_is_cut_between_characters() {
         let reason = format!("{}é", "x".repeat(122));
         let frame = encoded(|out| close(out, 1008, &reason));
         assert_eq!(frame[1], 124);
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn a_control_frame_never_carries_more_than_125_bytes() {
+    fn control_frame_has_at_most_125_bytes() {
         assert_eq!(encoded(|out| ping(out, &[0; 200])).len(), 127);
         assert_eq!(encoded(|out| pong(out, &[0; 126])).len(), 127);
     }
 
     #[test]
-    fn the_length_of_a_frame_stands_in_its_header() {
+    fn frame_length_is_read_from_its_header() {
         for length in [0, 125, 126, 65_535, 65_536] {
             let mut out = Vec::new();
             text(&mut out, &vec![b'x'; length]);

@@ -21,7 +21,7 @@ mod tests {
     use super::unmask;
 
     #[test]
-    fn each_byte_is_combined_with_its_own_byte_of_the_key_however_the_payload_is_cut() {
+    fn unmask_continues_across_pieces() {
         let key = [0x11, 0x22, 0x44, 0x88];
         let masked: Vec<u8> = (0..67).collect();
         let expected: Vec<u8> = (0..67u8).map(|i| i ^ key[usize::from(i) % 4]).collect();

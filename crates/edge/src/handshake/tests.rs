@@ -10,7 +10,7 @@ const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const KEY_ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 #[test]
-fn the_example_of_the_rfc_is_accepted_with_its_answer() {
+fn example_of_the_rfc_is_accepted() {
     let accept = checked(&upgrade()).unwrap();
     assert_eq!(accept.key_accept, KEY_ACCEPT);
     assert!(!accept.signaling_v1);
@@ -18,7 +18,7 @@ fn the_example_of_the_rfc_is_accepted_with_its_answer() {
 }
 
 #[test]
-fn header_lists_are_read_in_any_case_and_over_several_lines() {
+fn header_lists_are_read_in_any_case_and_over_lines() {
     let mut headers = upgrade();
     headers.insert("connection", HeaderValue::from_static("keep-alive, UPGRADE"));
     headers.insert("upgrade", HeaderValue::from_static("h2c"));
@@ -27,7 +27,7 @@ fn header_lists_are_read_in_any_case_and_over_several_lines() {
 }
 
 #[test]
-fn a_method_other_than_get_is_refused_with_405_and_what_is_allowed() {
+fn method_other_than_get_is_refused_with_405() {
     for method in [Method::POST, Method::HEAD, Method::OPTIONS, Method::CONNECT] {
         let refused = check(&method, Version::HTTP_11, &upgrade()).unwrap_err();
         assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED);
@@ -70,7 +70,7 @@ fn malformed_request_is_refused_with_400() {
 }
 
 #[test]
-fn subprotocol_offers_are_told_apart_in_one_line_or_several() {
+fn subprotocol_offers_are_read_from_all_lines() {
     let mut headers = with("sec-websocket-protocol", Some("graphql-ws,signaling.v1 ,  bearer.a.b-c_d"));
     headers.append("sec-websocket-protocol", HeaderValue::from_static("resume.r1"));
     let accept = checked(&headers).unwrap();
@@ -80,13 +80,13 @@ fn subprotocol_offers_are_told_apart_in_one_line_or_several() {
 }
 
 #[test]
-fn unknown_subprotocols_alone_are_accepted_without_one() {
+fn unknown_subprotocols_are_ignored() {
     let accept = checked(&with("sec-websocket-protocol", Some("chat, signaling.v2, Signaling.v1"))).unwrap();
     assert!(!accept.signaling_v1);
 }
 
 #[test]
-fn an_empty_or_doubled_token_is_refused_with_400() {
+fn empty_or_doubled_token_is_refused_with_400() {
     for offers in ["bearer.", "resume.", "bearer.a, bearer.a", "resume.a, signaling.v1, resume.b"] {
         assert_bad_request(&with("sec-websocket-protocol", Some(offers)));
     }
@@ -100,7 +100,7 @@ fn tokens_are_masked_in_debug_output() {
 
 proptest! {
     #[test]
-    fn accepted_request_keeps_the_rules_whatever_header_is_added(
+    fn accepted_request_meets_the_rules_with_any_header(
         name in prop::sample::select(vec!["host", "upgrade", "content-length", "sec-websocket-key", "sec-websocket-protocol"]),
         value in "((bearer|resume|signaling)[.]|v1|, ?|[ -~]){0,9}",
     ) {

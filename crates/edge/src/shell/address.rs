@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxy_is_believed_up_to_the_first_that_is_none() {
+    fn forwarded_for_ends_at_the_first_untrusted_hop() {
         for (lines, client) in [
             (&["192.0.2.1"][..], "192.0.2.1"),
             (&["203.0.113.9, 192.0.2.1"], "192.0.2.1"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_believed() {
+    fn forwarded_for_of_an_untrusted_peer_is_ignored() {
         assert_eq!(of_request("192.0.2.7", &["203.0.113.9"]), "192.0.2.7");
         let off = addresses(AddressSource::Socket, &["10.0.0.0/8"]);
         let headers = [(FORWARDED_FOR, HeaderValue::from_static("192.0.2.1"))].into_iter().collect();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxy_header_names_the_client_and_what_follows_is_left() {
+    async fn proxy_header_names_the_client_and_is_consumed() {
         let v4 = [192, 0, 2, 1, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
         let with_more = [&v4[..], &[4, 0, 1, 42]].concat();
         let v6 = [[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]; 2].concat();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_trusted_proxy_must_send_one_and_nobody_else_may() {
+    async fn proxy_header_is_required_of_trusted_proxies_only() {
         let v4 = [192, 0, 2, 1, 10, 0, 0, 1, 0x12, 0x34, 0, 80];
         let mut odd_version = header(0x21, 0x11, &v4);
         odd_version[12] = 0x31;

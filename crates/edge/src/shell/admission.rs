@@ -198,7 +198,7 @@ mod tests {
         AdmissionLimits { sockets: 10_000, per_address: None, rate: 2_000, rate_per_address: None };
 
     #[test]
-    fn the_sustained_rate_holds_after_the_burst() {
+    fn sustained_rate_holds_after_the_burst() {
         let start = Instant::now();
         let mut admission = Admission::new(WIDE, start);
         let mut taken = [0, 0];
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_and_addresses_have_their_own_bounds() {
+    fn sockets_and_addresses_have_separate_limits() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { sockets: 3, per_address: Some(2), ..WIDE }, now);
         assert_eq!(admission.enter(now, A), Ok(()));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_counts_until_nothing_holds_it() {
+    fn admitted_client_counts_until_dropped() {
         let now = Instant::now();
         let admission = Rc::new(RefCell::new(Admission::new(AdmissionLimits { sockets: 1, ..WIDE }, now)));
         let place = Place::enter(&admission, now, A).unwrap();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_an_address_leave_less_room_for_its_others() {
+    fn clients_of_an_address_reduce_its_other_connections() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { per_address: Some(10), ..WIDE }, now);
         assert_eq!((admission.others_of(A), Admission::new(WIDE, now).others_of(A)), (Some(10), None));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn even_one_a_second_lets_one_in() {
+    fn rate_of_one_per_second_admits_one() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { rate: 1, ..WIDE }, now);
         assert_eq!(admission.enter(now, A), Ok(()));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_asks_no_faster_than_it_may_whatever_others_do() {
+    fn rate_of_an_address_is_limited() {
         let start = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { rate_per_address: Some(10), ..WIDE }, start);
         let mut taken = [0, 0];
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_network_that_one_machine_has_all_addresses_are_one() {
+    fn ipv6_addresses_count_by_network() {
         let now = Instant::now();
         let limits = AdmissionLimits { per_address: Some(1), rate_per_address: Some(1), ..WIDE };
         let mut admission = Admission::new(limits, now);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_ask_no_more_are_forgotten_and_too_many_are_not_let_ask() {
+    fn idle_addresses_are_forgotten_within_the_limit() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { rate_per_address: Some(1), ..WIDE }, now);
         let address = |n: usize| IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));

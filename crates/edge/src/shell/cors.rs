@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_that_may_connect_may_read_answers() {
+    fn answer_is_readable_only_for_allowed_origins() {
         let origins = Origins::new(&["https://app.example".to_owned()]).unwrap();
         for (origin, allowed) in [("https://app.example", true), ("https://evilapp.example", false), ("null", false)] {
             let request = asks(origin);

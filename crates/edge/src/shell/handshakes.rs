@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_goes_when_there_is_no_room() {
+    async fn oldest_connection_is_evicted_at_the_limit() {
         let mut handshakes = Handshakes::new(2);
         let [first, second, third] = [(); 3].map(|()| come(&mut handshakes, ALL));
         assert_eq!([first.2, second.2, third.2], [None, None, Some(first.1)]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn descriptors_taken_by_clients_leave_less_room() {
+    async fn clients_leave_less_room_for_other_connections() {
         let mut handshakes = Handshakes::new(3);
         let [first, second] = [(); 2].map(|()| come(&mut handshakes, ALL));
         let third = come(&mut handshakes, 2);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_network_over_its_limit_loses_its_own_oldest() {
+    async fn network_over_its_limit_loses_its_oldest() {
         let mut handshakes = Handshakes::new(10);
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
         let [other, first, second, third] = [(); 4].map(|()| come(&mut handshakes, ALL));

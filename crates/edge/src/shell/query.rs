@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_gives_up_its_tokens_and_keeps_the_rest() {
+    fn query_without_tokens_is_kept_for_logs() {
         let query = Query::parse("client_id=al%69ce%40home&token=a.b-c&node=n1&resume=xyz&reliable=1").unwrap();
         assert_eq!(query.client_id.as_str(), "alice@home");
         assert_eq!(
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_query_says_what_is_wrong() {
+    fn bad_query_is_refused_with_its_defect() {
         for (query, code, part) in [
             ("", "bad_client_id", "needs client_id"),
             ("client_id=", "bad_client_id", "empty"),

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_and_links_of_the_same_place_have_names_of_their_own() {
+    fn tokens_of_clients_and_links_differ() {
         let (mut clients, mut links) = (SlotMap::<ClientKey, ()>::with_key(), SlotMap::<LinkKey, ()>::with_key());
         for _ in 0..3 {
             let (client, link) = (clients.insert(()), links.insert(()));

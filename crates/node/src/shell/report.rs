@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_is_to_be_found_where_its_trunk_comes_from_at_the_port_that_it_names() {
+    fn edge_address_is_trunk_source_with_its_port() {
         let headers = [(EDGE_HEADER, "balancer-0"), (INTERNAL_PORT_HEADER, "7900")];
         let known = |address: &str| Some(("balancer-0".to_owned(), Some(address.to_owned())));
         assert_eq!(read(&headers, "10.0.0.5"), known("10.0.0.5:7900"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_of_an_older_release_has_a_name_alone_and_one_without_is_nobody() {
+    fn edge_without_a_valid_port_or_name_has_none() {
         assert_eq!(read(&[(EDGE_HEADER, "balancer-0")], "10.0.0.5"), Some(("balancer-0".to_owned(), None)));
         assert_eq!(read(&[(EDGE_HEADER, "balancer-0"), (INTERNAL_PORT_HEADER, "x")], "10.0.0.5").unwrap().1, None);
         assert_eq!(read(&[(INTERNAL_PORT_HEADER, "7900")], "10.0.0.5"), None);

@@ -107,7 +107,7 @@ fn check_any(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn a_message_means_the_same_in_any_order_with_unknown_fields_and_spaces(
+    fn message_is_equal_in_any_field_order_and_spacing(
         (plain, shuffled) in (message(), vec(unknown_field(), 0..4)).prop_flat_map(|(plain, unknown)| {
             let all: Vec<Field> = plain.iter().cloned().chain(unknown).collect();
             (Just(plain), Just(all).prop_shuffle())
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_without_one_of_its_bytes_does_no_harm(fields in message(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn message_with_a_missing_byte_does_no_harm(fields in message(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let text = write(&fields, "");
         let at = at.index(text.len());
         check_any(&text[..at]);
@@ -142,14 +142,14 @@ proptest! {
     }
 
     #[test]
-    fn a_known_field_that_comes_twice_is_refused(fields in message(), at in any::<prop::sample::Index>()) {
+    fn repeated_known_field_is_rejected(fields in message(), at in any::<prop::sample::Index>()) {
         let twice = fields[at.index(fields.len())].clone();
         let text = write(&[fields, vec![twice]].concat(), "");
         prop_assert_eq!(client::parse(&text).unwrap_err().code, ErrorCode::BadMessage);
     }
 
     #[test]
-    fn an_id_counts_from_1_to_what_javascript_can_count(id in prop_oneof![any::<u64>(), 0..3_u64, MAX_REQUEST_ID - 2..MAX_REQUEST_ID + 3]) {
+    fn id_is_from_1_to_the_largest_javascript_integer(id in prop_oneof![any::<u64>(), 0..3_u64, MAX_REQUEST_ID - 2..MAX_REQUEST_ID + 3]) {
         let text = format!(r#"{{"type":"leave","room":"r","id":{id}}}"#);
         let valid = (1..=MAX_REQUEST_ID).contains(&id);
         match client::parse(text.as_bytes()) {
@@ -160,13 +160,13 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_names_the_request_that_was_wrong(id in 1..=MAX_REQUEST_ID, kind in "signal|join|leave|broadcast|[a-z]{0,9}x") {
+    fn error_has_the_id_of_the_request(id in 1..=MAX_REQUEST_ID, kind in "signal|join|leave|broadcast|[a-z]{0,9}x") {
         let text = format!(r#"{{"id":{id},"type":"{kind}","to":"no name","room":"no name"}}"#);
         prop_assert_eq!(client::parse(text.as_bytes()).unwrap_err().id, Some(id));
     }
 
     #[test]
-    fn a_signal_carries_its_data_as_it_stands(from in name(), data in json(), id in option::of(any::<u64>()), n in any::<u64>()) {
+    fn signal_carries_its_data_unchanged(from in name(), data in json(), id in option::of(any::<u64>()), n in any::<u64>()) {
         let data = format!("{data:#}");
         let raw: &RawValue = serde_json::from_str(&data).unwrap();
         let mut text = Vec::new();
@@ -184,7 +184,7 @@ proptest! {
 }
 
 #[test]
-fn a_value_nested_deeper_than_any_stack_is_carried_or_refused_without_harm() {
+fn deeply_nested_value_does_no_harm() {
     let deep = 200_000;
     check_any(&vec![b'['; deep]);
     let nested = [b"[".repeat(deep), b"]".repeat(deep)].concat();

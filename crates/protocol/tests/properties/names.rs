@@ -6,7 +6,7 @@ use signaling_protocol::{ClientId, NodeId};
 
 proptest! {
     #[test]
-    fn a_text_is_a_name_if_its_characters_and_length_are_right(text in prop_oneof![
+    fn text_is_a_name_if_alphabet_and_length_are_valid(text in prop_oneof![
         "[A-Za-z0-9._~:@-]{0,300}",
         "[ -~]{0,12}",
         ".{0,12}",

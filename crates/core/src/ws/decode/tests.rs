@@ -29,7 +29,7 @@ enum Heard {
 }
 
 #[test]
-fn an_idle_decoder_is_small_and_holds_nothing() {
+fn idle_decoder_is_small_and_holds_nothing() {
     assert!(size_of::<Decoder>() <= 32);
     let mut decoder = Decoder::default();
     hear(&mut decoder, &frame(TEXT, b"hello"), LIMITS);
@@ -38,7 +38,7 @@ fn an_idle_decoder_is_small_and_holds_nothing() {
 }
 
 #[test]
-fn whole_frames_of_every_kind_come_out_in_order() {
+fn whole_frames_are_decoded_in_order() {
     let stream = [
         frame(TEXT, "grüße".as_bytes()),
         frame(PING, b"a"),
@@ -57,7 +57,7 @@ fn whole_frames_of_every_kind_come_out_in_order() {
 }
 
 #[test]
-fn fragments_are_joined_and_control_frames_may_stand_between_them() {
+fn fragments_are_joined_around_control_frames() {
     let stream = [
         frame(TEXT_PART, b"one "),
         frame(PING, b"p"),
@@ -71,7 +71,7 @@ fn fragments_are_joined_and_control_frames_may_stand_between_them() {
 }
 
 #[test]
-fn binary_messages_are_taken_only_where_they_are_allowed() {
+fn binary_message_needs_its_limit_enabled() {
     let stream = frame(BINARY, &[0xff, 0]);
     assert_eq!(heard(&stream), [Heard::Violation(1003)]);
     let limits = Limits { binary: true, ..LIMITS };
@@ -102,14 +102,14 @@ fn broken_framing_is_1002() {
 }
 
 #[test]
-fn a_length_not_in_its_shortest_form_is_1002() {
+fn length_not_in_its_shortest_form_is_1002() {
     assert_eq!(heard(&header(TEXT, 126, &125u16.to_be_bytes())), [Heard::Violation(1002)]);
     assert_eq!(heard(&header(TEXT, 127, &65_535u64.to_be_bytes())), [Heard::Violation(1002)]);
     assert_eq!(heard(&header(TEXT, 127, &0u64.to_be_bytes())), [Heard::Violation(1002)]);
 }
 
 #[test]
-fn a_frame_over_the_limit_is_1009_by_its_header_alone() {
+fn header_of_a_frame_over_the_limit_is_1009() {
     for length in [65_537, 1 << 31, 1 << 32, 1 << 62, 1 << 63, u64::MAX] {
         let mut decoder = Decoder::default();
         let heard = hear(&mut decoder, &header(TEXT, 127, &length.to_be_bytes()), LIMITS);
@@ -122,7 +122,7 @@ fn a_frame_over_the_limit_is_1009_by_its_header_alone() {
 }
 
 #[test]
-fn a_message_of_exactly_the_limit_is_taken() {
+fn message_of_exactly_the_limit_is_decoded() {
     let payload = vec![b'x'; 65_536];
     assert_eq!(heard(&frame(TEXT, &payload)), [Heard::Text(payload.clone())]);
     let halves = [frame(TEXT_PART, &payload[..30_000]), frame(END_PART, &payload[30_000..])].concat();
@@ -130,7 +130,7 @@ fn a_message_of_exactly_the_limit_is_taken() {
 }
 
 #[test]
-fn fragments_that_add_up_to_more_than_the_limit_are_1009() {
+fn fragments_over_the_limit_in_sum_are_1009() {
     let part = vec![b'x'; 40_000];
     let stream = [frame(TEXT_PART, &part), frame(END_PART, &part)].concat();
     assert_eq!(heard(&stream), [Heard::Violation(1009)]);
@@ -139,7 +139,7 @@ fn fragments_that_add_up_to_more_than_the_limit_are_1009() {
 }
 
 #[test]
-fn the_64th_fragment_is_taken_and_the_65th_is_1008() {
+fn fragment_over_the_limit_is_1008() {
     let mut stream = frame(TEXT_PART, b"x");
     stream.extend(frame(MIDDLE_PART, b"x").repeat(62));
     assert_eq!(heard(&[stream.clone(), frame(END_PART, b"x")].concat()), [Heard::Text(vec![b'x'; 64])]);
@@ -173,7 +173,7 @@ fn bad_text_is_1007_whole_or_in_fragments() {
 }
 
 #[test]
-fn bad_text_is_noticed_at_its_first_wrong_byte() {
+fn bad_text_is_found_at_its_first_wrong_byte() {
     let whole = frame(TEXT, b"fine so far \xf4\x90\x80\x80 and long after");
     let wrong = whole.iter().len() - b"\x90\x80\x80 and long after".len();
     let mut decoder = Decoder::default();
@@ -186,7 +186,7 @@ fn bad_text_is_noticed_at_its_first_wrong_byte() {
 }
 
 #[test]
-fn nothing_is_heard_after_a_close_or_a_violation() {
+fn input_after_a_close_or_a_violation_is_ignored() {
     for last in [frame(CLOSE, b""), frame(TEXT, b"\xff"), frame(CLOSE, b"x")] {
         let mut decoder = Decoder::default();
         let stream = [last, frame(TEXT, b"ignored"), b"\x81".to_vec()].concat();
@@ -198,7 +198,7 @@ fn nothing_is_heard_after_a_close_or_a_violation() {
 }
 
 #[test]
-fn what_is_unfinished_is_told_and_freed_once_it_is_done() {
+fn unfinished_input_is_freed_once_complete() {
     let header_alone = frame(TEXT, b"x")[..3].to_vec();
     let half_a_frame = frame(TEXT, b"hello")[..8].to_vec();
     let half_a_ping = frame(PING, b"hello")[..8].to_vec();
@@ -219,7 +219,7 @@ fn what_is_unfinished_is_told_and_freed_once_it_is_done() {
 }
 
 #[test]
-fn a_caller_who_stops_early_finds_the_rest_again() {
+fn input_dropped_early_leaves_a_backlog() {
     let mut decoder = Decoder::default();
     let mut stream = [frame(TEXT, b"1"), frame(TEXT, b"2"), frame(TEXT, b"3")].concat();
     let mut input = decoder.feed(&mut stream, LIMITS);
@@ -236,7 +236,7 @@ fn a_caller_who_stops_early_finds_the_rest_again() {
 }
 
 #[test]
-fn an_announced_length_costs_no_memory_until_its_bytes_come() {
+fn announced_length_allocates_nothing() {
     let mut decoder = Decoder::default();
     hear(&mut decoder, &frame(TEXT, &vec![b'x'; 60_000])[..100], LIMITS);
     assert!(held(&decoder) < 200);
@@ -244,7 +244,7 @@ fn an_announced_length_costs_no_memory_until_its_bytes_come() {
 
 proptest! {
     #[test]
-    fn any_cutting_of_a_lawful_stream_gives_the_same_events(
+    fn valid_stream_decodes_equally_in_any_pieces(
         messages in vec(message(), 0..12),
         cuts in vec(1..400usize, 1..40),
     ) {
@@ -256,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn any_cutting_of_a_damaged_stream_gives_the_same_events_and_never_holds_more_than_the_limit(
+    fn damaged_stream_decodes_equally_in_any_pieces(
         messages in vec(message(), 1..6),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cuts in vec(1..100usize, 1..40),
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_neither_panic_nor_hold_more_than_the_limit(
+    fn random_bytes_hold_at_most_the_limit(
         stream in vec(any::<u8>(), 0..2_000),
         cuts in vec(1..100usize, 1..40),
     ) {

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_routes_are_those_of_the_description_and_no_others() {
+    fn routes_equal_the_description() {
         let mut listed = routes().listed();
         listed.extend(DrainSwitch::new(Health::new(), Shutdown::new()).routes().listed());
         listed.sort();
